@@ -3,6 +3,7 @@ package gen
 import (
 	"bytes"
 	"errors"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -230,13 +231,21 @@ func removeListed(dir, list string) error {
 // killed, a later call in that directory removes. Of a link it replaces the file that it leads to; to a device, such as
 // /dev/stdout, it writes.
 func WriteFile(path string, data []byte) error {
+	return WriteFileBy(path, func(w io.Writer) error {
+		_, err := w.Write(data)
+		return err
+	})
+}
+
+// WriteFileBy is WriteFile of what write writes. After an error of write the old file stays.
+func WriteFileBy(path string, write func(w io.Writer) error) error {
 	info, err := os.Stat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		if toNothing(path) {
 			return errorf(path, "is a link to nothing")
 		}
-		return replace(path, data)
+		return replace(path, write)
 	case err != nil:
 		return err
 	case info.IsDir():
@@ -244,17 +253,16 @@ func WriteFile(path string, data []byte) error {
 	}
 	for _, f := range []*os.File{os.Stdout, os.Stderr} {
 		if open, err := f.Stat(); err == nil && os.SameFile(open, info) { // its output must not go elsewhere
-			_, err = f.Write(data)
-			return err
+			return write(f)
 		}
 	}
 	if !info.Mode().IsRegular() {
-		return writeTo(path, data)
+		return writeTo(path, write)
 	}
 	if path, err = Followed(path); err != nil {
 		return err
 	}
-	return replace(path, data)
+	return replace(path, write)
 }
 
 // toNothing says that path is a dangling link.
@@ -273,16 +281,15 @@ func Followed(path string) (string, error) {
 }
 
 // writeTo writes to a device or a pipe.
-func writeTo(path string, data []byte) error {
+func writeTo(path string, write func(io.Writer) error) error {
 	f, err := os.OpenFile(path, os.O_WRONLY, 0)
 	if err != nil {
 		return err
 	}
-	_, err = f.Write(data)
-	return errors.Join(err, f.Close())
+	return errors.Join(write(f), f.Close())
 }
 
-func replace(path string, data []byte) error {
+func replace(path string, write func(io.Writer) error) error {
 	dir := filepath.Dir(path)
 	removeAbandoned(dir)
 	temp, err := os.CreateTemp(dir, Temporary)
@@ -293,8 +300,7 @@ func replace(path string, data []byte) error {
 		return err
 	}
 	defer os.Remove(temp.Name()) // fails once it is renamed
-	_, err = temp.Write(data)
-	if err = errors.Join(err, temp.Chmod(0o644), temp.Sync(), temp.Close()); err != nil {
+	if err = errors.Join(write(temp), temp.Chmod(0o644), temp.Sync(), temp.Close()); err != nil {
 		return err
 	}
 	return os.Rename(temp.Name(), path)

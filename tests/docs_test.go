@@ -288,3 +288,62 @@ go test ./kernels
 		}
 	}
 }
+
+// TestExampleChat generates the kernels of examples/chat, whose program has at most 25 lines of code, and runs its tests, also with the race
+// detector. The program builds for six platforms, and links no compiler.
+func TestExampleChat(t *testing.T) {
+	if testing.Short() {
+		t.Skip("slow")
+	}
+	dir := t.TempDir()
+	example := filepath.Join(dir, "examples", "chat")
+	if err := os.CopyFS(example, os.DirFS("../examples/chat")); err != nil {
+		t.Fatal(err)
+	}
+	data, err := filepath.Abs("../testdata")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(data, filepath.Join(dir, "testdata")); err != nil {
+		t.Fatal(err)
+	}
+	program, err := os.ReadFile(filepath.Join(example, "main.go"))
+	_, code, _ := strings.Cut(string(program), "func main()")
+	code, _, _ = strings.Cut(code, "// must returns")
+	if n := strings.Count(strings.TrimSpace(code), "\n"); err != nil || n < 5 || n > 25 {
+		t.Errorf("%v: the program has more than 25 lines:\n%s", err, code)
+	}
+	platforms := []string{"linux/amd64", "linux/arm64", "windows/amd64", "windows/arm64", "darwin/amd64", "darwin/arm64"}
+	out := inShell(t, example, `rm -f go.sum kernels/kernels*
+go mod edit -replace github.com/tmacc/tmacc="$TMACC_ROOT"
+go mod tidy
+go generate ./kernels
+go vet ./...
+go test ./...
+if command -v gcc; then CGO_ENABLED=1 go test -race .; fi
+for platform in `+strings.Join(platforms, " ")+`; do
+	CGO_ENABLED=0 GOOS=${platform%/*} GOARCH=${platform#*/} go build -o /dev/null .
+	echo "builds for $platform"
+done
+echo '== packages'
+go list -deps .
+`)
+	for _, want := range []string{"ok  \texample.com/chat", "builds for darwin/arm64"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("no %q in\n%s", want, out)
+		}
+	}
+	_, packages, _ := strings.Cut(out, "== packages\n")
+	for line := range strings.Lines(packages) {
+		p, ours := strings.CutPrefix(strings.TrimSpace(line), "github.com/tmacc/tmacc/")
+		if ours && !strings.HasPrefix(p, "runtime") && !strings.HasPrefix(p, "ir/format") {
+			t.Errorf("the program links %s", p)
+		}
+	}
+	if !strings.Contains(packages, "runtime/model/chat") {
+		t.Errorf("the packages of the program are missing:\n%s", packages)
+	}
+	if _, err := exec.LookPath("gcc"); err != nil {
+		t.Skip("needs gcc for the race detector; all else was tested")
+	}
+}

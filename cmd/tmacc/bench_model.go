@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	goruntime "runtime"
 	"slices"
@@ -10,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/tmacc/tmacc/runtime/model"
 	"github.com/tmacc/tmacc/search/bench/inference"
 	"github.com/tmacc/tmacc/search/kernels"
 	"github.com/tmacc/tmacc/search/synthetic"
@@ -31,15 +33,15 @@ func (m *benchModelFlags) add(cmd *cobra.Command) {
 	f.StringVar(&m.path, "model", "", "GGUF `file`, or synthetic:NAME with the shape of a published model: "+strings.Join(synthetic.Names(), ", "))
 	f.IntSliceVarP(&m.prompts, "prompt", "p", []int{512}, "with -model: lengths of prompts, 0 for none")
 	f.IntSliceVarP(&m.depths, "depth", "d", []int{0}, "with -model: tokens in the context before each test")
-	f.IntVarP(&m.repetitions, "repetitions", "r", 5, "with -model: repetitions of each test")
+	f.IntVarP(&m.repetitions, "repetitions", "r", 5, "with -model: repetitions of each test, with -peer rounds")
 	f.StringVarP(&m.output, "output", "o", "md", "with -model: "+strings.Join(inference.Outputs, ", "))
-	f.StringVar(&m.cache, "cache", "f16", "with -model: type of the cached keys and values, f16 or f32")
+	f.StringVar(&m.cache, "cache", "f16", "with -model: type of the cached keys and values: f16, f32 or q8")
 }
 
 // Flags that mean something with -model, and those that mean something only with it.
 var (
 	modelOnly = []string{"prompt", "depth", "repetitions", "output", "cache"}
-	modelToo  = []string{"model", "n", "threads", "lock", "quiet"}
+	modelToo  = []string{"model", "n", "threads", "lock", "quiet", "peer"}
 )
 
 // validateModel checks the flags of -model and sets its defaults.
@@ -71,11 +73,11 @@ func (b *benchFlags) validateModel(cmd *cobra.Command) error {
 	case !slices.Contains(inference.Outputs, b.model.output):
 		return fmt.Errorf("-o %s: have %s", b.model.output, strings.Join(inference.Outputs, ", "))
 	case !known:
-		return fmt.Errorf("-cache %s: have f16, f32", b.model.cache)
+		return fmt.Errorf("-cache %s: have f16, f32, q8", b.model.cache)
 	case len(inference.Tests(b.model.prompts, b.ns, b.model.depths)) == 0:
 		return fmt.Errorf("nothing to measure: give a length with -p or -n")
 	}
-	return b.validateThreads()
+	return errors.Join(b.validateDuel(), b.validateThreads())
 }
 
 // validateThreads checks the numbers of -threads.
@@ -95,13 +97,25 @@ func changedFlags(cmd *cobra.Command) map[string]bool {
 	return given
 }
 
+// blamed is an error about the model, which it names. A context that the tests need is no flag's alone.
+func (m *benchModelFlags) blamed(err error) error {
+	if bad := (*model.Error)(nil); errors.As(err, &bad) && bad.Thing == "option Context" {
+		return fmt.Errorf("%s: the context that -p, -n and -d need %s", m.path, bad.Problem)
+	}
+	return fmt.Errorf("%s: %w", m.path, err)
+}
+
 // benchModel measures a whole model beside its products alone and beside the machine.
 func (c *cli) benchModel(ctx context.Context, b benchFlags, lock *tune.Lock) error {
 	file, name, err := inference.Open(b.model.path)
 	if err != nil {
-		return err
+		return plain(err)
 	}
 	defer file.Close()
+	tests := inference.Tests(b.model.prompts, b.ns, b.model.depths)
+	if err := model.Check(file, model.Options{Context: inference.Longest(tests)}); err != nil { // before the probes, which take a while
+		return b.model.blamed(err)
+	}
 	bar := newProgress(c.err, b.quiet)
 	defer bar.done()
 	provider, err := kernels.New(ctx, kernels.Options{Lock: lock, Say: c.heard(bar)})
@@ -118,14 +132,13 @@ func (c *cli) benchModel(ctx context.Context, b benchFlags, lock *tune.Lock) err
 	defer machines.Close()
 	s := inference.Suite{
 		File: file, Name: name, Kernels: provider, Cache: cacheTypes[b.model.cache],
-		Tests:   inference.Tests(b.model.prompts, b.ns, b.model.depths),
-		Threads: b.threads, Repetitions: b.model.repetitions,
+		Tests: tests, Threads: b.threads, Repetitions: b.model.repetitions,
 	}
 	var records []inference.Record
 	err = s.Run(ctx, machines, func(text string) { bar.step("%s", text) }, func(r inference.Record) { records = append(records, r) })
 	bar.done()
 	if err != nil {
-		return err
+		return b.model.blamed(err)
 	}
 	return inference.Print(c.out, b.model.output, records)
 }

@@ -39,25 +39,30 @@ func TestBenchModel(t *testing.T) {
 	}
 }
 
-// TestBenchModelFlags: flags that mean nothing for what is measured are refused.
+// TestBenchModelFlags: flags that mean nothing for a measurement are refused.
 func TestBenchModelFlags(t *testing.T) {
 	const model = "synthetic:bitnet-2b"
 	for want, args := range map[string][]string{
-		"-depth is for -model":                        {"-d", "1"},
-		"-output is for -model":                       {"-o", "md"},
-		"-format is not for -model":                   {"-model", model, "-format", "w2"},
-		"-json is not for -model":                     {"-model", model, "-json"},
-		"-peer is not for -model":                     {"-model", model, "-peer", "ggml=x"},
-		"-n -1: want 0 to 1048576":                    {"-model", model, "-n", "-1"},
-		"-d 1048577: want":                            {"-model", model, "-d", "1048577"},
-		"-r 0: want 1 to 1000":                        {"-model", model, "-r", "0"},
-		"-o xml: have md, json, csv":                  {"-model", model, "-o", "xml"},
-		"-cache q8: have f16, f32":                    {"-model", model, "-cache", "q8"},
-		"-threads 0: this process may use 1":          {"-model", model, "-threads", "0"},
-		"nothing to measure: give a length":           {"-model", model, "-p", "0", "-n", "0"},
-		`unknown synthetic model "x": have bitnet-2b`: {"-model", "synthetic:x"},
-		"none.gguf":                                   {"-model", "none.gguf"},
-		"-threads is for -peer and -model":            {"-threads", "1"},
+		"-depth is for -model":                                                   {"-d", "1"},
+		"-output is for -model":                                                  {"-o", "md"},
+		"-format is not for -model":                                              {"-model", model, "-format", "w2"},
+		"-json is not for -model":                                                {"-model", model, "-json"},
+		"-peer ggml=x: with -model want llama=FOLDER":                            {"-model", model, "-peer", "ggml=x"},
+		"-peer llama=: with -model want llama=FOLDER":                            {"-model", model, "-peer", "llama="},
+		"-peer llama=x: want ggml=FOLDER":                                        {"-peer", "llama=x"},
+		"-n -1: want 0 to 1048576":                                               {"-model", model, "-n", "-1"},
+		"-d 1048577: want":                                                       {"-model", model, "-d", "1048577"},
+		"-r 0: want 1 to 1000":                                                   {"-model", model, "-r", "0"},
+		"-o xml: have md, json, csv":                                             {"-model", model, "-o", "xml"},
+		"-cache q4: have f16, f32, q8":                                           {"-model", model, "-cache", "q4"},
+		"-threads 0: this process may use 1":                                     {"-model", model, "-threads", "0"},
+		"nothing to measure: give a length":                                      {"-model", model, "-p", "0", "-n", "0"},
+		`unknown synthetic model "x": have bitnet-2b`:                            {"-model", "synthetic:x"},
+		"tmacc: none.gguf: no such file":                                         {"-model", "none.gguf"},
+		"tmacc: ../../testdata/gguf/blocks.gguf: model: architecture \"blocks\"": {"-model", "../../testdata/gguf/blocks.gguf"},
+		"tmacc: tale/tale-bitnet-4m-tq2_0.gguf: the context that -p, -n and -d need is 600; the model was made for 1 to 512 positions": {
+			"-model", "tale/tale-bitnet-4m-tq2_0.gguf", "-p", "600"},
+		"-threads is for -peer and -model": {"-threads", "1"},
 	} {
 		code, _, stderr := tmacc(append([]string{"bench", "-q"}, args...)...)
 		if code != exitUsage || !strings.Contains(stderr, want) {

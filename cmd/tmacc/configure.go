@@ -57,7 +57,7 @@ func wants(f *pflag.Flag, value string, err error) string {
 		return twice.Error()
 	}
 	switch f.Value.Type() {
-	case "int", "int64":
+	case "int", "int64", "float64":
 		return message.NotNumber(value, err)
 	case "intSlice":
 		return fmt.Sprintf("%q: want numbers, separated by commas", value)

@@ -1,14 +1,17 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"encoding/json"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -52,8 +55,8 @@ func tmaccDenied(t *testing.T, args ...string) (code int, stdout, stderr string)
 
 const why = "machine code cannot be mapped executable here: mprotect: permission denied: a policy may forbid it"
 
-// Where memory may not become executable, compile checks kernels in a program that go build links, tune and compare measure them in one, all of
-// which say so; what measures in its own process ends at once with the reason and what helps.
+// Where memory may not become executable, compile checks kernels in a program that go build links, and tune and compare
+// measure them in one. They say so. A command that measures in its own process ends at once with the reason and what helps.
 func TestDenied(t *testing.T) {
 	needMeasuring(t)
 	dir := t.TempDir()
@@ -90,6 +93,66 @@ func TestDenied(t *testing.T) {
 	}
 }
 
+// interruptGroup sends one interrupt to all processes of run, as a terminal does, while its linked program writes. The text has to end
+// in order, with its figures.
+func interruptGroup(t *testing.T) (code int, said string) {
+	cmd := exec.Command(os.Args[0], "run", "-p", talePrompt, "-n", "0", "-temp", "100")
+	cmd.Env = append(os.Environ(), "TMACC_TEST_MAIN=1", "TMACC_JIT=off")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := bufio.NewReader(out)
+	if _, err := text.ReadString(','); err != nil { // of the given text
+		t.Error(err)
+	}
+	if err := syscall.Kill(-cmd.Process.Pid, syscall.SIGINT); err != nil {
+		t.Error(err)
+	}
+	io.Copy(io.Discard, text)
+	cmd.Wait()
+	return cmd.ProcessState.ExitCode(), stderr.String()
+}
+
+// An interrupt while a program is built ends the command, and is not said to be a fault of the build.
+func TestRunLinkInterrupted(t *testing.T) {
+	needMeasuring(t)
+	dir := t.TempDir()
+	real, err := exec.LookPath("go")
+	if err != nil {
+		t.Skip(err)
+	}
+	script := "#!/bin/sh\ncase \"$*\" in *-overlay*) touch '" + dir + "/builds'; exec sleep 60;; esac\nexec '" + real + "' \"$@\"\n"
+	if err := os.WriteFile(filepath.Join(dir, "go"), []byte(script), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(os.Args[0], "run", "-n", "1")
+	cmd.Env = append(os.Environ(), "TMACC_TEST_MAIN=1", "TMACC_JIT=off", "TMACC_CACHE="+dir, "PATH="+dir+":"+os.Getenv("PATH"))
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	for began := time.Now(); time.Since(began) < time.Minute; time.Sleep(10 * time.Millisecond) {
+		if _, err := os.Stat(dir + "/builds"); err == nil {
+			break
+		}
+	}
+	if err := cmd.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	cmd.Wait()
+	if code, said := cmd.ProcessState.ExitCode(), stderr.String(); code != exitFailed || !strings.HasSuffix(said, "tmacc: interrupted\n") || strings.Contains(said, "go build") {
+		t.Errorf("exit code %d\n%s", code, said)
+	}
+}
+
 // Where memory may not become executable, run builds a program with the kernels once and keeps it: the second time it needs no Go.
 func TestRunDenied(t *testing.T) {
 	needMeasuring(t)
@@ -104,8 +167,15 @@ func TestRunDenied(t *testing.T) {
 	if code != 0 || again != first || strings.Count(stderr, "\n") != 2 || !strings.Contains(stderr, "(linked)") {
 		t.Errorf("again: exit code %d\n%s%s", code, again, stderr)
 	}
-	if code, _, stderr := tmaccDenied(t, "run", "-context", "5000"); code != exitUsage || !strings.Contains(stderr, "tmacc: model: option Context") {
+	if code, _, stderr := tmaccDenied(t, "run", "-context", "5000"); code != exitUsage || !strings.Contains(stderr, "tmacc: -context is 5000") {
 		t.Errorf("refused: exit code %d\n%s", code, stderr)
+	}
+	code = 0
+	for try := 0; code == 0 && try < 10; try++ { // a text of 512 tokens may end before the interrupt
+		code, stderr = interruptGroup(t)
+	}
+	if code != exitFailed || !strings.HasSuffix(stderr, "\ntmacc: interrupted\n") || !strings.Contains(stderr, "prefill of") {
+		t.Errorf("interrupted: exit code %d\n%s", code, stderr)
 	}
 	t.Setenv("TMACC_CACHE", t.TempDir())
 	code, slow, stderr := tmaccDenied(t, args...)

@@ -80,8 +80,41 @@ func TestRunJSON(t *testing.T) {
 	if as := write("-n", "1", "-head", "q8_0"); g.Head != "q6_k" || as.Head != g.Head { // which takes less
 		t.Errorf("heads %s and %s", g.Head, as.Head)
 	}
-	if full := write("-n", "0", "-context", "10", "-cache", "f32"); full.End != generation.Full {
+	if full := write("-n", "0", "-context", "10", "-cache", "f32"); full.End != generation.Full || full.Prefill.Tokens+full.Decode.Tokens != 10 {
 		t.Errorf("%+v", full)
+	}
+	if code, _, stderr := tmacc("run", "-q", "-p", ""); code != exitUsage || !strings.Contains(stderr, "tmacc: -p: the text is empty") {
+		t.Errorf("no text: exit code %d\n%s", code, stderr)
+	}
+}
+
+// A text that is too long is refused before it is printed, and a full context is said.
+func TestRunContext(t *testing.T) {
+	needMeasuring(t)
+	t.Setenv("TMACC_CACHE", t.TempDir())
+	if code, out, stderr := tmacc("run", "-q", "-context", "3"); code != exitUsage || out != "" {
+		t.Errorf("exit code %d\n%s%s", code, out, stderr)
+	}
+	if code, _, stderr := tmacc("run", "-n", "0", "-context", "9"); code != 0 || !strings.HasSuffix(stderr, "\ntmacc: the context is full: -context 9, of at most 512\n") {
+		t.Errorf("exit code %d\n%s", code, stderr)
+	}
+}
+
+// Standard input that holds a text and is not read is said, as a text of its own was meant.
+func TestRunInput(t *testing.T) {
+	needMeasuring(t)
+	t.Setenv("TMACC_CACHE", t.TempDir())
+	for _, args := range [][]string{{"run", "-n", "1"}, {"run", "-n", "1", "-p", "-"}} {
+		cmd := exec.Command(os.Args[0], args...)
+		cmd.Env = append(os.Environ(), "TMACC_TEST_MAIN=1")
+		cmd.Stdin = strings.NewReader("Dear Sir,")
+		var stderr bytes.Buffer
+		cmd.Stderr = &stderr
+		out, err := cmd.Output()
+		said := strings.Contains(stderr.String(), "standard input is not read without -p -")
+		if read := strings.HasPrefix(string(out), "Dear Sir,"); err != nil || read == said || read != (len(args) > 3) {
+			t.Errorf("%v: %v, %q\n%s", args, err, out, &stderr)
+		}
 	}
 }
 
@@ -125,29 +158,38 @@ func TestRunHead(t *testing.T) {
 // Bad usage and bad files are one line that says what helps.
 func TestRunRefusals(t *testing.T) {
 	t.Setenv("TMACC_CACHE", t.TempDir())
-	tale := "tale/tale-bitnet-4m-tq2_0.gguf"
 	for _, r := range []refusal{
-		{2, "run: no text to continue: give one with -p, or -p - for standard input", "run " + tale},
 		{2, "run: 2 arguments, want one file", "run a.gguf b.gguf"},
 		{2, "-n -1: want 1 or more, or 0", "run -n -1"},
 		{2, "-temp 1000: want 0, the likeliest token, or 0.01 to 100", "run -temp 1000"},
 		{2, "-temp NaN: want", "run -temp NaN"},
 		{2, "-seed -1: want 0 or more", "run -seed -1"},
+		{2, "-seed 5: has no effect on -temp 0, which takes the likeliest token: give -temp", "run -seed 5"},
 		{2, "-threads 5000: want 1 to 1024, or 0: all", "run -threads 5000"},
-		{2, "-cache q8: want f16 or f32", "run -cache q8"},
+		{2, "-cache q4: want f16, f32, q8", "run -cache q4"},
 		{2, "-head q4_0: want q8_0 or q6_k", "run -head q4_0"},
 		{2, "-context -1: want 1 or more", "run -context -1"},
 		{2, "nofile.gguf: no such file", "run nofile.gguf -p a"},
 		{2, "nofile.lock", "run -lock nofile.lock"},
 		{2, `generate.go: gguf: header: starts with "pack"`, "run generate.go -p a"},
 		{2, `blocks.gguf: token: key "tokenizer.ggml.model": is missing or empty: the file has no tokenizer`, "run ../../testdata/gguf/blocks.gguf -p a"},
-		{2, "give a shorter text or a longer context", "run -context 2"},
-		{2, "the model was made for 1 to 512 positions", "run -context 5000"},
+		{2, "tmacc: the text has 7 tokens, and -context 7 has room for 6 and a new one: give a shorter text or a longer -context", "run -context 7"},
+		{2, "tmacc: -context is 5000; the model was made for 1 to 512 positions", "run -context 5000"},
+		{2, "tmacc: nofile/dir.gguf: no such file", "run nofile/dir.gguf -p a"},
 	} {
 		if strings.Contains(r.want, "shorter text") {
 			needMeasuring(t)
 		}
 		refused(t, r, "-q")
+	}
+}
+
+// Words of TMACC_CPU that mean nothing are refused, all products alike.
+func TestRunUnknownCPU(t *testing.T) {
+	t.Setenv("TMACC_CACHE", t.TempDir())
+	for env, want := range map[string]string{"foo": `TMACC_CPU=foo: unknown "foo": have purego, `, "-foo": `TMACC_CPU=-foo: unknown "-foo": no feature of a CPU`} {
+		t.Setenv("TMACC_CPU", env)
+		refused(t, refusal{2, want, "run -p a"})
 	}
 }
 

@@ -18,7 +18,9 @@ type generated struct {
 	Temperature  float64        `json:"temperature"`
 	Seed         int64          `json:"seed"`
 	Threads      int            `json:"threads"`
-	Head         string         `json:"head"` // the type of its weights
+	Kept         int            `json:"kept"`      // tokens of the prompt that the session had
+	Forgotten    int            `json:"forgotten"` // tokens, by -context-shift
+	Head         string         `json:"head"`      // the type of its weights
 	Prefill      spent          `json:"prefill"`
 	Decode       spent          `json:"decode"`
 	Kernels      []ranKernels   `json:"kernels"`
@@ -45,19 +47,29 @@ func (w *writing) report(r *generation.Report) generated {
 	g := generated{
 		Model: w.flags.name(), Architecture: c.Architecture, Prompt: w.prompt, Text: w.added.String(), End: r.End,
 		Temperature: w.flags.options.Temperature, Seed: w.flags.seed, Threads: w.flags.threadCount(), Head: w.headType(),
+		Kept: r.Kept, Forgotten: r.Forgotten,
 		Prefill: spent{r.Prompt, r.Prefill.Seconds(), r.PrefillSpeed()},
 		Decode:  spent{r.Tokens, r.Decode.Seconds(), r.DecodeSpeed()},
-		Kernels: []ranKernels{}, // none for a model of floats
-	}
-	for _, x := range w.provider.Made() {
-		g.Kernels = append(g.Kernels, ranKernels{x.Problem.Name(), x.Problem.Act.Group, x.Product.Target(), x.Origin})
+		Kernels: w.ranKernels(),
 	}
 	return g
+}
+
+// ranKernels are the kernels that ran. A model of floats has none.
+func (o *opened) ranKernels() []ranKernels {
+	out := []ranKernels{}
+	for _, x := range o.provider.Made() {
+		out = append(out, ranKernels{x.Problem.Name(), x.Problem.Act.Group, x.Product.Target(), x.Origin})
+	}
+	return out
 }
 
 // speed says how fast the tokens came.
 func (w *writing) speed(r *generation.Report) string {
 	text := fmt.Sprintf("prefill of %s at %.1f tokens/s", message.Count(r.Prompt, "token"), r.PrefillSpeed())
+	if r.Kept > 0 {
+		text += fmt.Sprintf(" (%d more were kept)", r.Kept)
+	}
 	if s := r.DecodeSpeed(); s > 0 {
 		text += fmt.Sprintf(", %d added at %.1f tokens/s", r.Tokens, s)
 	}

@@ -36,10 +36,11 @@ type opening struct {
 	lock    string
 	repack  bool
 	quiet   bool
+	check   func(*gguf.File) error // before kernels are made; nil: none
 }
 
 // cacheTypes are the words of -cache.
-var cacheTypes = map[string]model.CacheType{"f16": model.CacheF16, "f32": model.CacheF32}
+var cacheTypes = map[string]model.CacheType{"f16": model.CacheF16, "f32": model.CacheF32, "q8": model.CacheQ8}
 
 // headTypes are the words of -head.
 var headTypes = map[string]string{"": "", "q8_0": "Q8_0", "q6_k": "Q6_K"}
@@ -49,7 +50,7 @@ const mostThreads = 1 << 10
 
 func (x *opening) add(f *pflag.FlagSet) {
 	f.IntVar(&x.threads, "threads", 0, "threads, 0: all")
-	f.StringVar(&x.cache, "cache", "f16", "floats of the attention's cache: f16, or f32, which takes twice the memory")
+	f.StringVar(&x.cache, "cache", "f16", "type of the cached keys and values: f16, f32, which takes twice the memory, or q8, which takes half")
 	f.StringVar(&x.head, "head", "", "`type` of the output head, q8_0 or q6_k: a larger head is quantized to it, and so is the embedding if it is the head, too, or of floats; without -head: as in the file")
 	f.IntVar(&x.context, "context", 0, "most tokens of a text with its continuation, 0: those that the model was made for, up to 4096")
 	f.StringVar(&x.lock, "lock", "", "`file` that tmacc tune has written: its schedules are used instead of the default ones")
@@ -64,7 +65,7 @@ func (x *opening) validate() error {
 	case x.threads < 0 || x.threads > mostThreads:
 		return fmt.Errorf("-threads %d: want 1 to %d, or 0: all", x.threads, mostThreads)
 	case !known:
-		return fmt.Errorf("-cache %s: want %s", x.cache, strings.Join(slices.Sorted(maps.Keys(cacheTypes)), " or "))
+		return fmt.Errorf("-cache %s: want %s", x.cache, strings.Join(slices.Sorted(maps.Keys(cacheTypes)), ", "))
 	case !head:
 		return fmt.Errorf("-head %s: want q8_0 or q6_k; without it the head is as in the file", x.head)
 	case x.context < 0 || x.context > math.MaxInt32:
@@ -87,9 +88,18 @@ func (x *opening) open() (*gguf.File, error) {
 	return gguf.Open(x.path)
 }
 
-// blamed is an error about the model's file, which it names.
+// blamed is an error about the model's file, which it names. A fault of an option names its flag.
 func (x *opening) blamed(err error) error {
-	if x.path == "" || errors.As(err, new(*fs.PathError)) {
+	bad := (*model.Error)(nil)
+	switch {
+	case errors.As(err, new(*fs.PathError)):
+		return plain(err)
+	case errors.As(err, &bad) && bad.Thing == "option Context":
+		return fmt.Errorf("-context %s", bad.Problem)
+	case errors.As(err, &bad) && bad.Thing == "memory":
+		err = errors.New(strings.NewReplacer("option Context", "-context", " or raise MemoryLimit", "").Replace(err.Error()))
+	}
+	if x.path == "" {
 		return err
 	}
 	return fmt.Errorf("%s: %w", x.path, err)
@@ -103,8 +113,8 @@ type opened struct {
 	provider *kernels.Provider
 	// program, unless "", has the kernels that this one lacks: it has to run with the same arguments instead.
 	program   string
-	model     *model.Model // since load, as the tokenizer
 	tokenizer *token.Tokenizer
+	model     *model.Model // since load
 	bar       *progress
 }
 
@@ -115,11 +125,31 @@ func (c *cli) begin(ctx context.Context, x opening) (*opened, error) {
 		return nil, x.blamed(err)
 	}
 	o := &opened{cli: c, how: x, file: f, bar: newProgress(c.err, x.quiet)}
-	if err := o.compile(ctx); err != nil {
+	if x.check != nil {
+		err = x.check(f)
+	}
+	if err == nil {
+		err = o.read()
+	}
+	if err == nil {
+		err = o.compile(ctx)
+	}
+	if err != nil {
 		o.close()
 		return nil, err
 	}
 	return o, nil
+}
+
+// read reads the tokenizer, and refuses a file that cannot be run before kernels are made for it.
+func (o *opened) read() (err error) {
+	if o.tokenizer, err = token.New(o.file); err == nil {
+		err = model.Check(o.file, model.Options{Context: o.how.context})
+	}
+	if err != nil {
+		return o.how.blamed(err)
+	}
+	return nil
 }
 
 // compile makes the kernels.
@@ -134,6 +164,9 @@ func (o *opened) compile(ctx context.Context) error {
 	}
 	o.provider.Expect(kernels.Needed(o.file, headTypes[o.how.head]))
 	o.program = o.provider.Program("./cmd/tmacc")
+	if ctx.Err() != nil { // no program, but not for want of anything
+		return failed("%w", errInterrupted)
+	}
 	return nil
 }
 
@@ -146,12 +179,8 @@ func (o *opened) close() {
 	o.file.Close()
 }
 
-// load reads the model and its tokenizer.
+// load reads the weights.
 func (o *opened) load() error {
-	var err error
-	if o.tokenizer, err = token.New(o.file); err != nil {
-		return o.how.blamed(err)
-	}
 	opt := model.Options{Threads: o.how.threads, Context: o.how.context, Cache: cacheTypes[o.how.cache], Head: headTypes[o.how.head]}
 	opt.Progress = func(done, total int64) {
 		o.bar.step("reading %s: %d %% of %d MB", o.how.name(), 100*done/max(total, 1), total/1e6)
@@ -226,8 +255,14 @@ func (c *cli) heard(bar *progress) func(kernels.Event) {
 	}
 }
 
-// instead runs another program with the same arguments, and ends as it does.
+// instead runs another program with the same arguments, and ends as it does. Where the system can, it takes the place of this
+// process: a terminal sends Ctrl-C to all processes of a command, and a parent would send it once more.
 func (c *cli) instead(ctx context.Context, program string) error {
+	if out, ok := c.out.(*output); ok && out.to == os.Stdout && c.in == os.Stdin && c.err == os.Stderr {
+		if err := replace(program, c.args); err != nil && !errors.Is(err, errors.ErrUnsupported) {
+			return fmt.Errorf("the program with the kernels, %s, does not run: %w", program, err)
+		}
+	}
 	cmd := exec.CommandContext(ctx, program, c.args...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = c.in, c.out, c.err
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
@@ -252,8 +287,7 @@ func (o *opened) ran() string {
 	for _, how := range slices.Sorted(maps.Keys(on)) {
 		parts = append(parts, strings.Join(on[how], ", ")+" on "+how)
 	}
-	operators, _, _ := strings.Cut(ops.Info(), "\n")
-	parts = append(parts, "head "+o.headType(), operators)
+	parts = append(parts, "head "+o.headType(), "float operators on "+ops.Target())
 	return o.model.Config().Architecture + ": " + strings.Join(parts, "; ")
 }
 

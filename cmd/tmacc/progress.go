@@ -10,8 +10,8 @@ import (
 	"golang.org/x/term"
 )
 
-// progress shows a person which step takes long. On a terminal it rewrites one line. Elsewhere it prints a line for a step
-// that begins, or still goes on, patience after the line before.
+// progress shows a person which step takes long: one that begins, or still goes on, some time after what was shown last. On a
+// terminal it rewrites one line, soon; elsewhere it prints a line each time, after patience.
 type progress struct {
 	w        io.Writer // nil: silent
 	terminal bool
@@ -22,7 +22,10 @@ type progress struct {
 	over     *time.Timer // runs until then; nil before the first such step
 }
 
-const patience = 2 * time.Second
+const (
+	soon     = 100 * time.Millisecond
+	patience = 2 * time.Second
+)
 
 func newProgress(w io.Writer, quiet bool) *progress {
 	if quiet {
@@ -38,20 +41,30 @@ func (p *progress) step(format string, args ...any) {
 	defer p.mu.Unlock()
 	switch text := fmt.Sprintf(format, args...); {
 	case p.w == nil:
-	case p.terminal:
-		fmt.Fprintf(p.w, "\r\x1b[K%s", shorten(text, widthOf(p.w)-1))
-		p.shown = true
-	case time.Since(p.last) > patience:
-		p.line(text)
+	case time.Since(p.last) > p.patience():
+		p.show(text)
 	default:
 		p.wait(text)
 	}
 }
 
-// line shows a step elsewhere than on a terminal.
-func (p *progress) line(text string) {
-	fmt.Fprintln(p.w, text)
+// patience is the time from one text to the next.
+func (p *progress) patience() time.Duration {
+	if p.terminal {
+		return soon
+	}
+	return patience
+}
+
+// show shows a step now.
+func (p *progress) show(text string) {
 	p.last, p.pending = time.Now(), ""
+	if !p.terminal {
+		fmt.Fprintln(p.w, text)
+		return
+	}
+	fmt.Fprintf(p.w, "\r\x1b[K%s", shorten(text, widthOf(p.w)-1))
+	p.shown = true
 }
 
 // wait shows a step when patience is over, unless another has begun or all is done. Only files can be written to at any time.
@@ -60,7 +73,7 @@ func (p *progress) wait(text string) {
 		return
 	}
 	p.pending = text
-	rest := patience - time.Since(p.last)
+	rest := p.patience() - time.Since(p.last)
 	if p.over != nil {
 		p.over.Reset(rest)
 		return
@@ -69,7 +82,7 @@ func (p *progress) wait(text string) {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		if p.pending != "" {
-			p.line(p.pending)
+			p.show(p.pending)
 		}
 	})
 }

@@ -3,7 +3,9 @@ package main
 import (
 	"bufio"
 	"fmt"
+	"io"
 	"os"
+	"strings"
 	"testing"
 	"time"
 )
@@ -36,5 +38,26 @@ func TestProgressLines(t *testing.T) {
 	w.Close()
 	if !lines.Scan() || lines.Text() != "end" {
 		t.Errorf("shown is %q after all was done", lines.Text())
+	}
+}
+
+// On a terminal, steps that follow each other soon are not drawn, and one that lasts is.
+func TestProgressTerminal(t *testing.T) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	p := newProgress(w, false)
+	p.terminal = true
+	for i := range 1000 {
+		p.step("step %d", i)
+	}
+	time.Sleep(3 * soon)
+	p.done()
+	w.Close()
+	drawn, err := io.ReadAll(r)
+	if n := strings.Count(string(drawn), "step"); err != nil || n == 0 || n > 20 || !strings.HasSuffix(string(drawn), "step 999\r\x1b[K") {
+		t.Errorf("%d steps are drawn: %.300q, %v", n, drawn, err)
 	}
 }

@@ -1,16 +1,15 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"regexp"
 	"runtime"
 	"strings"
-	"syscall"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -46,6 +45,7 @@ type cli struct {
 	in       io.Reader
 	out, err io.Writer
 	ctx      context.Context // of the whole run, nil in tests of parts: for what cannot be given one
+	*interrupts
 }
 
 var errInterrupted = errors.New("interrupted")
@@ -53,11 +53,10 @@ var errInterrupted = errors.New("interrupted")
 // run executes the command and returns its exit code. An error is one line on
 // stderr. Output that cannot be written is an error, even if the command ignores it.
 func run(args []string, stdout, stderr io.Writer) int {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	context.AfterFunc(ctx, stop) // a second Ctrl-C ends the process at once
+	ctx, interrupts := interrupted()
+	defer interrupts.stop()
 	out := &output{to: stdout}
-	c := &cli{args, os.Stdin, singleDashes(args, out), stderr, ctx}
+	c := &cli{args, os.Stdin, singleDashes(args, out), stderr, ctx, interrupts}
 	root := c.root()
 	root.SetArgs(doubleDashes(root, args))
 	err := root.ExecuteContext(ctx)
@@ -136,16 +135,13 @@ It runs language models by such products.`,
 		usage(cmd)
 	})
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		text := strings.ReplaceAll(err.Error(), "--", "-")
-		if bad := (*pflag.InvalidValueError)(nil); errors.As(err, &bad) {
-			text = "-" + bad.GetFlag().Name + ": " + wants(bad.GetFlag(), bad.GetValue(), bad.Unwrap())
-		}
+		text := flagError(err)
 		if cmd.HasParent() {
 			text = cmd.Name() + ": " + text
 		}
 		return fmt.Errorf("%s; see %s -h", text, cmd.CommandPath())
 	})
-	root.AddCommand(c.generate(), c.embed(), c.kept(), c.compile(), c.tune(), c.log(), c.show(), c.lower(), c.bench(), c.compare(), c.report(), c.formats(), c.targets(), c.cores(), c.host(), c.version())
+	root.AddCommand(c.generate(), c.perplexity(), c.embed(), c.tokenize(), c.kept(), c.compile(), c.tune(), c.log(), c.show(), c.lower(), c.bench(), c.compare(), c.report(), c.formats(), c.targets(), c.cores(), c.host(), c.version())
 	for _, cmd := range root.Commands() {
 		singles(cmd)
 		renames(cmd, c.err)
@@ -156,6 +152,24 @@ It runs language models by such products.`,
 		shells.Args, shells.RunE = root.Args, root.RunE
 	}
 	return root
+}
+
+// flagError is the text of an error about a flag.
+func flagError(err error) string {
+	var (
+		bad     *pflag.InvalidValueError
+		unknown *pflag.NotExistError
+		missing *pflag.ValueRequiredError
+	)
+	switch {
+	case errors.As(err, &bad):
+		return "-" + bad.GetFlag().Name + ": " + wants(bad.GetFlag(), bad.GetValue(), bad.Unwrap())
+	case errors.As(err, &unknown):
+		return "unknown flag: -" + cmp.Or(unknown.GetSpecifiedShortnames(), unknown.GetSpecifiedName())
+	case errors.As(err, &missing):
+		return "flag needs an argument: -" + missing.GetFlag().Name
+	}
+	return strings.ReplaceAll(err.Error(), "--", "-")
 }
 
 // help is the command of that name.

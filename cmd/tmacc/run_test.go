@@ -73,9 +73,9 @@ func refused(t *testing.T, r refusal, args ...string) {
 
 func TestRefusals(t *testing.T) {
 	for _, r := range []refusal{
-		{2, `unknown command "foo": have bench, compare, compile`, "foo"},
-		{2, `unknown command "foo": have bench, compare, compile`, "help foo"},
-		{2, `unknown command "show foo": have bench, compare, compile`, "help show foo"},
+		{2, `unknown command "foo": have bench, cache, compare, compile`, "foo"},
+		{2, `unknown command "foo": have bench, cache, compare, compile`, "help foo"},
+		{2, `unknown command "show foo": have bench, cache, compare, compile`, "help show foo"},
 		{2, `no-such-folder/x: no such file`, "log -log no-such-folder/x"},
 		{2, `no-such-folder/x: no such file`, "log -prune 1h -log no-such-folder/x"},
 		{2, `tmacc: -time 0s: want more than nothing`, "tune -format w2 -time 0s"},
@@ -87,6 +87,10 @@ func TestRefusals(t *testing.T) {
 		{2, `tmacc: -k 131073: schedules are searched that are exact for K up to 131072`, "tune -format w2 -k 131073"},
 		{2, `unknown flag: -foo`, "show -foo"},
 		{2, `flag needs an argument: -format`, "show -format"},
+		{2, `tmacc: run: flag needs an argument: -p; see tmacc run -h`, "run -p"},
+		{2, `tmacc: run: unknown flag: -z; see tmacc run -h`, "run -z"},
+		{2, `tmacc: run: -temp: "x": want a number; see tmacc run -h`, "run -temp x"},
+		{2, `tmacc: run: -temp: "1e999": is too large; see tmacc run -h`, "run -temp 1e999"},
 		{2, `formats: 1 arguments, want none`, "formats w2"},
 		{2, `nothing to compile`, "compile"},
 		{2, `a.gguf: no such file`, "compile a.gguf b.gguf"},
@@ -134,7 +138,7 @@ func TestRefusals(t *testing.T) {
 		{2, `bench: -n: "x": want numbers, separated by commas; see tmacc bench -h`, "bench -n x"},
 		{2, `bench: -rounds: "x": want a number`, "bench -rounds x"},
 		{2, `bench: -rounds: "99999999999999999999": is too large`, "bench -rounds 99999999999999999999"},
-		{2, `tmacc: unknown shorthand flag: 'x' in -x; see tmacc -h`, "-x"},
+		{2, `tmacc: unknown flag: -x; see tmacc -h`, "-x"},
 		{2, `-k 50: w4-g32 wants a multiple of 32`, "tune -format w4-g32 -k 50"},
 		{2, `-k 96: w4-g32 wants a multiple of 64`, "tune -format w4-g32 -act-group 64 -k 96"},
 		{2, `-k 2048: w3-g48 wants a multiple of 48`, "bench -q -format w3-g48 -k 2048"},

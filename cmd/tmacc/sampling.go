@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/tmacc/tmacc/runtime/model/generation"
 	"github.com/tmacc/tmacc/runtime/model/grammar"
 	"github.com/tmacc/tmacc/runtime/model/sample"
 	"github.com/tmacc/tmacc/runtime/model/token"
@@ -31,7 +32,7 @@ var grammarFlags = [...]struct {
 }{
 	{"grammar", "the text is one of this `grammar`, in llama.cpp's language GBNF", false, grammar.Parse},
 	{"grammar-file", "the text is one of the grammar in this `file`, - for standard input", true, grammar.Parse},
-	{"json-schema", "the text is a JSON value by this JSON `schema`; {} for any value", false, parseSchema},
+	{"json-schema", "the text is a JSON value by this JSON `schema`; {} for any object", false, parseSchema},
 	{"json-schema-file", "the text is a JSON value by the JSON schema in this `file`, - for standard input", true, parseSchema},
 }
 
@@ -56,6 +57,7 @@ var samplingFlags = []struct {
 	{"Mirostat", "mirostat", false, false},
 	{"Tau", "mirostat-ent", false, false},
 	{"Eta", "mirostat-lr", false, false},
+	{"Seed", "seed", true, false},
 }
 
 func (x *sampling) add(f *pflag.FlagSet) {
@@ -225,4 +227,12 @@ func (x *sampling) sampler(t *token.Tokenizer) (*sample.Sampler, error) {
 	}
 	s, err := sample.New(o)
 	return s, flagged(err)
+}
+
+// unfinished says that a text is none of the grammar, if it ended for such a reason.
+func (x *sampling) unfinished(end generation.End) string {
+	if x.grammar == nil || end != generation.Enough && end != generation.Full {
+		return ""
+	}
+	return "the text is not complete by its grammar: no short enough text of it is known: allow more tokens by -n, or a longer -context"
 }

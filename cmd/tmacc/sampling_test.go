@@ -115,6 +115,9 @@ func TestGrammarFlags(t *testing.T) {
 			t.Errorf("%+v, %v", g, err)
 		}
 	}
+	if code, out, stderr := runProcess(nil, "-q", "-n", "3", "-json-schema", schema); code != 0 || !strings.HasPrefix(out, talePrompt+"{") || !strings.Contains(stderr, "the text is not complete by its grammar") {
+		t.Errorf("exit code %d\n%s%s", code, out, stderr)
+	}
 	if text := ok(t, "run", "-q", "-p", "Yes or no?", "-grammar", `root ::= " " ("yes" | "no") "!"`); text != "Yes or no? yes!\n" && text != "Yes or no? no!\n" {
 		t.Errorf("%q", text)
 	}

@@ -73,6 +73,9 @@ func (l *loops) read(e ir.Read, inner string) jen.Code {
 	if t.memory != raw {
 		return l.place(t, e.Index, inner, 0)
 	}
+	if t.elem == format.I8 {
+		return jen.Int8().Call(l.place(t, e.Index, inner, 0))
+	}
 	bits := jen.Qual("encoding/binary", "LittleEndian").Dot(fmt.Sprintf("Uint%d", 8*t.elem.Bytes())).Call(l.place(t, e.Index, inner, t.elem.Bytes()))
 	if t.elem == format.F32 {
 		return jen.Qual("math", "Float32frombits").Call(bits)
@@ -89,6 +92,8 @@ func (l *loops) unary(e ir.Unary, inner string) jen.Code {
 			return jen.Qual("math", "Float32frombits").Call(jen.Uint32().Call(x))
 		}
 		return jen.Int32().Call(jen.Qual("math", "Float32bits").Call(x))
+	case ir.CvtF32:
+		return jen.Float32().Call(x)
 	case ir.CvtHalf:
 		return jen.Qual(formatPath, "HalfToFloat32").Call(x)
 	case ir.CvtF16:

@@ -33,11 +33,11 @@ type Operator struct {
 
 // All lists every operator, in the order of docs/ir.md.
 func All() []Operator {
-	out := []Operator{RMSNorm(), Add(), AddScaled(), Scale(), Softcap(), SiLUGate(), GELUGate(), ReLU2Gate(), Rope(), Softmax(), Merge(), Finish()}
+	out := []Operator{RMSNorm(), Add(), AddScaled(), Mul(), Scale(), Softcap(), SiLUGate(), GELUGate(), ReLU2Gate(), Rope(), Softmax(), Merge(), Finish()}
 	for _, e := range Elems {
 		out = append(out, Row(e), Column(e))
 	}
-	for _, e := range append(Elems, format.U16) {
+	for _, e := range append(Elems, format.U16, format.I8) {
 		for _, rows := range []int{1, 2, 4, 8} {
 			out = append(out, Matmul(e, rows))
 		}
@@ -61,7 +61,7 @@ func Attention() []Operator {
 	return []Operator{Matmul(format.F16, 1), Softmax(), Merge(), Finish()}
 }
 
-// Elems are the element types of a cache.
+// Elems are the element types of a cache that are floats.
 var Elems = []format.DType{format.F32, format.F16}
 
 // elemName is the name of an element type in names of operators: a bf16 is read as the u16 of its bits.
@@ -90,6 +90,11 @@ func RMSNorm() Operator {
 // Add is x + y.
 func Add() Operator {
 	return pointwise("add", "sum of two vectors: residuals and biases", []string{"x", "y"}, func(in []ir.Expr) ir.Expr { return add(in[0], in[1]) })
+}
+
+// Mul is x * y.
+func Mul() Operator {
+	return pointwise("mul", "product of two vectors: scores or exponentials, and scales of a cache", []string{"x", "y"}, func(in []ir.Expr) ir.Expr { return mul(in[0], in[1]) })
 }
 
 // AddScaled is x + scale * y. scale has one element.
@@ -249,6 +254,8 @@ func loaded(x ir.Expr, e format.DType) ir.Expr {
 	switch e {
 	case format.F16:
 		return ir.Unary{Op: ir.CvtHalf, X: x}
+	case format.I8:
+		return ir.Unary{Op: ir.CvtF32, X: ir.Cast{T: format.I32, X: x}}
 	case format.U16:
 		return ir.Unary{Op: ir.Bits, X: ir.Binary{Op: ir.Shl, X: ir.Cast{T: format.I32, X: x}, Y: ir.I32(16)}}
 	}

@@ -130,7 +130,7 @@ func TestGates(t *testing.T) {
 	}
 }
 
-// TestAttention computes attention over two blocks, of which a row takes the end of the first and the beginning of the second, and
+// TestAttention computes attention over the end of one block and the beginning of the next, and
 // compares it with softmax in float64.
 func TestAttention(t *testing.T) {
 	const rows, d, ahead, valid = 3, 32, 20, 100
@@ -214,8 +214,8 @@ func TestRope(t *testing.T) {
 // TestMatmul: the sum of a lane is made in ascending order, which 1 + 2^-24 + 2^-24 and 2^-24 + 2^-24 + 1 show.
 func TestMatmul(t *testing.T) {
 	tiny := float32(0x1p-24)
-	for _, e := range []format.DType{format.F32, format.F16, format.U16} {
-		bits := map[format.DType]int64{format.F32: 0x3f800000, format.F16: 0x3c00, format.U16: 0x3f80}[e]
+	for _, e := range []format.DType{format.F32, format.F16, format.U16, format.I8} {
+		bits := map[format.DType]int64{format.F32: 0x3f800000, format.F16: 0x3c00, format.U16: 0x3f80, format.I8: 1}[e]
 		ones := ir.NewArray(3, Panel)
 		for i := range ones.V {
 			ones.V[i] = bits
@@ -226,6 +226,19 @@ func TestMatmul(t *testing.T) {
 		for i, want := range []float32{1, 1 + 0x1p-23} {
 			near(t, "sum", float(out.At(i, 7)), float64(want), 0)
 		}
+	}
+}
+
+// TestIntegers: a panel of integers has their values, also below 0, and a product of vectors has one for each element.
+func TestIntegers(t *testing.T) {
+	codes := ir.NewArray(2, Panel)
+	codes.V[3], codes.V[Panel+3] = -128, 127
+	a := floats([]int{1, 2}, func(i int) float32 { return []float32{0.5, 3}[i] })
+	out := eval(t, Matmul(format.I8, 1), map[string]int{"K": 2}, map[string]*ir.Array{"a": a, "b": codes})["out"]
+	near(t, "sum", float(out.At(0, 3)), 3*127-64, 0)
+	x, y := floats([]int{3}, func(i int) float32 { return float32(i) - 1 }), floats([]int{3}, func(i int) float32 { return 0.5 })
+	for i, v := range eval(t, Mul(), map[string]int{"K": 3}, map[string]*ir.Array{"x": x, "y": y})["out"].V {
+		near(t, "product", float(v), 0.5*float64(i-1), 0)
 	}
 }
 

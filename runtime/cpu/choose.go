@@ -176,21 +176,48 @@ func (m Mask) Unknown(name string, cs []Candidate, i int) (out []string) {
 	if i >= 0 {
 		runs = "on " + cs[i].Target
 	}
-	have := []string{PureGo}
-	for _, c := range cs {
-		have = append(have, c.Target)
+	for _, t := range m.unknownTargets(cs) {
+		out = append(out, fmt.Sprintf("unknown %q: %s has %s, and runs %s", t, name, strings.Join(have(cs), ", "), runs))
 	}
-	for _, t := range m.targets {
-		if !slices.ContainsFunc(have, Only(t).allows) {
-			out = append(out, fmt.Sprintf("unknown %q: %s has %s, and runs %s", t, name, strings.Join(have, ", "), runs))
-		}
+	for _, f := range m.unknownFeatures() {
+		out = append(out, fmt.Sprintf("unknown %q: no feature of a CPU: the kernels of %s need %s", f, name, needs(cs)))
 	}
+	return out
+}
+
+// Check refuses a mask with words that mean nothing where the candidates are all targets that there are.
+func (m Mask) Check(cs []Candidate) error {
+	if all := m.unknownTargets(cs); len(all) > 0 {
+		return fmt.Errorf("%s=%s: unknown %q: have %s", Env, m.Text, all[0], strings.Join(have(cs), ", "))
+	}
+	if all := m.unknownFeatures(); len(all) > 0 {
+		return fmt.Errorf("%s=%s: unknown %q: no feature of a CPU; kernels need %s", Env, m.Text, all[0], needs(cs))
+	}
+	return nil
+}
+
+// unknownTargets are the words that name no candidate and not pure Go.
+func (m Mask) unknownTargets(cs []Candidate) []string {
+	return slices.DeleteFunc(slices.Clone(m.targets), func(t string) bool { return slices.ContainsFunc(have(cs), Only(t).allows) })
+}
+
+// unknownFeatures are the words that exclude an unknown feature.
+func (m Mask) unknownFeatures() (out []string) {
 	for _, f := range slices.Sorted(maps.Keys(m.without)) {
 		if cpuid.ParseFeature(f) == cpuid.UNKNOWN {
-			out = append(out, fmt.Sprintf("unknown %q: no feature of a CPU: the kernels of %s need %s", "-"+strings.ToLower(f), name, needs(cs)))
+			out = append(out, "-"+strings.ToLower(f))
 		}
 	}
 	return out
+}
+
+// have are the targets that a mask may name.
+func have(cs []Candidate) []string {
+	names := []string{PureGo}
+	for _, c := range cs {
+		names = append(names, c.Target)
+	}
+	return names
 }
 
 // Unmet says why no candidate runs that m names, where there are some of them: what their kernels need and this CPU,

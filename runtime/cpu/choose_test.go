@@ -64,6 +64,25 @@ func TestUnknownCPU(t *testing.T) {
 	}
 }
 
+func TestCheck(t *testing.T) {
+	cs := []Candidate{{Target: "amd64/avx2", Need: []string{"AVX2", "FMA3"}}}
+	for env, want := range map[string]string{
+		"":                        "",
+		"avx2,amd64/AVX2,purego,": "",
+		"-avx512vbmi":             "",
+		"avx2,avx9":               `TMACC_CPU=avx2,avx9: unknown "avx9": have purego, amd64/avx2`,
+		"-avx9":                   `TMACC_CPU=-avx9: unknown "-avx9": no feature of a CPU; kernels need AVX2, FMA3`,
+	} {
+		got := ""
+		if err := ParseMask(env).Check(cs); err != nil {
+			got = err.Error()
+		}
+		if got != want {
+			t.Errorf("%q: %s, want %s", env, got, want)
+		}
+	}
+}
+
 // A target that is named and cannot run is said to be, with what it needs; silence means that one of them runs.
 func TestUnmetCPU(t *testing.T) {
 	cs := []Candidate{

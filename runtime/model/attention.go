@@ -1,6 +1,9 @@
 package model
 
 import (
+	"encoding/binary"
+	"math"
+
 	"github.com/tmacc/tmacc/runtime/ops"
 	"github.com/tmacc/tmacc/runtime/pool"
 )
@@ -25,9 +28,17 @@ func (a *attention) wide() int { return (a.size + ops.Panel - 1) / ops.Panel * o
 // group is how many heads of queries share a head of keys and values.
 func (a *attention) group() int { return a.heads / a.kvHeads }
 
-// headBytes is the memory of one head of keys and values in a page, and keyBytes of its keys.
-func (a *attention) headBytes() int { return a.keyBytes() + ops.Block*a.wide()*a.elem.Bytes() }
-func (a *attention) keyBytes() int  { return ops.Block * a.size * a.elem.Bytes() }
+// headBytes is the memory of one head of keys and values in a page, keyBytes of its keys, and scaleBytes of the scales of its keys, or of its values.
+func (a *attention) headBytes() int {
+	return a.keyBytes() + ops.Block*a.wide()*a.elem.Bytes() + 2*a.scaleBytes()
+}
+func (a *attention) keyBytes() int { return ops.Block * a.size * a.elem.Bytes() }
+func (a *attention) scaleBytes() int {
+	if a.elem != ops.I8 {
+		return 0
+	}
+	return ops.Block * ops.F32.Bytes()
+}
 
 // pageBytes is the memory of 64 positions.
 func (a *attention) pageBytes() int { return a.kvHeads * a.headBytes() }
@@ -53,6 +64,19 @@ func (a *attention) values(page []byte, head, i int) []byte {
 	return page[head*a.headBytes()+a.keyBytes()+i*size:][:size]
 }
 
+// scales are those of the keys of one head, or of its values: an f32 for each position.
+func (a *attention) scales(page []byte, head int, of scaled) []byte {
+	return page[(head+1)*a.headBytes()-int(of)*a.scaleBytes():][:a.scaleBytes()]
+}
+
+// scaled says what has scales. They lie at the end of a head.
+type scaled int
+
+const (
+	scaledValues scaled = 1
+	scaledKeys   scaled = 2
+)
+
 // forget clears the positions of a page from number `first` on.
 func (a *attention) forget(page []byte, first int) {
 	size := a.elem.Bytes()
@@ -66,11 +90,20 @@ func (a *attention) forget(page []byte, first int) {
 		for i := range a.wide() / ops.Panel {
 			clear(a.values(page, head, i)[first*ops.Panel*size:])
 		}
+		for _, of := range []scaled{scaledKeys, scaledValues} {
+			if scales := a.scales(page, head, of); len(scales) > 0 {
+				clear(scales[first*ops.F32.Bytes():])
+			}
+		}
 	}
 }
 
 // store writes the key and the value of one head at a position of a page.
-func (a *attention) store(page []byte, head, at int, key, value []float32) {
+func (a *attention) store(x *attentionLane, page []byte, head, at int, key, value []float32) {
+	if a.elem == ops.I8 {
+		a.quantize(x.codes, page, head, at, key, value)
+		return
+	}
 	ops.StoreK(a.keys(page, head, at/ops.Panel), a.elem, key, at%ops.Panel)
 	for i := 0; i*ops.Panel < a.size; i++ {
 		to := a.values(page, head, i)[at*ops.Panel*a.elem.Bytes():]
@@ -78,11 +111,26 @@ func (a *attention) store(page []byte, head, at int, key, value []float32) {
 	}
 }
 
+// quantize is store in 8 bits. codes has room for a head.
+func (a *attention) quantize(codes, page []byte, head, at int, key, value []float32) {
+	scale := func(of scaled, x []float32) {
+		to := a.scales(page, head, of)[at*ops.F32.Bytes():]
+		binary.LittleEndian.PutUint32(to, math.Float32bits(ops.Quantize(codes, x)))
+	}
+	scale(scaledKeys, key)
+	ops.StoreLane(a.keys(page, head, at/ops.Panel), codes, at%ops.Panel)
+	scale(scaledValues, value)
+	for i := 0; i*ops.Panel < a.size; i++ {
+		copy(a.values(page, head, i)[at*ops.Panel:], codes[i*ops.Panel:min((i+1)*ops.Panel, a.size)])
+	}
+}
+
 // tile is neighbouring positions of one sequence whose queries are computed together. They lie in one block, and their windows
 // begin in one block.
 type tile struct {
 	segment  int
-	row      int // of the batch, of the first position
+	row      int // of queries and keys, of the first position
+	angles   int // row of the angles of the first position
 	n        int // positions
 	position int // of the first one
 	slot     int // where the results of its blocks begin, if blocks are computed apart
@@ -107,7 +155,7 @@ func (a *attention) newTiles(tiles []tile, segments []segment) []tile {
 		for i := 0; i < x.n; {
 			at := x.position + i
 			n := min(most-at%most, x.n-i, a.windowEnd(at)-at)
-			tiles = append(tiles, tile{segment: s, row: x.row + i, n: n, position: at})
+			tiles = append(tiles, tile{segment: s, row: x.row + i, angles: x.angles + i, n: n, position: at})
 			i += n
 		}
 	}
@@ -131,7 +179,9 @@ type attentionWork struct {
 	ws    *workspace
 	a     *attention
 	layer int
-	tiles []tile
+	// segments are the batch's, or runs of their wanted rows, which tiles divide.
+	segments, wanted []segment
+	tiles            []tile
 	// step is what the threads do now; item i is of the head i % kvHeads and of the tile, or the block of a tile, i / kvHeads.
 	step  func(w *attentionWork, lane, item int)
 	parts []part // of the tiles, when blocks are computed apart
@@ -147,40 +197,69 @@ type part struct{ tile, block int }
 // attentionLane is the memory of one thread: of rows of one tile and head.
 type attentionLane struct {
 	scores                   []float32 // [rows][64]
+	scales                   []float32 // [64], of a block
+	codes                    []byte    // of a head
 	output, next             []float32 // [rows][wide], of the blocks so far and of one block
 	top, total, top2, total2 []float32
 	first, end               []int32 // the positions of a block that count, of each row
 }
 
 func (a *attention) mix(ws *workspace, layer int) error {
-	x, l, n := &ws.model.layers[layer], &ws.attention, ws.rows
-	q, k, v := ws.queries[:n*x.matrices[queryWeights].m], ws.keys[:n*x.matrices[keyWeights].m], ws.values[:n*x.matrices[valueWeights].m]
-	err := ws.multiply(ws.normed, n, product{x.matrices[queryWeights], q}, product{x.matrices[keyWeights], k}, product{x.matrices[valueWeights], v})
-	if err != nil {
+	x, l := &ws.model.layers[layer], &ws.attention
+	if err := a.project(ws, layer); err != nil || ws.live == 0 {
 		return err
 	}
-	ws.clock(&ws.times.Products)
-	l.begin(ws, a, layer)
-	l.run(len(l.tiles)*a.kvHeads, (*attentionWork).rotate)
 	if l.apart() {
 		l.run(len(l.parts)*a.kvHeads, (*attentionWork).onePart)
 		l.run(len(l.tiles)*a.kvHeads, (*attentionWork).join)
 	} else {
 		l.run(len(l.tiles)*a.kvHeads, (*attentionWork).whole)
 	}
-	if n = ws.narrow(layer, ws.attended, a.heads*a.size); x.vectors[mixedNorm] != nil {
-		ws.each(n, (*workspace).normMixed)
+	if x.vectors[mixedNorm] != nil {
+		ws.each(ws.live, (*workspace).normMixed)
 	}
 	ws.clock(&ws.times.Attention)
-	err = ws.multiply(ws.attended, n, product{x.matrices[mixedWeights], ws.mixed[:n*ws.model.config.Embedding]})
+	err := ws.multiply(ws.attended, ws.live, product{x.matrices[mixedWeights], ws.mixed[:ws.live*ws.model.config.Embedding]})
 	ws.clock(&ws.times.Products)
 	return err
 }
 
-// begin sets w to a layer.
-func (w *attentionWork) begin(ws *workspace, a *attention, layer int) {
-	w.ws, w.a, w.layer = ws, a, layer
-	w.tiles = a.newTiles(w.tiles[:0], ws.segments)
+// project computes the queries of the rows that the layer needs, and stores the keys and values of all rows.
+func (a *attention) project(ws *workspace, layer int) error {
+	x, l, n := &ws.model.layers[layer], &ws.attention, ws.rows
+	q, k, v := x.matrices[queryWeights], x.matrices[keyWeights], x.matrices[valueWeights]
+	products := [...]product{{k, ws.keys[:n*k.m]}, {v, ws.values[:n*v.m]}, {q, ws.queries[:n*q.m]}}
+	narrow := layer+1 == len(ws.model.layers) && len(ws.wanted) < n
+	together := products[:]
+	if narrow {
+		together = products[:2]
+	}
+	if err := ws.multiply(ws.normed, n, together...); err != nil {
+		return err
+	}
+	ws.clock(&ws.times.Products)
+	l.begin(ws, a, layer, ws.segments)
+	if !narrow {
+		l.run(len(l.tiles)*a.kvHeads, (*attentionWork).rotate)
+		return nil
+	}
+	l.run(len(l.tiles)*a.kvHeads, (*attentionWork).storeKeys)
+	l.wanted = ws.wantedSegments(l.wanted[:0])
+	n = ws.narrow(layer, ws.normed, ws.model.config.Embedding)
+	ws.clock(&ws.times.Attention)
+	if err := ws.multiply(ws.normed, n, product{q, ws.queries[:n*q.m]}); err != nil {
+		return err
+	}
+	ws.clock(&ws.times.Products)
+	l.begin(ws, a, layer, l.wanted)
+	l.run(len(l.tiles)*a.kvHeads, (*attentionWork).rotateQueries)
+	return nil
+}
+
+// begin sets w to rows of a layer.
+func (w *attentionWork) begin(ws *workspace, a *attention, layer int, segments []segment) {
+	w.ws, w.a, w.layer, w.segments = ws, a, layer, segments
+	w.tiles = a.newTiles(w.tiles[:0], segments)
 	w.queries = grow(w.queries, ws.rows*a.heads*a.size)
 	for len(w.lanes) < ws.lanes() {
 		w.lanes = append(w.lanes, newLane(a))
@@ -190,7 +269,8 @@ func (w *attentionWork) begin(ws *workspace, a *attention, layer int) {
 func newLane(a *attention) attentionLane {
 	rows := max(tileRows, a.group())
 	return attentionLane{
-		scores: make([]float32, rows*ops.Block), output: make([]float32, rows*a.wide()), next: make([]float32, rows*a.wide()),
+		scores: make([]float32, rows*ops.Block), scales: make([]float32, ops.Block), codes: make([]byte, a.size),
+		output: make([]float32, rows*a.wide()), next: make([]float32, rows*a.wide()),
 		top: make([]float32, rows), total: make([]float32, rows), top2: make([]float32, rows), total2: make([]float32, rows),
 		first: make([]int32, rows), end: make([]int32, rows),
 	}
@@ -241,12 +321,31 @@ func (w *attentionWork) Do(lane, first, end int) {
 	}
 }
 
-// rotate adds biases to the queries, keys and values of one tile and head, norms and rotates queries and keys, and stores keys
-// and values.
-func (w *attentionWork) rotate(_, item int) {
+// rotate is storeKeys and rotateQueries.
+func (w *attentionWork) rotate(lane, item int) {
+	w.storeKeys(lane, item)
+	w.rotateQueries(lane, item)
+}
+
+// storeKeys adds biases to the keys and values of one tile and head, norms and rotates keys, and stores both.
+func (w *attentionWork) storeKeys(lane, item int) {
 	a, ws := w.a, w.ws
 	t, head := &w.tiles[item/a.kvHeads], item%a.kvHeads
 	pages := w.cache(t).pages
+	for i := range t.n {
+		row, at := t.row+i, t.position+i
+		key, value := ws.keys[(row*a.kvHeads+head)*a.size:][:a.size], ws.values[(row*a.kvHeads+head)*a.size:][:a.size]
+		w.bias(key, keyBias, head)
+		w.turn(key, keyNorm, t.angles+i)
+		w.bias(value, valueBias, head)
+		a.store(&w.lanes[lane], pages[at/ops.Block].data, head, at%ops.Block, key, value)
+	}
+}
+
+// rotateQueries adds biases to the queries of one tile and head of keys, norms and rotates them.
+func (w *attentionWork) rotateQueries(_, item int) {
+	a, ws := w.a, w.ws
+	t, head := &w.tiles[item/a.kvHeads], item%a.kvHeads
 	for i := range t.n {
 		row, at := t.row+i, t.position+i
 		queries := w.rowQueries(head, row, 1)
@@ -254,16 +353,11 @@ func (w *attentionWork) rotate(_, item int) {
 		for h := range a.group() {
 			x := queries[h*a.size:][:a.size]
 			w.bias(x, queryBias, head*a.group()+h)
-			w.turn(x, queryNorm, row)
+			w.turn(x, queryNorm, t.angles+i)
 			if config := &ws.model.config; config.Growth > 0 && at >= config.Original {
 				ops.Scale(x, x, ops.Growth(at, config.Original, config.Growth))
 			}
 		}
-		key, value := ws.keys[(row*a.kvHeads+head)*a.size:][:a.size], ws.values[(row*a.kvHeads+head)*a.size:][:a.size]
-		w.bias(key, keyBias, head)
-		w.turn(key, keyNorm, row)
-		w.bias(value, valueBias, head)
-		a.store(pages[at/ops.Block].data, head, at%ops.Block, key, value)
 	}
 }
 
@@ -274,7 +368,7 @@ func (w *attentionWork) bias(x []float32, r role, head int) {
 	}
 }
 
-// turn norms a head of a row, if the layer has a norm for it, and rotates it.
+// turn norms a head, rotated by a row of angles, if the layer has a norm for it, and rotates it.
 func (w *attentionWork) turn(x []float32, norm role, row int) {
 	if weights := w.ws.model.layers[w.layer].vectors[norm]; weights != nil {
 		ops.RMSNorm(x, x, weights, w.a.epsilon)
@@ -285,7 +379,7 @@ func (w *attentionWork) turn(x []float32, norm role, row int) {
 
 // cache is the state of a tile's sequence.
 func (w *attentionWork) cache(t *tile) *cache {
-	return w.ws.segments[t.segment].session.states[w.layer].(*cache)
+	return w.segments[t.segment].session.states[w.layer].(*cache)
 }
 
 // rowQueries is the queries that share a head of keys, of n rows from row on.
@@ -347,17 +441,31 @@ func (w *attentionWork) block(x *attentionLane, t *tile, head, block int, output
 	for half := first / ops.Panel; half*ops.Panel < end; half++ {
 		ops.Matmul(x.scores[half*ops.Panel:], ops.Block, queries, a.size, rows, a.keys(page, head, half), a.elem, a.size)
 	}
+	x.scale(a, page, head, scaledKeys, rows)
 	scale := a.scale
 	if a.cap > 0 {
 		ops.Softcap(x.scores[:rows*ops.Block], x.scores[:rows*ops.Block], scale, a.cap)
 		scale = 1
 	}
 	ops.Softmax(x.scores, rows, scale, x.first, x.end, top, total)
+	x.scale(a, page, head, scaledValues, rows)
 	// Exponentials of positions behind the query are +0, and what a page has there is 0 or of a later row: adding their
 	// products changes no bit of a sum that began at +0. Nor do positions before the window.
 	end = (end + ops.Whole - 1) / ops.Whole * ops.Whole
 	for i := range a.wide() / ops.Panel {
 		ops.Matmul(output[i*ops.Panel:], a.wide(), x.scores, ops.Block, rows, a.values(page, head, i), a.elem, end)
+	}
+}
+
+// scale multiplies the scores of keys, or the exponentials of values, by the scales of their positions, if the cache has any.
+func (x *attentionLane) scale(a *attention, page []byte, head int, of scaled, rows int) {
+	if a.elem != ops.I8 {
+		return
+	}
+	ops.LoadRow(x.scales, a.scales(page, head, of), ops.F32)
+	for r := range rows {
+		scores := x.scores[r*ops.Block:][:ops.Block]
+		ops.Mul(scores, scores, x.scales)
 	}
 }
 

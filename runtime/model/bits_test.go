@@ -78,12 +78,12 @@ var tinyModels = []struct {
 }{
 	{"llama", 0, model.CacheF16},
 	{"qwen2", 0, model.CacheF32},
-	{"qwen3", 0, model.CacheF16},
+	{"qwen3", 0, model.CacheQ8},
 	{"mistral3", 0, model.CacheF16},
 	{"smollm3", 0, model.CacheF32},
 	{"gemma", 0, model.CacheF16},
 	{"gemma2", 0, model.CacheF32},
-	{"gemma3", 0, model.CacheF32},
+	{"gemma3", 0, model.CacheQ8},
 	{"phi3", 0, model.CacheF16},
 	{"bitnet", 0, model.CacheF32},
 	{"bitnet-b1.58", 0, model.CacheF16},
@@ -97,7 +97,7 @@ var tinyModels = []struct {
 func TestSameBits(t *testing.T) {
 	threads(t, 3)
 	const n = 150 // more than two pages
-	for _, of := range drawn.Some(drawn.New(t), 2, tinyModels) {
+	for _, of := range drawn.Some(drawn.New(t), 4, tinyModels) {
 		t.Run(fmt.Sprintf("%s/%d", of.arch, of.experts), func(t *testing.T) {
 			x, cache := oracle.NewTinyExperts(of.arch, of.experts, mixture), of.cache
 			want := bits(inPieces(t, tiny(t, x, model.Options{Threads: 1, Cache: cache}), text(n, 1), n))
@@ -140,6 +140,36 @@ func amongEight(t *testing.T, m *model.Model, tokens []int32) (rows [][]float32)
 		rows = append(rows, oracle.FeedAll(t, now)[at]...)
 	}
 	return rows
+}
+
+// TestWanted: rows whose logits are wanted are the same whatever else is wanted.
+func TestWanted(t *testing.T) {
+	threads(t, 2)
+	for _, arch := range []string{"llama", "gemma3"} {
+		m := tiny(t, oracle.NewTiny(arch, oracle.Same("F32")), model.Options{Threads: 2, Chunk: 70})
+		texts := [][]int32{text(150, 1), text(3, 2), text(90, 3), text(100, 4)}
+		var want [][][]uint32
+		for _, tokens := range texts {
+			want = append(want, bits(inPieces(t, m, tokens, len(tokens))))
+		}
+		for shift := range 3 {
+			var items []model.Item
+			for i, tokens := range texts {
+				items = append(items, model.Item{Session: oracle.NewSession(t, m), Tokens: tokens, Want: model.Want((i + shift) % 3)})
+			}
+			for i, rows := range oracle.FeedAll(t, items) {
+				from := map[model.Want]int{model.WantAll: 0, model.WantLast: len(texts[i]) - 1, model.WantNone: len(texts[i])}[items[i].Want]
+				if !equal(bits(rows), want[i][from:]) {
+					t.Errorf("%s: sequence %d, wanted %d: other bits", arch, i, items[i].Want)
+				}
+			}
+			for i := range items { // and the cache does not depend on it
+				if have := oracle.Feed(t, items[i].Session, model.WantLast, []int32{7}); !equal(bits(have), bits(inPieces(t, m, append(texts[i][:len(texts[i]):len(texts[i])], 7), 200)[len(texts[i]):])) {
+					t.Errorf("%s: sequence %d, wanted %d: other bits after it", arch, i, items[i].Want)
+				}
+			}
+		}
+	}
 }
 
 // TestSessions: what a session computes does not depend on tokens that it has forgotten, nor on the sequence that it was

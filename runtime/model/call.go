@@ -148,7 +148,7 @@ func (ws *workspace) nextBatch(items []Item, first int) int {
 		x := &items[first]
 		done := len(x.Session.tokens) - x.Session.before
 		n := min(len(x.Tokens)-done, ws.model.options.Chunk-rows)
-		ws.segments = append(ws.segments, segment{session: x.Session, item: first, row: rows, n: n, position: len(x.Session.tokens)})
+		ws.segments = append(ws.segments, segment{session: x.Session, item: first, row: rows, angles: rows, n: n, position: len(x.Session.tokens)})
 		if rows += n; done+n < len(x.Tokens) {
 			break
 		}
@@ -236,6 +236,7 @@ func (m *Model) workspace() *workspace {
 // putBack keeps a workspace for another call.
 func (m *Model) putBack(ws *workspace) {
 	clear(ws.segments) // keeps nothing of the callers' alive
+	clear(ws.attention.wanted)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.times != nil {

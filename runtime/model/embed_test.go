@@ -24,7 +24,7 @@ func embed(t testing.TB, m *model.Model, texts [][]int32, p model.Pooling) [][]f
 
 // TestHidden: hidden states come beside logits in a batch, and neither changes the other.
 func TestHidden(t *testing.T) {
-	m := tiny(t, oracle.NewTiny("qwen3", mixture), model.Options{Chunk: 40})
+	m := tiny(t, oracle.NewTiny("qwen3", oracle.Same("F32")), model.Options{Chunk: 40})
 	want := bits(inPieces(t, m, text(100, 1), 100))
 	for _, kind := range []model.Want{model.WantAll, model.WantLast, model.WantNone} {
 		items := []model.Item{
@@ -49,9 +49,13 @@ func TestHidden(t *testing.T) {
 
 // TestEmbed: an embedding is the mean, the first or the last one of the hidden states, of length 1, whatever else is computed.
 func TestEmbed(t *testing.T) {
-	m := tiny(t, oracle.NewTiny("llama", mixture), model.Options{Chunk: 64, Context: 192})
-	texts := [][]int32{text(5, 1), text(1, 2), text(192, 3), text(64, 4), text(30, 5), text(34, 6), text(7, 7)}
-	none := embed(t, m, texts, model.PoolNone)
+	m := tiny(t, oracle.NewTiny("llama", oracle.Same("F16")), model.Options{Chunk: 64, Context: 80})
+	texts := [][]int32{text(5, 1), text(1, 2), text(80, 3), text(64, 4), text(30, 5), text(7, 6)}
+	all := map[model.Pooling][][]float32{}
+	for _, p := range []model.Pooling{model.PoolNone, model.PoolMean, model.PoolCLS, model.PoolLast} {
+		all[p] = embed(t, m, texts, p)
+	}
+	none := all[model.PoolNone]
 	for i, x := range texts {
 		if len(none[i]) != 256*len(x) {
 			t.Fatalf("text %d of %d tokens has %d elements", i, len(x), len(none[i]))
@@ -69,7 +73,7 @@ func TestEmbed(t *testing.T) {
 			}
 		}
 		for p, want := range map[model.Pooling][]float32{model.PoolMean: mean, model.PoolCLS: rows[0], model.PoolLast: rows[len(rows)-1]} {
-			have := embed(t, m, texts, p)[i]
+			have := all[p][i]
 			near(t, fmt.Sprintf("text %d, %s", i, p), have, want)
 			if alone := embed(t, m, texts[i:i+1], p)[0]; !equal(bits([][]float32{have}), bits([][]float32{alone})) {
 				t.Errorf("text %d, %s: alone it has other bits", i, p)
@@ -96,7 +100,7 @@ func near(t *testing.T, what string, have, want []float32) {
 
 // TestEmbedRefuses: each fault of a call, and of a file, is an error that names it.
 func TestEmbedRefuses(t *testing.T) {
-	m := tiny(t, oracle.NewTiny("llama", mixture), model.Options{Context: 20})
+	m := tiny(t, oracle.NewTiny("llama", oracle.Same("F16")), model.Options{Context: 20})
 	for want, call := range map[string]struct {
 		texts [][]int32
 		p     model.Pooling
@@ -114,7 +118,7 @@ func TestEmbedRefuses(t *testing.T) {
 		t.Errorf("no text has %d embeddings", len(out))
 	}
 	for value, want := range map[uint32]string{4: "is 4; this version knows 0 to 3: none, mean, cls, last", 259: "is 259; it must be 1 to 255"} {
-		err := refusal(oracle.NewTiny("llama", mixture).Set("pooling_type", value), model.Options{})
+		err := refusal(oracle.NewTiny("llama", oracle.Same("F16")).Set("pooling_type", value), model.Options{})
 		if err == nil || !strings.Contains(err.Error(), `key "llama.pooling_type": `+want) {
 			t.Error(err)
 		}
@@ -124,7 +128,7 @@ func TestEmbedRefuses(t *testing.T) {
 // TestPooling: a file says which pooling its model was made for, and names of poolings are read as they are written.
 func TestPooling(t *testing.T) {
 	for _, p := range []model.Pooling{model.PoolNone, model.PoolMean, model.PoolCLS, model.PoolLast} {
-		m := tiny(t, oracle.NewTiny("llama", mixture).Set("pooling_type", uint32(p)), model.Options{})
+		m := tiny(t, oracle.NewTiny("llama", oracle.Same("F16")).Set("pooling_type", uint32(p)), model.Options{})
 		if m.Config().Pooling != p {
 			t.Errorf("pooling %d is read as %s", p, m.Config().Pooling)
 		}
@@ -135,7 +139,7 @@ func TestPooling(t *testing.T) {
 	if _, err := model.ParsePooling("rank"); err == nil || !strings.Contains(err.Error(), "none, mean, cls, last") {
 		t.Error(err)
 	}
-	if p := tiny(t, oracle.NewTiny("llama", mixture), model.Options{}).Config().Pooling; p != model.PoolNone {
+	if p := tiny(t, oracle.NewTiny("llama", oracle.Same("F16")), model.Options{}).Config().Pooling; p != model.PoolNone {
 		t.Error(p)
 	}
 }

@@ -80,6 +80,25 @@ func TestRefused(t *testing.T) {
 	}
 }
 
+// TestCheck refuses by the metadata what New refuses, and nothing else.
+func TestCheck(t *testing.T) {
+	for want, spoil := range map[string]func(x *oracle.Tiny){
+		"": func(*oracle.Tiny) {},
+		`tensor "blk.0.attn_q_norm.weight": is unknown`: func(x *oracle.Tiny) { x.AddVector("blk.0.attn_q_norm.weight", 64) },
+		`key "llama.context_length"`:                    func(x *oracle.Tiny) { x.Set("context_length", "a") },
+	} {
+		x := oracle.NewTiny("llama", oracle.Same("F32"))
+		spoil(x)
+		f, err := x.File()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err = model.Check(f, model.Options{}); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%v\nwant %s", err, want)
+		}
+	}
+}
+
 // TestRefusedWindows: each fault in what an architecture has of its own is an error that names it.
 func TestRefusedWindows(t *testing.T) {
 	for want, fault := range map[string]struct {

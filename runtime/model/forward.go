@@ -84,6 +84,23 @@ func (ws *workspace) narrow(layer int, x []float32, width int) int {
 	return ws.live
 }
 
+// wantedSegments appends runs of neighbouring wanted rows, as segments of the rows that narrow leaves.
+func (ws *workspace) wantedSegments(runs []segment) []segment {
+	left := 0
+	for _, x := range ws.segments {
+		for last := -2; left < len(ws.wanted) && int(ws.wanted[left]) < x.row+x.n; left++ {
+			row := int(ws.wanted[left])
+			if row == last+1 {
+				runs[len(runs)-1].n++
+			} else {
+				runs = append(runs, segment{session: x.session, item: x.item, row: left, angles: row, n: 1, position: x.position + row - x.row})
+			}
+			last = row
+		}
+	}
+	return runs
+}
+
 // forwardHead norms the wanted rows and computes their logits, if any are wanted.
 func (ws *workspace) forwardHead() error {
 	m, n := ws.model, len(ws.wanted)

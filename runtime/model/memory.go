@@ -25,7 +25,7 @@ const logitRows = 8
 // newAttentions are the mixers of the kinds of layers, without memory for their pages.
 func (m *Model) newAttentions() (all []*attention) {
 	c := &m.config
-	elem := map[CacheType]ops.Elem{CacheF16: ops.F16, CacheF32: ops.F32}[m.options.Cache]
+	elem := map[CacheType]ops.Elem{CacheF16: ops.F16, CacheF32: ops.F32, CacheQ8: ops.I8}[m.options.Cache]
 	width, shared := c.HeadSize, new(pages)
 	if m.row.width != nil {
 		width = m.row.width(c)

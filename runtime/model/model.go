@@ -2,6 +2,7 @@ package model
 
 import (
 	"cmp"
+	"crypto/sha256"
 	"errors"
 	"slices"
 	"sync"
@@ -20,7 +21,7 @@ type Options struct {
 	Context int
 	// Chunk is the most tokens that one step of a call computes, of all its sessions. 0 is 512. Buffers grow with it.
 	Chunk int
-	// Cache is the type of the keys and values that sessions keep: CacheF16 or CacheF32.
+	// Cache is the type of the keys and values that sessions keep: CacheF16, CacheF32 or CacheQ8.
 	Cache CacheType
 	// Head, unless "", is the GGUF type of the output head's weights in memory, Q8_0 or Q6_K. A head whose type takes more is quantized to it, and so are an
 	// embedding that is the head, too, and one of floats. It is an error if their rows are not whole blocks of 32 or 256 columns.
@@ -41,10 +42,12 @@ type Options struct {
 // CacheType is a type of keys and values in caches.
 type CacheType uint8
 
-// The types of caches. F16 takes half the memory and time of F32, which is for comparisons.
+// The types of caches. F16 takes half the memory and time of F32, which is for comparisons. Q8 takes half the memory of F16: integers of 8 bits, with
+// a scale for each position and head, of keys and of values.
 const (
 	CacheF16 CacheType = iota
 	CacheF32
+	CacheQ8
 )
 
 // Model is a model whose weights are in memory. Its methods may be called concurrently, except Close.
@@ -66,6 +69,7 @@ type Model struct {
 	mu         sync.Mutex // of free and times
 	free       []*workspace
 	closed     atomic.Bool
+	identity   func() ([sha256.Size]byte, error) // newIdentity, once it was asked for
 }
 
 // Open reads the GGUF file at path, or all parts of a split model. Products of its formats come from k. Before weights are read,
@@ -81,6 +85,30 @@ func Open(path string, k Kernels, opt Options) (*Model, error) {
 
 // New is Open of a file that is open already. The model does not use f after New.
 func New(f *gguf.File, k Kernels, opt Options) (*Model, error) {
+	l, err := newLoader(f, k, &opt)
+	if err != nil {
+		return nil, err
+	}
+	opt.Threads = cmp.Or(opt.Threads, runtime.AllThreads)
+	opt.Chunk = cmp.Or(opt.Chunk, 512)
+	m := &Model{config: l.config, row: l.row, feed: newFeed(&l.config), options: opt, times: opt.Times}
+	m.identity = sync.OnceValues(m.newIdentity)
+	if err := m.load(l); err != nil {
+		m.Close()
+		return nil, err
+	}
+	return m, nil
+}
+
+// Check refuses what New refuses by the metadata and the list of tensors. It takes no time: a caller can do so before kernels
+// are made.
+func Check(f *gguf.File, opt Options) error {
+	_, err := newLoader(f, PureGo{}, &opt)
+	return err
+}
+
+// newLoader reads the metadata and finds the tensors. It sets Options.Context.
+func newLoader(f *gguf.File, k Kernels, opt *Options) (*loader, error) {
 	if err := checkHead(opt.Head); err != nil {
 		return nil, err
 	}
@@ -99,14 +127,7 @@ func New(f *gguf.File, k Kernels, opt Options) (*Model, error) {
 	if err := l.find(); err != nil {
 		return nil, err
 	}
-	opt.Threads = cmp.Or(opt.Threads, runtime.AllThreads)
-	opt.Chunk = cmp.Or(opt.Chunk, 512)
-	m := &Model{config: l.config, row: row, feed: newFeed(&l.config), options: opt, times: opt.Times}
-	if err := m.load(l); err != nil {
-		m.Close()
-		return nil, err
-	}
-	return m, nil
+	return l, nil
 }
 
 // load reads the weights that l has planned.

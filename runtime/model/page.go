@@ -22,6 +22,7 @@ type pages struct {
 //	[KV heads]
 //	   keys    [2][head size][32 positions]
 //	   values  [panels of a head][64 positions][32]
+//	   scales  [2][64 positions] of keys and of values, in a cache of 8 bits
 type page struct {
 	data []byte
 	refs atomic.Int32
@@ -78,7 +79,7 @@ type mark struct {
 	pages  []*page // nil before number `first`, which no window reaches any more
 	first  int
 	length int // positions
-	dirty  int // positions of which something may have been written
+	dirty  int // positions that may have been written
 }
 
 // behind is how many positions before a window a cache keeps, so that a sequence can go back by that many.

@@ -1,6 +1,10 @@
 package model
 
-import "slices"
+import (
+	"encoding/binary"
+	"io"
+	"slices"
+)
 
 // running is a recurrent mixer for tests: the state is half of what it was, plus the present row. Its states cannot return to
 // positions of which they have no snapshot.
@@ -62,5 +66,12 @@ func (s *sum) Truncate(n int) int {
 func (s *sum) Snapshot() { s.snapshots = append(s.snapshots, sum{slices.Clone(s.x), s.at, nil}) }
 
 func (s *sum) Copy() state { return &sum{slices.Clone(s.x), s.at, slices.Clone(s.snapshots)} }
+
+func (s *sum) Save(w io.Writer) error { return binary.Write(w, binary.LittleEndian, s.x) }
+
+func (s *sum) Load(r io.Reader, n int) error {
+	s.at = n
+	return binary.Read(r, binary.LittleEndian, s.x)
+}
 
 func (s *sum) Free() {}

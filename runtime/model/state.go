@@ -1,5 +1,7 @@
 package model
 
+import "io"
+
 // state is what one layer remembers of one sequence. Attention is one kind. A recurrent layer is another: its state is no
 // list of positions, so it can go back only to where it took a snapshot.
 type state interface {
@@ -12,6 +14,10 @@ type state interface {
 	Snapshot()
 	// Copy is the state of another sequence that begins with all positions of this one. The two share memory where they can.
 	Copy() state
+	// Save writes what Load reads: the state after its positions, without snapshots.
+	Save(w io.Writer) error
+	// Load makes an empty state the one that Save wrote after n positions. After an error the state may only be freed.
+	Load(r io.Reader, n int) error
 	// Free gives the memory back. The state must not be used afterwards.
 	Free()
 }

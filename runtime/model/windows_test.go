@@ -31,7 +31,7 @@ func TestWindowsSameBits(t *testing.T) {
 }
 
 // TestWindowsMemory: the cache of a layer with a window has pages for the window, for what lies 512 positions before it and for one step, and
-// one of which a part is needed. They suffice.
+// one that is needed in part. They suffice.
 func TestWindowsMemory(t *testing.T) {
 	opt := model.Options{Chunk: 50}
 	m, tokens := windowed(t, opt)

@@ -24,7 +24,7 @@ type workspace struct {
 	queries      []float32 // [rows][heads][size]
 	keys, values []float32 // [rows][KV heads][size]
 	attended     []float32 // [rows][heads][size]
-	mixed        []float32 // [rows][embedding], what is added to hidden
+	mixed        []float32 // [rows][embedding], added to hidden
 	gates, ups   []float32 // [rows][elements between the matrices of the feed-forward part]
 	cos, sin     []float32 // [kinds of layers][rows][pairs of a head]
 	positions    []int32   // of each row
@@ -57,6 +57,7 @@ type segment struct {
 	session  *Session
 	item     int // of the call
 	row      int // of the first
+	angles   int // row of its angles
 	n        int
 	position int // of the first
 }
@@ -78,7 +79,7 @@ func (c *Config) rowBytes() int64 {
 	return 4 * int64(3*c.Embedding+3*queries+2*keys+len(c.Kinds)*c.rotated()+3)
 }
 
-// resize makes the buffers those of n rows.
+// resize makes the buffers of n rows.
 func (ws *workspace) resize(n int) {
 	c := &ws.model.config
 	queries, keys := c.extent(sizeQueries), c.extent(sizeKeys)

@@ -10,28 +10,34 @@ import (
 // Elem is the type of the elements of panels.
 type Elem uint8
 
-// The types of elements: all are little endian. A BF16 is the upper half of an F32.
+// The types of elements: all are little endian. A BF16 is the upper half of an F32. An I8 is an integer, whose scale is elsewhere.
 const (
 	F32 Elem = iota
 	F16
 	BF16
+	I8
 )
 
 // Bytes is the size of an element.
 func (e Elem) Bytes() int {
-	if e == F32 {
+	switch e {
+	case F32:
 		return 4
+	case I8:
+		return 1
 	}
 	return 2
 }
 
 // String is the name of e in GGUF files.
-func (e Elem) String() string { return [...]string{"F32", "F16", "BF16"}[e] }
+func (e Elem) String() string { return [...]string{"F32", "F16", "BF16", "I8"}[e] }
 
 func (e Elem) load(from []byte) float32 {
 	switch e {
 	case F16:
 		return format.HalfToFloat32(binary.LittleEndian.Uint16(from))
+	case I8:
+		return float32(int8(from[0]))
 	case BF16:
 		return math.Float32frombits(uint32(binary.LittleEndian.Uint16(from)) << 16)
 	}

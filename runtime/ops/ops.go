@@ -37,6 +37,12 @@ func Add(dst, x, y []float32) {
 	add(x, y, dst, len(x))
 }
 
+// Mul is dst = x * y. dst may be x or y.
+func Mul(dst, x, y []float32) {
+	same("Mul", len(x), dst, y)
+	mul(x, y, dst, len(x))
+}
+
 // AddScaled is dst = x + scale * y. The product is rounded before the sum. dst may be x or y.
 func AddScaled(dst, x, y []float32, scale float32) {
 	same("AddScaled", len(x), dst, y)
@@ -123,6 +129,14 @@ func matmul(e Elem, rows int, a []float32, panel []byte, dst []float32, aStride,
 		matmul_f16_2(a, panel, dst, aStride, dstStride, k)
 	case e == F16:
 		matmul_f16_1(a, panel, dst, aStride, dstStride, k)
+	case e == I8 && rows == 8:
+		matmul_i8_8(a, panel, dst, aStride, dstStride, k)
+	case e == I8 && rows == 4:
+		matmul_i8_4(a, panel, dst, aStride, dstStride, k)
+	case e == I8 && rows == 2:
+		matmul_i8_2(a, panel, dst, aStride, dstStride, k)
+	case e == I8:
+		matmul_i8_1(a, panel, dst, aStride, dstStride, k)
 	case rows == 8:
 		matmul_bf16_8(a, panel, dst, aStride, dstStride, k)
 	case rows == 4:

@@ -290,6 +290,67 @@ done0:
 	VZEROUPPER
 	RET
 
+// func mul_avx2(args *byte)
+// Requires: AVX, AVX2
+TEXT ·mul_avx2(SB), NOSPLIT, $0-8
+	VPBROADCASTD x7fffffff<>+0(SB), Y0      // v0:i32x8 = splat 2147483647
+	VPBROADCASTD x7f800000<>+0(SB), Y1      // v1:i32x8 = splat 2139095040
+	VPBROADCASTD x7fc00000<>+0(SB), Y2      // v2:i32x8 = splat 2143289344
+	MOVQ         args+0(FP), AX
+	MOVQ         8(AX), AX
+	MOVQ         args+0(FP), BX
+	MOVQ         (BX), BX
+	MOVQ         args+0(FP), CX
+	MOVQ         16(CX), CX
+	MOVQ         args+0(FP), DX
+	MOVQ         24(DX), DX
+	TESTQ        DX, DX
+	JLE          done0
+	PCALIGN      $0x20
+
+loop0:
+	VMOVDQU  (AX), Y3                       // v3:f32x8 = load y+0 l0*128
+	VMOVDQU  32(AX), Y4                     // v4:f32x8 = load y+32 l0*128
+	VMOVDQU  64(AX), Y5                     // v5:f32x8 = load y+64 l0*128
+	VMOVDQU  96(AX), Y6                     // v6:f32x8 = load y+96 l0*128
+	VMULPS   (BX), Y3, Y3                   // v7:f32x8 = mul [x+0 l0*128 f32x8] v3
+	VMULPS   32(BX), Y4, Y4                 // v8:f32x8 = mul [x+32 l0*128 f32x8] v4
+	VMULPS   64(BX), Y5, Y5                 // v9:f32x8 = mul [x+64 l0*128 f32x8] v5
+	VMULPS   96(BX), Y6, Y6                 // v10:f32x8 = mul [x+96 l0*128 f32x8] v6
+	VPAND    Y0, Y3, Y7                     // v12:i32x8 = and v11 v0
+	VPCMPGTD Y1, Y7, Y7                     // v13:i32x8 = cmpgts v12 v1
+	VPAND    Y2, Y7, Y8                     // v14:i32x8 = and v13 v2
+	VPANDN   Y3, Y7, Y3                     // v15:i32x8 = andnot v11 v13
+	VPOR     Y3, Y8, Y3                     // v16:i32x8 = or v14 v15
+	VPAND    Y0, Y4, Y7                     // v19:i32x8 = and v18 v0
+	VPCMPGTD Y1, Y7, Y7                     // v20:i32x8 = cmpgts v19 v1
+	VPAND    Y2, Y7, Y8                     // v21:i32x8 = and v20 v2
+	VPANDN   Y4, Y7, Y4                     // v22:i32x8 = andnot v18 v20
+	VPOR     Y4, Y8, Y4                     // v23:i32x8 = or v21 v22
+	VPAND    Y0, Y5, Y7                     // v26:i32x8 = and v25 v0
+	VPCMPGTD Y1, Y7, Y7                     // v27:i32x8 = cmpgts v26 v1
+	VPAND    Y2, Y7, Y8                     // v28:i32x8 = and v27 v2
+	VPANDN   Y5, Y7, Y5                     // v29:i32x8 = andnot v25 v27
+	VPOR     Y5, Y8, Y5                     // v30:i32x8 = or v28 v29
+	VPAND    Y0, Y6, Y7                     // v33:i32x8 = and v32 v0
+	VPCMPGTD Y1, Y7, Y7                     // v34:i32x8 = cmpgts v33 v1
+	VPAND    Y2, Y7, Y8                     // v35:i32x8 = and v34 v2
+	VPANDN   Y6, Y7, Y6                     // v36:i32x8 = andnot v32 v34
+	VPOR     Y6, Y8, Y6                     // v37:i32x8 = or v35 v36
+	VMOVDQU  Y3, (CX)                       // store out+0 l0*128 v17
+	VMOVDQU  Y4, 32(CX)                     // store out+32 l0*128 v24
+	VMOVDQU  Y5, 64(CX)                     // store out+64 l0*128 v31
+	VMOVDQU  Y6, 96(CX)                     // store out+96 l0*128 v38
+	ADDQ     $+128, AX
+	ADDQ     $+128, BX
+	ADDQ     $+128, CX
+	DECQ     DX
+	JNZ      loop0
+
+done0:
+	VZEROUPPER
+	RET
+
 // func scale_avx2(args *byte)
 // Requires: AVX, AVX2
 TEXT ·scale_avx2(SB), NOSPLIT, $0-8
@@ -5780,6 +5841,1263 @@ done3:
 	IMUL3Q       $+7, BX, AX
 	ADDQ         CX, AX
 	VMOVDQU      Y1, 96(AX)                 // store out+96 step_out*7 v411
+	VZEROUPPER
+	RET
+
+// func matmul_i8_1_avx2(args *byte)
+// Requires: AVX, AVX2, MMX+
+TEXT ·matmul_i8_1_avx2(SB), NOSPLIT, $0-8
+	VPXOR   X0, X0, X0                      // v0:f32x8 = splat 0
+	VPXOR   X1, X1, X1                      // v1:f32x8 = splat 0
+	VPXOR   X2, X2, X2                      // v2:f32x8 = splat 0
+	VPXOR   X3, X3, X3                      // v3:f32x8 = splat 0
+	MOVQ    args+0(FP), AX
+	MOVQ    (AX), AX
+	MOVQ    args+0(FP), BX
+	MOVQ    8(BX), BX
+	MOVQ    args+0(FP), CX
+	MOVQ    40(CX), CX
+	TESTQ   CX, CX
+	JLE     done0
+	PCALIGN $0x20
+
+loop0:
+	VPBROADCASTD (AX), Y4                   // v4:f32x8 = loadsplat a+0 l0*8
+	PREFETCHT0   2048(BX)                   // prefetch b+2048 l0*64
+	PREFETCHT1   8192(BX)                   // prefetch2 b+8192 l0*64
+	VPMOVSXBD    (BX), Y5                   // v5:i32x8 = widen [b+0 l0*64 i8x8]
+	VPMOVSXBD    8(BX), Y6                  // v6:i32x8 = widen [b+8 l0*64 i8x8]
+	VPMOVSXBD    16(BX), Y7                 // v7:i32x8 = widen [b+16 l0*64 i8x8]
+	VPMOVSXBD    24(BX), Y8                 // v8:i32x8 = widen [b+24 l0*64 i8x8]
+	VCVTDQ2PS    Y5, Y5                     // v9:f32x8 = cvtf32 v5
+	VCVTDQ2PS    Y6, Y6                     // v10:f32x8 = cvtf32 v6
+	VCVTDQ2PS    Y7, Y7                     // v11:f32x8 = cvtf32 v7
+	VCVTDQ2PS    Y8, Y8                     // v12:f32x8 = cvtf32 v8
+	VMULPS       Y5, Y4, Y5                 // v13:f32x8 = mul v4 v9
+	VMULPS       Y6, Y4, Y6                 // v14:f32x8 = mul v4 v10
+	VMULPS       Y7, Y4, Y7                 // v15:f32x8 = mul v4 v11
+	VMULPS       Y8, Y4, Y4                 // v16:f32x8 = mul v4 v12
+	VADDPS       Y5, Y0, Y0                 // v0:f32x8 = add v0 v13
+	VADDPS       Y6, Y1, Y1                 // v1:f32x8 = add v1 v14
+	VADDPS       Y7, Y2, Y2                 // v2:f32x8 = add v2 v15
+	VADDPS       Y4, Y3, Y3                 // v3:f32x8 = add v3 v16
+	VPBROADCASTD 4(AX), Y4                  // v17:f32x8 = loadsplat a+4 l0*8
+	VPMOVSXBD    32(BX), Y5                 // v18:i32x8 = widen [b+32 l0*64 i8x8]
+	VPMOVSXBD    40(BX), Y6                 // v19:i32x8 = widen [b+40 l0*64 i8x8]
+	VPMOVSXBD    48(BX), Y7                 // v20:i32x8 = widen [b+48 l0*64 i8x8]
+	VPMOVSXBD    56(BX), Y8                 // v21:i32x8 = widen [b+56 l0*64 i8x8]
+	VCVTDQ2PS    Y5, Y5                     // v22:f32x8 = cvtf32 v18
+	VCVTDQ2PS    Y6, Y6                     // v23:f32x8 = cvtf32 v19
+	VCVTDQ2PS    Y7, Y7                     // v24:f32x8 = cvtf32 v20
+	VCVTDQ2PS    Y8, Y8                     // v25:f32x8 = cvtf32 v21
+	VMULPS       Y5, Y4, Y5                 // v26:f32x8 = mul v17 v22
+	VMULPS       Y6, Y4, Y6                 // v27:f32x8 = mul v17 v23
+	VMULPS       Y7, Y4, Y7                 // v28:f32x8 = mul v17 v24
+	VMULPS       Y8, Y4, Y4                 // v29:f32x8 = mul v17 v25
+	VADDPS       Y5, Y0, Y0                 // v0:f32x8 = add v0 v26
+	VADDPS       Y6, Y1, Y1                 // v1:f32x8 = add v1 v27
+	VADDPS       Y7, Y2, Y2                 // v2:f32x8 = add v2 v28
+	VADDPS       Y4, Y3, Y3                 // v3:f32x8 = add v3 v29
+	ADDQ         $+8, AX
+	ADDQ         $+64, BX
+	DECQ         CX
+	JNZ          loop0
+
+done0:
+	VPBROADCASTD x7fffffff<>+0(SB), Y4      // v31:i32x8 = splat 2147483647
+	VPAND        Y4, Y0, Y5                 // v32:i32x8 = and v30 v31
+	VPBROADCASTD x7f800000<>+0(SB), Y6      // v33:i32x8 = splat 2139095040
+	VPCMPGTD     Y6, Y5, Y5                 // v34:i32x8 = cmpgts v32 v33
+	VPBROADCASTD x7fc00000<>+0(SB), Y7      // v35:i32x8 = splat 2143289344
+	VPAND        Y7, Y5, Y8                 // v36:i32x8 = and v34 v35
+	VPANDN       Y0, Y5, Y0                 // v37:i32x8 = andnot v30 v34
+	VPOR         Y0, Y8, Y0                 // v38:i32x8 = or v36 v37
+	VPAND        Y4, Y1, Y5                 // v41:i32x8 = and v40 v31
+	VPCMPGTD     Y6, Y5, Y5                 // v42:i32x8 = cmpgts v41 v33
+	VPAND        Y7, Y5, Y8                 // v43:i32x8 = and v42 v35
+	VPANDN       Y1, Y5, Y1                 // v44:i32x8 = andnot v40 v42
+	VPOR         Y1, Y8, Y1                 // v45:i32x8 = or v43 v44
+	VPAND        Y4, Y2, Y5                 // v48:i32x8 = and v47 v31
+	VPCMPGTD     Y6, Y5, Y5                 // v49:i32x8 = cmpgts v48 v33
+	VPAND        Y7, Y5, Y8                 // v50:i32x8 = and v49 v35
+	VPANDN       Y2, Y5, Y2                 // v51:i32x8 = andnot v47 v49
+	VPOR         Y2, Y8, Y2                 // v52:i32x8 = or v50 v51
+	VPAND        Y4, Y3, Y4                 // v55:i32x8 = and v54 v31
+	VPCMPGTD     Y6, Y4, Y4                 // v56:i32x8 = cmpgts v55 v33
+	VPAND        Y7, Y4, Y5                 // v57:i32x8 = and v56 v35
+	VPANDN       Y3, Y4, Y3                 // v58:i32x8 = andnot v54 v56
+	VPOR         Y3, Y5, Y3                 // v59:i32x8 = or v57 v58
+	MOVQ         args+0(FP), AX
+	MOVQ         16(AX), AX
+	VMOVDQU      Y0, (AX)                   // store out+0 v39
+	VMOVDQU      Y1, 32(AX)                 // store out+32 v46
+	VMOVDQU      Y2, 64(AX)                 // store out+64 v53
+	VMOVDQU      Y3, 96(AX)                 // store out+96 v60
+	VZEROUPPER
+	RET
+
+// func matmul_i8_2_avx2(args *byte)
+// Requires: AVX, AVX2, MMX+
+TEXT ·matmul_i8_2_avx2(SB), NOSPLIT, $0-8
+	VPXOR   X0, X0, X0                      // v0:f32x8 = splat 0
+	VPXOR   X1, X1, X1                      // v1:f32x8 = splat 0
+	VPXOR   X2, X2, X2                      // v2:f32x8 = splat 0
+	VPXOR   X3, X3, X3                      // v3:f32x8 = splat 0
+	VPXOR   X4, X4, X4                      // v4:f32x8 = splat 0
+	VPXOR   X5, X5, X5                      // v5:f32x8 = splat 0
+	VPXOR   X6, X6, X6                      // v6:f32x8 = splat 0
+	VPXOR   X7, X7, X7                      // v7:f32x8 = splat 0
+	MOVQ    args+0(FP), AX
+	MOVQ    (AX), AX
+	MOVQ    args+0(FP), BX
+	MOVQ    8(BX), BX
+	MOVQ    args+0(FP), CX
+	MOVQ    (CX), CX
+	MOVQ    args+0(FP), SI
+	MOVQ    24(SI), SI
+	IMUL3Q  $+1, SI, DX
+	ADDQ    CX, DX
+	MOVQ    args+0(FP), CX
+	MOVQ    40(CX), CX
+	TESTQ   CX, CX
+	JLE     done0
+	PCALIGN $0x20
+
+loop0:
+	VPBROADCASTD (AX), Y8                   // v8:f32x8 = loadsplat a+0 l0*8
+	PREFETCHT0   2048(BX)                   // prefetch b+2048 l0*64
+	PREFETCHT1   8192(BX)                   // prefetch2 b+8192 l0*64
+	VPMOVSXBD    (BX), Y9                   // v9:i32x8 = widen [b+0 l0*64 i8x8]
+	VPMOVSXBD    8(BX), Y10                 // v10:i32x8 = widen [b+8 l0*64 i8x8]
+	VPMOVSXBD    16(BX), Y11                // v11:i32x8 = widen [b+16 l0*64 i8x8]
+	VPMOVSXBD    24(BX), Y12                // v12:i32x8 = widen [b+24 l0*64 i8x8]
+	VCVTDQ2PS    Y9, Y9                     // v13:f32x8 = cvtf32 v9
+	VCVTDQ2PS    Y10, Y10                   // v14:f32x8 = cvtf32 v10
+	VCVTDQ2PS    Y11, Y11                   // v15:f32x8 = cvtf32 v11
+	VCVTDQ2PS    Y12, Y12                   // v16:f32x8 = cvtf32 v12
+	VMULPS       Y9, Y8, Y13                // v17:f32x8 = mul v8 v13
+	VMULPS       Y10, Y8, Y14               // v18:f32x8 = mul v8 v14
+	VMULPS       Y11, Y8, Y15               // v19:f32x8 = mul v8 v15
+	VMULPS       Y12, Y8, Y8                // v20:f32x8 = mul v8 v16
+	VADDPS       Y13, Y0, Y0                // v0:f32x8 = add v0 v17
+	VADDPS       Y14, Y1, Y1                // v1:f32x8 = add v1 v18
+	VADDPS       Y15, Y2, Y2                // v2:f32x8 = add v2 v19
+	VADDPS       Y8, Y3, Y3                 // v3:f32x8 = add v3 v20
+	VPBROADCASTD (DX), Y8                   // v21:f32x8 = loadsplat a+0 l0*8 step_a*1
+	VMULPS       Y9, Y8, Y9                 // v22:f32x8 = mul v21 v13
+	VMULPS       Y10, Y8, Y10               // v23:f32x8 = mul v21 v14
+	VMULPS       Y11, Y8, Y11               // v24:f32x8 = mul v21 v15
+	VMULPS       Y12, Y8, Y8                // v25:f32x8 = mul v21 v16
+	VADDPS       Y9, Y4, Y4                 // v4:f32x8 = add v4 v22
+	VADDPS       Y10, Y5, Y5                // v5:f32x8 = add v5 v23
+	VADDPS       Y11, Y6, Y6                // v6:f32x8 = add v6 v24
+	VADDPS       Y8, Y7, Y7                 // v7:f32x8 = add v7 v25
+	VPBROADCASTD 4(AX), Y8                  // v26:f32x8 = loadsplat a+4 l0*8
+	VPMOVSXBD    32(BX), Y9                 // v27:i32x8 = widen [b+32 l0*64 i8x8]
+	VPMOVSXBD    40(BX), Y10                // v28:i32x8 = widen [b+40 l0*64 i8x8]
+	VPMOVSXBD    48(BX), Y11                // v29:i32x8 = widen [b+48 l0*64 i8x8]
+	VPMOVSXBD    56(BX), Y12                // v30:i32x8 = widen [b+56 l0*64 i8x8]
+	VCVTDQ2PS    Y9, Y9                     // v31:f32x8 = cvtf32 v27
+	VCVTDQ2PS    Y10, Y10                   // v32:f32x8 = cvtf32 v28
+	VCVTDQ2PS    Y11, Y11                   // v33:f32x8 = cvtf32 v29
+	VCVTDQ2PS    Y12, Y12                   // v34:f32x8 = cvtf32 v30
+	VMULPS       Y9, Y8, Y13                // v35:f32x8 = mul v26 v31
+	VMULPS       Y10, Y8, Y14               // v36:f32x8 = mul v26 v32
+	VMULPS       Y11, Y8, Y15               // v37:f32x8 = mul v26 v33
+	VMULPS       Y12, Y8, Y8                // v38:f32x8 = mul v26 v34
+	VADDPS       Y13, Y0, Y0                // v0:f32x8 = add v0 v35
+	VADDPS       Y14, Y1, Y1                // v1:f32x8 = add v1 v36
+	VADDPS       Y15, Y2, Y2                // v2:f32x8 = add v2 v37
+	VADDPS       Y8, Y3, Y3                 // v3:f32x8 = add v3 v38
+	VPBROADCASTD 4(DX), Y8                  // v39:f32x8 = loadsplat a+4 l0*8 step_a*1
+	VMULPS       Y9, Y8, Y9                 // v40:f32x8 = mul v39 v31
+	VMULPS       Y10, Y8, Y10               // v41:f32x8 = mul v39 v32
+	VMULPS       Y11, Y8, Y11               // v42:f32x8 = mul v39 v33
+	VMULPS       Y12, Y8, Y8                // v43:f32x8 = mul v39 v34
+	VADDPS       Y9, Y4, Y4                 // v4:f32x8 = add v4 v40
+	VADDPS       Y10, Y5, Y5                // v5:f32x8 = add v5 v41
+	VADDPS       Y11, Y6, Y6                // v6:f32x8 = add v6 v42
+	VADDPS       Y8, Y7, Y7                 // v7:f32x8 = add v7 v43
+	ADDQ         $+8, AX
+	ADDQ         $+64, BX
+	ADDQ         $+8, DX
+	DECQ         CX
+	JNZ          loop0
+
+done0:
+	VPBROADCASTD x7fffffff<>+0(SB), Y8      // v45:i32x8 = splat 2147483647
+	VPAND        Y8, Y0, Y9                 // v46:i32x8 = and v44 v45
+	VPBROADCASTD x7f800000<>+0(SB), Y10     // v47:i32x8 = splat 2139095040
+	VPCMPGTD     Y10, Y9, Y9                // v48:i32x8 = cmpgts v46 v47
+	VPBROADCASTD x7fc00000<>+0(SB), Y11     // v49:i32x8 = splat 2143289344
+	VPAND        Y11, Y9, Y12               // v50:i32x8 = and v48 v49
+	VPANDN       Y0, Y9, Y0                 // v51:i32x8 = andnot v44 v48
+	VPOR         Y0, Y12, Y0                // v52:i32x8 = or v50 v51
+	VPAND        Y8, Y1, Y9                 // v55:i32x8 = and v54 v45
+	VPCMPGTD     Y10, Y9, Y9                // v56:i32x8 = cmpgts v55 v47
+	VPAND        Y11, Y9, Y12               // v57:i32x8 = and v56 v49
+	VPANDN       Y1, Y9, Y1                 // v58:i32x8 = andnot v54 v56
+	VPOR         Y1, Y12, Y1                // v59:i32x8 = or v57 v58
+	VPAND        Y8, Y2, Y9                 // v62:i32x8 = and v61 v45
+	VPCMPGTD     Y10, Y9, Y9                // v63:i32x8 = cmpgts v62 v47
+	VPAND        Y11, Y9, Y12               // v64:i32x8 = and v63 v49
+	VPANDN       Y2, Y9, Y2                 // v65:i32x8 = andnot v61 v63
+	VPOR         Y2, Y12, Y2                // v66:i32x8 = or v64 v65
+	VPAND        Y8, Y3, Y9                 // v69:i32x8 = and v68 v45
+	VPCMPGTD     Y10, Y9, Y9                // v70:i32x8 = cmpgts v69 v47
+	VPAND        Y11, Y9, Y12               // v71:i32x8 = and v70 v49
+	VPANDN       Y3, Y9, Y3                 // v72:i32x8 = andnot v68 v70
+	VPOR         Y3, Y12, Y3                // v73:i32x8 = or v71 v72
+	MOVQ         args+0(FP), AX
+	MOVQ         16(AX), AX
+	VMOVDQU      Y0, (AX)                   // store out+0 v53
+	VMOVDQU      Y1, 32(AX)                 // store out+32 v60
+	VMOVDQU      Y2, 64(AX)                 // store out+64 v67
+	VMOVDQU      Y3, 96(AX)                 // store out+96 v74
+	VPAND        Y8, Y4, Y0                 // v76:i32x8 = and v75 v45
+	VPCMPGTD     Y10, Y0, Y0                // v77:i32x8 = cmpgts v76 v47
+	VPAND        Y11, Y0, Y1                // v78:i32x8 = and v77 v49
+	VPANDN       Y4, Y0, Y0                 // v79:i32x8 = andnot v75 v77
+	VPOR         Y0, Y1, Y0                 // v80:i32x8 = or v78 v79
+	VPAND        Y8, Y5, Y1                 // v83:i32x8 = and v82 v45
+	VPCMPGTD     Y10, Y1, Y1                // v84:i32x8 = cmpgts v83 v47
+	VPAND        Y11, Y1, Y2                // v85:i32x8 = and v84 v49
+	VPANDN       Y5, Y1, Y1                 // v86:i32x8 = andnot v82 v84
+	VPOR         Y1, Y2, Y1                 // v87:i32x8 = or v85 v86
+	VPAND        Y8, Y6, Y2                 // v90:i32x8 = and v89 v45
+	VPCMPGTD     Y10, Y2, Y2                // v91:i32x8 = cmpgts v90 v47
+	VPAND        Y11, Y2, Y3                // v92:i32x8 = and v91 v49
+	VPANDN       Y6, Y2, Y2                 // v93:i32x8 = andnot v89 v91
+	VPOR         Y2, Y3, Y2                 // v94:i32x8 = or v92 v93
+	VPAND        Y8, Y7, Y3                 // v97:i32x8 = and v96 v45
+	VPCMPGTD     Y10, Y3, Y3                // v98:i32x8 = cmpgts v97 v47
+	VPAND        Y11, Y3, Y4                // v99:i32x8 = and v98 v49
+	VPANDN       Y7, Y3, Y3                 // v100:i32x8 = andnot v96 v98
+	VPOR         Y3, Y4, Y3                 // v101:i32x8 = or v99 v100
+	MOVQ         args+0(FP), CX
+	MOVQ         32(CX), CX
+	IMUL3Q       $+1, CX, BX
+	ADDQ         AX, BX
+	VMOVDQU      Y0, (BX)                   // store out+0 step_out*1 v81
+	MOVQ         args+0(FP), CX
+	MOVQ         32(CX), CX
+	IMUL3Q       $+1, CX, BX
+	ADDQ         AX, BX
+	VMOVDQU      Y1, 32(BX)                 // store out+32 step_out*1 v88
+	MOVQ         args+0(FP), CX
+	MOVQ         32(CX), CX
+	IMUL3Q       $+1, CX, BX
+	ADDQ         AX, BX
+	VMOVDQU      Y2, 64(BX)                 // store out+64 step_out*1 v95
+	MOVQ         args+0(FP), CX
+	MOVQ         32(CX), CX
+	IMUL3Q       $+1, CX, BX
+	ADDQ         AX, BX
+	VMOVDQU      Y3, 96(BX)                 // store out+96 step_out*1 v102
+	VZEROUPPER
+	RET
+
+// func matmul_i8_4_avx2(args *byte)
+// Requires: AVX, AVX2, MMX+
+TEXT ·matmul_i8_4_avx2(SB), NOSPLIT, $0-8
+	VPXOR   X0, X0, X0                      // v0:f32x8 = splat 0
+	VPXOR   X1, X1, X1                      // v1:f32x8 = splat 0
+	VPXOR   X2, X2, X2                      // v2:f32x8 = splat 0
+	VPXOR   X3, X3, X3                      // v3:f32x8 = splat 0
+	VPXOR   X4, X4, X4                      // v4:f32x8 = splat 0
+	VPXOR   X5, X5, X5                      // v5:f32x8 = splat 0
+	VPXOR   X6, X6, X6                      // v6:f32x8 = splat 0
+	VPXOR   X7, X7, X7                      // v7:f32x8 = splat 0
+	MOVQ    args+0(FP), AX
+	MOVQ    (AX), AX
+	MOVQ    args+0(FP), BX
+	MOVQ    8(BX), BX
+	MOVQ    args+0(FP), CX
+	MOVQ    (CX), CX
+	MOVQ    args+0(FP), SI
+	MOVQ    24(SI), SI
+	IMUL3Q  $+1, SI, DX
+	ADDQ    CX, DX
+	MOVQ    args+0(FP), CX
+	MOVQ    (CX), CX
+	MOVQ    args+0(FP), DI
+	MOVQ    24(DI), DI
+	IMUL3Q  $+2, DI, SI
+	ADDQ    CX, SI
+	MOVQ    args+0(FP), CX
+	MOVQ    (CX), CX
+	MOVQ    args+0(FP), R8
+	MOVQ    24(R8), R8
+	IMUL3Q  $+3, R8, DI
+	ADDQ    CX, DI
+	MOVQ    args+0(FP), CX
+	MOVQ    40(CX), CX
+	TESTQ   CX, CX
+	JLE     done0
+	MOVQ    AX, R8
+	MOVQ    BX, R9
+	MOVQ    DX, R10
+	MOVQ    SI, R11
+	MOVQ    DI, R12
+	PCALIGN $0x20
+
+loop0:
+	VPBROADCASTD (R8), Y8                   // v8:f32x8 = loadsplat a+0 l0*8
+	PREFETCHT0   2048(R9)                   // prefetch b+2048 l0*64
+	PREFETCHT1   8192(R9)                   // prefetch2 b+8192 l0*64
+	VPMOVSXBD    (R9), Y9                   // v9:i32x8 = widen [b+0 l0*64 i8x8]
+	VPMOVSXBD    8(R9), Y10                 // v10:i32x8 = widen [b+8 l0*64 i8x8]
+	VCVTDQ2PS    Y9, Y9                     // v11:f32x8 = cvtf32 v9
+	VCVTDQ2PS    Y10, Y10                   // v12:f32x8 = cvtf32 v10
+	VMULPS       Y9, Y8, Y11                // v13:f32x8 = mul v8 v11
+	VMULPS       Y10, Y8, Y8                // v14:f32x8 = mul v8 v12
+	VADDPS       Y11, Y0, Y0                // v0:f32x8 = add v0 v13
+	VADDPS       Y8, Y1, Y1                 // v1:f32x8 = add v1 v14
+	VPBROADCASTD (R10), Y8                  // v15:f32x8 = loadsplat a+0 l0*8 step_a*1
+	VMULPS       Y9, Y8, Y11                // v16:f32x8 = mul v15 v11
+	VMULPS       Y10, Y8, Y8                // v17:f32x8 = mul v15 v12
+	VADDPS       Y11, Y2, Y2                // v2:f32x8 = add v2 v16
+	VADDPS       Y8, Y3, Y3                 // v3:f32x8 = add v3 v17
+	VPBROADCASTD (R11), Y8                  // v18:f32x8 = loadsplat a+0 l0*8 step_a*2
+	VMULPS       Y9, Y8, Y11                // v19:f32x8 = mul v18 v11
+	VMULPS       Y10, Y8, Y8                // v20:f32x8 = mul v18 v12
+	VADDPS       Y11, Y4, Y4                // v4:f32x8 = add v4 v19
+	VADDPS       Y8, Y5, Y5                 // v5:f32x8 = add v5 v20
+	VPBROADCASTD (R12), Y8                  // v21:f32x8 = loadsplat a+0 l0*8 step_a*3
+	VMULPS       Y9, Y8, Y9                 // v22:f32x8 = mul v21 v11
+	VMULPS       Y10, Y8, Y8                // v23:f32x8 = mul v21 v12
+	VADDPS       Y9, Y6, Y6                 // v6:f32x8 = add v6 v22
+	VADDPS       Y8, Y7, Y7                 // v7:f32x8 = add v7 v23
+	VPBROADCASTD 4(R8), Y8                  // v24:f32x8 = loadsplat a+4 l0*8
+	VPMOVSXBD    32(R9), Y9                 // v25:i32x8 = widen [b+32 l0*64 i8x8]
+	VPMOVSXBD    40(R9), Y10                // v26:i32x8 = widen [b+40 l0*64 i8x8]
+	VCVTDQ2PS    Y9, Y9                     // v27:f32x8 = cvtf32 v25
+	VCVTDQ2PS    Y10, Y10                   // v28:f32x8 = cvtf32 v26
+	VMULPS       Y9, Y8, Y11                // v29:f32x8 = mul v24 v27
+	VMULPS       Y10, Y8, Y8                // v30:f32x8 = mul v24 v28
+	VADDPS       Y11, Y0, Y0                // v0:f32x8 = add v0 v29
+	VADDPS       Y8, Y1, Y1                 // v1:f32x8 = add v1 v30
+	VPBROADCASTD 4(R10), Y8                 // v31:f32x8 = loadsplat a+4 l0*8 step_a*1
+	VMULPS       Y9, Y8, Y11                // v32:f32x8 = mul v31 v27
+	VMULPS       Y10, Y8, Y8                // v33:f32x8 = mul v31 v28
+	VADDPS       Y11, Y2, Y2                // v2:f32x8 = add v2 v32
+	VADDPS       Y8, Y3, Y3                 // v3:f32x8 = add v3 v33
+	VPBROADCASTD 4(R11), Y8                 // v34:f32x8 = loadsplat a+4 l0*8 step_a*2
+	VMULPS       Y9, Y8, Y11                // v35:f32x8 = mul v34 v27
+	VMULPS       Y10, Y8, Y8                // v36:f32x8 = mul v34 v28
+	VADDPS       Y11, Y4, Y4                // v4:f32x8 = add v4 v35
+	VADDPS       Y8, Y5, Y5                 // v5:f32x8 = add v5 v36
+	VPBROADCASTD 4(R12), Y8                 // v37:f32x8 = loadsplat a+4 l0*8 step_a*3
+	VMULPS       Y9, Y8, Y9                 // v38:f32x8 = mul v37 v27
+	VMULPS       Y10, Y8, Y8                // v39:f32x8 = mul v37 v28
+	VADDPS       Y9, Y6, Y6                 // v6:f32x8 = add v6 v38
+	VADDPS       Y8, Y7, Y7                 // v7:f32x8 = add v7 v39
+	ADDQ         $+8, R8
+	ADDQ         $+64, R9
+	ADDQ         $+8, R10
+	ADDQ         $+8, R11
+	ADDQ         $+8, R12
+	DECQ         CX
+	JNZ          loop0
+
+done0:
+	VPBROADCASTD x7fffffff<>+0(SB), Y8      // v41:i32x8 = splat 2147483647
+	VPAND        Y8, Y0, Y9                 // v42:i32x8 = and v40 v41
+	VPBROADCASTD x7f800000<>+0(SB), Y10     // v43:i32x8 = splat 2139095040
+	VPCMPGTD     Y10, Y9, Y9                // v44:i32x8 = cmpgts v42 v43
+	VPBROADCASTD x7fc00000<>+0(SB), Y11     // v45:i32x8 = splat 2143289344
+	VPAND        Y11, Y9, Y12               // v46:i32x8 = and v44 v45
+	VPANDN       Y0, Y9, Y0                 // v47:i32x8 = andnot v40 v44
+	VPOR         Y0, Y12, Y0                // v48:i32x8 = or v46 v47
+	VPAND        Y8, Y1, Y9                 // v51:i32x8 = and v50 v41
+	VPCMPGTD     Y10, Y9, Y9                // v52:i32x8 = cmpgts v51 v43
+	VPAND        Y11, Y9, Y12               // v53:i32x8 = and v52 v45
+	VPANDN       Y1, Y9, Y1                 // v54:i32x8 = andnot v50 v52
+	VPOR         Y1, Y12, Y1                // v55:i32x8 = or v53 v54
+	MOVQ         args+0(FP), CX
+	MOVQ         16(CX), CX
+	VMOVDQU      Y0, (CX)                   // store out+0 v49
+	VMOVDQU      Y1, 32(CX)                 // store out+32 v56
+	VPAND        Y8, Y2, Y0                 // v58:i32x8 = and v57 v41
+	VPCMPGTD     Y10, Y0, Y0                // v59:i32x8 = cmpgts v58 v43
+	VPAND        Y11, Y0, Y1                // v60:i32x8 = and v59 v45
+	VPANDN       Y2, Y0, Y0                 // v61:i32x8 = andnot v57 v59
+	VPOR         Y0, Y1, Y0                 // v62:i32x8 = or v60 v61
+	VPAND        Y8, Y3, Y1                 // v65:i32x8 = and v64 v41
+	VPCMPGTD     Y10, Y1, Y1                // v66:i32x8 = cmpgts v65 v43
+	VPAND        Y11, Y1, Y2                // v67:i32x8 = and v66 v45
+	VPANDN       Y3, Y1, Y1                 // v68:i32x8 = andnot v64 v66
+	VPOR         Y1, Y2, Y1                 // v69:i32x8 = or v67 v68
+	MOVQ         args+0(FP), R9
+	MOVQ         32(R9), R9
+	IMUL3Q       $+1, R9, R8
+	ADDQ         CX, R8
+	VMOVDQU      Y0, (R8)                   // store out+0 step_out*1 v63
+	MOVQ         args+0(FP), R9
+	MOVQ         32(R9), R9
+	IMUL3Q       $+1, R9, R8
+	ADDQ         CX, R8
+	VMOVDQU      Y1, 32(R8)                 // store out+32 step_out*1 v70
+	VPAND        Y8, Y4, Y0                 // v72:i32x8 = and v71 v41
+	VPCMPGTD     Y10, Y0, Y0                // v73:i32x8 = cmpgts v72 v43
+	VPAND        Y11, Y0, Y1                // v74:i32x8 = and v73 v45
+	VPANDN       Y4, Y0, Y0                 // v75:i32x8 = andnot v71 v73
+	VPOR         Y0, Y1, Y0                 // v76:i32x8 = or v74 v75
+	VPAND        Y8, Y5, Y1                 // v79:i32x8 = and v78 v41
+	VPCMPGTD     Y10, Y1, Y1                // v80:i32x8 = cmpgts v79 v43
+	VPAND        Y11, Y1, Y2                // v81:i32x8 = and v80 v45
+	VPANDN       Y5, Y1, Y1                 // v82:i32x8 = andnot v78 v80
+	VPOR         Y1, Y2, Y1                 // v83:i32x8 = or v81 v82
+	MOVQ         args+0(FP), R9
+	MOVQ         32(R9), R9
+	IMUL3Q       $+2, R9, R8
+	ADDQ         CX, R8
+	VMOVDQU      Y0, (R8)                   // store out+0 step_out*2 v77
+	MOVQ         args+0(FP), R9
+	MOVQ         32(R9), R9
+	IMUL3Q       $+2, R9, R8
+	ADDQ         CX, R8
+	VMOVDQU      Y1, 32(R8)                 // store out+32 step_out*2 v84
+	VPAND        Y8, Y6, Y0                 // v86:i32x8 = and v85 v41
+	VPCMPGTD     Y10, Y0, Y0                // v87:i32x8 = cmpgts v86 v43
+	VPAND        Y11, Y0, Y1                // v88:i32x8 = and v87 v45
+	VPANDN       Y6, Y0, Y0                 // v89:i32x8 = andnot v85 v87
+	VPOR         Y0, Y1, Y0                 // v90:i32x8 = or v88 v89
+	VPAND        Y8, Y7, Y1                 // v93:i32x8 = and v92 v41
+	VPCMPGTD     Y10, Y1, Y1                // v94:i32x8 = cmpgts v93 v43
+	VPAND        Y11, Y1, Y2                // v95:i32x8 = and v94 v45
+	VPANDN       Y7, Y1, Y1                 // v96:i32x8 = andnot v92 v94
+	VPOR         Y1, Y2, Y1                 // v97:i32x8 = or v95 v96
+	MOVQ         args+0(FP), R9
+	MOVQ         32(R9), R9
+	IMUL3Q       $+3, R9, R8
+	ADDQ         CX, R8
+	VMOVDQU      Y0, (R8)                   // store out+0 step_out*3 v91
+	MOVQ         args+0(FP), R9
+	MOVQ         32(R9), R9
+	IMUL3Q       $+3, R9, R8
+	ADDQ         CX, R8
+	VMOVDQU      Y1, 32(R8)                 // store out+32 step_out*3 v98
+	VPXOR        X0, X0, X0                 // v99:f32x8 = splat 0
+	VPXOR        X1, X1, X1                 // v100:f32x8 = splat 0
+	VPXOR        X2, X2, X2                 // v101:f32x8 = splat 0
+	VPXOR        X3, X3, X3                 // v102:f32x8 = splat 0
+	VPXOR        X4, X4, X4                 // v103:f32x8 = splat 0
+	VPXOR        X5, X5, X5                 // v104:f32x8 = splat 0
+	VPXOR        X6, X6, X6                 // v105:f32x8 = splat 0
+	VPXOR        X7, X7, X7                 // v106:f32x8 = splat 0
+	MOVQ         args+0(FP), R8
+	MOVQ         40(R8), R8
+	TESTQ        R8, R8
+	JLE          done1
+	PCALIGN      $0x20
+
+loop1:
+	VPBROADCASTD (AX), Y8                   // v107:f32x8 = loadsplat a+0 l1*8
+	VPMOVSXBD    16(BX), Y9                 // v108:i32x8 = widen [b+16 l1*64 i8x8]
+	VPMOVSXBD    24(BX), Y10                // v109:i32x8 = widen [b+24 l1*64 i8x8]
+	VCVTDQ2PS    Y9, Y9                     // v110:f32x8 = cvtf32 v108
+	VCVTDQ2PS    Y10, Y10                   // v111:f32x8 = cvtf32 v109
+	VMULPS       Y9, Y8, Y11                // v112:f32x8 = mul v107 v110
+	VMULPS       Y10, Y8, Y8                // v113:f32x8 = mul v107 v111
+	VADDPS       Y11, Y0, Y0                // v99:f32x8 = add v99 v112
+	VADDPS       Y8, Y1, Y1                 // v100:f32x8 = add v100 v113
+	VPBROADCASTD (DX), Y8                   // v114:f32x8 = loadsplat a+0 l1*8 step_a*1
+	VMULPS       Y9, Y8, Y11                // v115:f32x8 = mul v114 v110
+	VMULPS       Y10, Y8, Y8                // v116:f32x8 = mul v114 v111
+	VADDPS       Y11, Y2, Y2                // v101:f32x8 = add v101 v115
+	VADDPS       Y8, Y3, Y3                 // v102:f32x8 = add v102 v116
+	VPBROADCASTD (SI), Y8                   // v117:f32x8 = loadsplat a+0 l1*8 step_a*2
+	VMULPS       Y9, Y8, Y11                // v118:f32x8 = mul v117 v110
+	VMULPS       Y10, Y8, Y8                // v119:f32x8 = mul v117 v111
+	VADDPS       Y11, Y4, Y4                // v103:f32x8 = add v103 v118
+	VADDPS       Y8, Y5, Y5                 // v104:f32x8 = add v104 v119
+	VPBROADCASTD (DI), Y8                   // v120:f32x8 = loadsplat a+0 l1*8 step_a*3
+	VMULPS       Y9, Y8, Y9                 // v121:f32x8 = mul v120 v110
+	VMULPS       Y10, Y8, Y8                // v122:f32x8 = mul v120 v111
+	VADDPS       Y9, Y6, Y6                 // v105:f32x8 = add v105 v121
+	VADDPS       Y8, Y7, Y7                 // v106:f32x8 = add v106 v122
+	VPBROADCASTD 4(AX), Y8                  // v123:f32x8 = loadsplat a+4 l1*8
+	VPMOVSXBD    48(BX), Y9                 // v124:i32x8 = widen [b+48 l1*64 i8x8]
+	VPMOVSXBD    56(BX), Y10                // v125:i32x8 = widen [b+56 l1*64 i8x8]
+	VCVTDQ2PS    Y9, Y9                     // v126:f32x8 = cvtf32 v124
+	VCVTDQ2PS    Y10, Y10                   // v127:f32x8 = cvtf32 v125
+	VMULPS       Y9, Y8, Y11                // v128:f32x8 = mul v123 v126
+	VMULPS       Y10, Y8, Y8                // v129:f32x8 = mul v123 v127
+	VADDPS       Y11, Y0, Y0                // v99:f32x8 = add v99 v128
+	VADDPS       Y8, Y1, Y1                 // v100:f32x8 = add v100 v129
+	VPBROADCASTD 4(DX), Y8                  // v130:f32x8 = loadsplat a+4 l1*8 step_a*1
+	VMULPS       Y9, Y8, Y11                // v131:f32x8 = mul v130 v126
+	VMULPS       Y10, Y8, Y8                // v132:f32x8 = mul v130 v127
+	VADDPS       Y11, Y2, Y2                // v101:f32x8 = add v101 v131
+	VADDPS       Y8, Y3, Y3                 // v102:f32x8 = add v102 v132
+	VPBROADCASTD 4(SI), Y8                  // v133:f32x8 = loadsplat a+4 l1*8 step_a*2
+	VMULPS       Y9, Y8, Y11                // v134:f32x8 = mul v133 v126
+	VMULPS       Y10, Y8, Y8                // v135:f32x8 = mul v133 v127
+	VADDPS       Y11, Y4, Y4                // v103:f32x8 = add v103 v134
+	VADDPS       Y8, Y5, Y5                 // v104:f32x8 = add v104 v135
+	VPBROADCASTD 4(DI), Y8                  // v136:f32x8 = loadsplat a+4 l1*8 step_a*3
+	VMULPS       Y9, Y8, Y9                 // v137:f32x8 = mul v136 v126
+	VMULPS       Y10, Y8, Y8                // v138:f32x8 = mul v136 v127
+	VADDPS       Y9, Y6, Y6                 // v105:f32x8 = add v105 v137
+	VADDPS       Y8, Y7, Y7                 // v106:f32x8 = add v106 v138
+	ADDQ         $+8, AX
+	ADDQ         $+64, BX
+	ADDQ         $+8, DX
+	ADDQ         $+8, SI
+	ADDQ         $+8, DI
+	DECQ         R8
+	JNZ          loop1
+
+done1:
+	VPBROADCASTD x7fffffff<>+0(SB), Y8      // v140:i32x8 = splat 2147483647
+	VPAND        Y8, Y0, Y9                 // v141:i32x8 = and v139 v140
+	VPBROADCASTD x7f800000<>+0(SB), Y10     // v142:i32x8 = splat 2139095040
+	VPCMPGTD     Y10, Y9, Y9                // v143:i32x8 = cmpgts v141 v142
+	VPBROADCASTD x7fc00000<>+0(SB), Y11     // v144:i32x8 = splat 2143289344
+	VPAND        Y11, Y9, Y12               // v145:i32x8 = and v143 v144
+	VPANDN       Y0, Y9, Y0                 // v146:i32x8 = andnot v139 v143
+	VPOR         Y0, Y12, Y0                // v147:i32x8 = or v145 v146
+	VPAND        Y8, Y1, Y9                 // v150:i32x8 = and v149 v140
+	VPCMPGTD     Y10, Y9, Y9                // v151:i32x8 = cmpgts v150 v142
+	VPAND        Y11, Y9, Y12               // v152:i32x8 = and v151 v144
+	VPANDN       Y1, Y9, Y1                 // v153:i32x8 = andnot v149 v151
+	VPOR         Y1, Y12, Y1                // v154:i32x8 = or v152 v153
+	VMOVDQU      Y0, 64(CX)                 // store out+64 v148
+	VMOVDQU      Y1, 96(CX)                 // store out+96 v155
+	VPAND        Y8, Y2, Y0                 // v157:i32x8 = and v156 v140
+	VPCMPGTD     Y10, Y0, Y0                // v158:i32x8 = cmpgts v157 v142
+	VPAND        Y11, Y0, Y1                // v159:i32x8 = and v158 v144
+	VPANDN       Y2, Y0, Y0                 // v160:i32x8 = andnot v156 v158
+	VPOR         Y0, Y1, Y0                 // v161:i32x8 = or v159 v160
+	VPAND        Y8, Y3, Y1                 // v164:i32x8 = and v163 v140
+	VPCMPGTD     Y10, Y1, Y1                // v165:i32x8 = cmpgts v164 v142
+	VPAND        Y11, Y1, Y2                // v166:i32x8 = and v165 v144
+	VPANDN       Y3, Y1, Y1                 // v167:i32x8 = andnot v163 v165
+	VPOR         Y1, Y2, Y1                 // v168:i32x8 = or v166 v167
+	MOVQ         args+0(FP), BX
+	MOVQ         32(BX), BX
+	IMUL3Q       $+1, BX, AX
+	ADDQ         CX, AX
+	VMOVDQU      Y0, 64(AX)                 // store out+64 step_out*1 v162
+	MOVQ         args+0(FP), BX
+	MOVQ         32(BX), BX
+	IMUL3Q       $+1, BX, AX
+	ADDQ         CX, AX
+	VMOVDQU      Y1, 96(AX)                 // store out+96 step_out*1 v169
+	VPAND        Y8, Y4, Y0                 // v171:i32x8 = and v170 v140
+	VPCMPGTD     Y10, Y0, Y0                // v172:i32x8 = cmpgts v171 v142
+	VPAND        Y11, Y0, Y1                // v173:i32x8 = and v172 v144
+	VPANDN       Y4, Y0, Y0                 // v174:i32x8 = andnot v170 v172
+	VPOR         Y0, Y1, Y0                 // v175:i32x8 = or v173 v174
+	VPAND        Y8, Y5, Y1                 // v178:i32x8 = and v177 v140
+	VPCMPGTD     Y10, Y1, Y1                // v179:i32x8 = cmpgts v178 v142
+	VPAND        Y11, Y1, Y2                // v180:i32x8 = and v179 v144
+	VPANDN       Y5, Y1, Y1                 // v181:i32x8 = andnot v177 v179
+	VPOR         Y1, Y2, Y1                 // v182:i32x8 = or v180 v181
+	MOVQ         args+0(FP), BX
+	MOVQ         32(BX), BX
+	IMUL3Q       $+2, BX, AX
+	ADDQ         CX, AX
+	VMOVDQU      Y0, 64(AX)                 // store out+64 step_out*2 v176
+	MOVQ         args+0(FP), BX
+	MOVQ         32(BX), BX
+	IMUL3Q       $+2, BX, AX
+	ADDQ         CX, AX
+	VMOVDQU      Y1, 96(AX)                 // store out+96 step_out*2 v183
+	VPAND        Y8, Y6, Y0                 // v185:i32x8 = and v184 v140
+	VPCMPGTD     Y10, Y0, Y0                // v186:i32x8 = cmpgts v185 v142
+	VPAND        Y11, Y0, Y1                // v187:i32x8 = and v186 v144
+	VPANDN       Y6, Y0, Y0                 // v188:i32x8 = andnot v184 v186
+	VPOR         Y0, Y1, Y0                 // v189:i32x8 = or v187 v188
+	VPAND        Y8, Y7, Y1                 // v192:i32x8 = and v191 v140
+	VPCMPGTD     Y10, Y1, Y1                // v193:i32x8 = cmpgts v192 v142
+	VPAND        Y11, Y1, Y2                // v194:i32x8 = and v193 v144
+	VPANDN       Y7, Y1, Y1                 // v195:i32x8 = andnot v191 v193
+	VPOR         Y1, Y2, Y1                 // v196:i32x8 = or v194 v195
+	MOVQ         args+0(FP), BX
+	MOVQ         32(BX), BX
+	IMUL3Q       $+3, BX, AX
+	ADDQ         CX, AX
+	VMOVDQU      Y0, 64(AX)                 // store out+64 step_out*3 v190
+	MOVQ         args+0(FP), BX
+	MOVQ         32(BX), BX
+	IMUL3Q       $+3, BX, AX
+	ADDQ         CX, AX
+	VMOVDQU      Y1, 96(AX)                 // store out+96 step_out*3 v197
+	VZEROUPPER
+	RET
+
+// func matmul_i8_8_avx2(args *byte)
+// Requires: AVX, AVX2, MMX+
+TEXT ·matmul_i8_8_avx2(SB), NOSPLIT, $0-8
+	VPXOR   X0, X0, X0                      // v0:f32x8 = splat 0
+	VPXOR   X1, X1, X1                      // v1:f32x8 = splat 0
+	VPXOR   X2, X2, X2                      // v2:f32x8 = splat 0
+	VPXOR   X3, X3, X3                      // v3:f32x8 = splat 0
+	VPXOR   X4, X4, X4                      // v4:f32x8 = splat 0
+	VPXOR   X5, X5, X5                      // v5:f32x8 = splat 0
+	VPXOR   X6, X6, X6                      // v6:f32x8 = splat 0
+	VPXOR   X7, X7, X7                      // v7:f32x8 = splat 0
+	MOVQ    args+0(FP), AX
+	MOVQ    (AX), AX
+	MOVQ    args+0(FP), BX
+	MOVQ    8(BX), BX
+	MOVQ    args+0(FP), CX
+	MOVQ    (CX), CX
+	MOVQ    args+0(FP), SI
+	MOVQ    24(SI), SI
+	IMUL3Q  $+1, SI, DX
+	ADDQ    CX, DX
+	MOVQ    args+0(FP), CX
+	MOVQ    (CX), CX
+	MOVQ    args+0(FP), DI
+	MOVQ    24(DI), DI
+	IMUL3Q  $+2, DI, SI
+	ADDQ    CX, SI
+	MOVQ    args+0(FP), CX
+	MOVQ    (CX), CX
+	MOVQ    args+0(FP), R8
+	MOVQ    24(R8), R8
+	IMUL3Q  $+3, R8, DI
+	ADDQ    CX, DI
+	MOVQ    args+0(FP), CX
+	MOVQ    40(CX), CX
+	TESTQ   CX, CX
+	JLE     done0
+	MOVQ    AX, R8
+	MOVQ    BX, R9
+	MOVQ    DX, R10
+	MOVQ    SI, R11
+	MOVQ    DI, R12
+	PCALIGN $0x20
+
+loop0:
+	VPBROADCASTD (R8), Y8                   // v8:f32x8 = loadsplat a+0 l0*8
+	PREFETCHT0   2048(R9)                   // prefetch b+2048 l0*64
+	PREFETCHT1   8192(R9)                   // prefetch2 b+8192 l0*64
+	VPMOVSXBD    (R9), Y9                   // v9:i32x8 = widen [b+0 l0*64 i8x8]
+	VPMOVSXBD    8(R9), Y10                 // v10:i32x8 = widen [b+8 l0*64 i8x8]
+	VCVTDQ2PS    Y9, Y9                     // v11:f32x8 = cvtf32 v9
+	VCVTDQ2PS    Y10, Y10                   // v12:f32x8 = cvtf32 v10
+	VMULPS       Y9, Y8, Y11                // v13:f32x8 = mul v8 v11
+	VMULPS       Y10, Y8, Y8                // v14:f32x8 = mul v8 v12
+	VADDPS       Y11, Y0, Y0                // v0:f32x8 = add v0 v13
+	VADDPS       Y8, Y1, Y1                 // v1:f32x8 = add v1 v14
+	VPBROADCASTD (R10), Y8                  // v15:f32x8 = loadsplat a+0 l0*8 step_a*1
+	VMULPS       Y9, Y8, Y11                // v16:f32x8 = mul v15 v11
+	VMULPS       Y10, Y8, Y8                // v17:f32x8 = mul v15 v12
+	VADDPS       Y11, Y2, Y2                // v2:f32x8 = add v2 v16
+	VADDPS       Y8, Y3, Y3                 // v3:f32x8 = add v3 v17
+	VPBROADCASTD (R11), Y8                  // v18:f32x8 = loadsplat a+0 l0*8 step_a*2
+	VMULPS       Y9, Y8, Y11                // v19:f32x8 = mul v18 v11
+	VMULPS       Y10, Y8, Y8                // v20:f32x8 = mul v18 v12
+	VADDPS       Y11, Y4, Y4                // v4:f32x8 = add v4 v19
+	VADDPS       Y8, Y5, Y5                 // v5:f32x8 = add v5 v20
+	VPBROADCASTD (R12), Y8                  // v21:f32x8 = loadsplat a+0 l0*8 step_a*3
+	VMULPS       Y9, Y8, Y9                 // v22:f32x8 = mul v21 v11
+	VMULPS       Y10, Y8, Y8                // v23:f32x8 = mul v21 v12
+	VADDPS       Y9, Y6, Y6                 // v6:f32x8 = add v6 v22
+	VADDPS       Y8, Y7, Y7                 // v7:f32x8 = add v7 v23
+	VPBROADCASTD 4(R8), Y8                  // v24:f32x8 = loadsplat a+4 l0*8
+	VPMOVSXBD    32(R9), Y9                 // v25:i32x8 = widen [b+32 l0*64 i8x8]
+	VPMOVSXBD    40(R9), Y10                // v26:i32x8 = widen [b+40 l0*64 i8x8]
+	VCVTDQ2PS    Y9, Y9                     // v27:f32x8 = cvtf32 v25
+	VCVTDQ2PS    Y10, Y10                   // v28:f32x8 = cvtf32 v26
+	VMULPS       Y9, Y8, Y11                // v29:f32x8 = mul v24 v27
+	VMULPS       Y10, Y8, Y8                // v30:f32x8 = mul v24 v28
+	VADDPS       Y11, Y0, Y0                // v0:f32x8 = add v0 v29
+	VADDPS       Y8, Y1, Y1                 // v1:f32x8 = add v1 v30
+	VPBROADCASTD 4(R10), Y8                 // v31:f32x8 = loadsplat a+4 l0*8 step_a*1
+	VMULPS       Y9, Y8, Y11                // v32:f32x8 = mul v31 v27
+	VMULPS       Y10, Y8, Y8                // v33:f32x8 = mul v31 v28
+	VADDPS       Y11, Y2, Y2                // v2:f32x8 = add v2 v32
+	VADDPS       Y8, Y3, Y3                 // v3:f32x8 = add v3 v33
+	VPBROADCASTD 4(R11), Y8                 // v34:f32x8 = loadsplat a+4 l0*8 step_a*2
+	VMULPS       Y9, Y8, Y11                // v35:f32x8 = mul v34 v27
+	VMULPS       Y10, Y8, Y8                // v36:f32x8 = mul v34 v28
+	VADDPS       Y11, Y4, Y4                // v4:f32x8 = add v4 v35
+	VADDPS       Y8, Y5, Y5                 // v5:f32x8 = add v5 v36
+	VPBROADCASTD 4(R12), Y8                 // v37:f32x8 = loadsplat a+4 l0*8 step_a*3
+	VMULPS       Y9, Y8, Y9                 // v38:f32x8 = mul v37 v27
+	VMULPS       Y10, Y8, Y8                // v39:f32x8 = mul v37 v28
+	VADDPS       Y9, Y6, Y6                 // v6:f32x8 = add v6 v38
+	VADDPS       Y8, Y7, Y7                 // v7:f32x8 = add v7 v39
+	ADDQ         $+8, R8
+	ADDQ         $+64, R9
+	ADDQ         $+8, R10
+	ADDQ         $+8, R11
+	ADDQ         $+8, R12
+	DECQ         CX
+	JNZ          loop0
+
+done0:
+	VPBROADCASTD x7fffffff<>+0(SB), Y8      // v41:i32x8 = splat 2147483647
+	VPAND        Y8, Y0, Y9                 // v42:i32x8 = and v40 v41
+	VPBROADCASTD x7f800000<>+0(SB), Y10     // v43:i32x8 = splat 2139095040
+	VPCMPGTD     Y10, Y9, Y9                // v44:i32x8 = cmpgts v42 v43
+	VPBROADCASTD x7fc00000<>+0(SB), Y11     // v45:i32x8 = splat 2143289344
+	VPAND        Y11, Y9, Y12               // v46:i32x8 = and v44 v45
+	VPANDN       Y0, Y9, Y0                 // v47:i32x8 = andnot v40 v44
+	VPOR         Y0, Y12, Y0                // v48:i32x8 = or v46 v47
+	VPAND        Y8, Y1, Y9                 // v51:i32x8 = and v50 v41
+	VPCMPGTD     Y10, Y9, Y9                // v52:i32x8 = cmpgts v51 v43
+	VPAND        Y11, Y9, Y12               // v53:i32x8 = and v52 v45
+	VPANDN       Y1, Y9, Y1                 // v54:i32x8 = andnot v50 v52
+	VPOR         Y1, Y12, Y1                // v55:i32x8 = or v53 v54
+	MOVQ         args+0(FP), CX
+	MOVQ         16(CX), CX
+	VMOVDQU      Y0, (CX)                   // store out+0 v49
+	VMOVDQU      Y1, 32(CX)                 // store out+32 v56
+	VPAND        Y8, Y2, Y0                 // v58:i32x8 = and v57 v41
+	VPCMPGTD     Y10, Y0, Y0                // v59:i32x8 = cmpgts v58 v43
+	VPAND        Y11, Y0, Y1                // v60:i32x8 = and v59 v45
+	VPANDN       Y2, Y0, Y0                 // v61:i32x8 = andnot v57 v59
+	VPOR         Y0, Y1, Y0                 // v62:i32x8 = or v60 v61
+	VPAND        Y8, Y3, Y1                 // v65:i32x8 = and v64 v41
+	VPCMPGTD     Y10, Y1, Y1                // v66:i32x8 = cmpgts v65 v43
+	VPAND        Y11, Y1, Y2                // v67:i32x8 = and v66 v45
+	VPANDN       Y3, Y1, Y1                 // v68:i32x8 = andnot v64 v66
+	VPOR         Y1, Y2, Y1                 // v69:i32x8 = or v67 v68
+	MOVQ         args+0(FP), R9
+	MOVQ         32(R9), R9
+	IMUL3Q       $+1, R9, R8
+	ADDQ         CX, R8
+	VMOVDQU      Y0, (R8)                   // store out+0 step_out*1 v63
+	MOVQ         args+0(FP), R9
+	MOVQ         32(R9), R9
+	IMUL3Q       $+1, R9, R8
+	ADDQ         CX, R8
+	VMOVDQU      Y1, 32(R8)                 // store out+32 step_out*1 v70
+	VPAND        Y8, Y4, Y0                 // v72:i32x8 = and v71 v41
+	VPCMPGTD     Y10, Y0, Y0                // v73:i32x8 = cmpgts v72 v43
+	VPAND        Y11, Y0, Y1                // v74:i32x8 = and v73 v45
+	VPANDN       Y4, Y0, Y0                 // v75:i32x8 = andnot v71 v73
+	VPOR         Y0, Y1, Y0                 // v76:i32x8 = or v74 v75
+	VPAND        Y8, Y5, Y1                 // v79:i32x8 = and v78 v41
+	VPCMPGTD     Y10, Y1, Y1                // v80:i32x8 = cmpgts v79 v43
+	VPAND        Y11, Y1, Y2                // v81:i32x8 = and v80 v45
+	VPANDN       Y5, Y1, Y1                 // v82:i32x8 = andnot v78 v80
+	VPOR         Y1, Y2, Y1                 // v83:i32x8 = or v81 v82
+	MOVQ         args+0(FP), R9
+	MOVQ         32(R9), R9
+	IMUL3Q       $+2, R9, R8
+	ADDQ         CX, R8
+	VMOVDQU      Y0, (R8)                   // store out+0 step_out*2 v77
+	MOVQ         args+0(FP), R9
+	MOVQ         32(R9), R9
+	IMUL3Q       $+2, R9, R8
+	ADDQ         CX, R8
+	VMOVDQU      Y1, 32(R8)                 // store out+32 step_out*2 v84
+	VPAND        Y8, Y6, Y0                 // v86:i32x8 = and v85 v41
+	VPCMPGTD     Y10, Y0, Y0                // v87:i32x8 = cmpgts v86 v43
+	VPAND        Y11, Y0, Y1                // v88:i32x8 = and v87 v45
+	VPANDN       Y6, Y0, Y0                 // v89:i32x8 = andnot v85 v87
+	VPOR         Y0, Y1, Y0                 // v90:i32x8 = or v88 v89
+	VPAND        Y8, Y7, Y1                 // v93:i32x8 = and v92 v41
+	VPCMPGTD     Y10, Y1, Y1                // v94:i32x8 = cmpgts v93 v43
+	VPAND        Y11, Y1, Y2                // v95:i32x8 = and v94 v45
+	VPANDN       Y7, Y1, Y1                 // v96:i32x8 = andnot v92 v94
+	VPOR         Y1, Y2, Y1                 // v97:i32x8 = or v95 v96
+	MOVQ         args+0(FP), R9
+	MOVQ         32(R9), R9
+	IMUL3Q       $+3, R9, R8
+	ADDQ         CX, R8
+	VMOVDQU      Y0, (R8)                   // store out+0 step_out*3 v91
+	MOVQ         args+0(FP), R9
+	MOVQ         32(R9), R9
+	IMUL3Q       $+3, R9, R8
+	ADDQ         CX, R8
+	VMOVDQU      Y1, 32(R8)                 // store out+32 step_out*3 v98
+	VPXOR        X0, X0, X0                 // v99:f32x8 = splat 0
+	VPXOR        X1, X1, X1                 // v100:f32x8 = splat 0
+	VPXOR        X2, X2, X2                 // v101:f32x8 = splat 0
+	VPXOR        X3, X3, X3                 // v102:f32x8 = splat 0
+	VPXOR        X4, X4, X4                 // v103:f32x8 = splat 0
+	VPXOR        X5, X5, X5                 // v104:f32x8 = splat 0
+	VPXOR        X6, X6, X6                 // v105:f32x8 = splat 0
+	VPXOR        X7, X7, X7                 // v106:f32x8 = splat 0
+	MOVQ         args+0(FP), R8
+	MOVQ         40(R8), R8
+	TESTQ        R8, R8
+	JLE          done1
+	MOVQ         BX, R9
+	PCALIGN      $0x20
+
+loop1:
+	VPBROADCASTD (AX), Y8                   // v107:f32x8 = loadsplat a+0 l1*8
+	VPMOVSXBD    16(R9), Y9                 // v108:i32x8 = widen [b+16 l1*64 i8x8]
+	VPMOVSXBD    24(R9), Y10                // v109:i32x8 = widen [b+24 l1*64 i8x8]
+	VCVTDQ2PS    Y9, Y9                     // v110:f32x8 = cvtf32 v108
+	VCVTDQ2PS    Y10, Y10                   // v111:f32x8 = cvtf32 v109
+	VMULPS       Y9, Y8, Y11                // v112:f32x8 = mul v107 v110
+	VMULPS       Y10, Y8, Y8                // v113:f32x8 = mul v107 v111
+	VADDPS       Y11, Y0, Y0                // v99:f32x8 = add v99 v112
+	VADDPS       Y8, Y1, Y1                 // v100:f32x8 = add v100 v113
+	VPBROADCASTD (DX), Y8                   // v114:f32x8 = loadsplat a+0 l1*8 step_a*1
+	VMULPS       Y9, Y8, Y11                // v115:f32x8 = mul v114 v110
+	VMULPS       Y10, Y8, Y8                // v116:f32x8 = mul v114 v111
+	VADDPS       Y11, Y2, Y2                // v101:f32x8 = add v101 v115
+	VADDPS       Y8, Y3, Y3                 // v102:f32x8 = add v102 v116
+	VPBROADCASTD (SI), Y8                   // v117:f32x8 = loadsplat a+0 l1*8 step_a*2
+	VMULPS       Y9, Y8, Y11                // v118:f32x8 = mul v117 v110
+	VMULPS       Y10, Y8, Y8                // v119:f32x8 = mul v117 v111
+	VADDPS       Y11, Y4, Y4                // v103:f32x8 = add v103 v118
+	VADDPS       Y8, Y5, Y5                 // v104:f32x8 = add v104 v119
+	VPBROADCASTD (DI), Y8                   // v120:f32x8 = loadsplat a+0 l1*8 step_a*3
+	VMULPS       Y9, Y8, Y9                 // v121:f32x8 = mul v120 v110
+	VMULPS       Y10, Y8, Y8                // v122:f32x8 = mul v120 v111
+	VADDPS       Y9, Y6, Y6                 // v105:f32x8 = add v105 v121
+	VADDPS       Y8, Y7, Y7                 // v106:f32x8 = add v106 v122
+	VPBROADCASTD 4(AX), Y8                  // v123:f32x8 = loadsplat a+4 l1*8
+	VPMOVSXBD    48(R9), Y9                 // v124:i32x8 = widen [b+48 l1*64 i8x8]
+	VPMOVSXBD    56(R9), Y10                // v125:i32x8 = widen [b+56 l1*64 i8x8]
+	VCVTDQ2PS    Y9, Y9                     // v126:f32x8 = cvtf32 v124
+	VCVTDQ2PS    Y10, Y10                   // v127:f32x8 = cvtf32 v125
+	VMULPS       Y9, Y8, Y11                // v128:f32x8 = mul v123 v126
+	VMULPS       Y10, Y8, Y8                // v129:f32x8 = mul v123 v127
+	VADDPS       Y11, Y0, Y0                // v99:f32x8 = add v99 v128
+	VADDPS       Y8, Y1, Y1                 // v100:f32x8 = add v100 v129
+	VPBROADCASTD 4(DX), Y8                  // v130:f32x8 = loadsplat a+4 l1*8 step_a*1
+	VMULPS       Y9, Y8, Y11                // v131:f32x8 = mul v130 v126
+	VMULPS       Y10, Y8, Y8                // v132:f32x8 = mul v130 v127
+	VADDPS       Y11, Y2, Y2                // v101:f32x8 = add v101 v131
+	VADDPS       Y8, Y3, Y3                 // v102:f32x8 = add v102 v132
+	VPBROADCASTD 4(SI), Y8                  // v133:f32x8 = loadsplat a+4 l1*8 step_a*2
+	VMULPS       Y9, Y8, Y11                // v134:f32x8 = mul v133 v126
+	VMULPS       Y10, Y8, Y8                // v135:f32x8 = mul v133 v127
+	VADDPS       Y11, Y4, Y4                // v103:f32x8 = add v103 v134
+	VADDPS       Y8, Y5, Y5                 // v104:f32x8 = add v104 v135
+	VPBROADCASTD 4(DI), Y8                  // v136:f32x8 = loadsplat a+4 l1*8 step_a*3
+	VMULPS       Y9, Y8, Y9                 // v137:f32x8 = mul v136 v126
+	VMULPS       Y10, Y8, Y8                // v138:f32x8 = mul v136 v127
+	VADDPS       Y9, Y6, Y6                 // v105:f32x8 = add v105 v137
+	VADDPS       Y8, Y7, Y7                 // v106:f32x8 = add v106 v138
+	ADDQ         $+8, AX
+	ADDQ         $+64, R9
+	ADDQ         $+8, DX
+	ADDQ         $+8, SI
+	ADDQ         $+8, DI
+	DECQ         R8
+	JNZ          loop1
+
+done1:
+	VPBROADCASTD x7fffffff<>+0(SB), Y8      // v140:i32x8 = splat 2147483647
+	VPAND        Y8, Y0, Y9                 // v141:i32x8 = and v139 v140
+	VPBROADCASTD x7f800000<>+0(SB), Y10     // v142:i32x8 = splat 2139095040
+	VPCMPGTD     Y10, Y9, Y9                // v143:i32x8 = cmpgts v141 v142
+	VPBROADCASTD x7fc00000<>+0(SB), Y11     // v144:i32x8 = splat 2143289344
+	VPAND        Y11, Y9, Y12               // v145:i32x8 = and v143 v144
+	VPANDN       Y0, Y9, Y0                 // v146:i32x8 = andnot v139 v143
+	VPOR         Y0, Y12, Y0                // v147:i32x8 = or v145 v146
+	VPAND        Y8, Y1, Y9                 // v150:i32x8 = and v149 v140
+	VPCMPGTD     Y10, Y9, Y9                // v151:i32x8 = cmpgts v150 v142
+	VPAND        Y11, Y9, Y12               // v152:i32x8 = and v151 v144
+	VPANDN       Y1, Y9, Y1                 // v153:i32x8 = andnot v149 v151
+	VPOR         Y1, Y12, Y1                // v154:i32x8 = or v152 v153
+	VMOVDQU      Y0, 64(CX)                 // store out+64 v148
+	VMOVDQU      Y1, 96(CX)                 // store out+96 v155
+	VPAND        Y8, Y2, Y0                 // v157:i32x8 = and v156 v140
+	VPCMPGTD     Y10, Y0, Y0                // v158:i32x8 = cmpgts v157 v142
+	VPAND        Y11, Y0, Y1                // v159:i32x8 = and v158 v144
+	VPANDN       Y2, Y0, Y0                 // v160:i32x8 = andnot v156 v158
+	VPOR         Y0, Y1, Y0                 // v161:i32x8 = or v159 v160
+	VPAND        Y8, Y3, Y1                 // v164:i32x8 = and v163 v140
+	VPCMPGTD     Y10, Y1, Y1                // v165:i32x8 = cmpgts v164 v142
+	VPAND        Y11, Y1, Y2                // v166:i32x8 = and v165 v144
+	VPANDN       Y3, Y1, Y1                 // v167:i32x8 = andnot v163 v165
+	VPOR         Y1, Y2, Y1                 // v168:i32x8 = or v166 v167
+	MOVQ         args+0(FP), DX
+	MOVQ         32(DX), DX
+	IMUL3Q       $+1, DX, AX
+	ADDQ         CX, AX
+	VMOVDQU      Y0, 64(AX)                 // store out+64 step_out*1 v162
+	MOVQ         args+0(FP), DX
+	MOVQ         32(DX), DX
+	IMUL3Q       $+1, DX, AX
+	ADDQ         CX, AX
+	VMOVDQU      Y1, 96(AX)                 // store out+96 step_out*1 v169
+	VPAND        Y8, Y4, Y0                 // v171:i32x8 = and v170 v140
+	VPCMPGTD     Y10, Y0, Y0                // v172:i32x8 = cmpgts v171 v142
+	VPAND        Y11, Y0, Y1                // v173:i32x8 = and v172 v144
+	VPANDN       Y4, Y0, Y0                 // v174:i32x8 = andnot v170 v172
+	VPOR         Y0, Y1, Y0                 // v175:i32x8 = or v173 v174
+	VPAND        Y8, Y5, Y1                 // v178:i32x8 = and v177 v140
+	VPCMPGTD     Y10, Y1, Y1                // v179:i32x8 = cmpgts v178 v142
+	VPAND        Y11, Y1, Y2                // v180:i32x8 = and v179 v144
+	VPANDN       Y5, Y1, Y1                 // v181:i32x8 = andnot v177 v179
+	VPOR         Y1, Y2, Y1                 // v182:i32x8 = or v180 v181
+	MOVQ         args+0(FP), DX
+	MOVQ         32(DX), DX
+	IMUL3Q       $+2, DX, AX
+	ADDQ         CX, AX
+	VMOVDQU      Y0, 64(AX)                 // store out+64 step_out*2 v176
+	MOVQ         args+0(FP), DX
+	MOVQ         32(DX), DX
+	IMUL3Q       $+2, DX, AX
+	ADDQ         CX, AX
+	VMOVDQU      Y1, 96(AX)                 // store out+96 step_out*2 v183
+	VPAND        Y8, Y6, Y0                 // v185:i32x8 = and v184 v140
+	VPCMPGTD     Y10, Y0, Y0                // v186:i32x8 = cmpgts v185 v142
+	VPAND        Y11, Y0, Y1                // v187:i32x8 = and v186 v144
+	VPANDN       Y6, Y0, Y0                 // v188:i32x8 = andnot v184 v186
+	VPOR         Y0, Y1, Y0                 // v189:i32x8 = or v187 v188
+	VPAND        Y8, Y7, Y1                 // v192:i32x8 = and v191 v140
+	VPCMPGTD     Y10, Y1, Y1                // v193:i32x8 = cmpgts v192 v142
+	VPAND        Y11, Y1, Y2                // v194:i32x8 = and v193 v144
+	VPANDN       Y7, Y1, Y1                 // v195:i32x8 = andnot v191 v193
+	VPOR         Y1, Y2, Y1                 // v196:i32x8 = or v194 v195
+	MOVQ         args+0(FP), DX
+	MOVQ         32(DX), DX
+	IMUL3Q       $+3, DX, AX
+	ADDQ         CX, AX
+	VMOVDQU      Y0, 64(AX)                 // store out+64 step_out*3 v190
+	MOVQ         args+0(FP), DX
+	MOVQ         32(DX), DX
+	IMUL3Q       $+3, DX, AX
+	ADDQ         CX, AX
+	VMOVDQU      Y1, 96(AX)                 // store out+96 step_out*3 v197
+	VPXOR        X0, X0, X0                 // v198:f32x8 = splat 0
+	VPXOR        X1, X1, X1                 // v199:f32x8 = splat 0
+	VPXOR        X2, X2, X2                 // v200:f32x8 = splat 0
+	VPXOR        X3, X3, X3                 // v201:f32x8 = splat 0
+	VPXOR        X4, X4, X4                 // v202:f32x8 = splat 0
+	VPXOR        X5, X5, X5                 // v203:f32x8 = splat 0
+	VPXOR        X6, X6, X6                 // v204:f32x8 = splat 0
+	VPXOR        X7, X7, X7                 // v205:f32x8 = splat 0
+	MOVQ         args+0(FP), AX
+	MOVQ         (AX), AX
+	MOVQ         args+0(FP), SI
+	MOVQ         24(SI), SI
+	IMUL3Q       $+4, SI, DX
+	ADDQ         AX, DX
+	MOVQ         args+0(FP), AX
+	MOVQ         (AX), AX
+	MOVQ         args+0(FP), DI
+	MOVQ         24(DI), DI
+	IMUL3Q       $+5, DI, SI
+	ADDQ         AX, SI
+	MOVQ         args+0(FP), AX
+	MOVQ         (AX), AX
+	MOVQ         args+0(FP), R8
+	MOVQ         24(R8), R8
+	IMUL3Q       $+6, R8, DI
+	ADDQ         AX, DI
+	MOVQ         args+0(FP), AX
+	MOVQ         (AX), AX
+	MOVQ         args+0(FP), R9
+	MOVQ         24(R9), R9
+	IMUL3Q       $+7, R9, R8
+	ADDQ         AX, R8
+	MOVQ         args+0(FP), AX
+	MOVQ         40(AX), AX
+	TESTQ        AX, AX
+	JLE          done2
+	MOVQ         DX, R9
+	MOVQ         BX, R10
+	MOVQ         SI, R11
+	MOVQ         DI, R12
+	MOVQ         R8, R13
+	PCALIGN      $0x20
+
+loop2:
+	VPBROADCASTD (R9), Y8                   // v206:f32x8 = loadsplat a+0 l2*8 step_a*4
+	PREFETCHT0   2048(R10)                  // prefetch b+2048 l2*64
+	PREFETCHT1   8192(R10)                  // prefetch2 b+8192 l2*64
+	VPMOVSXBD    (R10), Y9                  // v207:i32x8 = widen [b+0 l2*64 i8x8]
+	VPMOVSXBD    8(R10), Y10                // v208:i32x8 = widen [b+8 l2*64 i8x8]
+	VCVTDQ2PS    Y9, Y9                     // v209:f32x8 = cvtf32 v207
+	VCVTDQ2PS    Y10, Y10                   // v210:f32x8 = cvtf32 v208
+	VMULPS       Y9, Y8, Y11                // v211:f32x8 = mul v206 v209
+	VMULPS       Y10, Y8, Y8                // v212:f32x8 = mul v206 v210
+	VADDPS       Y11, Y0, Y0                // v198:f32x8 = add v198 v211
+	VADDPS       Y8, Y1, Y1                 // v199:f32x8 = add v199 v212
+	VPBROADCASTD (R11), Y8                  // v213:f32x8 = loadsplat a+0 l2*8 step_a*5
+	VMULPS       Y9, Y8, Y11                // v214:f32x8 = mul v213 v209
+	VMULPS       Y10, Y8, Y8                // v215:f32x8 = mul v213 v210
+	VADDPS       Y11, Y2, Y2                // v200:f32x8 = add v200 v214
+	VADDPS       Y8, Y3, Y3                 // v201:f32x8 = add v201 v215
+	VPBROADCASTD (R12), Y8                  // v216:f32x8 = loadsplat a+0 l2*8 step_a*6
+	VMULPS       Y9, Y8, Y11                // v217:f32x8 = mul v216 v209
+	VMULPS       Y10, Y8, Y8                // v218:f32x8 = mul v216 v210
+	VADDPS       Y11, Y4, Y4                // v202:f32x8 = add v202 v217
+	VADDPS       Y8, Y5, Y5                 // v203:f32x8 = add v203 v218
+	VPBROADCASTD (R13), Y8                  // v219:f32x8 = loadsplat a+0 l2*8 step_a*7
+	VMULPS       Y9, Y8, Y9                 // v220:f32x8 = mul v219 v209
+	VMULPS       Y10, Y8, Y8                // v221:f32x8 = mul v219 v210
+	VADDPS       Y9, Y6, Y6                 // v204:f32x8 = add v204 v220
+	VADDPS       Y8, Y7, Y7                 // v205:f32x8 = add v205 v221
+	VPBROADCASTD 4(R9), Y8                  // v222:f32x8 = loadsplat a+4 l2*8 step_a*4
+	VPMOVSXBD    32(R10), Y9                // v223:i32x8 = widen [b+32 l2*64 i8x8]
+	VPMOVSXBD    40(R10), Y10               // v224:i32x8 = widen [b+40 l2*64 i8x8]
+	VCVTDQ2PS    Y9, Y9                     // v225:f32x8 = cvtf32 v223
+	VCVTDQ2PS    Y10, Y10                   // v226:f32x8 = cvtf32 v224
+	VMULPS       Y9, Y8, Y11                // v227:f32x8 = mul v222 v225
+	VMULPS       Y10, Y8, Y8                // v228:f32x8 = mul v222 v226
+	VADDPS       Y11, Y0, Y0                // v198:f32x8 = add v198 v227
+	VADDPS       Y8, Y1, Y1                 // v199:f32x8 = add v199 v228
+	VPBROADCASTD 4(R11), Y8                 // v229:f32x8 = loadsplat a+4 l2*8 step_a*5
+	VMULPS       Y9, Y8, Y11                // v230:f32x8 = mul v229 v225
+	VMULPS       Y10, Y8, Y8                // v231:f32x8 = mul v229 v226
+	VADDPS       Y11, Y2, Y2                // v200:f32x8 = add v200 v230
+	VADDPS       Y8, Y3, Y3                 // v201:f32x8 = add v201 v231
+	VPBROADCASTD 4(R12), Y8                 // v232:f32x8 = loadsplat a+4 l2*8 step_a*6
+	VMULPS       Y9, Y8, Y11                // v233:f32x8 = mul v232 v225
+	VMULPS       Y10, Y8, Y8                // v234:f32x8 = mul v232 v226
+	VADDPS       Y11, Y4, Y4                // v202:f32x8 = add v202 v233
+	VADDPS       Y8, Y5, Y5                 // v203:f32x8 = add v203 v234
+	VPBROADCASTD 4(R13), Y8                 // v235:f32x8 = loadsplat a+4 l2*8 step_a*7
+	VMULPS       Y9, Y8, Y9                 // v236:f32x8 = mul v235 v225
+	VMULPS       Y10, Y8, Y8                // v237:f32x8 = mul v235 v226
+	VADDPS       Y9, Y6, Y6                 // v204:f32x8 = add v204 v236
+	VADDPS       Y8, Y7, Y7                 // v205:f32x8 = add v205 v237
+	ADDQ         $+8, R9
+	ADDQ         $+64, R10
+	ADDQ         $+8, R11
+	ADDQ         $+8, R12
+	ADDQ         $+8, R13
+	DECQ         AX
+	JNZ          loop2
+
+done2:
+	VPBROADCASTD x7fffffff<>+0(SB), Y8      // v239:i32x8 = splat 2147483647
+	VPAND        Y8, Y0, Y9                 // v240:i32x8 = and v238 v239
+	VPBROADCASTD x7f800000<>+0(SB), Y10     // v241:i32x8 = splat 2139095040
+	VPCMPGTD     Y10, Y9, Y9                // v242:i32x8 = cmpgts v240 v241
+	VPBROADCASTD x7fc00000<>+0(SB), Y11     // v243:i32x8 = splat 2143289344
+	VPAND        Y11, Y9, Y12               // v244:i32x8 = and v242 v243
+	VPANDN       Y0, Y9, Y0                 // v245:i32x8 = andnot v238 v242
+	VPOR         Y0, Y12, Y0                // v246:i32x8 = or v244 v245
+	VPAND        Y8, Y1, Y9                 // v249:i32x8 = and v248 v239
+	VPCMPGTD     Y10, Y9, Y9                // v250:i32x8 = cmpgts v249 v241
+	VPAND        Y11, Y9, Y12               // v251:i32x8 = and v250 v243
+	VPANDN       Y1, Y9, Y1                 // v252:i32x8 = andnot v248 v250
+	VPOR         Y1, Y12, Y1                // v253:i32x8 = or v251 v252
+	MOVQ         args+0(FP), R9
+	MOVQ         32(R9), R9
+	IMUL3Q       $+4, R9, AX
+	ADDQ         CX, AX
+	VMOVDQU      Y0, (AX)                   // store out+0 step_out*4 v247
+	MOVQ         args+0(FP), R9
+	MOVQ         32(R9), R9
+	IMUL3Q       $+4, R9, AX
+	ADDQ         CX, AX
+	VMOVDQU      Y1, 32(AX)                 // store out+32 step_out*4 v254
+	VPAND        Y8, Y2, Y0                 // v256:i32x8 = and v255 v239
+	VPCMPGTD     Y10, Y0, Y0                // v257:i32x8 = cmpgts v256 v241
+	VPAND        Y11, Y0, Y1                // v258:i32x8 = and v257 v243
+	VPANDN       Y2, Y0, Y0                 // v259:i32x8 = andnot v255 v257
+	VPOR         Y0, Y1, Y0                 // v260:i32x8 = or v258 v259
+	VPAND        Y8, Y3, Y1                 // v263:i32x8 = and v262 v239
+	VPCMPGTD     Y10, Y1, Y1                // v264:i32x8 = cmpgts v263 v241
+	VPAND        Y11, Y1, Y2                // v265:i32x8 = and v264 v243
+	VPANDN       Y3, Y1, Y1                 // v266:i32x8 = andnot v262 v264
+	VPOR         Y1, Y2, Y1                 // v267:i32x8 = or v265 v266
+	MOVQ         args+0(FP), R9
+	MOVQ         32(R9), R9
+	IMUL3Q       $+5, R9, AX
+	ADDQ         CX, AX
+	VMOVDQU      Y0, (AX)                   // store out+0 step_out*5 v261
+	MOVQ         args+0(FP), R9
+	MOVQ         32(R9), R9
+	IMUL3Q       $+5, R9, AX
+	ADDQ         CX, AX
+	VMOVDQU      Y1, 32(AX)                 // store out+32 step_out*5 v268
+	VPAND        Y8, Y4, Y0                 // v270:i32x8 = and v269 v239
+	VPCMPGTD     Y10, Y0, Y0                // v271:i32x8 = cmpgts v270 v241
+	VPAND        Y11, Y0, Y1                // v272:i32x8 = and v271 v243
+	VPANDN       Y4, Y0, Y0                 // v273:i32x8 = andnot v269 v271
+	VPOR         Y0, Y1, Y0                 // v274:i32x8 = or v272 v273
+	VPAND        Y8, Y5, Y1                 // v277:i32x8 = and v276 v239
+	VPCMPGTD     Y10, Y1, Y1                // v278:i32x8 = cmpgts v277 v241
+	VPAND        Y11, Y1, Y2                // v279:i32x8 = and v278 v243
+	VPANDN       Y5, Y1, Y1                 // v280:i32x8 = andnot v276 v278
+	VPOR         Y1, Y2, Y1                 // v281:i32x8 = or v279 v280
+	MOVQ         args+0(FP), R9
+	MOVQ         32(R9), R9
+	IMUL3Q       $+6, R9, AX
+	ADDQ         CX, AX
+	VMOVDQU      Y0, (AX)                   // store out+0 step_out*6 v275
+	MOVQ         args+0(FP), R9
+	MOVQ         32(R9), R9
+	IMUL3Q       $+6, R9, AX
+	ADDQ         CX, AX
+	VMOVDQU      Y1, 32(AX)                 // store out+32 step_out*6 v282
+	VPAND        Y8, Y6, Y0                 // v284:i32x8 = and v283 v239
+	VPCMPGTD     Y10, Y0, Y0                // v285:i32x8 = cmpgts v284 v241
+	VPAND        Y11, Y0, Y1                // v286:i32x8 = and v285 v243
+	VPANDN       Y6, Y0, Y0                 // v287:i32x8 = andnot v283 v285
+	VPOR         Y0, Y1, Y0                 // v288:i32x8 = or v286 v287
+	VPAND        Y8, Y7, Y1                 // v291:i32x8 = and v290 v239
+	VPCMPGTD     Y10, Y1, Y1                // v292:i32x8 = cmpgts v291 v241
+	VPAND        Y11, Y1, Y2                // v293:i32x8 = and v292 v243
+	VPANDN       Y7, Y1, Y1                 // v294:i32x8 = andnot v290 v292
+	VPOR         Y1, Y2, Y1                 // v295:i32x8 = or v293 v294
+	MOVQ         args+0(FP), R9
+	MOVQ         32(R9), R9
+	IMUL3Q       $+7, R9, AX
+	ADDQ         CX, AX
+	VMOVDQU      Y0, (AX)                   // store out+0 step_out*7 v289
+	MOVQ         args+0(FP), R9
+	MOVQ         32(R9), R9
+	IMUL3Q       $+7, R9, AX
+	ADDQ         CX, AX
+	VMOVDQU      Y1, 32(AX)                 // store out+32 step_out*7 v296
+	VPXOR        X0, X0, X0                 // v297:f32x8 = splat 0
+	VPXOR        X1, X1, X1                 // v298:f32x8 = splat 0
+	VPXOR        X2, X2, X2                 // v299:f32x8 = splat 0
+	VPXOR        X3, X3, X3                 // v300:f32x8 = splat 0
+	VPXOR        X4, X4, X4                 // v301:f32x8 = splat 0
+	VPXOR        X5, X5, X5                 // v302:f32x8 = splat 0
+	VPXOR        X6, X6, X6                 // v303:f32x8 = splat 0
+	VPXOR        X7, X7, X7                 // v304:f32x8 = splat 0
+	MOVQ         args+0(FP), AX
+	MOVQ         40(AX), AX
+	TESTQ        AX, AX
+	JLE          done3
+	PCALIGN      $0x20
+
+loop3:
+	VPBROADCASTD (DX), Y8                   // v305:f32x8 = loadsplat a+0 l3*8 step_a*4
+	VPMOVSXBD    16(BX), Y9                 // v306:i32x8 = widen [b+16 l3*64 i8x8]
+	VPMOVSXBD    24(BX), Y10                // v307:i32x8 = widen [b+24 l3*64 i8x8]
+	VCVTDQ2PS    Y9, Y9                     // v308:f32x8 = cvtf32 v306
+	VCVTDQ2PS    Y10, Y10                   // v309:f32x8 = cvtf32 v307
+	VMULPS       Y9, Y8, Y11                // v310:f32x8 = mul v305 v308
+	VMULPS       Y10, Y8, Y8                // v311:f32x8 = mul v305 v309
+	VADDPS       Y11, Y0, Y0                // v297:f32x8 = add v297 v310
+	VADDPS       Y8, Y1, Y1                 // v298:f32x8 = add v298 v311
+	VPBROADCASTD (SI), Y8                   // v312:f32x8 = loadsplat a+0 l3*8 step_a*5
+	VMULPS       Y9, Y8, Y11                // v313:f32x8 = mul v312 v308
+	VMULPS       Y10, Y8, Y8                // v314:f32x8 = mul v312 v309
+	VADDPS       Y11, Y2, Y2                // v299:f32x8 = add v299 v313
+	VADDPS       Y8, Y3, Y3                 // v300:f32x8 = add v300 v314
+	VPBROADCASTD (DI), Y8                   // v315:f32x8 = loadsplat a+0 l3*8 step_a*6
+	VMULPS       Y9, Y8, Y11                // v316:f32x8 = mul v315 v308
+	VMULPS       Y10, Y8, Y8                // v317:f32x8 = mul v315 v309
+	VADDPS       Y11, Y4, Y4                // v301:f32x8 = add v301 v316
+	VADDPS       Y8, Y5, Y5                 // v302:f32x8 = add v302 v317
+	VPBROADCASTD (R8), Y8                   // v318:f32x8 = loadsplat a+0 l3*8 step_a*7
+	VMULPS       Y9, Y8, Y9                 // v319:f32x8 = mul v318 v308
+	VMULPS       Y10, Y8, Y8                // v320:f32x8 = mul v318 v309
+	VADDPS       Y9, Y6, Y6                 // v303:f32x8 = add v303 v319
+	VADDPS       Y8, Y7, Y7                 // v304:f32x8 = add v304 v320
+	VPBROADCASTD 4(DX), Y8                  // v321:f32x8 = loadsplat a+4 l3*8 step_a*4
+	VPMOVSXBD    48(BX), Y9                 // v322:i32x8 = widen [b+48 l3*64 i8x8]
+	VPMOVSXBD    56(BX), Y10                // v323:i32x8 = widen [b+56 l3*64 i8x8]
+	VCVTDQ2PS    Y9, Y9                     // v324:f32x8 = cvtf32 v322
+	VCVTDQ2PS    Y10, Y10                   // v325:f32x8 = cvtf32 v323
+	VMULPS       Y9, Y8, Y11                // v326:f32x8 = mul v321 v324
+	VMULPS       Y10, Y8, Y8                // v327:f32x8 = mul v321 v325
+	VADDPS       Y11, Y0, Y0                // v297:f32x8 = add v297 v326
+	VADDPS       Y8, Y1, Y1                 // v298:f32x8 = add v298 v327
+	VPBROADCASTD 4(SI), Y8                  // v328:f32x8 = loadsplat a+4 l3*8 step_a*5
+	VMULPS       Y9, Y8, Y11                // v329:f32x8 = mul v328 v324
+	VMULPS       Y10, Y8, Y8                // v330:f32x8 = mul v328 v325
+	VADDPS       Y11, Y2, Y2                // v299:f32x8 = add v299 v329
+	VADDPS       Y8, Y3, Y3                 // v300:f32x8 = add v300 v330
+	VPBROADCASTD 4(DI), Y8                  // v331:f32x8 = loadsplat a+4 l3*8 step_a*6
+	VMULPS       Y9, Y8, Y11                // v332:f32x8 = mul v331 v324
+	VMULPS       Y10, Y8, Y8                // v333:f32x8 = mul v331 v325
+	VADDPS       Y11, Y4, Y4                // v301:f32x8 = add v301 v332
+	VADDPS       Y8, Y5, Y5                 // v302:f32x8 = add v302 v333
+	VPBROADCASTD 4(R8), Y8                  // v334:f32x8 = loadsplat a+4 l3*8 step_a*7
+	VMULPS       Y9, Y8, Y9                 // v335:f32x8 = mul v334 v324
+	VMULPS       Y10, Y8, Y8                // v336:f32x8 = mul v334 v325
+	VADDPS       Y9, Y6, Y6                 // v303:f32x8 = add v303 v335
+	VADDPS       Y8, Y7, Y7                 // v304:f32x8 = add v304 v336
+	ADDQ         $+8, DX
+	ADDQ         $+64, BX
+	ADDQ         $+8, SI
+	ADDQ         $+8, DI
+	ADDQ         $+8, R8
+	DECQ         AX
+	JNZ          loop3
+
+done3:
+	VPBROADCASTD x7fffffff<>+0(SB), Y8      // v338:i32x8 = splat 2147483647
+	VPAND        Y8, Y0, Y9                 // v339:i32x8 = and v337 v338
+	VPBROADCASTD x7f800000<>+0(SB), Y10     // v340:i32x8 = splat 2139095040
+	VPCMPGTD     Y10, Y9, Y9                // v341:i32x8 = cmpgts v339 v340
+	VPBROADCASTD x7fc00000<>+0(SB), Y11     // v342:i32x8 = splat 2143289344
+	VPAND        Y11, Y9, Y12               // v343:i32x8 = and v341 v342
+	VPANDN       Y0, Y9, Y0                 // v344:i32x8 = andnot v337 v341
+	VPOR         Y0, Y12, Y0                // v345:i32x8 = or v343 v344
+	VPAND        Y8, Y1, Y9                 // v348:i32x8 = and v347 v338
+	VPCMPGTD     Y10, Y9, Y9                // v349:i32x8 = cmpgts v348 v340
+	VPAND        Y11, Y9, Y12               // v350:i32x8 = and v349 v342
+	VPANDN       Y1, Y9, Y1                 // v351:i32x8 = andnot v347 v349
+	VPOR         Y1, Y12, Y1                // v352:i32x8 = or v350 v351
+	MOVQ         args+0(FP), BX
+	MOVQ         32(BX), BX
+	IMUL3Q       $+4, BX, AX
+	ADDQ         CX, AX
+	VMOVDQU      Y0, 64(AX)                 // store out+64 step_out*4 v346
+	MOVQ         args+0(FP), BX
+	MOVQ         32(BX), BX
+	IMUL3Q       $+4, BX, AX
+	ADDQ         CX, AX
+	VMOVDQU      Y1, 96(AX)                 // store out+96 step_out*4 v353
+	VPAND        Y8, Y2, Y0                 // v355:i32x8 = and v354 v338
+	VPCMPGTD     Y10, Y0, Y0                // v356:i32x8 = cmpgts v355 v340
+	VPAND        Y11, Y0, Y1                // v357:i32x8 = and v356 v342
+	VPANDN       Y2, Y0, Y0                 // v358:i32x8 = andnot v354 v356
+	VPOR         Y0, Y1, Y0                 // v359:i32x8 = or v357 v358
+	VPAND        Y8, Y3, Y1                 // v362:i32x8 = and v361 v338
+	VPCMPGTD     Y10, Y1, Y1                // v363:i32x8 = cmpgts v362 v340
+	VPAND        Y11, Y1, Y2                // v364:i32x8 = and v363 v342
+	VPANDN       Y3, Y1, Y1                 // v365:i32x8 = andnot v361 v363
+	VPOR         Y1, Y2, Y1                 // v366:i32x8 = or v364 v365
+	MOVQ         args+0(FP), BX
+	MOVQ         32(BX), BX
+	IMUL3Q       $+5, BX, AX
+	ADDQ         CX, AX
+	VMOVDQU      Y0, 64(AX)                 // store out+64 step_out*5 v360
+	MOVQ         args+0(FP), BX
+	MOVQ         32(BX), BX
+	IMUL3Q       $+5, BX, AX
+	ADDQ         CX, AX
+	VMOVDQU      Y1, 96(AX)                 // store out+96 step_out*5 v367
+	VPAND        Y8, Y4, Y0                 // v369:i32x8 = and v368 v338
+	VPCMPGTD     Y10, Y0, Y0                // v370:i32x8 = cmpgts v369 v340
+	VPAND        Y11, Y0, Y1                // v371:i32x8 = and v370 v342
+	VPANDN       Y4, Y0, Y0                 // v372:i32x8 = andnot v368 v370
+	VPOR         Y0, Y1, Y0                 // v373:i32x8 = or v371 v372
+	VPAND        Y8, Y5, Y1                 // v376:i32x8 = and v375 v338
+	VPCMPGTD     Y10, Y1, Y1                // v377:i32x8 = cmpgts v376 v340
+	VPAND        Y11, Y1, Y2                // v378:i32x8 = and v377 v342
+	VPANDN       Y5, Y1, Y1                 // v379:i32x8 = andnot v375 v377
+	VPOR         Y1, Y2, Y1                 // v380:i32x8 = or v378 v379
+	MOVQ         args+0(FP), BX
+	MOVQ         32(BX), BX
+	IMUL3Q       $+6, BX, AX
+	ADDQ         CX, AX
+	VMOVDQU      Y0, 64(AX)                 // store out+64 step_out*6 v374
+	MOVQ         args+0(FP), BX
+	MOVQ         32(BX), BX
+	IMUL3Q       $+6, BX, AX
+	ADDQ         CX, AX
+	VMOVDQU      Y1, 96(AX)                 // store out+96 step_out*6 v381
+	VPAND        Y8, Y6, Y0                 // v383:i32x8 = and v382 v338
+	VPCMPGTD     Y10, Y0, Y0                // v384:i32x8 = cmpgts v383 v340
+	VPAND        Y11, Y0, Y1                // v385:i32x8 = and v384 v342
+	VPANDN       Y6, Y0, Y0                 // v386:i32x8 = andnot v382 v384
+	VPOR         Y0, Y1, Y0                 // v387:i32x8 = or v385 v386
+	VPAND        Y8, Y7, Y1                 // v390:i32x8 = and v389 v338
+	VPCMPGTD     Y10, Y1, Y1                // v391:i32x8 = cmpgts v390 v340
+	VPAND        Y11, Y1, Y2                // v392:i32x8 = and v391 v342
+	VPANDN       Y7, Y1, Y1                 // v393:i32x8 = andnot v389 v391
+	VPOR         Y1, Y2, Y1                 // v394:i32x8 = or v392 v393
+	MOVQ         args+0(FP), BX
+	MOVQ         32(BX), BX
+	IMUL3Q       $+7, BX, AX
+	ADDQ         CX, AX
+	VMOVDQU      Y0, 64(AX)                 // store out+64 step_out*7 v388
+	MOVQ         args+0(FP), BX
+	MOVQ         32(BX), BX
+	IMUL3Q       $+7, BX, AX
+	ADDQ         CX, AX
+	VMOVDQU      Y1, 96(AX)                 // store out+96 step_out*7 v395
 	VZEROUPPER
 	RET
 

@@ -202,6 +202,42 @@ done0:
 	VZEROUPPER
 	RET
 
+// func mul_avx512(args *byte)
+// Requires: AVX, AVX512F
+TEXT ·mul_avx512(SB), NOSPLIT, $0-8
+	MOVQ    args+0(FP), AX
+	MOVQ    8(AX), AX
+	MOVQ    args+0(FP), BX
+	MOVQ    (BX), BX
+	MOVQ    args+0(FP), CX
+	MOVQ    16(CX), CX
+	MOVQ    args+0(FP), DX
+	MOVQ    24(DX), DX
+	TESTQ   DX, DX
+	JLE     done0
+	PCALIGN $0x20
+
+loop0:
+	VMOVDQU64      (AX), Z0                 // v0:f32x16 = load y+0 l0*128
+	VMOVDQU64      64(AX), Z1               // v1:f32x16 = load y+64 l0*128
+	VMULPS         (BX), Z0, Z0             // v2:f32x16 = mul [x+0 l0*128 f32x16] v0
+	VMULPS         64(BX), Z1, Z1           // v3:f32x16 = mul [x+64 l0*128 f32x16] v1
+	VCMPPS         $0x03, Z0, Z0, K1        // v4:f32x16 = canonnan v2
+	VPBLENDMD.BCST x7fc00000<>+0(SB), Z0, K1, Z0
+	VCMPPS         $0x03, Z1, Z1, K1        // v5:f32x16 = canonnan v3
+	VPBLENDMD.BCST x7fc00000<>+0(SB), Z1, K1, Z1
+	VMOVDQU64      Z0, (CX)                 // store out+0 l0*128 v4
+	VMOVDQU64      Z1, 64(CX)               // store out+64 l0*128 v5
+	ADDQ           $+128, AX
+	ADDQ           $+128, BX
+	ADDQ           $+128, CX
+	DECQ           DX
+	JNZ            loop0
+
+done0:
+	VZEROUPPER
+	RET
+
 // func scale_avx512(args *byte)
 // Requires: AVX, AVX512F
 TEXT ·scale_avx512(SB), NOSPLIT, $0-8
@@ -3880,6 +3916,771 @@ done0:
 	IMUL3Q         $+7, CX, BX
 	ADDQ           AX, BX
 	VMOVDQU64      Z1, 64(BX)               // store out+64 step_out*7 v151
+	VZEROUPPER
+	RET
+
+// func matmul_i8_1_avx512(args *byte)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·matmul_i8_1_avx512(SB), NOSPLIT, $0-8
+	VPXOR   X0, X0, X0                      // v0:f32x16 = splat 0
+	VPXOR   X1, X1, X1                      // v1:f32x16 = splat 0
+	MOVQ    args+0(FP), AX
+	MOVQ    (AX), AX
+	MOVQ    args+0(FP), BX
+	MOVQ    8(BX), BX
+	MOVQ    args+0(FP), CX
+	MOVQ    40(CX), CX
+	TESTQ   CX, CX
+	JLE     done0
+	PCALIGN $0x20
+
+loop0:
+	VPBROADCASTD (AX), Z2                   // v2:f32x16 = loadsplat a+0 l0*16
+	PREFETCHT0   2048(BX)                   // prefetch b+2048 l0*128
+	PREFETCHT1   8192(BX)                   // prefetch2 b+8192 l0*128
+	VPMOVSXBD    (BX), Z3                   // v3:i32x16 = widen [b+0 l0*128 i8x16]
+	VPMOVSXBD    16(BX), Z4                 // v4:i32x16 = widen [b+16 l0*128 i8x16]
+	VCVTDQ2PS    Z3, Z3                     // v5:f32x16 = cvtf32 v3
+	VCVTDQ2PS    Z4, Z4                     // v6:f32x16 = cvtf32 v4
+	VMULPS       Z3, Z2, Z3                 // v7:f32x16 = mul v2 v5
+	VMULPS       Z4, Z2, Z2                 // v8:f32x16 = mul v2 v6
+	VADDPS       Z3, Z0, Z0                 // v0:f32x16 = add v0 v7
+	VADDPS       Z2, Z1, Z1                 // v1:f32x16 = add v1 v8
+	VPBROADCASTD 4(AX), Z2                  // v9:f32x16 = loadsplat a+4 l0*16
+	VPMOVSXBD    32(BX), Z3                 // v10:i32x16 = widen [b+32 l0*128 i8x16]
+	VPMOVSXBD    48(BX), Z4                 // v11:i32x16 = widen [b+48 l0*128 i8x16]
+	VCVTDQ2PS    Z3, Z3                     // v12:f32x16 = cvtf32 v10
+	VCVTDQ2PS    Z4, Z4                     // v13:f32x16 = cvtf32 v11
+	VMULPS       Z3, Z2, Z3                 // v14:f32x16 = mul v9 v12
+	VMULPS       Z4, Z2, Z2                 // v15:f32x16 = mul v9 v13
+	VADDPS       Z3, Z0, Z0                 // v0:f32x16 = add v0 v14
+	VADDPS       Z2, Z1, Z1                 // v1:f32x16 = add v1 v15
+	VPBROADCASTD 8(AX), Z2                  // v16:f32x16 = loadsplat a+8 l0*16
+	PREFETCHT0   2112(BX)                   // prefetch b+2112 l0*128
+	PREFETCHT1   8256(BX)                   // prefetch2 b+8256 l0*128
+	VPMOVSXBD    64(BX), Z3                 // v17:i32x16 = widen [b+64 l0*128 i8x16]
+	VPMOVSXBD    80(BX), Z4                 // v18:i32x16 = widen [b+80 l0*128 i8x16]
+	VCVTDQ2PS    Z3, Z3                     // v19:f32x16 = cvtf32 v17
+	VCVTDQ2PS    Z4, Z4                     // v20:f32x16 = cvtf32 v18
+	VMULPS       Z3, Z2, Z3                 // v21:f32x16 = mul v16 v19
+	VMULPS       Z4, Z2, Z2                 // v22:f32x16 = mul v16 v20
+	VADDPS       Z3, Z0, Z0                 // v0:f32x16 = add v0 v21
+	VADDPS       Z2, Z1, Z1                 // v1:f32x16 = add v1 v22
+	VPBROADCASTD 12(AX), Z2                 // v23:f32x16 = loadsplat a+12 l0*16
+	VPMOVSXBD    96(BX), Z3                 // v24:i32x16 = widen [b+96 l0*128 i8x16]
+	VPMOVSXBD    112(BX), Z4                // v25:i32x16 = widen [b+112 l0*128 i8x16]
+	VCVTDQ2PS    Z3, Z3                     // v26:f32x16 = cvtf32 v24
+	VCVTDQ2PS    Z4, Z4                     // v27:f32x16 = cvtf32 v25
+	VMULPS       Z3, Z2, Z3                 // v28:f32x16 = mul v23 v26
+	VMULPS       Z4, Z2, Z2                 // v29:f32x16 = mul v23 v27
+	VADDPS       Z3, Z0, Z0                 // v0:f32x16 = add v0 v28
+	VADDPS       Z2, Z1, Z1                 // v1:f32x16 = add v1 v29
+	ADDQ         $+16, AX
+	ADDQ         $+128, BX
+	DECQ         CX
+	JNZ          loop0
+
+done0:
+	VCMPPS         $0x03, Z0, Z0, K1        // v30:f32x16 = canonnan v0
+	VPBLENDMD.BCST x7fc00000<>+0(SB), Z0, K1, Z0
+	VCMPPS         $0x03, Z1, Z1, K1        // v31:f32x16 = canonnan v1
+	VPBLENDMD.BCST x7fc00000<>+0(SB), Z1, K1, Z1
+	MOVQ           args+0(FP), AX
+	MOVQ           16(AX), AX
+	VMOVDQU64      Z0, (AX)                 // store out+0 v30
+	VMOVDQU64      Z1, 64(AX)               // store out+64 v31
+	VZEROUPPER
+	RET
+
+// func matmul_i8_2_avx512(args *byte)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·matmul_i8_2_avx512(SB), NOSPLIT, $0-8
+	VPXOR   X0, X0, X0                      // v0:f32x16 = splat 0
+	VPXOR   X1, X1, X1                      // v1:f32x16 = splat 0
+	VPXOR   X2, X2, X2                      // v2:f32x16 = splat 0
+	VPXOR   X3, X3, X3                      // v3:f32x16 = splat 0
+	MOVQ    args+0(FP), AX
+	MOVQ    (AX), AX
+	MOVQ    args+0(FP), BX
+	MOVQ    8(BX), BX
+	MOVQ    args+0(FP), CX
+	MOVQ    (CX), CX
+	MOVQ    args+0(FP), SI
+	MOVQ    24(SI), SI
+	IMUL3Q  $+1, SI, DX
+	ADDQ    CX, DX
+	MOVQ    args+0(FP), CX
+	MOVQ    40(CX), CX
+	TESTQ   CX, CX
+	JLE     done0
+	PCALIGN $0x20
+
+loop0:
+	VPBROADCASTD (AX), Z4                   // v4:f32x16 = loadsplat a+0 l0*16
+	PREFETCHT0   2048(BX)                   // prefetch b+2048 l0*128
+	PREFETCHT1   8192(BX)                   // prefetch2 b+8192 l0*128
+	VPMOVSXBD    (BX), Z5                   // v5:i32x16 = widen [b+0 l0*128 i8x16]
+	VPMOVSXBD    16(BX), Z6                 // v6:i32x16 = widen [b+16 l0*128 i8x16]
+	VCVTDQ2PS    Z5, Z5                     // v7:f32x16 = cvtf32 v5
+	VCVTDQ2PS    Z6, Z6                     // v8:f32x16 = cvtf32 v6
+	VMULPS       Z5, Z4, Z7                 // v9:f32x16 = mul v4 v7
+	VMULPS       Z6, Z4, Z4                 // v10:f32x16 = mul v4 v8
+	VADDPS       Z7, Z0, Z0                 // v0:f32x16 = add v0 v9
+	VADDPS       Z4, Z1, Z1                 // v1:f32x16 = add v1 v10
+	VPBROADCASTD (DX), Z4                   // v11:f32x16 = loadsplat a+0 l0*16 step_a*1
+	VMULPS       Z5, Z4, Z5                 // v12:f32x16 = mul v11 v7
+	VMULPS       Z6, Z4, Z4                 // v13:f32x16 = mul v11 v8
+	VADDPS       Z5, Z2, Z2                 // v2:f32x16 = add v2 v12
+	VADDPS       Z4, Z3, Z3                 // v3:f32x16 = add v3 v13
+	VPBROADCASTD 4(AX), Z4                  // v14:f32x16 = loadsplat a+4 l0*16
+	VPMOVSXBD    32(BX), Z5                 // v15:i32x16 = widen [b+32 l0*128 i8x16]
+	VPMOVSXBD    48(BX), Z6                 // v16:i32x16 = widen [b+48 l0*128 i8x16]
+	VCVTDQ2PS    Z5, Z5                     // v17:f32x16 = cvtf32 v15
+	VCVTDQ2PS    Z6, Z6                     // v18:f32x16 = cvtf32 v16
+	VMULPS       Z5, Z4, Z7                 // v19:f32x16 = mul v14 v17
+	VMULPS       Z6, Z4, Z4                 // v20:f32x16 = mul v14 v18
+	VADDPS       Z7, Z0, Z0                 // v0:f32x16 = add v0 v19
+	VADDPS       Z4, Z1, Z1                 // v1:f32x16 = add v1 v20
+	VPBROADCASTD 4(DX), Z4                  // v21:f32x16 = loadsplat a+4 l0*16 step_a*1
+	VMULPS       Z5, Z4, Z5                 // v22:f32x16 = mul v21 v17
+	VMULPS       Z6, Z4, Z4                 // v23:f32x16 = mul v21 v18
+	VADDPS       Z5, Z2, Z2                 // v2:f32x16 = add v2 v22
+	VADDPS       Z4, Z3, Z3                 // v3:f32x16 = add v3 v23
+	VPBROADCASTD 8(AX), Z4                  // v24:f32x16 = loadsplat a+8 l0*16
+	PREFETCHT0   2112(BX)                   // prefetch b+2112 l0*128
+	PREFETCHT1   8256(BX)                   // prefetch2 b+8256 l0*128
+	VPMOVSXBD    64(BX), Z5                 // v25:i32x16 = widen [b+64 l0*128 i8x16]
+	VPMOVSXBD    80(BX), Z6                 // v26:i32x16 = widen [b+80 l0*128 i8x16]
+	VCVTDQ2PS    Z5, Z5                     // v27:f32x16 = cvtf32 v25
+	VCVTDQ2PS    Z6, Z6                     // v28:f32x16 = cvtf32 v26
+	VMULPS       Z5, Z4, Z7                 // v29:f32x16 = mul v24 v27
+	VMULPS       Z6, Z4, Z4                 // v30:f32x16 = mul v24 v28
+	VADDPS       Z7, Z0, Z0                 // v0:f32x16 = add v0 v29
+	VADDPS       Z4, Z1, Z1                 // v1:f32x16 = add v1 v30
+	VPBROADCASTD 8(DX), Z4                  // v31:f32x16 = loadsplat a+8 l0*16 step_a*1
+	VMULPS       Z5, Z4, Z5                 // v32:f32x16 = mul v31 v27
+	VMULPS       Z6, Z4, Z4                 // v33:f32x16 = mul v31 v28
+	VADDPS       Z5, Z2, Z2                 // v2:f32x16 = add v2 v32
+	VADDPS       Z4, Z3, Z3                 // v3:f32x16 = add v3 v33
+	VPBROADCASTD 12(AX), Z4                 // v34:f32x16 = loadsplat a+12 l0*16
+	VPMOVSXBD    96(BX), Z5                 // v35:i32x16 = widen [b+96 l0*128 i8x16]
+	VPMOVSXBD    112(BX), Z6                // v36:i32x16 = widen [b+112 l0*128 i8x16]
+	VCVTDQ2PS    Z5, Z5                     // v37:f32x16 = cvtf32 v35
+	VCVTDQ2PS    Z6, Z6                     // v38:f32x16 = cvtf32 v36
+	VMULPS       Z5, Z4, Z7                 // v39:f32x16 = mul v34 v37
+	VMULPS       Z6, Z4, Z4                 // v40:f32x16 = mul v34 v38
+	VADDPS       Z7, Z0, Z0                 // v0:f32x16 = add v0 v39
+	VADDPS       Z4, Z1, Z1                 // v1:f32x16 = add v1 v40
+	VPBROADCASTD 12(DX), Z4                 // v41:f32x16 = loadsplat a+12 l0*16 step_a*1
+	VMULPS       Z5, Z4, Z5                 // v42:f32x16 = mul v41 v37
+	VMULPS       Z6, Z4, Z4                 // v43:f32x16 = mul v41 v38
+	VADDPS       Z5, Z2, Z2                 // v2:f32x16 = add v2 v42
+	VADDPS       Z4, Z3, Z3                 // v3:f32x16 = add v3 v43
+	ADDQ         $+16, AX
+	ADDQ         $+128, BX
+	ADDQ         $+16, DX
+	DECQ         CX
+	JNZ          loop0
+
+done0:
+	VCMPPS         $0x03, Z0, Z0, K1        // v44:f32x16 = canonnan v0
+	VPBLENDMD.BCST x7fc00000<>+0(SB), Z0, K1, Z0
+	VCMPPS         $0x03, Z1, Z1, K1        // v45:f32x16 = canonnan v1
+	VPBLENDMD.BCST x7fc00000<>+0(SB), Z1, K1, Z1
+	MOVQ           args+0(FP), AX
+	MOVQ           16(AX), AX
+	VMOVDQU64      Z0, (AX)                 // store out+0 v44
+	VMOVDQU64      Z1, 64(AX)               // store out+64 v45
+	VCMPPS         $0x03, Z2, Z2, K1        // v46:f32x16 = canonnan v2
+	VPBLENDMD.BCST x7fc00000<>+0(SB), Z2, K1, Z0
+	VCMPPS         $0x03, Z3, Z3, K1        // v47:f32x16 = canonnan v3
+	VPBLENDMD.BCST x7fc00000<>+0(SB), Z3, K1, Z1
+	MOVQ           args+0(FP), CX
+	MOVQ           32(CX), CX
+	IMUL3Q         $+1, CX, BX
+	ADDQ           AX, BX
+	VMOVDQU64      Z0, (BX)                 // store out+0 step_out*1 v46
+	MOVQ           args+0(FP), CX
+	MOVQ           32(CX), CX
+	IMUL3Q         $+1, CX, BX
+	ADDQ           AX, BX
+	VMOVDQU64      Z1, 64(BX)               // store out+64 step_out*1 v47
+	VZEROUPPER
+	RET
+
+// func matmul_i8_4_avx512(args *byte)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·matmul_i8_4_avx512(SB), NOSPLIT, $0-8
+	VPXOR   X0, X0, X0                      // v0:f32x16 = splat 0
+	VPXOR   X1, X1, X1                      // v1:f32x16 = splat 0
+	VPXOR   X2, X2, X2                      // v2:f32x16 = splat 0
+	VPXOR   X3, X3, X3                      // v3:f32x16 = splat 0
+	VPXOR   X4, X4, X4                      // v4:f32x16 = splat 0
+	VPXOR   X5, X5, X5                      // v5:f32x16 = splat 0
+	VPXOR   X6, X6, X6                      // v6:f32x16 = splat 0
+	VPXOR   X7, X7, X7                      // v7:f32x16 = splat 0
+	MOVQ    args+0(FP), AX
+	MOVQ    (AX), AX
+	MOVQ    args+0(FP), BX
+	MOVQ    8(BX), BX
+	MOVQ    args+0(FP), CX
+	MOVQ    (CX), CX
+	MOVQ    args+0(FP), SI
+	MOVQ    24(SI), SI
+	IMUL3Q  $+1, SI, DX
+	ADDQ    CX, DX
+	MOVQ    args+0(FP), CX
+	MOVQ    (CX), CX
+	MOVQ    args+0(FP), DI
+	MOVQ    24(DI), DI
+	IMUL3Q  $+2, DI, SI
+	ADDQ    CX, SI
+	MOVQ    args+0(FP), CX
+	MOVQ    (CX), CX
+	MOVQ    args+0(FP), R8
+	MOVQ    24(R8), R8
+	IMUL3Q  $+3, R8, DI
+	ADDQ    CX, DI
+	MOVQ    args+0(FP), CX
+	MOVQ    40(CX), CX
+	TESTQ   CX, CX
+	JLE     done0
+	PCALIGN $0x20
+
+loop0:
+	VPBROADCASTD (AX), Z8                   // v8:f32x16 = loadsplat a+0 l0*16
+	PREFETCHT0   2048(BX)                   // prefetch b+2048 l0*128
+	PREFETCHT1   8192(BX)                   // prefetch2 b+8192 l0*128
+	VPMOVSXBD    (BX), Z9                   // v9:i32x16 = widen [b+0 l0*128 i8x16]
+	VPMOVSXBD    16(BX), Z10                // v10:i32x16 = widen [b+16 l0*128 i8x16]
+	VCVTDQ2PS    Z9, Z9                     // v11:f32x16 = cvtf32 v9
+	VCVTDQ2PS    Z10, Z10                   // v12:f32x16 = cvtf32 v10
+	VMULPS       Z9, Z8, Z11                // v13:f32x16 = mul v8 v11
+	VMULPS       Z10, Z8, Z8                // v14:f32x16 = mul v8 v12
+	VADDPS       Z11, Z0, Z0                // v0:f32x16 = add v0 v13
+	VADDPS       Z8, Z1, Z1                 // v1:f32x16 = add v1 v14
+	VPBROADCASTD (DX), Z8                   // v15:f32x16 = loadsplat a+0 l0*16 step_a*1
+	VMULPS       Z9, Z8, Z11                // v16:f32x16 = mul v15 v11
+	VMULPS       Z10, Z8, Z8                // v17:f32x16 = mul v15 v12
+	VADDPS       Z11, Z2, Z2                // v2:f32x16 = add v2 v16
+	VADDPS       Z8, Z3, Z3                 // v3:f32x16 = add v3 v17
+	VPBROADCASTD (SI), Z8                   // v18:f32x16 = loadsplat a+0 l0*16 step_a*2
+	VMULPS       Z9, Z8, Z11                // v19:f32x16 = mul v18 v11
+	VMULPS       Z10, Z8, Z8                // v20:f32x16 = mul v18 v12
+	VADDPS       Z11, Z4, Z4                // v4:f32x16 = add v4 v19
+	VADDPS       Z8, Z5, Z5                 // v5:f32x16 = add v5 v20
+	VPBROADCASTD (DI), Z8                   // v21:f32x16 = loadsplat a+0 l0*16 step_a*3
+	VMULPS       Z9, Z8, Z9                 // v22:f32x16 = mul v21 v11
+	VMULPS       Z10, Z8, Z8                // v23:f32x16 = mul v21 v12
+	VADDPS       Z9, Z6, Z6                 // v6:f32x16 = add v6 v22
+	VADDPS       Z8, Z7, Z7                 // v7:f32x16 = add v7 v23
+	VPBROADCASTD 4(AX), Z8                  // v24:f32x16 = loadsplat a+4 l0*16
+	VPMOVSXBD    32(BX), Z9                 // v25:i32x16 = widen [b+32 l0*128 i8x16]
+	VPMOVSXBD    48(BX), Z10                // v26:i32x16 = widen [b+48 l0*128 i8x16]
+	VCVTDQ2PS    Z9, Z9                     // v27:f32x16 = cvtf32 v25
+	VCVTDQ2PS    Z10, Z10                   // v28:f32x16 = cvtf32 v26
+	VMULPS       Z9, Z8, Z11                // v29:f32x16 = mul v24 v27
+	VMULPS       Z10, Z8, Z8                // v30:f32x16 = mul v24 v28
+	VADDPS       Z11, Z0, Z0                // v0:f32x16 = add v0 v29
+	VADDPS       Z8, Z1, Z1                 // v1:f32x16 = add v1 v30
+	VPBROADCASTD 4(DX), Z8                  // v31:f32x16 = loadsplat a+4 l0*16 step_a*1
+	VMULPS       Z9, Z8, Z11                // v32:f32x16 = mul v31 v27
+	VMULPS       Z10, Z8, Z8                // v33:f32x16 = mul v31 v28
+	VADDPS       Z11, Z2, Z2                // v2:f32x16 = add v2 v32
+	VADDPS       Z8, Z3, Z3                 // v3:f32x16 = add v3 v33
+	VPBROADCASTD 4(SI), Z8                  // v34:f32x16 = loadsplat a+4 l0*16 step_a*2
+	VMULPS       Z9, Z8, Z11                // v35:f32x16 = mul v34 v27
+	VMULPS       Z10, Z8, Z8                // v36:f32x16 = mul v34 v28
+	VADDPS       Z11, Z4, Z4                // v4:f32x16 = add v4 v35
+	VADDPS       Z8, Z5, Z5                 // v5:f32x16 = add v5 v36
+	VPBROADCASTD 4(DI), Z8                  // v37:f32x16 = loadsplat a+4 l0*16 step_a*3
+	VMULPS       Z9, Z8, Z9                 // v38:f32x16 = mul v37 v27
+	VMULPS       Z10, Z8, Z8                // v39:f32x16 = mul v37 v28
+	VADDPS       Z9, Z6, Z6                 // v6:f32x16 = add v6 v38
+	VADDPS       Z8, Z7, Z7                 // v7:f32x16 = add v7 v39
+	VPBROADCASTD 8(AX), Z8                  // v40:f32x16 = loadsplat a+8 l0*16
+	PREFETCHT0   2112(BX)                   // prefetch b+2112 l0*128
+	PREFETCHT1   8256(BX)                   // prefetch2 b+8256 l0*128
+	VPMOVSXBD    64(BX), Z9                 // v41:i32x16 = widen [b+64 l0*128 i8x16]
+	VPMOVSXBD    80(BX), Z10                // v42:i32x16 = widen [b+80 l0*128 i8x16]
+	VCVTDQ2PS    Z9, Z9                     // v43:f32x16 = cvtf32 v41
+	VCVTDQ2PS    Z10, Z10                   // v44:f32x16 = cvtf32 v42
+	VMULPS       Z9, Z8, Z11                // v45:f32x16 = mul v40 v43
+	VMULPS       Z10, Z8, Z8                // v46:f32x16 = mul v40 v44
+	VADDPS       Z11, Z0, Z0                // v0:f32x16 = add v0 v45
+	VADDPS       Z8, Z1, Z1                 // v1:f32x16 = add v1 v46
+	VPBROADCASTD 8(DX), Z8                  // v47:f32x16 = loadsplat a+8 l0*16 step_a*1
+	VMULPS       Z9, Z8, Z11                // v48:f32x16 = mul v47 v43
+	VMULPS       Z10, Z8, Z8                // v49:f32x16 = mul v47 v44
+	VADDPS       Z11, Z2, Z2                // v2:f32x16 = add v2 v48
+	VADDPS       Z8, Z3, Z3                 // v3:f32x16 = add v3 v49
+	VPBROADCASTD 8(SI), Z8                  // v50:f32x16 = loadsplat a+8 l0*16 step_a*2
+	VMULPS       Z9, Z8, Z11                // v51:f32x16 = mul v50 v43
+	VMULPS       Z10, Z8, Z8                // v52:f32x16 = mul v50 v44
+	VADDPS       Z11, Z4, Z4                // v4:f32x16 = add v4 v51
+	VADDPS       Z8, Z5, Z5                 // v5:f32x16 = add v5 v52
+	VPBROADCASTD 8(DI), Z8                  // v53:f32x16 = loadsplat a+8 l0*16 step_a*3
+	VMULPS       Z9, Z8, Z9                 // v54:f32x16 = mul v53 v43
+	VMULPS       Z10, Z8, Z8                // v55:f32x16 = mul v53 v44
+	VADDPS       Z9, Z6, Z6                 // v6:f32x16 = add v6 v54
+	VADDPS       Z8, Z7, Z7                 // v7:f32x16 = add v7 v55
+	VPBROADCASTD 12(AX), Z8                 // v56:f32x16 = loadsplat a+12 l0*16
+	VPMOVSXBD    96(BX), Z9                 // v57:i32x16 = widen [b+96 l0*128 i8x16]
+	VPMOVSXBD    112(BX), Z10               // v58:i32x16 = widen [b+112 l0*128 i8x16]
+	VCVTDQ2PS    Z9, Z9                     // v59:f32x16 = cvtf32 v57
+	VCVTDQ2PS    Z10, Z10                   // v60:f32x16 = cvtf32 v58
+	VMULPS       Z9, Z8, Z11                // v61:f32x16 = mul v56 v59
+	VMULPS       Z10, Z8, Z8                // v62:f32x16 = mul v56 v60
+	VADDPS       Z11, Z0, Z0                // v0:f32x16 = add v0 v61
+	VADDPS       Z8, Z1, Z1                 // v1:f32x16 = add v1 v62
+	VPBROADCASTD 12(DX), Z8                 // v63:f32x16 = loadsplat a+12 l0*16 step_a*1
+	VMULPS       Z9, Z8, Z11                // v64:f32x16 = mul v63 v59
+	VMULPS       Z10, Z8, Z8                // v65:f32x16 = mul v63 v60
+	VADDPS       Z11, Z2, Z2                // v2:f32x16 = add v2 v64
+	VADDPS       Z8, Z3, Z3                 // v3:f32x16 = add v3 v65
+	VPBROADCASTD 12(SI), Z8                 // v66:f32x16 = loadsplat a+12 l0*16 step_a*2
+	VMULPS       Z9, Z8, Z11                // v67:f32x16 = mul v66 v59
+	VMULPS       Z10, Z8, Z8                // v68:f32x16 = mul v66 v60
+	VADDPS       Z11, Z4, Z4                // v4:f32x16 = add v4 v67
+	VADDPS       Z8, Z5, Z5                 // v5:f32x16 = add v5 v68
+	VPBROADCASTD 12(DI), Z8                 // v69:f32x16 = loadsplat a+12 l0*16 step_a*3
+	VMULPS       Z9, Z8, Z9                 // v70:f32x16 = mul v69 v59
+	VMULPS       Z10, Z8, Z8                // v71:f32x16 = mul v69 v60
+	VADDPS       Z9, Z6, Z6                 // v6:f32x16 = add v6 v70
+	VADDPS       Z8, Z7, Z7                 // v7:f32x16 = add v7 v71
+	ADDQ         $+16, AX
+	ADDQ         $+128, BX
+	ADDQ         $+16, DX
+	ADDQ         $+16, SI
+	ADDQ         $+16, DI
+	DECQ         CX
+	JNZ          loop0
+
+done0:
+	VCMPPS         $0x03, Z0, Z0, K1        // v72:f32x16 = canonnan v0
+	VPBLENDMD.BCST x7fc00000<>+0(SB), Z0, K1, Z0
+	VCMPPS         $0x03, Z1, Z1, K1        // v73:f32x16 = canonnan v1
+	VPBLENDMD.BCST x7fc00000<>+0(SB), Z1, K1, Z1
+	MOVQ           args+0(FP), AX
+	MOVQ           16(AX), AX
+	VMOVDQU64      Z0, (AX)                 // store out+0 v72
+	VMOVDQU64      Z1, 64(AX)               // store out+64 v73
+	VCMPPS         $0x03, Z2, Z2, K1        // v74:f32x16 = canonnan v2
+	VPBLENDMD.BCST x7fc00000<>+0(SB), Z2, K1, Z0
+	VCMPPS         $0x03, Z3, Z3, K1        // v75:f32x16 = canonnan v3
+	VPBLENDMD.BCST x7fc00000<>+0(SB), Z3, K1, Z1
+	MOVQ           args+0(FP), CX
+	MOVQ           32(CX), CX
+	IMUL3Q         $+1, CX, BX
+	ADDQ           AX, BX
+	VMOVDQU64      Z0, (BX)                 // store out+0 step_out*1 v74
+	MOVQ           args+0(FP), CX
+	MOVQ           32(CX), CX
+	IMUL3Q         $+1, CX, BX
+	ADDQ           AX, BX
+	VMOVDQU64      Z1, 64(BX)               // store out+64 step_out*1 v75
+	VCMPPS         $0x03, Z4, Z4, K1        // v76:f32x16 = canonnan v4
+	VPBLENDMD.BCST x7fc00000<>+0(SB), Z4, K1, Z0
+	VCMPPS         $0x03, Z5, Z5, K1        // v77:f32x16 = canonnan v5
+	VPBLENDMD.BCST x7fc00000<>+0(SB), Z5, K1, Z1
+	MOVQ           args+0(FP), CX
+	MOVQ           32(CX), CX
+	IMUL3Q         $+2, CX, BX
+	ADDQ           AX, BX
+	VMOVDQU64      Z0, (BX)                 // store out+0 step_out*2 v76
+	MOVQ           args+0(FP), CX
+	MOVQ           32(CX), CX
+	IMUL3Q         $+2, CX, BX
+	ADDQ           AX, BX
+	VMOVDQU64      Z1, 64(BX)               // store out+64 step_out*2 v77
+	VCMPPS         $0x03, Z6, Z6, K1        // v78:f32x16 = canonnan v6
+	VPBLENDMD.BCST x7fc00000<>+0(SB), Z6, K1, Z0
+	VCMPPS         $0x03, Z7, Z7, K1        // v79:f32x16 = canonnan v7
+	VPBLENDMD.BCST x7fc00000<>+0(SB), Z7, K1, Z1
+	MOVQ           args+0(FP), CX
+	MOVQ           32(CX), CX
+	IMUL3Q         $+3, CX, BX
+	ADDQ           AX, BX
+	VMOVDQU64      Z0, (BX)                 // store out+0 step_out*3 v78
+	MOVQ           args+0(FP), CX
+	MOVQ           32(CX), CX
+	IMUL3Q         $+3, CX, BX
+	ADDQ           AX, BX
+	VMOVDQU64      Z1, 64(BX)               // store out+64 step_out*3 v79
+	VZEROUPPER
+	RET
+
+// func matmul_i8_8_avx512(args *byte)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·matmul_i8_8_avx512(SB), NOSPLIT, $0-8
+	VPXOR   X0, X0, X0                      // v0:f32x16 = splat 0
+	VPXOR   X1, X1, X1                      // v1:f32x16 = splat 0
+	VPXOR   X2, X2, X2                      // v2:f32x16 = splat 0
+	VPXOR   X3, X3, X3                      // v3:f32x16 = splat 0
+	VPXOR   X4, X4, X4                      // v4:f32x16 = splat 0
+	VPXOR   X5, X5, X5                      // v5:f32x16 = splat 0
+	VPXOR   X6, X6, X6                      // v6:f32x16 = splat 0
+	VPXOR   X7, X7, X7                      // v7:f32x16 = splat 0
+	VPXOR   X8, X8, X8                      // v8:f32x16 = splat 0
+	VPXOR   X9, X9, X9                      // v9:f32x16 = splat 0
+	VPXOR   X10, X10, X10                   // v10:f32x16 = splat 0
+	VPXOR   X11, X11, X11                   // v11:f32x16 = splat 0
+	VPXOR   X12, X12, X12                   // v12:f32x16 = splat 0
+	VPXOR   X13, X13, X13                   // v13:f32x16 = splat 0
+	VPXOR   X14, X14, X14                   // v14:f32x16 = splat 0
+	VPXOR   X15, X15, X15                   // v15:f32x16 = splat 0
+	MOVQ    args+0(FP), AX
+	MOVQ    (AX), AX
+	MOVQ    args+0(FP), BX
+	MOVQ    8(BX), BX
+	MOVQ    args+0(FP), CX
+	MOVQ    (CX), CX
+	MOVQ    args+0(FP), SI
+	MOVQ    24(SI), SI
+	IMUL3Q  $+1, SI, DX
+	ADDQ    CX, DX
+	MOVQ    args+0(FP), CX
+	MOVQ    (CX), CX
+	MOVQ    args+0(FP), DI
+	MOVQ    24(DI), DI
+	IMUL3Q  $+2, DI, SI
+	ADDQ    CX, SI
+	MOVQ    args+0(FP), CX
+	MOVQ    (CX), CX
+	MOVQ    args+0(FP), R8
+	MOVQ    24(R8), R8
+	IMUL3Q  $+3, R8, DI
+	ADDQ    CX, DI
+	MOVQ    args+0(FP), CX
+	MOVQ    (CX), CX
+	MOVQ    args+0(FP), R9
+	MOVQ    24(R9), R9
+	IMUL3Q  $+4, R9, R8
+	ADDQ    CX, R8
+	MOVQ    args+0(FP), CX
+	MOVQ    (CX), CX
+	MOVQ    args+0(FP), R10
+	MOVQ    24(R10), R10
+	IMUL3Q  $+5, R10, R9
+	ADDQ    CX, R9
+	MOVQ    args+0(FP), CX
+	MOVQ    (CX), CX
+	MOVQ    args+0(FP), R11
+	MOVQ    24(R11), R11
+	IMUL3Q  $+6, R11, R10
+	ADDQ    CX, R10
+	MOVQ    args+0(FP), CX
+	MOVQ    (CX), CX
+	MOVQ    args+0(FP), R12
+	MOVQ    24(R12), R12
+	IMUL3Q  $+7, R12, R11
+	ADDQ    CX, R11
+	MOVQ    args+0(FP), CX
+	MOVQ    40(CX), CX
+	TESTQ   CX, CX
+	JLE     done0
+	PCALIGN $0x20
+
+loop0:
+	VPBROADCASTD (AX), Z16                  // v16:f32x16 = loadsplat a+0 l0*16
+	PREFETCHT0   2048(BX)                   // prefetch b+2048 l0*128
+	PREFETCHT1   8192(BX)                   // prefetch2 b+8192 l0*128
+	VPMOVSXBD    (BX), Z17                  // v17:i32x16 = widen [b+0 l0*128 i8x16]
+	VPMOVSXBD    16(BX), Z18                // v18:i32x16 = widen [b+16 l0*128 i8x16]
+	VCVTDQ2PS    Z17, Z17                   // v19:f32x16 = cvtf32 v17
+	VCVTDQ2PS    Z18, Z18                   // v20:f32x16 = cvtf32 v18
+	VMULPS       Z17, Z16, Z19              // v21:f32x16 = mul v16 v19
+	VMULPS       Z18, Z16, Z16              // v22:f32x16 = mul v16 v20
+	VADDPS       Z19, Z0, Z0                // v0:f32x16 = add v0 v21
+	VADDPS       Z16, Z1, Z1                // v1:f32x16 = add v1 v22
+	VPBROADCASTD (DX), Z16                  // v23:f32x16 = loadsplat a+0 l0*16 step_a*1
+	VMULPS       Z17, Z16, Z19              // v24:f32x16 = mul v23 v19
+	VMULPS       Z18, Z16, Z16              // v25:f32x16 = mul v23 v20
+	VADDPS       Z19, Z2, Z2                // v2:f32x16 = add v2 v24
+	VADDPS       Z16, Z3, Z3                // v3:f32x16 = add v3 v25
+	VPBROADCASTD (SI), Z16                  // v26:f32x16 = loadsplat a+0 l0*16 step_a*2
+	VMULPS       Z17, Z16, Z19              // v27:f32x16 = mul v26 v19
+	VMULPS       Z18, Z16, Z16              // v28:f32x16 = mul v26 v20
+	VADDPS       Z19, Z4, Z4                // v4:f32x16 = add v4 v27
+	VADDPS       Z16, Z5, Z5                // v5:f32x16 = add v5 v28
+	VPBROADCASTD (DI), Z16                  // v29:f32x16 = loadsplat a+0 l0*16 step_a*3
+	VMULPS       Z17, Z16, Z19              // v30:f32x16 = mul v29 v19
+	VMULPS       Z18, Z16, Z16              // v31:f32x16 = mul v29 v20
+	VADDPS       Z19, Z6, Z6                // v6:f32x16 = add v6 v30
+	VADDPS       Z16, Z7, Z7                // v7:f32x16 = add v7 v31
+	VPBROADCASTD (R8), Z16                  // v32:f32x16 = loadsplat a+0 l0*16 step_a*4
+	VMULPS       Z17, Z16, Z19              // v33:f32x16 = mul v32 v19
+	VMULPS       Z18, Z16, Z16              // v34:f32x16 = mul v32 v20
+	VADDPS       Z19, Z8, Z8                // v8:f32x16 = add v8 v33
+	VADDPS       Z16, Z9, Z9                // v9:f32x16 = add v9 v34
+	VPBROADCASTD (R9), Z16                  // v35:f32x16 = loadsplat a+0 l0*16 step_a*5
+	VMULPS       Z17, Z16, Z19              // v36:f32x16 = mul v35 v19
+	VMULPS       Z18, Z16, Z16              // v37:f32x16 = mul v35 v20
+	VADDPS       Z19, Z10, Z10              // v10:f32x16 = add v10 v36
+	VADDPS       Z16, Z11, Z11              // v11:f32x16 = add v11 v37
+	VPBROADCASTD (R10), Z16                 // v38:f32x16 = loadsplat a+0 l0*16 step_a*6
+	VMULPS       Z17, Z16, Z19              // v39:f32x16 = mul v38 v19
+	VMULPS       Z18, Z16, Z16              // v40:f32x16 = mul v38 v20
+	VADDPS       Z19, Z12, Z12              // v12:f32x16 = add v12 v39
+	VADDPS       Z16, Z13, Z13              // v13:f32x16 = add v13 v40
+	VPBROADCASTD (R11), Z16                 // v41:f32x16 = loadsplat a+0 l0*16 step_a*7
+	VMULPS       Z17, Z16, Z17              // v42:f32x16 = mul v41 v19
+	VMULPS       Z18, Z16, Z16              // v43:f32x16 = mul v41 v20
+	VADDPS       Z17, Z14, Z14              // v14:f32x16 = add v14 v42
+	VADDPS       Z16, Z15, Z15              // v15:f32x16 = add v15 v43
+	VPBROADCASTD 4(AX), Z16                 // v44:f32x16 = loadsplat a+4 l0*16
+	VPMOVSXBD    32(BX), Z17                // v45:i32x16 = widen [b+32 l0*128 i8x16]
+	VPMOVSXBD    48(BX), Z18                // v46:i32x16 = widen [b+48 l0*128 i8x16]
+	VCVTDQ2PS    Z17, Z17                   // v47:f32x16 = cvtf32 v45
+	VCVTDQ2PS    Z18, Z18                   // v48:f32x16 = cvtf32 v46
+	VMULPS       Z17, Z16, Z19              // v49:f32x16 = mul v44 v47
+	VMULPS       Z18, Z16, Z16              // v50:f32x16 = mul v44 v48
+	VADDPS       Z19, Z0, Z0                // v0:f32x16 = add v0 v49
+	VADDPS       Z16, Z1, Z1                // v1:f32x16 = add v1 v50
+	VPBROADCASTD 4(DX), Z16                 // v51:f32x16 = loadsplat a+4 l0*16 step_a*1
+	VMULPS       Z17, Z16, Z19              // v52:f32x16 = mul v51 v47
+	VMULPS       Z18, Z16, Z16              // v53:f32x16 = mul v51 v48
+	VADDPS       Z19, Z2, Z2                // v2:f32x16 = add v2 v52
+	VADDPS       Z16, Z3, Z3                // v3:f32x16 = add v3 v53
+	VPBROADCASTD 4(SI), Z16                 // v54:f32x16 = loadsplat a+4 l0*16 step_a*2
+	VMULPS       Z17, Z16, Z19              // v55:f32x16 = mul v54 v47
+	VMULPS       Z18, Z16, Z16              // v56:f32x16 = mul v54 v48
+	VADDPS       Z19, Z4, Z4                // v4:f32x16 = add v4 v55
+	VADDPS       Z16, Z5, Z5                // v5:f32x16 = add v5 v56
+	VPBROADCASTD 4(DI), Z16                 // v57:f32x16 = loadsplat a+4 l0*16 step_a*3
+	VMULPS       Z17, Z16, Z19              // v58:f32x16 = mul v57 v47
+	VMULPS       Z18, Z16, Z16              // v59:f32x16 = mul v57 v48
+	VADDPS       Z19, Z6, Z6                // v6:f32x16 = add v6 v58
+	VADDPS       Z16, Z7, Z7                // v7:f32x16 = add v7 v59
+	VPBROADCASTD 4(R8), Z16                 // v60:f32x16 = loadsplat a+4 l0*16 step_a*4
+	VMULPS       Z17, Z16, Z19              // v61:f32x16 = mul v60 v47
+	VMULPS       Z18, Z16, Z16              // v62:f32x16 = mul v60 v48
+	VADDPS       Z19, Z8, Z8                // v8:f32x16 = add v8 v61
+	VADDPS       Z16, Z9, Z9                // v9:f32x16 = add v9 v62
+	VPBROADCASTD 4(R9), Z16                 // v63:f32x16 = loadsplat a+4 l0*16 step_a*5
+	VMULPS       Z17, Z16, Z19              // v64:f32x16 = mul v63 v47
+	VMULPS       Z18, Z16, Z16              // v65:f32x16 = mul v63 v48
+	VADDPS       Z19, Z10, Z10              // v10:f32x16 = add v10 v64
+	VADDPS       Z16, Z11, Z11              // v11:f32x16 = add v11 v65
+	VPBROADCASTD 4(R10), Z16                // v66:f32x16 = loadsplat a+4 l0*16 step_a*6
+	VMULPS       Z17, Z16, Z19              // v67:f32x16 = mul v66 v47
+	VMULPS       Z18, Z16, Z16              // v68:f32x16 = mul v66 v48
+	VADDPS       Z19, Z12, Z12              // v12:f32x16 = add v12 v67
+	VADDPS       Z16, Z13, Z13              // v13:f32x16 = add v13 v68
+	VPBROADCASTD 4(R11), Z16                // v69:f32x16 = loadsplat a+4 l0*16 step_a*7
+	VMULPS       Z17, Z16, Z17              // v70:f32x16 = mul v69 v47
+	VMULPS       Z18, Z16, Z16              // v71:f32x16 = mul v69 v48
+	VADDPS       Z17, Z14, Z14              // v14:f32x16 = add v14 v70
+	VADDPS       Z16, Z15, Z15              // v15:f32x16 = add v15 v71
+	VPBROADCASTD 8(AX), Z16                 // v72:f32x16 = loadsplat a+8 l0*16
+	PREFETCHT0   2112(BX)                   // prefetch b+2112 l0*128
+	PREFETCHT1   8256(BX)                   // prefetch2 b+8256 l0*128
+	VPMOVSXBD    64(BX), Z17                // v73:i32x16 = widen [b+64 l0*128 i8x16]
+	VPMOVSXBD    80(BX), Z18                // v74:i32x16 = widen [b+80 l0*128 i8x16]
+	VCVTDQ2PS    Z17, Z17                   // v75:f32x16 = cvtf32 v73
+	VCVTDQ2PS    Z18, Z18                   // v76:f32x16 = cvtf32 v74
+	VMULPS       Z17, Z16, Z19              // v77:f32x16 = mul v72 v75
+	VMULPS       Z18, Z16, Z16              // v78:f32x16 = mul v72 v76
+	VADDPS       Z19, Z0, Z0                // v0:f32x16 = add v0 v77
+	VADDPS       Z16, Z1, Z1                // v1:f32x16 = add v1 v78
+	VPBROADCASTD 8(DX), Z16                 // v79:f32x16 = loadsplat a+8 l0*16 step_a*1
+	VMULPS       Z17, Z16, Z19              // v80:f32x16 = mul v79 v75
+	VMULPS       Z18, Z16, Z16              // v81:f32x16 = mul v79 v76
+	VADDPS       Z19, Z2, Z2                // v2:f32x16 = add v2 v80
+	VADDPS       Z16, Z3, Z3                // v3:f32x16 = add v3 v81
+	VPBROADCASTD 8(SI), Z16                 // v82:f32x16 = loadsplat a+8 l0*16 step_a*2
+	VMULPS       Z17, Z16, Z19              // v83:f32x16 = mul v82 v75
+	VMULPS       Z18, Z16, Z16              // v84:f32x16 = mul v82 v76
+	VADDPS       Z19, Z4, Z4                // v4:f32x16 = add v4 v83
+	VADDPS       Z16, Z5, Z5                // v5:f32x16 = add v5 v84
+	VPBROADCASTD 8(DI), Z16                 // v85:f32x16 = loadsplat a+8 l0*16 step_a*3
+	VMULPS       Z17, Z16, Z19              // v86:f32x16 = mul v85 v75
+	VMULPS       Z18, Z16, Z16              // v87:f32x16 = mul v85 v76
+	VADDPS       Z19, Z6, Z6                // v6:f32x16 = add v6 v86
+	VADDPS       Z16, Z7, Z7                // v7:f32x16 = add v7 v87
+	VPBROADCASTD 8(R8), Z16                 // v88:f32x16 = loadsplat a+8 l0*16 step_a*4
+	VMULPS       Z17, Z16, Z19              // v89:f32x16 = mul v88 v75
+	VMULPS       Z18, Z16, Z16              // v90:f32x16 = mul v88 v76
+	VADDPS       Z19, Z8, Z8                // v8:f32x16 = add v8 v89
+	VADDPS       Z16, Z9, Z9                // v9:f32x16 = add v9 v90
+	VPBROADCASTD 8(R9), Z16                 // v91:f32x16 = loadsplat a+8 l0*16 step_a*5
+	VMULPS       Z17, Z16, Z19              // v92:f32x16 = mul v91 v75
+	VMULPS       Z18, Z16, Z16              // v93:f32x16 = mul v91 v76
+	VADDPS       Z19, Z10, Z10              // v10:f32x16 = add v10 v92
+	VADDPS       Z16, Z11, Z11              // v11:f32x16 = add v11 v93
+	VPBROADCASTD 8(R10), Z16                // v94:f32x16 = loadsplat a+8 l0*16 step_a*6
+	VMULPS       Z17, Z16, Z19              // v95:f32x16 = mul v94 v75
+	VMULPS       Z18, Z16, Z16              // v96:f32x16 = mul v94 v76
+	VADDPS       Z19, Z12, Z12              // v12:f32x16 = add v12 v95
+	VADDPS       Z16, Z13, Z13              // v13:f32x16 = add v13 v96
+	VPBROADCASTD 8(R11), Z16                // v97:f32x16 = loadsplat a+8 l0*16 step_a*7
+	VMULPS       Z17, Z16, Z17              // v98:f32x16 = mul v97 v75
+	VMULPS       Z18, Z16, Z16              // v99:f32x16 = mul v97 v76
+	VADDPS       Z17, Z14, Z14              // v14:f32x16 = add v14 v98
+	VADDPS       Z16, Z15, Z15              // v15:f32x16 = add v15 v99
+	VPBROADCASTD 12(AX), Z16                // v100:f32x16 = loadsplat a+12 l0*16
+	VPMOVSXBD    96(BX), Z17                // v101:i32x16 = widen [b+96 l0*128 i8x16]
+	VPMOVSXBD    112(BX), Z18               // v102:i32x16 = widen [b+112 l0*128 i8x16]
+	VCVTDQ2PS    Z17, Z17                   // v103:f32x16 = cvtf32 v101
+	VCVTDQ2PS    Z18, Z18                   // v104:f32x16 = cvtf32 v102
+	VMULPS       Z17, Z16, Z19              // v105:f32x16 = mul v100 v103
+	VMULPS       Z18, Z16, Z16              // v106:f32x16 = mul v100 v104
+	VADDPS       Z19, Z0, Z0                // v0:f32x16 = add v0 v105
+	VADDPS       Z16, Z1, Z1                // v1:f32x16 = add v1 v106
+	VPBROADCASTD 12(DX), Z16                // v107:f32x16 = loadsplat a+12 l0*16 step_a*1
+	VMULPS       Z17, Z16, Z19              // v108:f32x16 = mul v107 v103
+	VMULPS       Z18, Z16, Z16              // v109:f32x16 = mul v107 v104
+	VADDPS       Z19, Z2, Z2                // v2:f32x16 = add v2 v108
+	VADDPS       Z16, Z3, Z3                // v3:f32x16 = add v3 v109
+	VPBROADCASTD 12(SI), Z16                // v110:f32x16 = loadsplat a+12 l0*16 step_a*2
+	VMULPS       Z17, Z16, Z19              // v111:f32x16 = mul v110 v103
+	VMULPS       Z18, Z16, Z16              // v112:f32x16 = mul v110 v104
+	VADDPS       Z19, Z4, Z4                // v4:f32x16 = add v4 v111
+	VADDPS       Z16, Z5, Z5                // v5:f32x16 = add v5 v112
+	VPBROADCASTD 12(DI), Z16                // v113:f32x16 = loadsplat a+12 l0*16 step_a*3
+	VMULPS       Z17, Z16, Z19              // v114:f32x16 = mul v113 v103
+	VMULPS       Z18, Z16, Z16              // v115:f32x16 = mul v113 v104
+	VADDPS       Z19, Z6, Z6                // v6:f32x16 = add v6 v114
+	VADDPS       Z16, Z7, Z7                // v7:f32x16 = add v7 v115
+	VPBROADCASTD 12(R8), Z16                // v116:f32x16 = loadsplat a+12 l0*16 step_a*4
+	VMULPS       Z17, Z16, Z19              // v117:f32x16 = mul v116 v103
+	VMULPS       Z18, Z16, Z16              // v118:f32x16 = mul v116 v104
+	VADDPS       Z19, Z8, Z8                // v8:f32x16 = add v8 v117
+	VADDPS       Z16, Z9, Z9                // v9:f32x16 = add v9 v118
+	VPBROADCASTD 12(R9), Z16                // v119:f32x16 = loadsplat a+12 l0*16 step_a*5
+	VMULPS       Z17, Z16, Z19              // v120:f32x16 = mul v119 v103
+	VMULPS       Z18, Z16, Z16              // v121:f32x16 = mul v119 v104
+	VADDPS       Z19, Z10, Z10              // v10:f32x16 = add v10 v120
+	VADDPS       Z16, Z11, Z11              // v11:f32x16 = add v11 v121
+	VPBROADCASTD 12(R10), Z16               // v122:f32x16 = loadsplat a+12 l0*16 step_a*6
+	VMULPS       Z17, Z16, Z19              // v123:f32x16 = mul v122 v103
+	VMULPS       Z18, Z16, Z16              // v124:f32x16 = mul v122 v104
+	VADDPS       Z19, Z12, Z12              // v12:f32x16 = add v12 v123
+	VADDPS       Z16, Z13, Z13              // v13:f32x16 = add v13 v124
+	VPBROADCASTD 12(R11), Z16               // v125:f32x16 = loadsplat a+12 l0*16 step_a*7
+	VMULPS       Z17, Z16, Z17              // v126:f32x16 = mul v125 v103
+	VMULPS       Z18, Z16, Z16              // v127:f32x16 = mul v125 v104
+	VADDPS       Z17, Z14, Z14              // v14:f32x16 = add v14 v126
+	VADDPS       Z16, Z15, Z15              // v15:f32x16 = add v15 v127
+	ADDQ         $+16, AX
+	ADDQ         $+128, BX
+	ADDQ         $+16, DX
+	ADDQ         $+16, SI
+	ADDQ         $+16, DI
+	ADDQ         $+16, R8
+	ADDQ         $+16, R9
+	ADDQ         $+16, R10
+	ADDQ         $+16, R11
+	DECQ         CX
+	JNZ          loop0
+
+done0:
+	VCMPPS         $0x03, Z0, Z0, K1        // v128:f32x16 = canonnan v0
+	VPBLENDMD.BCST x7fc00000<>+0(SB), Z0, K1, Z0
+	VCMPPS         $0x03, Z1, Z1, K1        // v129:f32x16 = canonnan v1
+	VPBLENDMD.BCST x7fc00000<>+0(SB), Z1, K1, Z1
+	MOVQ           args+0(FP), AX
+	MOVQ           16(AX), AX
+	VMOVDQU64      Z0, (AX)                 // store out+0 v128
+	VMOVDQU64      Z1, 64(AX)               // store out+64 v129
+	VCMPPS         $0x03, Z2, Z2, K1        // v130:f32x16 = canonnan v2
+	VPBLENDMD.BCST x7fc00000<>+0(SB), Z2, K1, Z0
+	VCMPPS         $0x03, Z3, Z3, K1        // v131:f32x16 = canonnan v3
+	VPBLENDMD.BCST x7fc00000<>+0(SB), Z3, K1, Z1
+	MOVQ           args+0(FP), CX
+	MOVQ           32(CX), CX
+	IMUL3Q         $+1, CX, BX
+	ADDQ           AX, BX
+	VMOVDQU64      Z0, (BX)                 // store out+0 step_out*1 v130
+	MOVQ           args+0(FP), CX
+	MOVQ           32(CX), CX
+	IMUL3Q         $+1, CX, BX
+	ADDQ           AX, BX
+	VMOVDQU64      Z1, 64(BX)               // store out+64 step_out*1 v131
+	VCMPPS         $0x03, Z4, Z4, K1        // v132:f32x16 = canonnan v4
+	VPBLENDMD.BCST x7fc00000<>+0(SB), Z4, K1, Z0
+	VCMPPS         $0x03, Z5, Z5, K1        // v133:f32x16 = canonnan v5
+	VPBLENDMD.BCST x7fc00000<>+0(SB), Z5, K1, Z1
+	MOVQ           args+0(FP), CX
+	MOVQ           32(CX), CX
+	IMUL3Q         $+2, CX, BX
+	ADDQ           AX, BX
+	VMOVDQU64      Z0, (BX)                 // store out+0 step_out*2 v132
+	MOVQ           args+0(FP), CX
+	MOVQ           32(CX), CX
+	IMUL3Q         $+2, CX, BX
+	ADDQ           AX, BX
+	VMOVDQU64      Z1, 64(BX)               // store out+64 step_out*2 v133
+	VCMPPS         $0x03, Z6, Z6, K1        // v134:f32x16 = canonnan v6
+	VPBLENDMD.BCST x7fc00000<>+0(SB), Z6, K1, Z0
+	VCMPPS         $0x03, Z7, Z7, K1        // v135:f32x16 = canonnan v7
+	VPBLENDMD.BCST x7fc00000<>+0(SB), Z7, K1, Z1
+	MOVQ           args+0(FP), CX
+	MOVQ           32(CX), CX
+	IMUL3Q         $+3, CX, BX
+	ADDQ           AX, BX
+	VMOVDQU64      Z0, (BX)                 // store out+0 step_out*3 v134
+	MOVQ           args+0(FP), CX
+	MOVQ           32(CX), CX
+	IMUL3Q         $+3, CX, BX
+	ADDQ           AX, BX
+	VMOVDQU64      Z1, 64(BX)               // store out+64 step_out*3 v135
+	VCMPPS         $0x03, Z8, Z8, K1        // v136:f32x16 = canonnan v8
+	VPBLENDMD.BCST x7fc00000<>+0(SB), Z8, K1, Z0
+	VCMPPS         $0x03, Z9, Z9, K1        // v137:f32x16 = canonnan v9
+	VPBLENDMD.BCST x7fc00000<>+0(SB), Z9, K1, Z1
+	MOVQ           args+0(FP), CX
+	MOVQ           32(CX), CX
+	IMUL3Q         $+4, CX, BX
+	ADDQ           AX, BX
+	VMOVDQU64      Z0, (BX)                 // store out+0 step_out*4 v136
+	MOVQ           args+0(FP), CX
+	MOVQ           32(CX), CX
+	IMUL3Q         $+4, CX, BX
+	ADDQ           AX, BX
+	VMOVDQU64      Z1, 64(BX)               // store out+64 step_out*4 v137
+	VCMPPS         $0x03, Z10, Z10, K1      // v138:f32x16 = canonnan v10
+	VPBLENDMD.BCST x7fc00000<>+0(SB), Z10, K1, Z0
+	VCMPPS         $0x03, Z11, Z11, K1      // v139:f32x16 = canonnan v11
+	VPBLENDMD.BCST x7fc00000<>+0(SB), Z11, K1, Z1
+	MOVQ           args+0(FP), CX
+	MOVQ           32(CX), CX
+	IMUL3Q         $+5, CX, BX
+	ADDQ           AX, BX
+	VMOVDQU64      Z0, (BX)                 // store out+0 step_out*5 v138
+	MOVQ           args+0(FP), CX
+	MOVQ           32(CX), CX
+	IMUL3Q         $+5, CX, BX
+	ADDQ           AX, BX
+	VMOVDQU64      Z1, 64(BX)               // store out+64 step_out*5 v139
+	VCMPPS         $0x03, Z12, Z12, K1      // v140:f32x16 = canonnan v12
+	VPBLENDMD.BCST x7fc00000<>+0(SB), Z12, K1, Z0
+	VCMPPS         $0x03, Z13, Z13, K1      // v141:f32x16 = canonnan v13
+	VPBLENDMD.BCST x7fc00000<>+0(SB), Z13, K1, Z1
+	MOVQ           args+0(FP), CX
+	MOVQ           32(CX), CX
+	IMUL3Q         $+6, CX, BX
+	ADDQ           AX, BX
+	VMOVDQU64      Z0, (BX)                 // store out+0 step_out*6 v140
+	MOVQ           args+0(FP), CX
+	MOVQ           32(CX), CX
+	IMUL3Q         $+6, CX, BX
+	ADDQ           AX, BX
+	VMOVDQU64      Z1, 64(BX)               // store out+64 step_out*6 v141
+	VCMPPS         $0x03, Z14, Z14, K1      // v142:f32x16 = canonnan v14
+	VPBLENDMD.BCST x7fc00000<>+0(SB), Z14, K1, Z0
+	VCMPPS         $0x03, Z15, Z15, K1      // v143:f32x16 = canonnan v15
+	VPBLENDMD.BCST x7fc00000<>+0(SB), Z15, K1, Z1
+	MOVQ           args+0(FP), CX
+	MOVQ           32(CX), CX
+	IMUL3Q         $+7, CX, BX
+	ADDQ           AX, BX
+	VMOVDQU64      Z0, (BX)                 // store out+0 step_out*7 v142
+	MOVQ           args+0(FP), CX
+	MOVQ           32(CX), CX
+	IMUL3Q         $+7, CX, BX
+	ADDQ           AX, BX
+	VMOVDQU64      Z1, 64(BX)               // store out+64 step_out*7 v143
 	VZEROUPPER
 	RET
 

@@ -85,6 +85,23 @@ func addscaled(x, y []float32, scale float32, out []float32, K int) {
 	}
 }
 
+func mul(x, y, out []float32, K int) {
+	done := 0
+	switch {
+	case chosen == neon && K >= 32:
+		done = K - K%32
+		mul_neon(&mul_neon_args{
+			x:           unsafe.Pointer(unsafe.SliceData(x[:done])),
+			y:           unsafe.Pointer(unsafe.SliceData(y[:done])),
+			out:         unsafe.Pointer(unsafe.SliceData(out[:done])),
+			count_out_o: int64(done / 32),
+		})
+	}
+	if done == 0 || done < K {
+		mul_go(x[done:], y[done:], out[done:], K-done)
+	}
+}
+
 func scale(x []float32, by float32, out []float32, K int) {
 	done := 0
 	switch {
@@ -553,5 +570,69 @@ func matmul_bf16_8(a []float32, b []byte, out []float32, aStride, outStride, K i
 		})
 	default:
 		matmul_bf16_8_go(a, b, out, aStride, outStride, K)
+	}
+}
+
+func matmul_i8_1(a []float32, b []byte, out []float32, aStride, outStride, K int) {
+	switch {
+	case chosen == neon && K > 0 && K%4 == 0:
+		matmul_i8_1_neon(&matmul_i8_1_neon_args{
+			a:        unsafe.Pointer(unsafe.SliceData(a[:K])),
+			b:        unsafe.Pointer(unsafe.SliceData(b[:32*K])),
+			out:      unsafe.Pointer(unsafe.SliceData(out[:32])),
+			step_a:   int64(4 * aStride),
+			step_out: int64(4 * outStride),
+			count_ko: int64(K / 4),
+		})
+	default:
+		matmul_i8_1_go(a, b, out, aStride, outStride, K)
+	}
+}
+
+func matmul_i8_2(a []float32, b []byte, out []float32, aStride, outStride, K int) {
+	switch {
+	case chosen == neon && K > 0 && K%4 == 0:
+		matmul_i8_2_neon(&matmul_i8_2_neon_args{
+			a:        unsafe.Pointer(unsafe.SliceData(a[:1*aStride+K])),
+			b:        unsafe.Pointer(unsafe.SliceData(b[:32*K])),
+			out:      unsafe.Pointer(unsafe.SliceData(out[:1*outStride+32])),
+			step_a:   int64(4 * aStride),
+			step_out: int64(4 * outStride),
+			count_ko: int64(K / 4),
+		})
+	default:
+		matmul_i8_2_go(a, b, out, aStride, outStride, K)
+	}
+}
+
+func matmul_i8_4(a []float32, b []byte, out []float32, aStride, outStride, K int) {
+	switch {
+	case chosen == neon && K > 0 && K%4 == 0:
+		matmul_i8_4_neon(&matmul_i8_4_neon_args{
+			a:        unsafe.Pointer(unsafe.SliceData(a[:3*aStride+K])),
+			b:        unsafe.Pointer(unsafe.SliceData(b[:32*K])),
+			out:      unsafe.Pointer(unsafe.SliceData(out[:3*outStride+32])),
+			step_a:   int64(4 * aStride),
+			step_out: int64(4 * outStride),
+			count_ko: int64(K / 4),
+		})
+	default:
+		matmul_i8_4_go(a, b, out, aStride, outStride, K)
+	}
+}
+
+func matmul_i8_8(a []float32, b []byte, out []float32, aStride, outStride, K int) {
+	switch {
+	case chosen == neon && K > 0 && K%4 == 0:
+		matmul_i8_8_neon(&matmul_i8_8_neon_args{
+			a:        unsafe.Pointer(unsafe.SliceData(a[:7*aStride+K])),
+			b:        unsafe.Pointer(unsafe.SliceData(b[:32*K])),
+			out:      unsafe.Pointer(unsafe.SliceData(out[:7*outStride+32])),
+			step_a:   int64(4 * aStride),
+			step_out: int64(4 * outStride),
+			count_ko: int64(K / 4),
+		})
+	default:
+		matmul_i8_8_go(a, b, out, aStride, outStride, K)
 	}
 }

@@ -389,6 +389,86 @@ l0:
 done0:
 	RET
 
+// func mul_neon(args *byte)
+TEXT ·mul_neon(SB), NOSPLIT, $0-8
+	MOVD args+0(FP), R25
+	WORD $0x6f046400 // mvni v0.4s, #128, lsl #24                    v0:i32x4 = splat 2147483647
+	MOVD $0x7f800000, R16
+	WORD $0x4e040e01 // dup v1.4s, w16                               v1:i32x4 = splat 2139095040
+	MOVD $0x7fc00000, R16
+	WORD $0x4e040e02 // dup v2.4s, w16                               v2:i32x4 = splat 2143289344
+	MOVD 0(R25), R0 // x
+	MOVD 8(R25), R1 // y
+	MOVD 16(R25), R2 // out
+	MOVD 24(R25), R3 // count_out_o
+	CMP $0, R3
+	BLE done0
+	PCALIGN $32
+l0:
+	WORD $0x3dc00003 // ldr q3, [x0]                                 v3:f32x4 = load x+0 l0*128
+	WORD $0x3dc00404 // ldr q4, [x0, #16]                            v4:f32x4 = load x+16 l0*128
+	WORD $0x3dc00805 // ldr q5, [x0, #32]                            v5:f32x4 = load x+32 l0*128
+	WORD $0x3dc00c06 // ldr q6, [x0, #48]                            v6:f32x4 = load x+48 l0*128
+	WORD $0x3dc01007 // ldr q7, [x0, #64]                            v7:f32x4 = load x+64 l0*128
+	WORD $0x3dc01408 // ldr q8, [x0, #80]                            v8:f32x4 = load x+80 l0*128
+	WORD $0x3dc01809 // ldr q9, [x0, #96]                            v9:f32x4 = load x+96 l0*128
+	WORD $0x3dc01c0a // ldr q10, [x0, #112]                          v10:f32x4 = load x+112 l0*128
+	WORD $0x3dc0002b // ldr q11, [x1]                                v11:f32x4 = load y+0 l0*128
+	WORD $0x3dc0042c // ldr q12, [x1, #16]                           v12:f32x4 = load y+16 l0*128
+	WORD $0x3dc0082d // ldr q13, [x1, #32]                           v13:f32x4 = load y+32 l0*128
+	WORD $0x3dc00c2e // ldr q14, [x1, #48]                           v14:f32x4 = load y+48 l0*128
+	WORD $0x3dc0102f // ldr q15, [x1, #64]                           v15:f32x4 = load y+64 l0*128
+	WORD $0x3dc01430 // ldr q16, [x1, #80]                           v16:f32x4 = load y+80 l0*128
+	WORD $0x3dc01831 // ldr q17, [x1, #96]                           v17:f32x4 = load y+96 l0*128
+	WORD $0x3dc01c32 // ldr q18, [x1, #112]                          v18:f32x4 = load y+112 l0*128
+	WORD $0x6e2bdc63 // fmul v3.4s, v3.4s, v11.4s                    v19:f32x4 = mul v3 v11
+	WORD $0x6e2cdc84 // fmul v4.4s, v4.4s, v12.4s                    v20:f32x4 = mul v4 v12
+	WORD $0x6e2ddca5 // fmul v5.4s, v5.4s, v13.4s                    v21:f32x4 = mul v5 v13
+	WORD $0x6e2edcc6 // fmul v6.4s, v6.4s, v14.4s                    v22:f32x4 = mul v6 v14
+	WORD $0x6e2fdce7 // fmul v7.4s, v7.4s, v15.4s                    v23:f32x4 = mul v7 v15
+	WORD $0x6e30dd08 // fmul v8.4s, v8.4s, v16.4s                    v24:f32x4 = mul v8 v16
+	WORD $0x6e31dd29 // fmul v9.4s, v9.4s, v17.4s                    v25:f32x4 = mul v9 v17
+	WORD $0x6e32dd4a // fmul v10.4s, v10.4s, v18.4s                  v26:f32x4 = mul v10 v18
+	WORD $0x4e201c6b // and v11.16b, v3.16b, v0.16b                  v28:i32x4 = and v27 v0
+	WORD $0x4ea1356b // cmgt v11.4s, v11.4s, v1.4s                   v29:i32x4 = cmpgts v28 v1
+	WORD $0x6eab1c43 // bit v3.16b, v2.16b, v11.16b                  v30:i32x4 = bitsel v29 v2 v27
+	WORD $0x4e201c8b // and v11.16b, v4.16b, v0.16b                  v33:i32x4 = and v32 v0
+	WORD $0x4ea1356b // cmgt v11.4s, v11.4s, v1.4s                   v34:i32x4 = cmpgts v33 v1
+	WORD $0x6eab1c44 // bit v4.16b, v2.16b, v11.16b                  v35:i32x4 = bitsel v34 v2 v32
+	WORD $0x4e201cab // and v11.16b, v5.16b, v0.16b                  v38:i32x4 = and v37 v0
+	WORD $0x4ea1356b // cmgt v11.4s, v11.4s, v1.4s                   v39:i32x4 = cmpgts v38 v1
+	WORD $0x6eab1c45 // bit v5.16b, v2.16b, v11.16b                  v40:i32x4 = bitsel v39 v2 v37
+	WORD $0x4e201ccb // and v11.16b, v6.16b, v0.16b                  v43:i32x4 = and v42 v0
+	WORD $0x4ea1356b // cmgt v11.4s, v11.4s, v1.4s                   v44:i32x4 = cmpgts v43 v1
+	WORD $0x6eab1c46 // bit v6.16b, v2.16b, v11.16b                  v45:i32x4 = bitsel v44 v2 v42
+	WORD $0x4e201ceb // and v11.16b, v7.16b, v0.16b                  v48:i32x4 = and v47 v0
+	WORD $0x4ea1356b // cmgt v11.4s, v11.4s, v1.4s                   v49:i32x4 = cmpgts v48 v1
+	WORD $0x6eab1c47 // bit v7.16b, v2.16b, v11.16b                  v50:i32x4 = bitsel v49 v2 v47
+	WORD $0x4e201d0b // and v11.16b, v8.16b, v0.16b                  v53:i32x4 = and v52 v0
+	WORD $0x4ea1356b // cmgt v11.4s, v11.4s, v1.4s                   v54:i32x4 = cmpgts v53 v1
+	WORD $0x6eab1c48 // bit v8.16b, v2.16b, v11.16b                  v55:i32x4 = bitsel v54 v2 v52
+	WORD $0x4e201d2b // and v11.16b, v9.16b, v0.16b                  v58:i32x4 = and v57 v0
+	WORD $0x4ea1356b // cmgt v11.4s, v11.4s, v1.4s                   v59:i32x4 = cmpgts v58 v1
+	WORD $0x6eab1c49 // bit v9.16b, v2.16b, v11.16b                  v60:i32x4 = bitsel v59 v2 v57
+	WORD $0x4e201d4b // and v11.16b, v10.16b, v0.16b                 v63:i32x4 = and v62 v0
+	WORD $0x4ea1356b // cmgt v11.4s, v11.4s, v1.4s                   v64:i32x4 = cmpgts v63 v1
+	WORD $0x6eab1c4a // bit v10.16b, v2.16b, v11.16b                 v65:i32x4 = bitsel v64 v2 v62
+	WORD $0x3d800043 // str q3, [x2]                                 store out+0 l0*128 v31
+	WORD $0x3d800444 // str q4, [x2, #16]                            store out+16 l0*128 v36
+	WORD $0x3d800845 // str q5, [x2, #32]                            store out+32 l0*128 v41
+	WORD $0x3d800c46 // str q6, [x2, #48]                            store out+48 l0*128 v46
+	WORD $0x3d801047 // str q7, [x2, #64]                            store out+64 l0*128 v51
+	WORD $0x3d801448 // str q8, [x2, #80]                            store out+80 l0*128 v56
+	WORD $0x3d801849 // str q9, [x2, #96]                            store out+96 l0*128 v61
+	WORD $0x3d801c4a // str q10, [x2, #112]                          store out+112 l0*128 v66
+	ADD $128, R0
+	ADD $128, R1
+	ADD $128, R2
+	SUBS $1, R3
+	BNE l0
+done0:
+	RET
+
 // func scale_neon(args *byte)
 TEXT ·scale_neon(SB), NOSPLIT, $0-8
 	MOVD args+0(FP), R25
@@ -10611,4 +10691,2894 @@ done3:
 	MOVD $7, R0
 	MADD R1, R2, R0, R0
 	WORD $0x3d801c0f // str q15, [x0, #112]                          store out+112 step_out*7 v1035
+	RET
+
+// func matmul_i8_1_neon(args *byte)
+TEXT ·matmul_i8_1_neon(SB), NOSPLIT, $0-8
+	MOVD args+0(FP), R25
+	WORD $0x4f00e400 // movi v0.16b, #0                              v0:f32x4 = splat 0
+	WORD $0x4f00e401 // movi v1.16b, #0                              v1:f32x4 = splat 0
+	WORD $0x4f00e402 // movi v2.16b, #0                              v2:f32x4 = splat 0
+	WORD $0x4f00e403 // movi v3.16b, #0                              v3:f32x4 = splat 0
+	WORD $0x4f00e404 // movi v4.16b, #0                              v4:f32x4 = splat 0
+	WORD $0x4f00e405 // movi v5.16b, #0                              v5:f32x4 = splat 0
+	WORD $0x4f00e406 // movi v6.16b, #0                              v6:f32x4 = splat 0
+	WORD $0x4f00e407 // movi v7.16b, #0                              v7:f32x4 = splat 0
+	MOVD 0(R25), R0 // a
+	MOVD 8(R25), R1 // b
+	MOVD 40(R25), R2 // count_ko
+	CMP $0, R2
+	BLE done0
+	PCALIGN $32
+l0:
+	WORD $0x3dc00008 // ldr q8, [x0]                                 v8:i32x4 = load a+0 l0*16
+	WORD $0x4e040509 // dup v9.4s, v8.s[0]                           v10:f32x4 = spread v9 0
+	WORD $0x3dc0002a // ldr q10, [x1]                                v11:i8x16 = load b+0 l0*128
+	WORD $0x3dc0042b // ldr q11, [x1, #16]                           v12:i8x16 = load b+16 l0*128
+	WORD $0xf9840020 // prfm pldl1keep, [x1, #2048]                  prefetch b+2048 l0*128
+	WORD $0xf9900022 // prfm pldl2keep, [x1, #8192]                  prefetch2 b+8192 l0*128
+	// v13:i8x8 = half v11 0
+	WORD $0x0f08a54c // sshll v12.8h, v10.8b, #0                     v14:i16x8 = widen v13
+	// v15:i8x8 = half v11 1
+	WORD $0x4f08a54a // sshll2 v10.8h, v10.16b, #0                   v16:i16x8 = widen v15
+	// v17:i8x8 = half v12 0
+	WORD $0x0f08a56d // sshll v13.8h, v11.8b, #0                     v18:i16x8 = widen v17
+	// v19:i8x8 = half v12 1
+	WORD $0x4f08a56b // sshll2 v11.8h, v11.16b, #0                   v20:i16x8 = widen v19
+	// v21:i16x4 = half v14 0
+	WORD $0x0f10a58e // sshll v14.4s, v12.4h, #0                     v22:i32x4 = widen v21
+	// v23:i16x4 = half v14 1
+	WORD $0x4f10a58c // sshll2 v12.4s, v12.8h, #0                    v24:i32x4 = widen v23
+	// v25:i16x4 = half v16 0
+	WORD $0x0f10a54f // sshll v15.4s, v10.4h, #0                     v26:i32x4 = widen v25
+	// v27:i16x4 = half v16 1
+	WORD $0x4f10a54a // sshll2 v10.4s, v10.8h, #0                    v28:i32x4 = widen v27
+	// v29:i16x4 = half v18 0
+	WORD $0x0f10a5b0 // sshll v16.4s, v13.4h, #0                     v30:i32x4 = widen v29
+	// v31:i16x4 = half v18 1
+	WORD $0x4f10a5ad // sshll2 v13.4s, v13.8h, #0                    v32:i32x4 = widen v31
+	// v33:i16x4 = half v20 0
+	WORD $0x0f10a571 // sshll v17.4s, v11.4h, #0                     v34:i32x4 = widen v33
+	// v35:i16x4 = half v20 1
+	WORD $0x4f10a56b // sshll2 v11.4s, v11.8h, #0                    v36:i32x4 = widen v35
+	WORD $0x4e21d9ce // scvtf v14.4s, v14.4s                         v37:f32x4 = cvtf32 v22
+	WORD $0x4e21d98c // scvtf v12.4s, v12.4s                         v38:f32x4 = cvtf32 v24
+	WORD $0x4e21d9ef // scvtf v15.4s, v15.4s                         v39:f32x4 = cvtf32 v26
+	WORD $0x4e21d94a // scvtf v10.4s, v10.4s                         v40:f32x4 = cvtf32 v28
+	WORD $0x4e21da10 // scvtf v16.4s, v16.4s                         v41:f32x4 = cvtf32 v30
+	WORD $0x4e21d9ad // scvtf v13.4s, v13.4s                         v42:f32x4 = cvtf32 v32
+	WORD $0x4e21da31 // scvtf v17.4s, v17.4s                         v43:f32x4 = cvtf32 v34
+	WORD $0x4e21d96b // scvtf v11.4s, v11.4s                         v44:f32x4 = cvtf32 v36
+	WORD $0x6e2edd2e // fmul v14.4s, v9.4s, v14.4s                   v45:f32x4 = mul v10 v37
+	WORD $0x6e2cdd2c // fmul v12.4s, v9.4s, v12.4s                   v46:f32x4 = mul v10 v38
+	WORD $0x6e2fdd2f // fmul v15.4s, v9.4s, v15.4s                   v47:f32x4 = mul v10 v39
+	WORD $0x6e2add2a // fmul v10.4s, v9.4s, v10.4s                   v48:f32x4 = mul v10 v40
+	WORD $0x6e30dd30 // fmul v16.4s, v9.4s, v16.4s                   v49:f32x4 = mul v10 v41
+	WORD $0x6e2ddd2d // fmul v13.4s, v9.4s, v13.4s                   v50:f32x4 = mul v10 v42
+	WORD $0x6e31dd31 // fmul v17.4s, v9.4s, v17.4s                   v51:f32x4 = mul v10 v43
+	WORD $0x6e2bdd29 // fmul v9.4s, v9.4s, v11.4s                    v52:f32x4 = mul v10 v44
+	WORD $0x4e2ed400 // fadd v0.4s, v0.4s, v14.4s                    v0:f32x4 = add v0 v45
+	WORD $0x4e2cd421 // fadd v1.4s, v1.4s, v12.4s                    v1:f32x4 = add v1 v46
+	WORD $0x4e2fd442 // fadd v2.4s, v2.4s, v15.4s                    v2:f32x4 = add v2 v47
+	WORD $0x4e2ad463 // fadd v3.4s, v3.4s, v10.4s                    v3:f32x4 = add v3 v48
+	WORD $0x4e30d484 // fadd v4.4s, v4.4s, v16.4s                    v4:f32x4 = add v4 v49
+	WORD $0x4e2dd4a5 // fadd v5.4s, v5.4s, v13.4s                    v5:f32x4 = add v5 v50
+	WORD $0x4e31d4c6 // fadd v6.4s, v6.4s, v17.4s                    v6:f32x4 = add v6 v51
+	WORD $0x4e29d4e7 // fadd v7.4s, v7.4s, v9.4s                     v7:f32x4 = add v7 v52
+	WORD $0x4e0c0509 // dup v9.4s, v8.s[1]                           v53:f32x4 = spread v9 1
+	WORD $0x3dc0082a // ldr q10, [x1, #32]                           v54:i8x16 = load b+32 l0*128
+	WORD $0x3dc00c2b // ldr q11, [x1, #48]                           v55:i8x16 = load b+48 l0*128
+	// v56:i8x8 = half v54 0
+	WORD $0x0f08a54c // sshll v12.8h, v10.8b, #0                     v57:i16x8 = widen v56
+	// v58:i8x8 = half v54 1
+	WORD $0x4f08a54a // sshll2 v10.8h, v10.16b, #0                   v59:i16x8 = widen v58
+	// v60:i8x8 = half v55 0
+	WORD $0x0f08a56d // sshll v13.8h, v11.8b, #0                     v61:i16x8 = widen v60
+	// v62:i8x8 = half v55 1
+	WORD $0x4f08a56b // sshll2 v11.8h, v11.16b, #0                   v63:i16x8 = widen v62
+	// v64:i16x4 = half v57 0
+	WORD $0x0f10a58e // sshll v14.4s, v12.4h, #0                     v65:i32x4 = widen v64
+	// v66:i16x4 = half v57 1
+	WORD $0x4f10a58c // sshll2 v12.4s, v12.8h, #0                    v67:i32x4 = widen v66
+	// v68:i16x4 = half v59 0
+	WORD $0x0f10a54f // sshll v15.4s, v10.4h, #0                     v69:i32x4 = widen v68
+	// v70:i16x4 = half v59 1
+	WORD $0x4f10a54a // sshll2 v10.4s, v10.8h, #0                    v71:i32x4 = widen v70
+	// v72:i16x4 = half v61 0
+	WORD $0x0f10a5b0 // sshll v16.4s, v13.4h, #0                     v73:i32x4 = widen v72
+	// v74:i16x4 = half v61 1
+	WORD $0x4f10a5ad // sshll2 v13.4s, v13.8h, #0                    v75:i32x4 = widen v74
+	// v76:i16x4 = half v63 0
+	WORD $0x0f10a571 // sshll v17.4s, v11.4h, #0                     v77:i32x4 = widen v76
+	// v78:i16x4 = half v63 1
+	WORD $0x4f10a56b // sshll2 v11.4s, v11.8h, #0                    v79:i32x4 = widen v78
+	WORD $0x4e21d9ce // scvtf v14.4s, v14.4s                         v80:f32x4 = cvtf32 v65
+	WORD $0x4e21d98c // scvtf v12.4s, v12.4s                         v81:f32x4 = cvtf32 v67
+	WORD $0x4e21d9ef // scvtf v15.4s, v15.4s                         v82:f32x4 = cvtf32 v69
+	WORD $0x4e21d94a // scvtf v10.4s, v10.4s                         v83:f32x4 = cvtf32 v71
+	WORD $0x4e21da10 // scvtf v16.4s, v16.4s                         v84:f32x4 = cvtf32 v73
+	WORD $0x4e21d9ad // scvtf v13.4s, v13.4s                         v85:f32x4 = cvtf32 v75
+	WORD $0x4e21da31 // scvtf v17.4s, v17.4s                         v86:f32x4 = cvtf32 v77
+	WORD $0x4e21d96b // scvtf v11.4s, v11.4s                         v87:f32x4 = cvtf32 v79
+	WORD $0x6e2edd2e // fmul v14.4s, v9.4s, v14.4s                   v88:f32x4 = mul v53 v80
+	WORD $0x6e2cdd2c // fmul v12.4s, v9.4s, v12.4s                   v89:f32x4 = mul v53 v81
+	WORD $0x6e2fdd2f // fmul v15.4s, v9.4s, v15.4s                   v90:f32x4 = mul v53 v82
+	WORD $0x6e2add2a // fmul v10.4s, v9.4s, v10.4s                   v91:f32x4 = mul v53 v83
+	WORD $0x6e30dd30 // fmul v16.4s, v9.4s, v16.4s                   v92:f32x4 = mul v53 v84
+	WORD $0x6e2ddd2d // fmul v13.4s, v9.4s, v13.4s                   v93:f32x4 = mul v53 v85
+	WORD $0x6e31dd31 // fmul v17.4s, v9.4s, v17.4s                   v94:f32x4 = mul v53 v86
+	WORD $0x6e2bdd29 // fmul v9.4s, v9.4s, v11.4s                    v95:f32x4 = mul v53 v87
+	WORD $0x4e2ed400 // fadd v0.4s, v0.4s, v14.4s                    v0:f32x4 = add v0 v88
+	WORD $0x4e2cd421 // fadd v1.4s, v1.4s, v12.4s                    v1:f32x4 = add v1 v89
+	WORD $0x4e2fd442 // fadd v2.4s, v2.4s, v15.4s                    v2:f32x4 = add v2 v90
+	WORD $0x4e2ad463 // fadd v3.4s, v3.4s, v10.4s                    v3:f32x4 = add v3 v91
+	WORD $0x4e30d484 // fadd v4.4s, v4.4s, v16.4s                    v4:f32x4 = add v4 v92
+	WORD $0x4e2dd4a5 // fadd v5.4s, v5.4s, v13.4s                    v5:f32x4 = add v5 v93
+	WORD $0x4e31d4c6 // fadd v6.4s, v6.4s, v17.4s                    v6:f32x4 = add v6 v94
+	WORD $0x4e29d4e7 // fadd v7.4s, v7.4s, v9.4s                     v7:f32x4 = add v7 v95
+	WORD $0x4e140509 // dup v9.4s, v8.s[2]                           v96:f32x4 = spread v9 2
+	WORD $0x3dc0102a // ldr q10, [x1, #64]                           v97:i8x16 = load b+64 l0*128
+	WORD $0x3dc0142b // ldr q11, [x1, #80]                           v98:i8x16 = load b+80 l0*128
+	WORD $0xf9842020 // prfm pldl1keep, [x1, #2112]                  prefetch b+2112 l0*128
+	WORD $0xf9902022 // prfm pldl2keep, [x1, #8256]                  prefetch2 b+8256 l0*128
+	// v99:i8x8 = half v97 0
+	WORD $0x0f08a54c // sshll v12.8h, v10.8b, #0                     v100:i16x8 = widen v99
+	// v101:i8x8 = half v97 1
+	WORD $0x4f08a54a // sshll2 v10.8h, v10.16b, #0                   v102:i16x8 = widen v101
+	// v103:i8x8 = half v98 0
+	WORD $0x0f08a56d // sshll v13.8h, v11.8b, #0                     v104:i16x8 = widen v103
+	// v105:i8x8 = half v98 1
+	WORD $0x4f08a56b // sshll2 v11.8h, v11.16b, #0                   v106:i16x8 = widen v105
+	// v107:i16x4 = half v100 0
+	WORD $0x0f10a58e // sshll v14.4s, v12.4h, #0                     v108:i32x4 = widen v107
+	// v109:i16x4 = half v100 1
+	WORD $0x4f10a58c // sshll2 v12.4s, v12.8h, #0                    v110:i32x4 = widen v109
+	// v111:i16x4 = half v102 0
+	WORD $0x0f10a54f // sshll v15.4s, v10.4h, #0                     v112:i32x4 = widen v111
+	// v113:i16x4 = half v102 1
+	WORD $0x4f10a54a // sshll2 v10.4s, v10.8h, #0                    v114:i32x4 = widen v113
+	// v115:i16x4 = half v104 0
+	WORD $0x0f10a5b0 // sshll v16.4s, v13.4h, #0                     v116:i32x4 = widen v115
+	// v117:i16x4 = half v104 1
+	WORD $0x4f10a5ad // sshll2 v13.4s, v13.8h, #0                    v118:i32x4 = widen v117
+	// v119:i16x4 = half v106 0
+	WORD $0x0f10a571 // sshll v17.4s, v11.4h, #0                     v120:i32x4 = widen v119
+	// v121:i16x4 = half v106 1
+	WORD $0x4f10a56b // sshll2 v11.4s, v11.8h, #0                    v122:i32x4 = widen v121
+	WORD $0x4e21d9ce // scvtf v14.4s, v14.4s                         v123:f32x4 = cvtf32 v108
+	WORD $0x4e21d98c // scvtf v12.4s, v12.4s                         v124:f32x4 = cvtf32 v110
+	WORD $0x4e21d9ef // scvtf v15.4s, v15.4s                         v125:f32x4 = cvtf32 v112
+	WORD $0x4e21d94a // scvtf v10.4s, v10.4s                         v126:f32x4 = cvtf32 v114
+	WORD $0x4e21da10 // scvtf v16.4s, v16.4s                         v127:f32x4 = cvtf32 v116
+	WORD $0x4e21d9ad // scvtf v13.4s, v13.4s                         v128:f32x4 = cvtf32 v118
+	WORD $0x4e21da31 // scvtf v17.4s, v17.4s                         v129:f32x4 = cvtf32 v120
+	WORD $0x4e21d96b // scvtf v11.4s, v11.4s                         v130:f32x4 = cvtf32 v122
+	WORD $0x6e2edd2e // fmul v14.4s, v9.4s, v14.4s                   v131:f32x4 = mul v96 v123
+	WORD $0x6e2cdd2c // fmul v12.4s, v9.4s, v12.4s                   v132:f32x4 = mul v96 v124
+	WORD $0x6e2fdd2f // fmul v15.4s, v9.4s, v15.4s                   v133:f32x4 = mul v96 v125
+	WORD $0x6e2add2a // fmul v10.4s, v9.4s, v10.4s                   v134:f32x4 = mul v96 v126
+	WORD $0x6e30dd30 // fmul v16.4s, v9.4s, v16.4s                   v135:f32x4 = mul v96 v127
+	WORD $0x6e2ddd2d // fmul v13.4s, v9.4s, v13.4s                   v136:f32x4 = mul v96 v128
+	WORD $0x6e31dd31 // fmul v17.4s, v9.4s, v17.4s                   v137:f32x4 = mul v96 v129
+	WORD $0x6e2bdd29 // fmul v9.4s, v9.4s, v11.4s                    v138:f32x4 = mul v96 v130
+	WORD $0x4e2ed400 // fadd v0.4s, v0.4s, v14.4s                    v0:f32x4 = add v0 v131
+	WORD $0x4e2cd421 // fadd v1.4s, v1.4s, v12.4s                    v1:f32x4 = add v1 v132
+	WORD $0x4e2fd442 // fadd v2.4s, v2.4s, v15.4s                    v2:f32x4 = add v2 v133
+	WORD $0x4e2ad463 // fadd v3.4s, v3.4s, v10.4s                    v3:f32x4 = add v3 v134
+	WORD $0x4e30d484 // fadd v4.4s, v4.4s, v16.4s                    v4:f32x4 = add v4 v135
+	WORD $0x4e2dd4a5 // fadd v5.4s, v5.4s, v13.4s                    v5:f32x4 = add v5 v136
+	WORD $0x4e31d4c6 // fadd v6.4s, v6.4s, v17.4s                    v6:f32x4 = add v6 v137
+	WORD $0x4e29d4e7 // fadd v7.4s, v7.4s, v9.4s                     v7:f32x4 = add v7 v138
+	WORD $0x4e1c0508 // dup v8.4s, v8.s[3]                           v139:f32x4 = spread v9 3
+	WORD $0x3dc01829 // ldr q9, [x1, #96]                            v140:i8x16 = load b+96 l0*128
+	WORD $0x3dc01c2a // ldr q10, [x1, #112]                          v141:i8x16 = load b+112 l0*128
+	// v142:i8x8 = half v140 0
+	WORD $0x0f08a52b // sshll v11.8h, v9.8b, #0                      v143:i16x8 = widen v142
+	// v144:i8x8 = half v140 1
+	WORD $0x4f08a529 // sshll2 v9.8h, v9.16b, #0                     v145:i16x8 = widen v144
+	// v146:i8x8 = half v141 0
+	WORD $0x0f08a54c // sshll v12.8h, v10.8b, #0                     v147:i16x8 = widen v146
+	// v148:i8x8 = half v141 1
+	WORD $0x4f08a54a // sshll2 v10.8h, v10.16b, #0                   v149:i16x8 = widen v148
+	// v150:i16x4 = half v143 0
+	WORD $0x0f10a56d // sshll v13.4s, v11.4h, #0                     v151:i32x4 = widen v150
+	// v152:i16x4 = half v143 1
+	WORD $0x4f10a56b // sshll2 v11.4s, v11.8h, #0                    v153:i32x4 = widen v152
+	// v154:i16x4 = half v145 0
+	WORD $0x0f10a52e // sshll v14.4s, v9.4h, #0                      v155:i32x4 = widen v154
+	// v156:i16x4 = half v145 1
+	WORD $0x4f10a529 // sshll2 v9.4s, v9.8h, #0                      v157:i32x4 = widen v156
+	// v158:i16x4 = half v147 0
+	WORD $0x0f10a58f // sshll v15.4s, v12.4h, #0                     v159:i32x4 = widen v158
+	// v160:i16x4 = half v147 1
+	WORD $0x4f10a58c // sshll2 v12.4s, v12.8h, #0                    v161:i32x4 = widen v160
+	// v162:i16x4 = half v149 0
+	WORD $0x0f10a550 // sshll v16.4s, v10.4h, #0                     v163:i32x4 = widen v162
+	// v164:i16x4 = half v149 1
+	WORD $0x4f10a54a // sshll2 v10.4s, v10.8h, #0                    v165:i32x4 = widen v164
+	WORD $0x4e21d9ad // scvtf v13.4s, v13.4s                         v166:f32x4 = cvtf32 v151
+	WORD $0x4e21d96b // scvtf v11.4s, v11.4s                         v167:f32x4 = cvtf32 v153
+	WORD $0x4e21d9ce // scvtf v14.4s, v14.4s                         v168:f32x4 = cvtf32 v155
+	WORD $0x4e21d929 // scvtf v9.4s, v9.4s                           v169:f32x4 = cvtf32 v157
+	WORD $0x4e21d9ef // scvtf v15.4s, v15.4s                         v170:f32x4 = cvtf32 v159
+	WORD $0x4e21d98c // scvtf v12.4s, v12.4s                         v171:f32x4 = cvtf32 v161
+	WORD $0x4e21da10 // scvtf v16.4s, v16.4s                         v172:f32x4 = cvtf32 v163
+	WORD $0x4e21d94a // scvtf v10.4s, v10.4s                         v173:f32x4 = cvtf32 v165
+	WORD $0x6e2ddd0d // fmul v13.4s, v8.4s, v13.4s                   v174:f32x4 = mul v139 v166
+	WORD $0x6e2bdd0b // fmul v11.4s, v8.4s, v11.4s                   v175:f32x4 = mul v139 v167
+	WORD $0x6e2edd0e // fmul v14.4s, v8.4s, v14.4s                   v176:f32x4 = mul v139 v168
+	WORD $0x6e29dd09 // fmul v9.4s, v8.4s, v9.4s                     v177:f32x4 = mul v139 v169
+	WORD $0x6e2fdd0f // fmul v15.4s, v8.4s, v15.4s                   v178:f32x4 = mul v139 v170
+	WORD $0x6e2cdd0c // fmul v12.4s, v8.4s, v12.4s                   v179:f32x4 = mul v139 v171
+	WORD $0x6e30dd10 // fmul v16.4s, v8.4s, v16.4s                   v180:f32x4 = mul v139 v172
+	WORD $0x6e2add08 // fmul v8.4s, v8.4s, v10.4s                    v181:f32x4 = mul v139 v173
+	WORD $0x4e2dd400 // fadd v0.4s, v0.4s, v13.4s                    v0:f32x4 = add v0 v174
+	WORD $0x4e2bd421 // fadd v1.4s, v1.4s, v11.4s                    v1:f32x4 = add v1 v175
+	WORD $0x4e2ed442 // fadd v2.4s, v2.4s, v14.4s                    v2:f32x4 = add v2 v176
+	WORD $0x4e29d463 // fadd v3.4s, v3.4s, v9.4s                     v3:f32x4 = add v3 v177
+	WORD $0x4e2fd484 // fadd v4.4s, v4.4s, v15.4s                    v4:f32x4 = add v4 v178
+	WORD $0x4e2cd4a5 // fadd v5.4s, v5.4s, v12.4s                    v5:f32x4 = add v5 v179
+	WORD $0x4e30d4c6 // fadd v6.4s, v6.4s, v16.4s                    v6:f32x4 = add v6 v180
+	WORD $0x4e28d4e7 // fadd v7.4s, v7.4s, v8.4s                     v7:f32x4 = add v7 v181
+	ADD $16, R0
+	ADD $128, R1
+	SUBS $1, R2
+	BNE l0
+done0:
+	WORD $0x6f046408 // mvni v8.4s, #128, lsl #24                    v183:i32x4 = splat 2147483647
+	WORD $0x4e281c09 // and v9.16b, v0.16b, v8.16b                   v184:i32x4 = and v182 v183
+	MOVD $0x7f800000, R16
+	WORD $0x4e040e0a // dup v10.4s, w16                              v185:i32x4 = splat 2139095040
+	WORD $0x4eaa3529 // cmgt v9.4s, v9.4s, v10.4s                    v186:i32x4 = cmpgts v184 v185
+	MOVD $0x7fc00000, R16
+	WORD $0x4e040e0b // dup v11.4s, w16                              v187:i32x4 = splat 2143289344
+	WORD $0x6ea91d60 // bit v0.16b, v11.16b, v9.16b                  v188:i32x4 = bitsel v186 v187 v182
+	WORD $0x4e281c29 // and v9.16b, v1.16b, v8.16b                   v191:i32x4 = and v190 v183
+	WORD $0x4eaa3529 // cmgt v9.4s, v9.4s, v10.4s                    v192:i32x4 = cmpgts v191 v185
+	WORD $0x6ea91d61 // bit v1.16b, v11.16b, v9.16b                  v193:i32x4 = bitsel v192 v187 v190
+	WORD $0x4e281c49 // and v9.16b, v2.16b, v8.16b                   v196:i32x4 = and v195 v183
+	WORD $0x4eaa3529 // cmgt v9.4s, v9.4s, v10.4s                    v197:i32x4 = cmpgts v196 v185
+	WORD $0x6ea91d62 // bit v2.16b, v11.16b, v9.16b                  v198:i32x4 = bitsel v197 v187 v195
+	WORD $0x4e281c69 // and v9.16b, v3.16b, v8.16b                   v201:i32x4 = and v200 v183
+	WORD $0x4eaa3529 // cmgt v9.4s, v9.4s, v10.4s                    v202:i32x4 = cmpgts v201 v185
+	WORD $0x6ea91d63 // bit v3.16b, v11.16b, v9.16b                  v203:i32x4 = bitsel v202 v187 v200
+	WORD $0x4e281c89 // and v9.16b, v4.16b, v8.16b                   v206:i32x4 = and v205 v183
+	WORD $0x4eaa3529 // cmgt v9.4s, v9.4s, v10.4s                    v207:i32x4 = cmpgts v206 v185
+	WORD $0x6ea91d64 // bit v4.16b, v11.16b, v9.16b                  v208:i32x4 = bitsel v207 v187 v205
+	WORD $0x4e281ca9 // and v9.16b, v5.16b, v8.16b                   v211:i32x4 = and v210 v183
+	WORD $0x4eaa3529 // cmgt v9.4s, v9.4s, v10.4s                    v212:i32x4 = cmpgts v211 v185
+	WORD $0x6ea91d65 // bit v5.16b, v11.16b, v9.16b                  v213:i32x4 = bitsel v212 v187 v210
+	WORD $0x4e281cc9 // and v9.16b, v6.16b, v8.16b                   v216:i32x4 = and v215 v183
+	WORD $0x4eaa3529 // cmgt v9.4s, v9.4s, v10.4s                    v217:i32x4 = cmpgts v216 v185
+	WORD $0x6ea91d66 // bit v6.16b, v11.16b, v9.16b                  v218:i32x4 = bitsel v217 v187 v215
+	WORD $0x4e281ce8 // and v8.16b, v7.16b, v8.16b                   v221:i32x4 = and v220 v183
+	WORD $0x4eaa3508 // cmgt v8.4s, v8.4s, v10.4s                    v222:i32x4 = cmpgts v221 v185
+	WORD $0x6ea81d67 // bit v7.16b, v11.16b, v8.16b                  v223:i32x4 = bitsel v222 v187 v220
+	MOVD 16(R25), R0 // out
+	WORD $0x3d800000 // str q0, [x0]                                 store out+0 v189
+	WORD $0x3d800401 // str q1, [x0, #16]                            store out+16 v194
+	WORD $0x3d800802 // str q2, [x0, #32]                            store out+32 v199
+	WORD $0x3d800c03 // str q3, [x0, #48]                            store out+48 v204
+	WORD $0x3d801004 // str q4, [x0, #64]                            store out+64 v209
+	WORD $0x3d801405 // str q5, [x0, #80]                            store out+80 v214
+	WORD $0x3d801806 // str q6, [x0, #96]                            store out+96 v219
+	WORD $0x3d801c07 // str q7, [x0, #112]                           store out+112 v224
+	RET
+
+// func matmul_i8_2_neon(args *byte)
+TEXT ·matmul_i8_2_neon(SB), NOSPLIT, $0-8
+	MOVD args+0(FP), R25
+	WORD $0x4f00e400 // movi v0.16b, #0                              v0:f32x4 = splat 0
+	WORD $0x4f00e401 // movi v1.16b, #0                              v1:f32x4 = splat 0
+	WORD $0x4f00e402 // movi v2.16b, #0                              v2:f32x4 = splat 0
+	WORD $0x4f00e403 // movi v3.16b, #0                              v3:f32x4 = splat 0
+	WORD $0x4f00e404 // movi v4.16b, #0                              v4:f32x4 = splat 0
+	WORD $0x4f00e405 // movi v5.16b, #0                              v5:f32x4 = splat 0
+	WORD $0x4f00e406 // movi v6.16b, #0                              v6:f32x4 = splat 0
+	WORD $0x4f00e407 // movi v7.16b, #0                              v7:f32x4 = splat 0
+	WORD $0x4f00e408 // movi v8.16b, #0                              v8:f32x4 = splat 0
+	WORD $0x4f00e409 // movi v9.16b, #0                              v9:f32x4 = splat 0
+	WORD $0x4f00e40a // movi v10.16b, #0                             v10:f32x4 = splat 0
+	WORD $0x4f00e40b // movi v11.16b, #0                             v11:f32x4 = splat 0
+	WORD $0x4f00e40c // movi v12.16b, #0                             v12:f32x4 = splat 0
+	WORD $0x4f00e40d // movi v13.16b, #0                             v13:f32x4 = splat 0
+	WORD $0x4f00e40e // movi v14.16b, #0                             v14:f32x4 = splat 0
+	WORD $0x4f00e40f // movi v15.16b, #0                             v15:f32x4 = splat 0
+	MOVD 8(R25), R0 // b
+	MOVD 0(R25), R1 // a
+	MOVD 0(R25), R2 // a
+	MOVD 24(R25), R4 // step_a
+	MOVD $1, R3
+	MADD R4, R2, R3, R3
+	MOVD 40(R25), R2 // count_ko
+	CMP $0, R2
+	BLE done0
+	PCALIGN $32
+l0:
+	WORD $0xf9840000 // prfm pldl1keep, [x0, #2048]                  prefetch b+2048 l0*128
+	WORD $0xf9900002 // prfm pldl2keep, [x0, #8192]                  prefetch2 b+8192 l0*128
+	WORD $0x3dc00030 // ldr q16, [x1]                                v16:i32x4 = load a+0 l0*16
+	WORD $0x4e040611 // dup v17.4s, v16.s[0]                         v18:f32x4 = spread v17 0
+	WORD $0x3dc00012 // ldr q18, [x0]                                v19:i8x16 = load b+0 l0*128
+	// v20:i8x8 = half v19 0
+	WORD $0x0f08a653 // sshll v19.8h, v18.8b, #0                     v21:i16x8 = widen v20
+	// v22:i16x4 = half v21 0
+	WORD $0x0f10a674 // sshll v20.4s, v19.4h, #0                     v23:i32x4 = widen v22
+	WORD $0x4e21da94 // scvtf v20.4s, v20.4s                         v24:f32x4 = cvtf32 v23
+	WORD $0x6e34de35 // fmul v21.4s, v17.4s, v20.4s                  v25:f32x4 = mul v18 v24
+	WORD $0x4e35d400 // fadd v0.4s, v0.4s, v21.4s                    v0:f32x4 = add v0 v25
+	// v26:i16x4 = half v21 1
+	WORD $0x4f10a673 // sshll2 v19.4s, v19.8h, #0                    v27:i32x4 = widen v26
+	WORD $0x4e21da73 // scvtf v19.4s, v19.4s                         v28:f32x4 = cvtf32 v27
+	WORD $0x6e33de35 // fmul v21.4s, v17.4s, v19.4s                  v29:f32x4 = mul v18 v28
+	WORD $0x4e35d421 // fadd v1.4s, v1.4s, v21.4s                    v1:f32x4 = add v1 v29
+	// v30:i8x8 = half v19 1
+	WORD $0x4f08a652 // sshll2 v18.8h, v18.16b, #0                   v31:i16x8 = widen v30
+	// v32:i16x4 = half v31 0
+	WORD $0x0f10a655 // sshll v21.4s, v18.4h, #0                     v33:i32x4 = widen v32
+	WORD $0x4e21dab5 // scvtf v21.4s, v21.4s                         v34:f32x4 = cvtf32 v33
+	WORD $0x6e35de36 // fmul v22.4s, v17.4s, v21.4s                  v35:f32x4 = mul v18 v34
+	WORD $0x4e36d442 // fadd v2.4s, v2.4s, v22.4s                    v2:f32x4 = add v2 v35
+	// v36:i16x4 = half v31 1
+	WORD $0x4f10a652 // sshll2 v18.4s, v18.8h, #0                    v37:i32x4 = widen v36
+	WORD $0x4e21da52 // scvtf v18.4s, v18.4s                         v38:f32x4 = cvtf32 v37
+	WORD $0x6e32de36 // fmul v22.4s, v17.4s, v18.4s                  v39:f32x4 = mul v18 v38
+	WORD $0x4e36d463 // fadd v3.4s, v3.4s, v22.4s                    v3:f32x4 = add v3 v39
+	WORD $0x3dc00416 // ldr q22, [x0, #16]                           v40:i8x16 = load b+16 l0*128
+	// v41:i8x8 = half v40 0
+	WORD $0x0f08a6d7 // sshll v23.8h, v22.8b, #0                     v42:i16x8 = widen v41
+	// v43:i16x4 = half v42 0
+	WORD $0x0f10a6f8 // sshll v24.4s, v23.4h, #0                     v44:i32x4 = widen v43
+	WORD $0x4e21db18 // scvtf v24.4s, v24.4s                         v45:f32x4 = cvtf32 v44
+	WORD $0x6e38de39 // fmul v25.4s, v17.4s, v24.4s                  v46:f32x4 = mul v18 v45
+	WORD $0x4e39d484 // fadd v4.4s, v4.4s, v25.4s                    v4:f32x4 = add v4 v46
+	// v47:i16x4 = half v42 1
+	WORD $0x4f10a6f7 // sshll2 v23.4s, v23.8h, #0                    v48:i32x4 = widen v47
+	WORD $0x4e21daf7 // scvtf v23.4s, v23.4s                         v49:f32x4 = cvtf32 v48
+	WORD $0x6e37de39 // fmul v25.4s, v17.4s, v23.4s                  v50:f32x4 = mul v18 v49
+	WORD $0x4e39d4a5 // fadd v5.4s, v5.4s, v25.4s                    v5:f32x4 = add v5 v50
+	// v51:i8x8 = half v40 1
+	WORD $0x4f08a6d6 // sshll2 v22.8h, v22.16b, #0                   v52:i16x8 = widen v51
+	// v53:i16x4 = half v52 0
+	WORD $0x0f10a6d9 // sshll v25.4s, v22.4h, #0                     v54:i32x4 = widen v53
+	WORD $0x4e21db39 // scvtf v25.4s, v25.4s                         v55:f32x4 = cvtf32 v54
+	WORD $0x6e39de3a // fmul v26.4s, v17.4s, v25.4s                  v56:f32x4 = mul v18 v55
+	WORD $0x4e3ad4c6 // fadd v6.4s, v6.4s, v26.4s                    v6:f32x4 = add v6 v56
+	// v57:i16x4 = half v52 1
+	WORD $0x4f10a6d6 // sshll2 v22.4s, v22.8h, #0                    v58:i32x4 = widen v57
+	WORD $0x4e21dad6 // scvtf v22.4s, v22.4s                         v59:f32x4 = cvtf32 v58
+	WORD $0x6e36de31 // fmul v17.4s, v17.4s, v22.4s                  v60:f32x4 = mul v18 v59
+	WORD $0x4e31d4e7 // fadd v7.4s, v7.4s, v17.4s                    v7:f32x4 = add v7 v60
+	WORD $0x3dc00071 // ldr q17, [x3]                                v61:i32x4 = load a+0 l0*16 step_a*1
+	WORD $0x4e04063a // dup v26.4s, v17.s[0]                         v63:f32x4 = spread v62 0
+	WORD $0x6e34df54 // fmul v20.4s, v26.4s, v20.4s                  v64:f32x4 = mul v63 v24
+	WORD $0x4e34d508 // fadd v8.4s, v8.4s, v20.4s                    v8:f32x4 = add v8 v64
+	WORD $0x6e33df53 // fmul v19.4s, v26.4s, v19.4s                  v65:f32x4 = mul v63 v28
+	WORD $0x4e33d529 // fadd v9.4s, v9.4s, v19.4s                    v9:f32x4 = add v9 v65
+	WORD $0x6e35df53 // fmul v19.4s, v26.4s, v21.4s                  v66:f32x4 = mul v63 v34
+	WORD $0x4e33d54a // fadd v10.4s, v10.4s, v19.4s                  v10:f32x4 = add v10 v66
+	WORD $0x6e32df52 // fmul v18.4s, v26.4s, v18.4s                  v67:f32x4 = mul v63 v38
+	WORD $0x4e32d56b // fadd v11.4s, v11.4s, v18.4s                  v11:f32x4 = add v11 v67
+	WORD $0x6e38df52 // fmul v18.4s, v26.4s, v24.4s                  v68:f32x4 = mul v63 v45
+	WORD $0x4e32d58c // fadd v12.4s, v12.4s, v18.4s                  v12:f32x4 = add v12 v68
+	WORD $0x6e37df52 // fmul v18.4s, v26.4s, v23.4s                  v69:f32x4 = mul v63 v49
+	WORD $0x4e32d5ad // fadd v13.4s, v13.4s, v18.4s                  v13:f32x4 = add v13 v69
+	WORD $0x6e39df52 // fmul v18.4s, v26.4s, v25.4s                  v70:f32x4 = mul v63 v55
+	WORD $0x4e32d5ce // fadd v14.4s, v14.4s, v18.4s                  v14:f32x4 = add v14 v70
+	WORD $0x6e36df52 // fmul v18.4s, v26.4s, v22.4s                  v71:f32x4 = mul v63 v59
+	WORD $0x4e32d5ef // fadd v15.4s, v15.4s, v18.4s                  v15:f32x4 = add v15 v71
+	WORD $0x4e0c0612 // dup v18.4s, v16.s[1]                         v72:f32x4 = spread v17 1
+	WORD $0x3dc00813 // ldr q19, [x0, #32]                           v73:i8x16 = load b+32 l0*128
+	// v74:i8x8 = half v73 0
+	WORD $0x0f08a674 // sshll v20.8h, v19.8b, #0                     v75:i16x8 = widen v74
+	// v76:i16x4 = half v75 0
+	WORD $0x0f10a695 // sshll v21.4s, v20.4h, #0                     v77:i32x4 = widen v76
+	WORD $0x4e21dab5 // scvtf v21.4s, v21.4s                         v78:f32x4 = cvtf32 v77
+	WORD $0x6e35de56 // fmul v22.4s, v18.4s, v21.4s                  v79:f32x4 = mul v72 v78
+	WORD $0x4e36d400 // fadd v0.4s, v0.4s, v22.4s                    v0:f32x4 = add v0 v79
+	// v80:i16x4 = half v75 1
+	WORD $0x4f10a694 // sshll2 v20.4s, v20.8h, #0                    v81:i32x4 = widen v80
+	WORD $0x4e21da94 // scvtf v20.4s, v20.4s                         v82:f32x4 = cvtf32 v81
+	WORD $0x6e34de56 // fmul v22.4s, v18.4s, v20.4s                  v83:f32x4 = mul v72 v82
+	WORD $0x4e36d421 // fadd v1.4s, v1.4s, v22.4s                    v1:f32x4 = add v1 v83
+	// v84:i8x8 = half v73 1
+	WORD $0x4f08a673 // sshll2 v19.8h, v19.16b, #0                   v85:i16x8 = widen v84
+	// v86:i16x4 = half v85 0
+	WORD $0x0f10a676 // sshll v22.4s, v19.4h, #0                     v87:i32x4 = widen v86
+	WORD $0x4e21dad6 // scvtf v22.4s, v22.4s                         v88:f32x4 = cvtf32 v87
+	WORD $0x6e36de57 // fmul v23.4s, v18.4s, v22.4s                  v89:f32x4 = mul v72 v88
+	WORD $0x4e37d442 // fadd v2.4s, v2.4s, v23.4s                    v2:f32x4 = add v2 v89
+	// v90:i16x4 = half v85 1
+	WORD $0x4f10a673 // sshll2 v19.4s, v19.8h, #0                    v91:i32x4 = widen v90
+	WORD $0x4e21da73 // scvtf v19.4s, v19.4s                         v92:f32x4 = cvtf32 v91
+	WORD $0x6e33de57 // fmul v23.4s, v18.4s, v19.4s                  v93:f32x4 = mul v72 v92
+	WORD $0x4e37d463 // fadd v3.4s, v3.4s, v23.4s                    v3:f32x4 = add v3 v93
+	WORD $0x3dc00c17 // ldr q23, [x0, #48]                           v94:i8x16 = load b+48 l0*128
+	// v95:i8x8 = half v94 0
+	WORD $0x0f08a6f8 // sshll v24.8h, v23.8b, #0                     v96:i16x8 = widen v95
+	// v97:i16x4 = half v96 0
+	WORD $0x0f10a719 // sshll v25.4s, v24.4h, #0                     v98:i32x4 = widen v97
+	WORD $0x4e21db39 // scvtf v25.4s, v25.4s                         v99:f32x4 = cvtf32 v98
+	WORD $0x6e39de5a // fmul v26.4s, v18.4s, v25.4s                  v100:f32x4 = mul v72 v99
+	WORD $0x4e3ad484 // fadd v4.4s, v4.4s, v26.4s                    v4:f32x4 = add v4 v100
+	// v101:i16x4 = half v96 1
+	WORD $0x4f10a718 // sshll2 v24.4s, v24.8h, #0                    v102:i32x4 = widen v101
+	WORD $0x4e21db18 // scvtf v24.4s, v24.4s                         v103:f32x4 = cvtf32 v102
+	WORD $0x6e38de5a // fmul v26.4s, v18.4s, v24.4s                  v104:f32x4 = mul v72 v103
+	WORD $0x4e3ad4a5 // fadd v5.4s, v5.4s, v26.4s                    v5:f32x4 = add v5 v104
+	// v105:i8x8 = half v94 1
+	WORD $0x4f08a6f7 // sshll2 v23.8h, v23.16b, #0                   v106:i16x8 = widen v105
+	// v107:i16x4 = half v106 0
+	WORD $0x0f10a6fa // sshll v26.4s, v23.4h, #0                     v108:i32x4 = widen v107
+	WORD $0x4e21db5a // scvtf v26.4s, v26.4s                         v109:f32x4 = cvtf32 v108
+	WORD $0x6e3ade5b // fmul v27.4s, v18.4s, v26.4s                  v110:f32x4 = mul v72 v109
+	WORD $0x4e3bd4c6 // fadd v6.4s, v6.4s, v27.4s                    v6:f32x4 = add v6 v110
+	// v111:i16x4 = half v106 1
+	WORD $0x4f10a6f7 // sshll2 v23.4s, v23.8h, #0                    v112:i32x4 = widen v111
+	WORD $0x4e21daf7 // scvtf v23.4s, v23.4s                         v113:f32x4 = cvtf32 v112
+	WORD $0x6e37de52 // fmul v18.4s, v18.4s, v23.4s                  v114:f32x4 = mul v72 v113
+	WORD $0x4e32d4e7 // fadd v7.4s, v7.4s, v18.4s                    v7:f32x4 = add v7 v114
+	WORD $0x4e0c0632 // dup v18.4s, v17.s[1]                         v115:f32x4 = spread v62 1
+	WORD $0x6e35de55 // fmul v21.4s, v18.4s, v21.4s                  v116:f32x4 = mul v115 v78
+	WORD $0x4e35d508 // fadd v8.4s, v8.4s, v21.4s                    v8:f32x4 = add v8 v116
+	WORD $0x6e34de54 // fmul v20.4s, v18.4s, v20.4s                  v117:f32x4 = mul v115 v82
+	WORD $0x4e34d529 // fadd v9.4s, v9.4s, v20.4s                    v9:f32x4 = add v9 v117
+	WORD $0x6e36de54 // fmul v20.4s, v18.4s, v22.4s                  v118:f32x4 = mul v115 v88
+	WORD $0x4e34d54a // fadd v10.4s, v10.4s, v20.4s                  v10:f32x4 = add v10 v118
+	WORD $0x6e33de53 // fmul v19.4s, v18.4s, v19.4s                  v119:f32x4 = mul v115 v92
+	WORD $0x4e33d56b // fadd v11.4s, v11.4s, v19.4s                  v11:f32x4 = add v11 v119
+	WORD $0x6e39de53 // fmul v19.4s, v18.4s, v25.4s                  v120:f32x4 = mul v115 v99
+	WORD $0x4e33d58c // fadd v12.4s, v12.4s, v19.4s                  v12:f32x4 = add v12 v120
+	WORD $0x6e38de53 // fmul v19.4s, v18.4s, v24.4s                  v121:f32x4 = mul v115 v103
+	WORD $0x4e33d5ad // fadd v13.4s, v13.4s, v19.4s                  v13:f32x4 = add v13 v121
+	WORD $0x6e3ade53 // fmul v19.4s, v18.4s, v26.4s                  v122:f32x4 = mul v115 v109
+	WORD $0x4e33d5ce // fadd v14.4s, v14.4s, v19.4s                  v14:f32x4 = add v14 v122
+	WORD $0x6e37de52 // fmul v18.4s, v18.4s, v23.4s                  v123:f32x4 = mul v115 v113
+	WORD $0x4e32d5ef // fadd v15.4s, v15.4s, v18.4s                  v15:f32x4 = add v15 v123
+	WORD $0xf9842000 // prfm pldl1keep, [x0, #2112]                  prefetch b+2112 l0*128
+	WORD $0xf9902002 // prfm pldl2keep, [x0, #8256]                  prefetch2 b+8256 l0*128
+	WORD $0x4e140612 // dup v18.4s, v16.s[2]                         v124:f32x4 = spread v17 2
+	WORD $0x3dc01013 // ldr q19, [x0, #64]                           v125:i8x16 = load b+64 l0*128
+	// v126:i8x8 = half v125 0
+	WORD $0x0f08a674 // sshll v20.8h, v19.8b, #0                     v127:i16x8 = widen v126
+	// v128:i16x4 = half v127 0
+	WORD $0x0f10a695 // sshll v21.4s, v20.4h, #0                     v129:i32x4 = widen v128
+	WORD $0x4e21dab5 // scvtf v21.4s, v21.4s                         v130:f32x4 = cvtf32 v129
+	WORD $0x6e35de56 // fmul v22.4s, v18.4s, v21.4s                  v131:f32x4 = mul v124 v130
+	WORD $0x4e36d400 // fadd v0.4s, v0.4s, v22.4s                    v0:f32x4 = add v0 v131
+	// v132:i16x4 = half v127 1
+	WORD $0x4f10a694 // sshll2 v20.4s, v20.8h, #0                    v133:i32x4 = widen v132
+	WORD $0x4e21da94 // scvtf v20.4s, v20.4s                         v134:f32x4 = cvtf32 v133
+	WORD $0x6e34de56 // fmul v22.4s, v18.4s, v20.4s                  v135:f32x4 = mul v124 v134
+	WORD $0x4e36d421 // fadd v1.4s, v1.4s, v22.4s                    v1:f32x4 = add v1 v135
+	// v136:i8x8 = half v125 1
+	WORD $0x4f08a673 // sshll2 v19.8h, v19.16b, #0                   v137:i16x8 = widen v136
+	// v138:i16x4 = half v137 0
+	WORD $0x0f10a676 // sshll v22.4s, v19.4h, #0                     v139:i32x4 = widen v138
+	WORD $0x4e21dad6 // scvtf v22.4s, v22.4s                         v140:f32x4 = cvtf32 v139
+	WORD $0x6e36de57 // fmul v23.4s, v18.4s, v22.4s                  v141:f32x4 = mul v124 v140
+	WORD $0x4e37d442 // fadd v2.4s, v2.4s, v23.4s                    v2:f32x4 = add v2 v141
+	// v142:i16x4 = half v137 1
+	WORD $0x4f10a673 // sshll2 v19.4s, v19.8h, #0                    v143:i32x4 = widen v142
+	WORD $0x4e21da73 // scvtf v19.4s, v19.4s                         v144:f32x4 = cvtf32 v143
+	WORD $0x6e33de57 // fmul v23.4s, v18.4s, v19.4s                  v145:f32x4 = mul v124 v144
+	WORD $0x4e37d463 // fadd v3.4s, v3.4s, v23.4s                    v3:f32x4 = add v3 v145
+	WORD $0x3dc01417 // ldr q23, [x0, #80]                           v146:i8x16 = load b+80 l0*128
+	// v147:i8x8 = half v146 0
+	WORD $0x0f08a6f8 // sshll v24.8h, v23.8b, #0                     v148:i16x8 = widen v147
+	// v149:i16x4 = half v148 0
+	WORD $0x0f10a719 // sshll v25.4s, v24.4h, #0                     v150:i32x4 = widen v149
+	WORD $0x4e21db39 // scvtf v25.4s, v25.4s                         v151:f32x4 = cvtf32 v150
+	WORD $0x6e39de5a // fmul v26.4s, v18.4s, v25.4s                  v152:f32x4 = mul v124 v151
+	WORD $0x4e3ad484 // fadd v4.4s, v4.4s, v26.4s                    v4:f32x4 = add v4 v152
+	// v153:i16x4 = half v148 1
+	WORD $0x4f10a718 // sshll2 v24.4s, v24.8h, #0                    v154:i32x4 = widen v153
+	WORD $0x4e21db18 // scvtf v24.4s, v24.4s                         v155:f32x4 = cvtf32 v154
+	WORD $0x6e38de5a // fmul v26.4s, v18.4s, v24.4s                  v156:f32x4 = mul v124 v155
+	WORD $0x4e3ad4a5 // fadd v5.4s, v5.4s, v26.4s                    v5:f32x4 = add v5 v156
+	// v157:i8x8 = half v146 1
+	WORD $0x4f08a6f7 // sshll2 v23.8h, v23.16b, #0                   v158:i16x8 = widen v157
+	// v159:i16x4 = half v158 0
+	WORD $0x0f10a6fa // sshll v26.4s, v23.4h, #0                     v160:i32x4 = widen v159
+	WORD $0x4e21db5a // scvtf v26.4s, v26.4s                         v161:f32x4 = cvtf32 v160
+	WORD $0x6e3ade5b // fmul v27.4s, v18.4s, v26.4s                  v162:f32x4 = mul v124 v161
+	WORD $0x4e3bd4c6 // fadd v6.4s, v6.4s, v27.4s                    v6:f32x4 = add v6 v162
+	// v163:i16x4 = half v158 1
+	WORD $0x4f10a6f7 // sshll2 v23.4s, v23.8h, #0                    v164:i32x4 = widen v163
+	WORD $0x4e21daf7 // scvtf v23.4s, v23.4s                         v165:f32x4 = cvtf32 v164
+	WORD $0x6e37de52 // fmul v18.4s, v18.4s, v23.4s                  v166:f32x4 = mul v124 v165
+	WORD $0x4e32d4e7 // fadd v7.4s, v7.4s, v18.4s                    v7:f32x4 = add v7 v166
+	WORD $0x4e140632 // dup v18.4s, v17.s[2]                         v167:f32x4 = spread v62 2
+	WORD $0x6e35de55 // fmul v21.4s, v18.4s, v21.4s                  v168:f32x4 = mul v167 v130
+	WORD $0x4e35d508 // fadd v8.4s, v8.4s, v21.4s                    v8:f32x4 = add v8 v168
+	WORD $0x6e34de54 // fmul v20.4s, v18.4s, v20.4s                  v169:f32x4 = mul v167 v134
+	WORD $0x4e34d529 // fadd v9.4s, v9.4s, v20.4s                    v9:f32x4 = add v9 v169
+	WORD $0x6e36de54 // fmul v20.4s, v18.4s, v22.4s                  v170:f32x4 = mul v167 v140
+	WORD $0x4e34d54a // fadd v10.4s, v10.4s, v20.4s                  v10:f32x4 = add v10 v170
+	WORD $0x6e33de53 // fmul v19.4s, v18.4s, v19.4s                  v171:f32x4 = mul v167 v144
+	WORD $0x4e33d56b // fadd v11.4s, v11.4s, v19.4s                  v11:f32x4 = add v11 v171
+	WORD $0x6e39de53 // fmul v19.4s, v18.4s, v25.4s                  v172:f32x4 = mul v167 v151
+	WORD $0x4e33d58c // fadd v12.4s, v12.4s, v19.4s                  v12:f32x4 = add v12 v172
+	WORD $0x6e38de53 // fmul v19.4s, v18.4s, v24.4s                  v173:f32x4 = mul v167 v155
+	WORD $0x4e33d5ad // fadd v13.4s, v13.4s, v19.4s                  v13:f32x4 = add v13 v173
+	WORD $0x6e3ade53 // fmul v19.4s, v18.4s, v26.4s                  v174:f32x4 = mul v167 v161
+	WORD $0x4e33d5ce // fadd v14.4s, v14.4s, v19.4s                  v14:f32x4 = add v14 v174
+	WORD $0x6e37de52 // fmul v18.4s, v18.4s, v23.4s                  v175:f32x4 = mul v167 v165
+	WORD $0x4e32d5ef // fadd v15.4s, v15.4s, v18.4s                  v15:f32x4 = add v15 v175
+	WORD $0x4e1c0610 // dup v16.4s, v16.s[3]                         v176:f32x4 = spread v17 3
+	WORD $0x3dc01812 // ldr q18, [x0, #96]                           v177:i8x16 = load b+96 l0*128
+	// v178:i8x8 = half v177 0
+	WORD $0x0f08a653 // sshll v19.8h, v18.8b, #0                     v179:i16x8 = widen v178
+	// v180:i16x4 = half v179 0
+	WORD $0x0f10a674 // sshll v20.4s, v19.4h, #0                     v181:i32x4 = widen v180
+	WORD $0x4e21da94 // scvtf v20.4s, v20.4s                         v182:f32x4 = cvtf32 v181
+	WORD $0x6e34de15 // fmul v21.4s, v16.4s, v20.4s                  v183:f32x4 = mul v176 v182
+	WORD $0x4e35d400 // fadd v0.4s, v0.4s, v21.4s                    v0:f32x4 = add v0 v183
+	// v184:i16x4 = half v179 1
+	WORD $0x4f10a673 // sshll2 v19.4s, v19.8h, #0                    v185:i32x4 = widen v184
+	WORD $0x4e21da73 // scvtf v19.4s, v19.4s                         v186:f32x4 = cvtf32 v185
+	WORD $0x6e33de15 // fmul v21.4s, v16.4s, v19.4s                  v187:f32x4 = mul v176 v186
+	WORD $0x4e35d421 // fadd v1.4s, v1.4s, v21.4s                    v1:f32x4 = add v1 v187
+	// v188:i8x8 = half v177 1
+	WORD $0x4f08a652 // sshll2 v18.8h, v18.16b, #0                   v189:i16x8 = widen v188
+	// v190:i16x4 = half v189 0
+	WORD $0x0f10a655 // sshll v21.4s, v18.4h, #0                     v191:i32x4 = widen v190
+	WORD $0x4e21dab5 // scvtf v21.4s, v21.4s                         v192:f32x4 = cvtf32 v191
+	WORD $0x6e35de16 // fmul v22.4s, v16.4s, v21.4s                  v193:f32x4 = mul v176 v192
+	WORD $0x4e36d442 // fadd v2.4s, v2.4s, v22.4s                    v2:f32x4 = add v2 v193
+	// v194:i16x4 = half v189 1
+	WORD $0x4f10a652 // sshll2 v18.4s, v18.8h, #0                    v195:i32x4 = widen v194
+	WORD $0x4e21da52 // scvtf v18.4s, v18.4s                         v196:f32x4 = cvtf32 v195
+	WORD $0x6e32de16 // fmul v22.4s, v16.4s, v18.4s                  v197:f32x4 = mul v176 v196
+	WORD $0x4e36d463 // fadd v3.4s, v3.4s, v22.4s                    v3:f32x4 = add v3 v197
+	WORD $0x3dc01c16 // ldr q22, [x0, #112]                          v198:i8x16 = load b+112 l0*128
+	// v199:i8x8 = half v198 0
+	WORD $0x0f08a6d7 // sshll v23.8h, v22.8b, #0                     v200:i16x8 = widen v199
+	// v201:i16x4 = half v200 0
+	WORD $0x0f10a6f8 // sshll v24.4s, v23.4h, #0                     v202:i32x4 = widen v201
+	WORD $0x4e21db18 // scvtf v24.4s, v24.4s                         v203:f32x4 = cvtf32 v202
+	WORD $0x6e38de19 // fmul v25.4s, v16.4s, v24.4s                  v204:f32x4 = mul v176 v203
+	WORD $0x4e39d484 // fadd v4.4s, v4.4s, v25.4s                    v4:f32x4 = add v4 v204
+	// v205:i16x4 = half v200 1
+	WORD $0x4f10a6f7 // sshll2 v23.4s, v23.8h, #0                    v206:i32x4 = widen v205
+	WORD $0x4e21daf7 // scvtf v23.4s, v23.4s                         v207:f32x4 = cvtf32 v206
+	WORD $0x6e37de19 // fmul v25.4s, v16.4s, v23.4s                  v208:f32x4 = mul v176 v207
+	WORD $0x4e39d4a5 // fadd v5.4s, v5.4s, v25.4s                    v5:f32x4 = add v5 v208
+	// v209:i8x8 = half v198 1
+	WORD $0x4f08a6d6 // sshll2 v22.8h, v22.16b, #0                   v210:i16x8 = widen v209
+	// v211:i16x4 = half v210 0
+	WORD $0x0f10a6d9 // sshll v25.4s, v22.4h, #0                     v212:i32x4 = widen v211
+	WORD $0x4e21db39 // scvtf v25.4s, v25.4s                         v213:f32x4 = cvtf32 v212
+	WORD $0x6e39de1a // fmul v26.4s, v16.4s, v25.4s                  v214:f32x4 = mul v176 v213
+	WORD $0x4e3ad4c6 // fadd v6.4s, v6.4s, v26.4s                    v6:f32x4 = add v6 v214
+	// v215:i16x4 = half v210 1
+	WORD $0x4f10a6d6 // sshll2 v22.4s, v22.8h, #0                    v216:i32x4 = widen v215
+	WORD $0x4e21dad6 // scvtf v22.4s, v22.4s                         v217:f32x4 = cvtf32 v216
+	WORD $0x6e36de10 // fmul v16.4s, v16.4s, v22.4s                  v218:f32x4 = mul v176 v217
+	WORD $0x4e30d4e7 // fadd v7.4s, v7.4s, v16.4s                    v7:f32x4 = add v7 v218
+	WORD $0x4e1c0630 // dup v16.4s, v17.s[3]                         v219:f32x4 = spread v62 3
+	WORD $0x6e34de11 // fmul v17.4s, v16.4s, v20.4s                  v220:f32x4 = mul v219 v182
+	WORD $0x4e31d508 // fadd v8.4s, v8.4s, v17.4s                    v8:f32x4 = add v8 v220
+	WORD $0x6e33de11 // fmul v17.4s, v16.4s, v19.4s                  v221:f32x4 = mul v219 v186
+	WORD $0x4e31d529 // fadd v9.4s, v9.4s, v17.4s                    v9:f32x4 = add v9 v221
+	WORD $0x6e35de11 // fmul v17.4s, v16.4s, v21.4s                  v222:f32x4 = mul v219 v192
+	WORD $0x4e31d54a // fadd v10.4s, v10.4s, v17.4s                  v10:f32x4 = add v10 v222
+	WORD $0x6e32de11 // fmul v17.4s, v16.4s, v18.4s                  v223:f32x4 = mul v219 v196
+	WORD $0x4e31d56b // fadd v11.4s, v11.4s, v17.4s                  v11:f32x4 = add v11 v223
+	WORD $0x6e38de11 // fmul v17.4s, v16.4s, v24.4s                  v224:f32x4 = mul v219 v203
+	WORD $0x4e31d58c // fadd v12.4s, v12.4s, v17.4s                  v12:f32x4 = add v12 v224
+	WORD $0x6e37de11 // fmul v17.4s, v16.4s, v23.4s                  v225:f32x4 = mul v219 v207
+	WORD $0x4e31d5ad // fadd v13.4s, v13.4s, v17.4s                  v13:f32x4 = add v13 v225
+	WORD $0x6e39de11 // fmul v17.4s, v16.4s, v25.4s                  v226:f32x4 = mul v219 v213
+	WORD $0x4e31d5ce // fadd v14.4s, v14.4s, v17.4s                  v14:f32x4 = add v14 v226
+	WORD $0x6e36de10 // fmul v16.4s, v16.4s, v22.4s                  v227:f32x4 = mul v219 v217
+	WORD $0x4e30d5ef // fadd v15.4s, v15.4s, v16.4s                  v15:f32x4 = add v15 v227
+	ADD $128, R0
+	ADD $16, R1
+	ADD $16, R3
+	SUBS $1, R2
+	BNE l0
+done0:
+	WORD $0x6f046410 // mvni v16.4s, #128, lsl #24                   v229:i32x4 = splat 2147483647
+	WORD $0x4e301c11 // and v17.16b, v0.16b, v16.16b                 v230:i32x4 = and v228 v229
+	MOVD $0x7f800000, R16
+	WORD $0x4e040e12 // dup v18.4s, w16                              v231:i32x4 = splat 2139095040
+	WORD $0x4eb23631 // cmgt v17.4s, v17.4s, v18.4s                  v232:i32x4 = cmpgts v230 v231
+	MOVD $0x7fc00000, R16
+	WORD $0x4e040e13 // dup v19.4s, w16                              v233:i32x4 = splat 2143289344
+	WORD $0x6eb11e60 // bit v0.16b, v19.16b, v17.16b                 v234:i32x4 = bitsel v232 v233 v228
+	MOVD 16(R25), R0 // out
+	WORD $0x3d800000 // str q0, [x0]                                 store out+0 v235
+	WORD $0x4e301c20 // and v0.16b, v1.16b, v16.16b                  v237:i32x4 = and v236 v229
+	WORD $0x4eb23400 // cmgt v0.4s, v0.4s, v18.4s                    v238:i32x4 = cmpgts v237 v231
+	WORD $0x6ea01e61 // bit v1.16b, v19.16b, v0.16b                  v239:i32x4 = bitsel v238 v233 v236
+	WORD $0x3d800401 // str q1, [x0, #16]                            store out+16 v240
+	WORD $0x4e301c40 // and v0.16b, v2.16b, v16.16b                  v242:i32x4 = and v241 v229
+	WORD $0x4eb23400 // cmgt v0.4s, v0.4s, v18.4s                    v243:i32x4 = cmpgts v242 v231
+	WORD $0x6ea01e62 // bit v2.16b, v19.16b, v0.16b                  v244:i32x4 = bitsel v243 v233 v241
+	WORD $0x3d800802 // str q2, [x0, #32]                            store out+32 v245
+	WORD $0x4e301c60 // and v0.16b, v3.16b, v16.16b                  v247:i32x4 = and v246 v229
+	WORD $0x4eb23400 // cmgt v0.4s, v0.4s, v18.4s                    v248:i32x4 = cmpgts v247 v231
+	WORD $0x6ea01e63 // bit v3.16b, v19.16b, v0.16b                  v249:i32x4 = bitsel v248 v233 v246
+	WORD $0x3d800c03 // str q3, [x0, #48]                            store out+48 v250
+	WORD $0x4e301c80 // and v0.16b, v4.16b, v16.16b                  v252:i32x4 = and v251 v229
+	WORD $0x4eb23400 // cmgt v0.4s, v0.4s, v18.4s                    v253:i32x4 = cmpgts v252 v231
+	WORD $0x6ea01e64 // bit v4.16b, v19.16b, v0.16b                  v254:i32x4 = bitsel v253 v233 v251
+	WORD $0x3d801004 // str q4, [x0, #64]                            store out+64 v255
+	WORD $0x4e301ca0 // and v0.16b, v5.16b, v16.16b                  v257:i32x4 = and v256 v229
+	WORD $0x4eb23400 // cmgt v0.4s, v0.4s, v18.4s                    v258:i32x4 = cmpgts v257 v231
+	WORD $0x6ea01e65 // bit v5.16b, v19.16b, v0.16b                  v259:i32x4 = bitsel v258 v233 v256
+	WORD $0x3d801405 // str q5, [x0, #80]                            store out+80 v260
+	WORD $0x4e301cc0 // and v0.16b, v6.16b, v16.16b                  v262:i32x4 = and v261 v229
+	WORD $0x4eb23400 // cmgt v0.4s, v0.4s, v18.4s                    v263:i32x4 = cmpgts v262 v231
+	WORD $0x6ea01e66 // bit v6.16b, v19.16b, v0.16b                  v264:i32x4 = bitsel v263 v233 v261
+	WORD $0x3d801806 // str q6, [x0, #96]                            store out+96 v265
+	WORD $0x4e301ce0 // and v0.16b, v7.16b, v16.16b                  v267:i32x4 = and v266 v229
+	WORD $0x4eb23400 // cmgt v0.4s, v0.4s, v18.4s                    v268:i32x4 = cmpgts v267 v231
+	WORD $0x6ea01e67 // bit v7.16b, v19.16b, v0.16b                  v269:i32x4 = bitsel v268 v233 v266
+	WORD $0x3d801c07 // str q7, [x0, #112]                           store out+112 v270
+	WORD $0x4e301d00 // and v0.16b, v8.16b, v16.16b                  v272:i32x4 = and v271 v229
+	WORD $0x4eb23400 // cmgt v0.4s, v0.4s, v18.4s                    v273:i32x4 = cmpgts v272 v231
+	WORD $0x6ea01e68 // bit v8.16b, v19.16b, v0.16b                  v274:i32x4 = bitsel v273 v233 v271
+	MOVD 32(R25), R2 // step_out
+	MOVD $1, R1
+	MADD R2, R0, R1, R1
+	WORD $0x3d800028 // str q8, [x1]                                 store out+0 step_out*1 v275
+	WORD $0x4e301d20 // and v0.16b, v9.16b, v16.16b                  v277:i32x4 = and v276 v229
+	WORD $0x4eb23400 // cmgt v0.4s, v0.4s, v18.4s                    v278:i32x4 = cmpgts v277 v231
+	WORD $0x6ea01e69 // bit v9.16b, v19.16b, v0.16b                  v279:i32x4 = bitsel v278 v233 v276
+	MOVD 32(R25), R2 // step_out
+	MOVD $1, R1
+	MADD R2, R0, R1, R1
+	WORD $0x3d800429 // str q9, [x1, #16]                            store out+16 step_out*1 v280
+	WORD $0x4e301d40 // and v0.16b, v10.16b, v16.16b                 v282:i32x4 = and v281 v229
+	WORD $0x4eb23400 // cmgt v0.4s, v0.4s, v18.4s                    v283:i32x4 = cmpgts v282 v231
+	WORD $0x6ea01e6a // bit v10.16b, v19.16b, v0.16b                 v284:i32x4 = bitsel v283 v233 v281
+	MOVD 32(R25), R2 // step_out
+	MOVD $1, R1
+	MADD R2, R0, R1, R1
+	WORD $0x3d80082a // str q10, [x1, #32]                           store out+32 step_out*1 v285
+	WORD $0x4e301d60 // and v0.16b, v11.16b, v16.16b                 v287:i32x4 = and v286 v229
+	WORD $0x4eb23400 // cmgt v0.4s, v0.4s, v18.4s                    v288:i32x4 = cmpgts v287 v231
+	WORD $0x6ea01e6b // bit v11.16b, v19.16b, v0.16b                 v289:i32x4 = bitsel v288 v233 v286
+	MOVD 32(R25), R2 // step_out
+	MOVD $1, R1
+	MADD R2, R0, R1, R1
+	WORD $0x3d800c2b // str q11, [x1, #48]                           store out+48 step_out*1 v290
+	WORD $0x4e301d80 // and v0.16b, v12.16b, v16.16b                 v292:i32x4 = and v291 v229
+	WORD $0x4eb23400 // cmgt v0.4s, v0.4s, v18.4s                    v293:i32x4 = cmpgts v292 v231
+	WORD $0x6ea01e6c // bit v12.16b, v19.16b, v0.16b                 v294:i32x4 = bitsel v293 v233 v291
+	MOVD 32(R25), R2 // step_out
+	MOVD $1, R1
+	MADD R2, R0, R1, R1
+	WORD $0x3d80102c // str q12, [x1, #64]                           store out+64 step_out*1 v295
+	WORD $0x4e301da0 // and v0.16b, v13.16b, v16.16b                 v297:i32x4 = and v296 v229
+	WORD $0x4eb23400 // cmgt v0.4s, v0.4s, v18.4s                    v298:i32x4 = cmpgts v297 v231
+	WORD $0x6ea01e6d // bit v13.16b, v19.16b, v0.16b                 v299:i32x4 = bitsel v298 v233 v296
+	MOVD 32(R25), R2 // step_out
+	MOVD $1, R1
+	MADD R2, R0, R1, R1
+	WORD $0x3d80142d // str q13, [x1, #80]                           store out+80 step_out*1 v300
+	WORD $0x4e301dc0 // and v0.16b, v14.16b, v16.16b                 v302:i32x4 = and v301 v229
+	WORD $0x4eb23400 // cmgt v0.4s, v0.4s, v18.4s                    v303:i32x4 = cmpgts v302 v231
+	WORD $0x6ea01e6e // bit v14.16b, v19.16b, v0.16b                 v304:i32x4 = bitsel v303 v233 v301
+	MOVD 32(R25), R2 // step_out
+	MOVD $1, R1
+	MADD R2, R0, R1, R1
+	WORD $0x3d80182e // str q14, [x1, #96]                           store out+96 step_out*1 v305
+	WORD $0x4e301de0 // and v0.16b, v15.16b, v16.16b                 v307:i32x4 = and v306 v229
+	WORD $0x4eb23400 // cmgt v0.4s, v0.4s, v18.4s                    v308:i32x4 = cmpgts v307 v231
+	WORD $0x6ea01e6f // bit v15.16b, v19.16b, v0.16b                 v309:i32x4 = bitsel v308 v233 v306
+	MOVD 32(R25), R2 // step_out
+	MOVD $1, R1
+	MADD R2, R0, R1, R1
+	WORD $0x3d801c2f // str q15, [x1, #112]                          store out+112 step_out*1 v310
+	RET
+
+// func matmul_i8_4_neon(args *byte)
+TEXT ·matmul_i8_4_neon(SB), NOSPLIT, $0-8
+	MOVD args+0(FP), R25
+	WORD $0x4f00e400 // movi v0.16b, #0                              v0:f32x4 = splat 0
+	WORD $0x4f00e401 // movi v1.16b, #0                              v1:f32x4 = splat 0
+	WORD $0x4f00e402 // movi v2.16b, #0                              v2:f32x4 = splat 0
+	WORD $0x4f00e403 // movi v3.16b, #0                              v3:f32x4 = splat 0
+	WORD $0x4f00e404 // movi v4.16b, #0                              v4:f32x4 = splat 0
+	WORD $0x4f00e405 // movi v5.16b, #0                              v5:f32x4 = splat 0
+	WORD $0x4f00e406 // movi v6.16b, #0                              v6:f32x4 = splat 0
+	WORD $0x4f00e407 // movi v7.16b, #0                              v7:f32x4 = splat 0
+	WORD $0x4f00e408 // movi v8.16b, #0                              v8:f32x4 = splat 0
+	WORD $0x4f00e409 // movi v9.16b, #0                              v9:f32x4 = splat 0
+	WORD $0x4f00e40a // movi v10.16b, #0                             v10:f32x4 = splat 0
+	WORD $0x4f00e40b // movi v11.16b, #0                             v11:f32x4 = splat 0
+	WORD $0x4f00e40c // movi v12.16b, #0                             v12:f32x4 = splat 0
+	WORD $0x4f00e40d // movi v13.16b, #0                             v13:f32x4 = splat 0
+	WORD $0x4f00e40e // movi v14.16b, #0                             v14:f32x4 = splat 0
+	WORD $0x4f00e40f // movi v15.16b, #0                             v15:f32x4 = splat 0
+	MOVD 0(R25), R0 // a
+	MOVD 8(R25), R1 // b
+	MOVD 0(R25), R2 // a
+	MOVD 24(R25), R4 // step_a
+	MOVD $1, R3
+	MADD R4, R2, R3, R3
+	MOVD 0(R25), R2 // a
+	MOVD 24(R25), R5 // step_a
+	MOVD $2, R4
+	MADD R5, R2, R4, R4
+	MOVD 0(R25), R2 // a
+	MOVD 24(R25), R6 // step_a
+	MOVD $3, R5
+	MADD R6, R2, R5, R5
+	MOVD 40(R25), R2 // count_ko
+	CMP $0, R2
+	BLE done0
+	MOVD R0, R6
+	MOVD R1, R7
+	MOVD R3, R8
+	MOVD R4, R9
+	MOVD R5, R10
+	PCALIGN $32
+l0:
+	WORD $0x3dc000d0 // ldr q16, [x6]                                v16:i32x4 = load a+0 l0*16
+	WORD $0x4e040611 // dup v17.4s, v16.s[0]                         v18:f32x4 = spread v17 0
+	WORD $0x3dc000f2 // ldr q18, [x7]                                v19:i8x16 = load b+0 l0*128
+	WORD $0xf98400e0 // prfm pldl1keep, [x7, #2048]                  prefetch b+2048 l0*128
+	WORD $0xf99000e2 // prfm pldl2keep, [x7, #8192]                  prefetch2 b+8192 l0*128
+	// v20:i8x8 = half v19 0
+	WORD $0x0f08a653 // sshll v19.8h, v18.8b, #0                     v21:i16x8 = widen v20
+	// v22:i8x8 = half v19 1
+	WORD $0x4f08a652 // sshll2 v18.8h, v18.16b, #0                   v23:i16x8 = widen v22
+	// v24:i16x4 = half v21 0
+	WORD $0x0f10a674 // sshll v20.4s, v19.4h, #0                     v25:i32x4 = widen v24
+	// v26:i16x4 = half v21 1
+	WORD $0x4f10a673 // sshll2 v19.4s, v19.8h, #0                    v27:i32x4 = widen v26
+	// v28:i16x4 = half v23 0
+	WORD $0x0f10a655 // sshll v21.4s, v18.4h, #0                     v29:i32x4 = widen v28
+	// v30:i16x4 = half v23 1
+	WORD $0x4f10a652 // sshll2 v18.4s, v18.8h, #0                    v31:i32x4 = widen v30
+	WORD $0x4e21da94 // scvtf v20.4s, v20.4s                         v32:f32x4 = cvtf32 v25
+	WORD $0x4e21da73 // scvtf v19.4s, v19.4s                         v33:f32x4 = cvtf32 v27
+	WORD $0x4e21dab5 // scvtf v21.4s, v21.4s                         v34:f32x4 = cvtf32 v29
+	WORD $0x4e21da52 // scvtf v18.4s, v18.4s                         v35:f32x4 = cvtf32 v31
+	WORD $0x6e34de36 // fmul v22.4s, v17.4s, v20.4s                  v36:f32x4 = mul v18 v32
+	WORD $0x6e33de37 // fmul v23.4s, v17.4s, v19.4s                  v37:f32x4 = mul v18 v33
+	WORD $0x6e35de38 // fmul v24.4s, v17.4s, v21.4s                  v38:f32x4 = mul v18 v34
+	WORD $0x6e32de31 // fmul v17.4s, v17.4s, v18.4s                  v39:f32x4 = mul v18 v35
+	WORD $0x4e36d400 // fadd v0.4s, v0.4s, v22.4s                    v0:f32x4 = add v0 v36
+	WORD $0x4e37d421 // fadd v1.4s, v1.4s, v23.4s                    v1:f32x4 = add v1 v37
+	WORD $0x4e38d442 // fadd v2.4s, v2.4s, v24.4s                    v2:f32x4 = add v2 v38
+	WORD $0x4e31d463 // fadd v3.4s, v3.4s, v17.4s                    v3:f32x4 = add v3 v39
+	WORD $0x3dc00111 // ldr q17, [x8]                                v40:i32x4 = load a+0 l0*16 step_a*1
+	WORD $0x4e040636 // dup v22.4s, v17.s[0]                         v42:f32x4 = spread v41 0
+	WORD $0x6e34ded7 // fmul v23.4s, v22.4s, v20.4s                  v43:f32x4 = mul v42 v32
+	WORD $0x6e33ded8 // fmul v24.4s, v22.4s, v19.4s                  v44:f32x4 = mul v42 v33
+	WORD $0x6e35ded9 // fmul v25.4s, v22.4s, v21.4s                  v45:f32x4 = mul v42 v34
+	WORD $0x6e32ded6 // fmul v22.4s, v22.4s, v18.4s                  v46:f32x4 = mul v42 v35
+	WORD $0x4e37d484 // fadd v4.4s, v4.4s, v23.4s                    v4:f32x4 = add v4 v43
+	WORD $0x4e38d4a5 // fadd v5.4s, v5.4s, v24.4s                    v5:f32x4 = add v5 v44
+	WORD $0x4e39d4c6 // fadd v6.4s, v6.4s, v25.4s                    v6:f32x4 = add v6 v45
+	WORD $0x4e36d4e7 // fadd v7.4s, v7.4s, v22.4s                    v7:f32x4 = add v7 v46
+	WORD $0x3dc00136 // ldr q22, [x9]                                v47:i32x4 = load a+0 l0*16 step_a*2
+	WORD $0x4e0406d7 // dup v23.4s, v22.s[0]                         v49:f32x4 = spread v48 0
+	WORD $0x6e34def8 // fmul v24.4s, v23.4s, v20.4s                  v50:f32x4 = mul v49 v32
+	WORD $0x6e33def9 // fmul v25.4s, v23.4s, v19.4s                  v51:f32x4 = mul v49 v33
+	WORD $0x6e35defa // fmul v26.4s, v23.4s, v21.4s                  v52:f32x4 = mul v49 v34
+	WORD $0x6e32def7 // fmul v23.4s, v23.4s, v18.4s                  v53:f32x4 = mul v49 v35
+	WORD $0x4e38d508 // fadd v8.4s, v8.4s, v24.4s                    v8:f32x4 = add v8 v50
+	WORD $0x4e39d529 // fadd v9.4s, v9.4s, v25.4s                    v9:f32x4 = add v9 v51
+	WORD $0x4e3ad54a // fadd v10.4s, v10.4s, v26.4s                  v10:f32x4 = add v10 v52
+	WORD $0x4e37d56b // fadd v11.4s, v11.4s, v23.4s                  v11:f32x4 = add v11 v53
+	WORD $0x3dc00157 // ldr q23, [x10]                               v54:i32x4 = load a+0 l0*16 step_a*3
+	WORD $0x4e0406f8 // dup v24.4s, v23.s[0]                         v56:f32x4 = spread v55 0
+	WORD $0x6e34df14 // fmul v20.4s, v24.4s, v20.4s                  v57:f32x4 = mul v56 v32
+	WORD $0x6e33df13 // fmul v19.4s, v24.4s, v19.4s                  v58:f32x4 = mul v56 v33
+	WORD $0x6e35df15 // fmul v21.4s, v24.4s, v21.4s                  v59:f32x4 = mul v56 v34
+	WORD $0x6e32df12 // fmul v18.4s, v24.4s, v18.4s                  v60:f32x4 = mul v56 v35
+	WORD $0x4e34d58c // fadd v12.4s, v12.4s, v20.4s                  v12:f32x4 = add v12 v57
+	WORD $0x4e33d5ad // fadd v13.4s, v13.4s, v19.4s                  v13:f32x4 = add v13 v58
+	WORD $0x4e35d5ce // fadd v14.4s, v14.4s, v21.4s                  v14:f32x4 = add v14 v59
+	WORD $0x4e32d5ef // fadd v15.4s, v15.4s, v18.4s                  v15:f32x4 = add v15 v60
+	WORD $0x4e0c0612 // dup v18.4s, v16.s[1]                         v61:f32x4 = spread v17 1
+	WORD $0x3dc008f3 // ldr q19, [x7, #32]                           v62:i8x16 = load b+32 l0*128
+	// v63:i8x8 = half v62 0
+	WORD $0x0f08a674 // sshll v20.8h, v19.8b, #0                     v64:i16x8 = widen v63
+	// v65:i8x8 = half v62 1
+	WORD $0x4f08a673 // sshll2 v19.8h, v19.16b, #0                   v66:i16x8 = widen v65
+	// v67:i16x4 = half v64 0
+	WORD $0x0f10a695 // sshll v21.4s, v20.4h, #0                     v68:i32x4 = widen v67
+	// v69:i16x4 = half v64 1
+	WORD $0x4f10a694 // sshll2 v20.4s, v20.8h, #0                    v70:i32x4 = widen v69
+	// v71:i16x4 = half v66 0
+	WORD $0x0f10a678 // sshll v24.4s, v19.4h, #0                     v72:i32x4 = widen v71
+	// v73:i16x4 = half v66 1
+	WORD $0x4f10a673 // sshll2 v19.4s, v19.8h, #0                    v74:i32x4 = widen v73
+	WORD $0x4e21dab5 // scvtf v21.4s, v21.4s                         v75:f32x4 = cvtf32 v68
+	WORD $0x4e21da94 // scvtf v20.4s, v20.4s                         v76:f32x4 = cvtf32 v70
+	WORD $0x4e21db18 // scvtf v24.4s, v24.4s                         v77:f32x4 = cvtf32 v72
+	WORD $0x4e21da73 // scvtf v19.4s, v19.4s                         v78:f32x4 = cvtf32 v74
+	WORD $0x6e35de59 // fmul v25.4s, v18.4s, v21.4s                  v79:f32x4 = mul v61 v75
+	WORD $0x6e34de5a // fmul v26.4s, v18.4s, v20.4s                  v80:f32x4 = mul v61 v76
+	WORD $0x6e38de5b // fmul v27.4s, v18.4s, v24.4s                  v81:f32x4 = mul v61 v77
+	WORD $0x6e33de52 // fmul v18.4s, v18.4s, v19.4s                  v82:f32x4 = mul v61 v78
+	WORD $0x4e39d400 // fadd v0.4s, v0.4s, v25.4s                    v0:f32x4 = add v0 v79
+	WORD $0x4e3ad421 // fadd v1.4s, v1.4s, v26.4s                    v1:f32x4 = add v1 v80
+	WORD $0x4e3bd442 // fadd v2.4s, v2.4s, v27.4s                    v2:f32x4 = add v2 v81
+	WORD $0x4e32d463 // fadd v3.4s, v3.4s, v18.4s                    v3:f32x4 = add v3 v82
+	WORD $0x4e0c0632 // dup v18.4s, v17.s[1]                         v83:f32x4 = spread v41 1
+	WORD $0x6e35de59 // fmul v25.4s, v18.4s, v21.4s                  v84:f32x4 = mul v83 v75
+	WORD $0x6e34de5a // fmul v26.4s, v18.4s, v20.4s                  v85:f32x4 = mul v83 v76
+	WORD $0x6e38de5b // fmul v27.4s, v18.4s, v24.4s                  v86:f32x4 = mul v83 v77
+	WORD $0x6e33de52 // fmul v18.4s, v18.4s, v19.4s                  v87:f32x4 = mul v83 v78
+	WORD $0x4e39d484 // fadd v4.4s, v4.4s, v25.4s                    v4:f32x4 = add v4 v84
+	WORD $0x4e3ad4a5 // fadd v5.4s, v5.4s, v26.4s                    v5:f32x4 = add v5 v85
+	WORD $0x4e3bd4c6 // fadd v6.4s, v6.4s, v27.4s                    v6:f32x4 = add v6 v86
+	WORD $0x4e32d4e7 // fadd v7.4s, v7.4s, v18.4s                    v7:f32x4 = add v7 v87
+	WORD $0x4e0c06d2 // dup v18.4s, v22.s[1]                         v88:f32x4 = spread v48 1
+	WORD $0x6e35de59 // fmul v25.4s, v18.4s, v21.4s                  v89:f32x4 = mul v88 v75
+	WORD $0x6e34de5a // fmul v26.4s, v18.4s, v20.4s                  v90:f32x4 = mul v88 v76
+	WORD $0x6e38de5b // fmul v27.4s, v18.4s, v24.4s                  v91:f32x4 = mul v88 v77
+	WORD $0x6e33de52 // fmul v18.4s, v18.4s, v19.4s                  v92:f32x4 = mul v88 v78
+	WORD $0x4e39d508 // fadd v8.4s, v8.4s, v25.4s                    v8:f32x4 = add v8 v89
+	WORD $0x4e3ad529 // fadd v9.4s, v9.4s, v26.4s                    v9:f32x4 = add v9 v90
+	WORD $0x4e3bd54a // fadd v10.4s, v10.4s, v27.4s                  v10:f32x4 = add v10 v91
+	WORD $0x4e32d56b // fadd v11.4s, v11.4s, v18.4s                  v11:f32x4 = add v11 v92
+	WORD $0x4e0c06f2 // dup v18.4s, v23.s[1]                         v93:f32x4 = spread v55 1
+	WORD $0x6e35de55 // fmul v21.4s, v18.4s, v21.4s                  v94:f32x4 = mul v93 v75
+	WORD $0x6e34de54 // fmul v20.4s, v18.4s, v20.4s                  v95:f32x4 = mul v93 v76
+	WORD $0x6e38de58 // fmul v24.4s, v18.4s, v24.4s                  v96:f32x4 = mul v93 v77
+	WORD $0x6e33de52 // fmul v18.4s, v18.4s, v19.4s                  v97:f32x4 = mul v93 v78
+	WORD $0x4e35d58c // fadd v12.4s, v12.4s, v21.4s                  v12:f32x4 = add v12 v94
+	WORD $0x4e34d5ad // fadd v13.4s, v13.4s, v20.4s                  v13:f32x4 = add v13 v95
+	WORD $0x4e38d5ce // fadd v14.4s, v14.4s, v24.4s                  v14:f32x4 = add v14 v96
+	WORD $0x4e32d5ef // fadd v15.4s, v15.4s, v18.4s                  v15:f32x4 = add v15 v97
+	WORD $0x4e140612 // dup v18.4s, v16.s[2]                         v98:f32x4 = spread v17 2
+	WORD $0x3dc010f3 // ldr q19, [x7, #64]                           v99:i8x16 = load b+64 l0*128
+	WORD $0xf98420e0 // prfm pldl1keep, [x7, #2112]                  prefetch b+2112 l0*128
+	WORD $0xf99020e2 // prfm pldl2keep, [x7, #8256]                  prefetch2 b+8256 l0*128
+	// v100:i8x8 = half v99 0
+	WORD $0x0f08a674 // sshll v20.8h, v19.8b, #0                     v101:i16x8 = widen v100
+	// v102:i8x8 = half v99 1
+	WORD $0x4f08a673 // sshll2 v19.8h, v19.16b, #0                   v103:i16x8 = widen v102
+	// v104:i16x4 = half v101 0
+	WORD $0x0f10a695 // sshll v21.4s, v20.4h, #0                     v105:i32x4 = widen v104
+	// v106:i16x4 = half v101 1
+	WORD $0x4f10a694 // sshll2 v20.4s, v20.8h, #0                    v107:i32x4 = widen v106
+	// v108:i16x4 = half v103 0
+	WORD $0x0f10a678 // sshll v24.4s, v19.4h, #0                     v109:i32x4 = widen v108
+	// v110:i16x4 = half v103 1
+	WORD $0x4f10a673 // sshll2 v19.4s, v19.8h, #0                    v111:i32x4 = widen v110
+	WORD $0x4e21dab5 // scvtf v21.4s, v21.4s                         v112:f32x4 = cvtf32 v105
+	WORD $0x4e21da94 // scvtf v20.4s, v20.4s                         v113:f32x4 = cvtf32 v107
+	WORD $0x4e21db18 // scvtf v24.4s, v24.4s                         v114:f32x4 = cvtf32 v109
+	WORD $0x4e21da73 // scvtf v19.4s, v19.4s                         v115:f32x4 = cvtf32 v111
+	WORD $0x6e35de59 // fmul v25.4s, v18.4s, v21.4s                  v116:f32x4 = mul v98 v112
+	WORD $0x6e34de5a // fmul v26.4s, v18.4s, v20.4s                  v117:f32x4 = mul v98 v113
+	WORD $0x6e38de5b // fmul v27.4s, v18.4s, v24.4s                  v118:f32x4 = mul v98 v114
+	WORD $0x6e33de52 // fmul v18.4s, v18.4s, v19.4s                  v119:f32x4 = mul v98 v115
+	WORD $0x4e39d400 // fadd v0.4s, v0.4s, v25.4s                    v0:f32x4 = add v0 v116
+	WORD $0x4e3ad421 // fadd v1.4s, v1.4s, v26.4s                    v1:f32x4 = add v1 v117
+	WORD $0x4e3bd442 // fadd v2.4s, v2.4s, v27.4s                    v2:f32x4 = add v2 v118
+	WORD $0x4e32d463 // fadd v3.4s, v3.4s, v18.4s                    v3:f32x4 = add v3 v119
+	WORD $0x4e140632 // dup v18.4s, v17.s[2]                         v120:f32x4 = spread v41 2
+	WORD $0x6e35de59 // fmul v25.4s, v18.4s, v21.4s                  v121:f32x4 = mul v120 v112
+	WORD $0x6e34de5a // fmul v26.4s, v18.4s, v20.4s                  v122:f32x4 = mul v120 v113
+	WORD $0x6e38de5b // fmul v27.4s, v18.4s, v24.4s                  v123:f32x4 = mul v120 v114
+	WORD $0x6e33de52 // fmul v18.4s, v18.4s, v19.4s                  v124:f32x4 = mul v120 v115
+	WORD $0x4e39d484 // fadd v4.4s, v4.4s, v25.4s                    v4:f32x4 = add v4 v121
+	WORD $0x4e3ad4a5 // fadd v5.4s, v5.4s, v26.4s                    v5:f32x4 = add v5 v122
+	WORD $0x4e3bd4c6 // fadd v6.4s, v6.4s, v27.4s                    v6:f32x4 = add v6 v123
+	WORD $0x4e32d4e7 // fadd v7.4s, v7.4s, v18.4s                    v7:f32x4 = add v7 v124
+	WORD $0x4e1406d2 // dup v18.4s, v22.s[2]                         v125:f32x4 = spread v48 2
+	WORD $0x6e35de59 // fmul v25.4s, v18.4s, v21.4s                  v126:f32x4 = mul v125 v112
+	WORD $0x6e34de5a // fmul v26.4s, v18.4s, v20.4s                  v127:f32x4 = mul v125 v113
+	WORD $0x6e38de5b // fmul v27.4s, v18.4s, v24.4s                  v128:f32x4 = mul v125 v114
+	WORD $0x6e33de52 // fmul v18.4s, v18.4s, v19.4s                  v129:f32x4 = mul v125 v115
+	WORD $0x4e39d508 // fadd v8.4s, v8.4s, v25.4s                    v8:f32x4 = add v8 v126
+	WORD $0x4e3ad529 // fadd v9.4s, v9.4s, v26.4s                    v9:f32x4 = add v9 v127
+	WORD $0x4e3bd54a // fadd v10.4s, v10.4s, v27.4s                  v10:f32x4 = add v10 v128
+	WORD $0x4e32d56b // fadd v11.4s, v11.4s, v18.4s                  v11:f32x4 = add v11 v129
+	WORD $0x4e1406f2 // dup v18.4s, v23.s[2]                         v130:f32x4 = spread v55 2
+	WORD $0x6e35de55 // fmul v21.4s, v18.4s, v21.4s                  v131:f32x4 = mul v130 v112
+	WORD $0x6e34de54 // fmul v20.4s, v18.4s, v20.4s                  v132:f32x4 = mul v130 v113
+	WORD $0x6e38de58 // fmul v24.4s, v18.4s, v24.4s                  v133:f32x4 = mul v130 v114
+	WORD $0x6e33de52 // fmul v18.4s, v18.4s, v19.4s                  v134:f32x4 = mul v130 v115
+	WORD $0x4e35d58c // fadd v12.4s, v12.4s, v21.4s                  v12:f32x4 = add v12 v131
+	WORD $0x4e34d5ad // fadd v13.4s, v13.4s, v20.4s                  v13:f32x4 = add v13 v132
+	WORD $0x4e38d5ce // fadd v14.4s, v14.4s, v24.4s                  v14:f32x4 = add v14 v133
+	WORD $0x4e32d5ef // fadd v15.4s, v15.4s, v18.4s                  v15:f32x4 = add v15 v134
+	WORD $0x4e1c0610 // dup v16.4s, v16.s[3]                         v135:f32x4 = spread v17 3
+	WORD $0x3dc018f2 // ldr q18, [x7, #96]                           v136:i8x16 = load b+96 l0*128
+	// v137:i8x8 = half v136 0
+	WORD $0x0f08a653 // sshll v19.8h, v18.8b, #0                     v138:i16x8 = widen v137
+	// v139:i8x8 = half v136 1
+	WORD $0x4f08a652 // sshll2 v18.8h, v18.16b, #0                   v140:i16x8 = widen v139
+	// v141:i16x4 = half v138 0
+	WORD $0x0f10a674 // sshll v20.4s, v19.4h, #0                     v142:i32x4 = widen v141
+	// v143:i16x4 = half v138 1
+	WORD $0x4f10a673 // sshll2 v19.4s, v19.8h, #0                    v144:i32x4 = widen v143
+	// v145:i16x4 = half v140 0
+	WORD $0x0f10a655 // sshll v21.4s, v18.4h, #0                     v146:i32x4 = widen v145
+	// v147:i16x4 = half v140 1
+	WORD $0x4f10a652 // sshll2 v18.4s, v18.8h, #0                    v148:i32x4 = widen v147
+	WORD $0x4e21da94 // scvtf v20.4s, v20.4s                         v149:f32x4 = cvtf32 v142
+	WORD $0x4e21da73 // scvtf v19.4s, v19.4s                         v150:f32x4 = cvtf32 v144
+	WORD $0x4e21dab5 // scvtf v21.4s, v21.4s                         v151:f32x4 = cvtf32 v146
+	WORD $0x4e21da52 // scvtf v18.4s, v18.4s                         v152:f32x4 = cvtf32 v148
+	WORD $0x6e34de18 // fmul v24.4s, v16.4s, v20.4s                  v153:f32x4 = mul v135 v149
+	WORD $0x6e33de19 // fmul v25.4s, v16.4s, v19.4s                  v154:f32x4 = mul v135 v150
+	WORD $0x6e35de1a // fmul v26.4s, v16.4s, v21.4s                  v155:f32x4 = mul v135 v151
+	WORD $0x6e32de10 // fmul v16.4s, v16.4s, v18.4s                  v156:f32x4 = mul v135 v152
+	WORD $0x4e38d400 // fadd v0.4s, v0.4s, v24.4s                    v0:f32x4 = add v0 v153
+	WORD $0x4e39d421 // fadd v1.4s, v1.4s, v25.4s                    v1:f32x4 = add v1 v154
+	WORD $0x4e3ad442 // fadd v2.4s, v2.4s, v26.4s                    v2:f32x4 = add v2 v155
+	WORD $0x4e30d463 // fadd v3.4s, v3.4s, v16.4s                    v3:f32x4 = add v3 v156
+	WORD $0x4e1c0630 // dup v16.4s, v17.s[3]                         v157:f32x4 = spread v41 3
+	WORD $0x6e34de11 // fmul v17.4s, v16.4s, v20.4s                  v158:f32x4 = mul v157 v149
+	WORD $0x6e33de18 // fmul v24.4s, v16.4s, v19.4s                  v159:f32x4 = mul v157 v150
+	WORD $0x6e35de19 // fmul v25.4s, v16.4s, v21.4s                  v160:f32x4 = mul v157 v151
+	WORD $0x6e32de10 // fmul v16.4s, v16.4s, v18.4s                  v161:f32x4 = mul v157 v152
+	WORD $0x4e31d484 // fadd v4.4s, v4.4s, v17.4s                    v4:f32x4 = add v4 v158
+	WORD $0x4e38d4a5 // fadd v5.4s, v5.4s, v24.4s                    v5:f32x4 = add v5 v159
+	WORD $0x4e39d4c6 // fadd v6.4s, v6.4s, v25.4s                    v6:f32x4 = add v6 v160
+	WORD $0x4e30d4e7 // fadd v7.4s, v7.4s, v16.4s                    v7:f32x4 = add v7 v161
+	WORD $0x4e1c06d0 // dup v16.4s, v22.s[3]                         v162:f32x4 = spread v48 3
+	WORD $0x6e34de11 // fmul v17.4s, v16.4s, v20.4s                  v163:f32x4 = mul v162 v149
+	WORD $0x6e33de16 // fmul v22.4s, v16.4s, v19.4s                  v164:f32x4 = mul v162 v150
+	WORD $0x6e35de18 // fmul v24.4s, v16.4s, v21.4s                  v165:f32x4 = mul v162 v151
+	WORD $0x6e32de10 // fmul v16.4s, v16.4s, v18.4s                  v166:f32x4 = mul v162 v152
+	WORD $0x4e31d508 // fadd v8.4s, v8.4s, v17.4s                    v8:f32x4 = add v8 v163
+	WORD $0x4e36d529 // fadd v9.4s, v9.4s, v22.4s                    v9:f32x4 = add v9 v164
+	WORD $0x4e38d54a // fadd v10.4s, v10.4s, v24.4s                  v10:f32x4 = add v10 v165
+	WORD $0x4e30d56b // fadd v11.4s, v11.4s, v16.4s                  v11:f32x4 = add v11 v166
+	WORD $0x4e1c06f0 // dup v16.4s, v23.s[3]                         v167:f32x4 = spread v55 3
+	WORD $0x6e34de11 // fmul v17.4s, v16.4s, v20.4s                  v168:f32x4 = mul v167 v149
+	WORD $0x6e33de13 // fmul v19.4s, v16.4s, v19.4s                  v169:f32x4 = mul v167 v150
+	WORD $0x6e35de14 // fmul v20.4s, v16.4s, v21.4s                  v170:f32x4 = mul v167 v151
+	WORD $0x6e32de10 // fmul v16.4s, v16.4s, v18.4s                  v171:f32x4 = mul v167 v152
+	WORD $0x4e31d58c // fadd v12.4s, v12.4s, v17.4s                  v12:f32x4 = add v12 v168
+	WORD $0x4e33d5ad // fadd v13.4s, v13.4s, v19.4s                  v13:f32x4 = add v13 v169
+	WORD $0x4e34d5ce // fadd v14.4s, v14.4s, v20.4s                  v14:f32x4 = add v14 v170
+	WORD $0x4e30d5ef // fadd v15.4s, v15.4s, v16.4s                  v15:f32x4 = add v15 v171
+	ADD $16, R6
+	ADD $128, R7
+	ADD $16, R8
+	ADD $16, R9
+	ADD $16, R10
+	SUBS $1, R2
+	BNE l0
+done0:
+	WORD $0x6f046410 // mvni v16.4s, #128, lsl #24                   v173:i32x4 = splat 2147483647
+	WORD $0x4e301c11 // and v17.16b, v0.16b, v16.16b                 v174:i32x4 = and v172 v173
+	MOVD $0x7f800000, R16
+	WORD $0x4e040e12 // dup v18.4s, w16                              v175:i32x4 = splat 2139095040
+	WORD $0x4eb23631 // cmgt v17.4s, v17.4s, v18.4s                  v176:i32x4 = cmpgts v174 v175
+	MOVD $0x7fc00000, R16
+	WORD $0x4e040e13 // dup v19.4s, w16                              v177:i32x4 = splat 2143289344
+	WORD $0x6eb11e60 // bit v0.16b, v19.16b, v17.16b                 v178:i32x4 = bitsel v176 v177 v172
+	WORD $0x4e301c31 // and v17.16b, v1.16b, v16.16b                 v181:i32x4 = and v180 v173
+	WORD $0x4eb23631 // cmgt v17.4s, v17.4s, v18.4s                  v182:i32x4 = cmpgts v181 v175
+	WORD $0x6eb11e61 // bit v1.16b, v19.16b, v17.16b                 v183:i32x4 = bitsel v182 v177 v180
+	WORD $0x4e301c51 // and v17.16b, v2.16b, v16.16b                 v186:i32x4 = and v185 v173
+	WORD $0x4eb23631 // cmgt v17.4s, v17.4s, v18.4s                  v187:i32x4 = cmpgts v186 v175
+	WORD $0x6eb11e62 // bit v2.16b, v19.16b, v17.16b                 v188:i32x4 = bitsel v187 v177 v185
+	WORD $0x4e301c71 // and v17.16b, v3.16b, v16.16b                 v191:i32x4 = and v190 v173
+	WORD $0x4eb23631 // cmgt v17.4s, v17.4s, v18.4s                  v192:i32x4 = cmpgts v191 v175
+	WORD $0x6eb11e63 // bit v3.16b, v19.16b, v17.16b                 v193:i32x4 = bitsel v192 v177 v190
+	MOVD 16(R25), R2 // out
+	WORD $0x3d800040 // str q0, [x2]                                 store out+0 v179
+	WORD $0x3d800441 // str q1, [x2, #16]                            store out+16 v184
+	WORD $0x3d800842 // str q2, [x2, #32]                            store out+32 v189
+	WORD $0x3d800c43 // str q3, [x2, #48]                            store out+48 v194
+	WORD $0x4e301c80 // and v0.16b, v4.16b, v16.16b                  v196:i32x4 = and v195 v173
+	WORD $0x4eb23400 // cmgt v0.4s, v0.4s, v18.4s                    v197:i32x4 = cmpgts v196 v175
+	WORD $0x6ea01e64 // bit v4.16b, v19.16b, v0.16b                  v198:i32x4 = bitsel v197 v177 v195
+	WORD $0x4e301ca0 // and v0.16b, v5.16b, v16.16b                  v201:i32x4 = and v200 v173
+	WORD $0x4eb23400 // cmgt v0.4s, v0.4s, v18.4s                    v202:i32x4 = cmpgts v201 v175
+	WORD $0x6ea01e65 // bit v5.16b, v19.16b, v0.16b                  v203:i32x4 = bitsel v202 v177 v200
+	WORD $0x4e301cc0 // and v0.16b, v6.16b, v16.16b                  v206:i32x4 = and v205 v173
+	WORD $0x4eb23400 // cmgt v0.4s, v0.4s, v18.4s                    v207:i32x4 = cmpgts v206 v175
+	WORD $0x6ea01e66 // bit v6.16b, v19.16b, v0.16b                  v208:i32x4 = bitsel v207 v177 v205
+	WORD $0x4e301ce0 // and v0.16b, v7.16b, v16.16b                  v211:i32x4 = and v210 v173
+	WORD $0x4eb23400 // cmgt v0.4s, v0.4s, v18.4s                    v212:i32x4 = cmpgts v211 v175
+	WORD $0x6ea01e67 // bit v7.16b, v19.16b, v0.16b                  v213:i32x4 = bitsel v212 v177 v210
+	MOVD 32(R25), R7 // step_out
+	MOVD $1, R6
+	MADD R7, R2, R6, R6
+	WORD $0x3d8000c4 // str q4, [x6]                                 store out+0 step_out*1 v199
+	MOVD 32(R25), R7 // step_out
+	MOVD $1, R6
+	MADD R7, R2, R6, R6
+	WORD $0x3d8004c5 // str q5, [x6, #16]                            store out+16 step_out*1 v204
+	MOVD 32(R25), R7 // step_out
+	MOVD $1, R6
+	MADD R7, R2, R6, R6
+	WORD $0x3d8008c6 // str q6, [x6, #32]                            store out+32 step_out*1 v209
+	MOVD 32(R25), R7 // step_out
+	MOVD $1, R6
+	MADD R7, R2, R6, R6
+	WORD $0x3d800cc7 // str q7, [x6, #48]                            store out+48 step_out*1 v214
+	WORD $0x4e301d00 // and v0.16b, v8.16b, v16.16b                  v216:i32x4 = and v215 v173
+	WORD $0x4eb23400 // cmgt v0.4s, v0.4s, v18.4s                    v217:i32x4 = cmpgts v216 v175
+	WORD $0x6ea01e68 // bit v8.16b, v19.16b, v0.16b                  v218:i32x4 = bitsel v217 v177 v215
+	WORD $0x4e301d20 // and v0.16b, v9.16b, v16.16b                  v221:i32x4 = and v220 v173
+	WORD $0x4eb23400 // cmgt v0.4s, v0.4s, v18.4s                    v222:i32x4 = cmpgts v221 v175
+	WORD $0x6ea01e69 // bit v9.16b, v19.16b, v0.16b                  v223:i32x4 = bitsel v222 v177 v220
+	WORD $0x4e301d40 // and v0.16b, v10.16b, v16.16b                 v226:i32x4 = and v225 v173
+	WORD $0x4eb23400 // cmgt v0.4s, v0.4s, v18.4s                    v227:i32x4 = cmpgts v226 v175
+	WORD $0x6ea01e6a // bit v10.16b, v19.16b, v0.16b                 v228:i32x4 = bitsel v227 v177 v225
+	WORD $0x4e301d60 // and v0.16b, v11.16b, v16.16b                 v231:i32x4 = and v230 v173
+	WORD $0x4eb23400 // cmgt v0.4s, v0.4s, v18.4s                    v232:i32x4 = cmpgts v231 v175
+	WORD $0x6ea01e6b // bit v11.16b, v19.16b, v0.16b                 v233:i32x4 = bitsel v232 v177 v230
+	MOVD 32(R25), R7 // step_out
+	MOVD $2, R6
+	MADD R7, R2, R6, R6
+	WORD $0x3d8000c8 // str q8, [x6]                                 store out+0 step_out*2 v219
+	MOVD 32(R25), R7 // step_out
+	MOVD $2, R6
+	MADD R7, R2, R6, R6
+	WORD $0x3d8004c9 // str q9, [x6, #16]                            store out+16 step_out*2 v224
+	MOVD 32(R25), R7 // step_out
+	MOVD $2, R6
+	MADD R7, R2, R6, R6
+	WORD $0x3d8008ca // str q10, [x6, #32]                           store out+32 step_out*2 v229
+	MOVD 32(R25), R7 // step_out
+	MOVD $2, R6
+	MADD R7, R2, R6, R6
+	WORD $0x3d800ccb // str q11, [x6, #48]                           store out+48 step_out*2 v234
+	WORD $0x4e301d80 // and v0.16b, v12.16b, v16.16b                 v236:i32x4 = and v235 v173
+	WORD $0x4eb23400 // cmgt v0.4s, v0.4s, v18.4s                    v237:i32x4 = cmpgts v236 v175
+	WORD $0x6ea01e6c // bit v12.16b, v19.16b, v0.16b                 v238:i32x4 = bitsel v237 v177 v235
+	WORD $0x4e301da0 // and v0.16b, v13.16b, v16.16b                 v241:i32x4 = and v240 v173
+	WORD $0x4eb23400 // cmgt v0.4s, v0.4s, v18.4s                    v242:i32x4 = cmpgts v241 v175
+	WORD $0x6ea01e6d // bit v13.16b, v19.16b, v0.16b                 v243:i32x4 = bitsel v242 v177 v240
+	WORD $0x4e301dc0 // and v0.16b, v14.16b, v16.16b                 v246:i32x4 = and v245 v173
+	WORD $0x4eb23400 // cmgt v0.4s, v0.4s, v18.4s                    v247:i32x4 = cmpgts v246 v175
+	WORD $0x6ea01e6e // bit v14.16b, v19.16b, v0.16b                 v248:i32x4 = bitsel v247 v177 v245
+	WORD $0x4e301de0 // and v0.16b, v15.16b, v16.16b                 v251:i32x4 = and v250 v173
+	WORD $0x4eb23400 // cmgt v0.4s, v0.4s, v18.4s                    v252:i32x4 = cmpgts v251 v175
+	WORD $0x6ea01e6f // bit v15.16b, v19.16b, v0.16b                 v253:i32x4 = bitsel v252 v177 v250
+	MOVD 32(R25), R7 // step_out
+	MOVD $3, R6
+	MADD R7, R2, R6, R6
+	WORD $0x3d8000cc // str q12, [x6]                                store out+0 step_out*3 v239
+	MOVD 32(R25), R7 // step_out
+	MOVD $3, R6
+	MADD R7, R2, R6, R6
+	WORD $0x3d8004cd // str q13, [x6, #16]                           store out+16 step_out*3 v244
+	MOVD 32(R25), R7 // step_out
+	MOVD $3, R6
+	MADD R7, R2, R6, R6
+	WORD $0x3d8008ce // str q14, [x6, #32]                           store out+32 step_out*3 v249
+	MOVD 32(R25), R7 // step_out
+	MOVD $3, R6
+	MADD R7, R2, R6, R6
+	WORD $0x3d800ccf // str q15, [x6, #48]                           store out+48 step_out*3 v254
+	WORD $0x4f00e400 // movi v0.16b, #0                              v255:f32x4 = splat 0
+	WORD $0x4f00e401 // movi v1.16b, #0                              v256:f32x4 = splat 0
+	WORD $0x4f00e402 // movi v2.16b, #0                              v257:f32x4 = splat 0
+	WORD $0x4f00e403 // movi v3.16b, #0                              v258:f32x4 = splat 0
+	WORD $0x4f00e404 // movi v4.16b, #0                              v259:f32x4 = splat 0
+	WORD $0x4f00e405 // movi v5.16b, #0                              v260:f32x4 = splat 0
+	WORD $0x4f00e406 // movi v6.16b, #0                              v261:f32x4 = splat 0
+	WORD $0x4f00e407 // movi v7.16b, #0                              v262:f32x4 = splat 0
+	WORD $0x4f00e408 // movi v8.16b, #0                              v263:f32x4 = splat 0
+	WORD $0x4f00e409 // movi v9.16b, #0                              v264:f32x4 = splat 0
+	WORD $0x4f00e40a // movi v10.16b, #0                             v265:f32x4 = splat 0
+	WORD $0x4f00e40b // movi v11.16b, #0                             v266:f32x4 = splat 0
+	WORD $0x4f00e40c // movi v12.16b, #0                             v267:f32x4 = splat 0
+	WORD $0x4f00e40d // movi v13.16b, #0                             v268:f32x4 = splat 0
+	WORD $0x4f00e40e // movi v14.16b, #0                             v269:f32x4 = splat 0
+	WORD $0x4f00e40f // movi v15.16b, #0                             v270:f32x4 = splat 0
+	MOVD 40(R25), R6 // count_ko
+	CMP $0, R6
+	BLE done1
+	PCALIGN $32
+l1:
+	WORD $0x3dc00010 // ldr q16, [x0]                                v271:i32x4 = load a+0 l1*16
+	WORD $0x4e040611 // dup v17.4s, v16.s[0]                         v273:f32x4 = spread v272 0
+	WORD $0x3dc00432 // ldr q18, [x1, #16]                           v274:i8x16 = load b+16 l1*128
+	// v275:i8x8 = half v274 0
+	WORD $0x0f08a653 // sshll v19.8h, v18.8b, #0                     v276:i16x8 = widen v275
+	// v277:i8x8 = half v274 1
+	WORD $0x4f08a652 // sshll2 v18.8h, v18.16b, #0                   v278:i16x8 = widen v277
+	// v279:i16x4 = half v276 0
+	WORD $0x0f10a674 // sshll v20.4s, v19.4h, #0                     v280:i32x4 = widen v279
+	// v281:i16x4 = half v276 1
+	WORD $0x4f10a673 // sshll2 v19.4s, v19.8h, #0                    v282:i32x4 = widen v281
+	// v283:i16x4 = half v278 0
+	WORD $0x0f10a655 // sshll v21.4s, v18.4h, #0                     v284:i32x4 = widen v283
+	// v285:i16x4 = half v278 1
+	WORD $0x4f10a652 // sshll2 v18.4s, v18.8h, #0                    v286:i32x4 = widen v285
+	WORD $0x4e21da94 // scvtf v20.4s, v20.4s                         v287:f32x4 = cvtf32 v280
+	WORD $0x4e21da73 // scvtf v19.4s, v19.4s                         v288:f32x4 = cvtf32 v282
+	WORD $0x4e21dab5 // scvtf v21.4s, v21.4s                         v289:f32x4 = cvtf32 v284
+	WORD $0x4e21da52 // scvtf v18.4s, v18.4s                         v290:f32x4 = cvtf32 v286
+	WORD $0x6e34de36 // fmul v22.4s, v17.4s, v20.4s                  v291:f32x4 = mul v273 v287
+	WORD $0x6e33de37 // fmul v23.4s, v17.4s, v19.4s                  v292:f32x4 = mul v273 v288
+	WORD $0x6e35de38 // fmul v24.4s, v17.4s, v21.4s                  v293:f32x4 = mul v273 v289
+	WORD $0x6e32de31 // fmul v17.4s, v17.4s, v18.4s                  v294:f32x4 = mul v273 v290
+	WORD $0x4e36d400 // fadd v0.4s, v0.4s, v22.4s                    v255:f32x4 = add v255 v291
+	WORD $0x4e37d421 // fadd v1.4s, v1.4s, v23.4s                    v256:f32x4 = add v256 v292
+	WORD $0x4e38d442 // fadd v2.4s, v2.4s, v24.4s                    v257:f32x4 = add v257 v293
+	WORD $0x4e31d463 // fadd v3.4s, v3.4s, v17.4s                    v258:f32x4 = add v258 v294
+	WORD $0x3dc00071 // ldr q17, [x3]                                v295:i32x4 = load a+0 l1*16 step_a*1
+	WORD $0x4e040636 // dup v22.4s, v17.s[0]                         v297:f32x4 = spread v296 0
+	WORD $0x6e34ded7 // fmul v23.4s, v22.4s, v20.4s                  v298:f32x4 = mul v297 v287
+	WORD $0x6e33ded8 // fmul v24.4s, v22.4s, v19.4s                  v299:f32x4 = mul v297 v288
+	WORD $0x6e35ded9 // fmul v25.4s, v22.4s, v21.4s                  v300:f32x4 = mul v297 v289
+	WORD $0x6e32ded6 // fmul v22.4s, v22.4s, v18.4s                  v301:f32x4 = mul v297 v290
+	WORD $0x4e37d484 // fadd v4.4s, v4.4s, v23.4s                    v259:f32x4 = add v259 v298
+	WORD $0x4e38d4a5 // fadd v5.4s, v5.4s, v24.4s                    v260:f32x4 = add v260 v299
+	WORD $0x4e39d4c6 // fadd v6.4s, v6.4s, v25.4s                    v261:f32x4 = add v261 v300
+	WORD $0x4e36d4e7 // fadd v7.4s, v7.4s, v22.4s                    v262:f32x4 = add v262 v301
+	WORD $0x3dc00096 // ldr q22, [x4]                                v302:i32x4 = load a+0 l1*16 step_a*2
+	WORD $0x4e0406d7 // dup v23.4s, v22.s[0]                         v304:f32x4 = spread v303 0
+	WORD $0x6e34def8 // fmul v24.4s, v23.4s, v20.4s                  v305:f32x4 = mul v304 v287
+	WORD $0x6e33def9 // fmul v25.4s, v23.4s, v19.4s                  v306:f32x4 = mul v304 v288
+	WORD $0x6e35defa // fmul v26.4s, v23.4s, v21.4s                  v307:f32x4 = mul v304 v289
+	WORD $0x6e32def7 // fmul v23.4s, v23.4s, v18.4s                  v308:f32x4 = mul v304 v290
+	WORD $0x4e38d508 // fadd v8.4s, v8.4s, v24.4s                    v263:f32x4 = add v263 v305
+	WORD $0x4e39d529 // fadd v9.4s, v9.4s, v25.4s                    v264:f32x4 = add v264 v306
+	WORD $0x4e3ad54a // fadd v10.4s, v10.4s, v26.4s                  v265:f32x4 = add v265 v307
+	WORD $0x4e37d56b // fadd v11.4s, v11.4s, v23.4s                  v266:f32x4 = add v266 v308
+	WORD $0x3dc000b7 // ldr q23, [x5]                                v309:i32x4 = load a+0 l1*16 step_a*3
+	WORD $0x4e0406f8 // dup v24.4s, v23.s[0]                         v311:f32x4 = spread v310 0
+	WORD $0x6e34df14 // fmul v20.4s, v24.4s, v20.4s                  v312:f32x4 = mul v311 v287
+	WORD $0x6e33df13 // fmul v19.4s, v24.4s, v19.4s                  v313:f32x4 = mul v311 v288
+	WORD $0x6e35df15 // fmul v21.4s, v24.4s, v21.4s                  v314:f32x4 = mul v311 v289
+	WORD $0x6e32df12 // fmul v18.4s, v24.4s, v18.4s                  v315:f32x4 = mul v311 v290
+	WORD $0x4e34d58c // fadd v12.4s, v12.4s, v20.4s                  v267:f32x4 = add v267 v312
+	WORD $0x4e33d5ad // fadd v13.4s, v13.4s, v19.4s                  v268:f32x4 = add v268 v313
+	WORD $0x4e35d5ce // fadd v14.4s, v14.4s, v21.4s                  v269:f32x4 = add v269 v314
+	WORD $0x4e32d5ef // fadd v15.4s, v15.4s, v18.4s                  v270:f32x4 = add v270 v315
+	WORD $0x4e0c0612 // dup v18.4s, v16.s[1]                         v316:f32x4 = spread v272 1
+	WORD $0x3dc00c33 // ldr q19, [x1, #48]                           v317:i8x16 = load b+48 l1*128
+	// v318:i8x8 = half v317 0
+	WORD $0x0f08a674 // sshll v20.8h, v19.8b, #0                     v319:i16x8 = widen v318
+	// v320:i8x8 = half v317 1
+	WORD $0x4f08a673 // sshll2 v19.8h, v19.16b, #0                   v321:i16x8 = widen v320
+	// v322:i16x4 = half v319 0
+	WORD $0x0f10a695 // sshll v21.4s, v20.4h, #0                     v323:i32x4 = widen v322
+	// v324:i16x4 = half v319 1
+	WORD $0x4f10a694 // sshll2 v20.4s, v20.8h, #0                    v325:i32x4 = widen v324
+	// v326:i16x4 = half v321 0
+	WORD $0x0f10a678 // sshll v24.4s, v19.4h, #0                     v327:i32x4 = widen v326
+	// v328:i16x4 = half v321 1
+	WORD $0x4f10a673 // sshll2 v19.4s, v19.8h, #0                    v329:i32x4 = widen v328
+	WORD $0x4e21dab5 // scvtf v21.4s, v21.4s                         v330:f32x4 = cvtf32 v323
+	WORD $0x4e21da94 // scvtf v20.4s, v20.4s                         v331:f32x4 = cvtf32 v325
+	WORD $0x4e21db18 // scvtf v24.4s, v24.4s                         v332:f32x4 = cvtf32 v327
+	WORD $0x4e21da73 // scvtf v19.4s, v19.4s                         v333:f32x4 = cvtf32 v329
+	WORD $0x6e35de59 // fmul v25.4s, v18.4s, v21.4s                  v334:f32x4 = mul v316 v330
+	WORD $0x6e34de5a // fmul v26.4s, v18.4s, v20.4s                  v335:f32x4 = mul v316 v331
+	WORD $0x6e38de5b // fmul v27.4s, v18.4s, v24.4s                  v336:f32x4 = mul v316 v332
+	WORD $0x6e33de52 // fmul v18.4s, v18.4s, v19.4s                  v337:f32x4 = mul v316 v333
+	WORD $0x4e39d400 // fadd v0.4s, v0.4s, v25.4s                    v255:f32x4 = add v255 v334
+	WORD $0x4e3ad421 // fadd v1.4s, v1.4s, v26.4s                    v256:f32x4 = add v256 v335
+	WORD $0x4e3bd442 // fadd v2.4s, v2.4s, v27.4s                    v257:f32x4 = add v257 v336
+	WORD $0x4e32d463 // fadd v3.4s, v3.4s, v18.4s                    v258:f32x4 = add v258 v337
+	WORD $0x4e0c0632 // dup v18.4s, v17.s[1]                         v338:f32x4 = spread v296 1
+	WORD $0x6e35de59 // fmul v25.4s, v18.4s, v21.4s                  v339:f32x4 = mul v338 v330
+	WORD $0x6e34de5a // fmul v26.4s, v18.4s, v20.4s                  v340:f32x4 = mul v338 v331
+	WORD $0x6e38de5b // fmul v27.4s, v18.4s, v24.4s                  v341:f32x4 = mul v338 v332
+	WORD $0x6e33de52 // fmul v18.4s, v18.4s, v19.4s                  v342:f32x4 = mul v338 v333
+	WORD $0x4e39d484 // fadd v4.4s, v4.4s, v25.4s                    v259:f32x4 = add v259 v339
+	WORD $0x4e3ad4a5 // fadd v5.4s, v5.4s, v26.4s                    v260:f32x4 = add v260 v340
+	WORD $0x4e3bd4c6 // fadd v6.4s, v6.4s, v27.4s                    v261:f32x4 = add v261 v341
+	WORD $0x4e32d4e7 // fadd v7.4s, v7.4s, v18.4s                    v262:f32x4 = add v262 v342
+	WORD $0x4e0c06d2 // dup v18.4s, v22.s[1]                         v343:f32x4 = spread v303 1
+	WORD $0x6e35de59 // fmul v25.4s, v18.4s, v21.4s                  v344:f32x4 = mul v343 v330
+	WORD $0x6e34de5a // fmul v26.4s, v18.4s, v20.4s                  v345:f32x4 = mul v343 v331
+	WORD $0x6e38de5b // fmul v27.4s, v18.4s, v24.4s                  v346:f32x4 = mul v343 v332
+	WORD $0x6e33de52 // fmul v18.4s, v18.4s, v19.4s                  v347:f32x4 = mul v343 v333
+	WORD $0x4e39d508 // fadd v8.4s, v8.4s, v25.4s                    v263:f32x4 = add v263 v344
+	WORD $0x4e3ad529 // fadd v9.4s, v9.4s, v26.4s                    v264:f32x4 = add v264 v345
+	WORD $0x4e3bd54a // fadd v10.4s, v10.4s, v27.4s                  v265:f32x4 = add v265 v346
+	WORD $0x4e32d56b // fadd v11.4s, v11.4s, v18.4s                  v266:f32x4 = add v266 v347
+	WORD $0x4e0c06f2 // dup v18.4s, v23.s[1]                         v348:f32x4 = spread v310 1
+	WORD $0x6e35de55 // fmul v21.4s, v18.4s, v21.4s                  v349:f32x4 = mul v348 v330
+	WORD $0x6e34de54 // fmul v20.4s, v18.4s, v20.4s                  v350:f32x4 = mul v348 v331
+	WORD $0x6e38de58 // fmul v24.4s, v18.4s, v24.4s                  v351:f32x4 = mul v348 v332
+	WORD $0x6e33de52 // fmul v18.4s, v18.4s, v19.4s                  v352:f32x4 = mul v348 v333
+	WORD $0x4e35d58c // fadd v12.4s, v12.4s, v21.4s                  v267:f32x4 = add v267 v349
+	WORD $0x4e34d5ad // fadd v13.4s, v13.4s, v20.4s                  v268:f32x4 = add v268 v350
+	WORD $0x4e38d5ce // fadd v14.4s, v14.4s, v24.4s                  v269:f32x4 = add v269 v351
+	WORD $0x4e32d5ef // fadd v15.4s, v15.4s, v18.4s                  v270:f32x4 = add v270 v352
+	WORD $0x4e140612 // dup v18.4s, v16.s[2]                         v353:f32x4 = spread v272 2
+	WORD $0x3dc01433 // ldr q19, [x1, #80]                           v354:i8x16 = load b+80 l1*128
+	// v355:i8x8 = half v354 0
+	WORD $0x0f08a674 // sshll v20.8h, v19.8b, #0                     v356:i16x8 = widen v355
+	// v357:i8x8 = half v354 1
+	WORD $0x4f08a673 // sshll2 v19.8h, v19.16b, #0                   v358:i16x8 = widen v357
+	// v359:i16x4 = half v356 0
+	WORD $0x0f10a695 // sshll v21.4s, v20.4h, #0                     v360:i32x4 = widen v359
+	// v361:i16x4 = half v356 1
+	WORD $0x4f10a694 // sshll2 v20.4s, v20.8h, #0                    v362:i32x4 = widen v361
+	// v363:i16x4 = half v358 0
+	WORD $0x0f10a678 // sshll v24.4s, v19.4h, #0                     v364:i32x4 = widen v363
+	// v365:i16x4 = half v358 1
+	WORD $0x4f10a673 // sshll2 v19.4s, v19.8h, #0                    v366:i32x4 = widen v365
+	WORD $0x4e21dab5 // scvtf v21.4s, v21.4s                         v367:f32x4 = cvtf32 v360
+	WORD $0x4e21da94 // scvtf v20.4s, v20.4s                         v368:f32x4 = cvtf32 v362
+	WORD $0x4e21db18 // scvtf v24.4s, v24.4s                         v369:f32x4 = cvtf32 v364
+	WORD $0x4e21da73 // scvtf v19.4s, v19.4s                         v370:f32x4 = cvtf32 v366
+	WORD $0x6e35de59 // fmul v25.4s, v18.4s, v21.4s                  v371:f32x4 = mul v353 v367
+	WORD $0x6e34de5a // fmul v26.4s, v18.4s, v20.4s                  v372:f32x4 = mul v353 v368
+	WORD $0x6e38de5b // fmul v27.4s, v18.4s, v24.4s                  v373:f32x4 = mul v353 v369
+	WORD $0x6e33de52 // fmul v18.4s, v18.4s, v19.4s                  v374:f32x4 = mul v353 v370
+	WORD $0x4e39d400 // fadd v0.4s, v0.4s, v25.4s                    v255:f32x4 = add v255 v371
+	WORD $0x4e3ad421 // fadd v1.4s, v1.4s, v26.4s                    v256:f32x4 = add v256 v372
+	WORD $0x4e3bd442 // fadd v2.4s, v2.4s, v27.4s                    v257:f32x4 = add v257 v373
+	WORD $0x4e32d463 // fadd v3.4s, v3.4s, v18.4s                    v258:f32x4 = add v258 v374
+	WORD $0x4e140632 // dup v18.4s, v17.s[2]                         v375:f32x4 = spread v296 2
+	WORD $0x6e35de59 // fmul v25.4s, v18.4s, v21.4s                  v376:f32x4 = mul v375 v367
+	WORD $0x6e34de5a // fmul v26.4s, v18.4s, v20.4s                  v377:f32x4 = mul v375 v368
+	WORD $0x6e38de5b // fmul v27.4s, v18.4s, v24.4s                  v378:f32x4 = mul v375 v369
+	WORD $0x6e33de52 // fmul v18.4s, v18.4s, v19.4s                  v379:f32x4 = mul v375 v370
+	WORD $0x4e39d484 // fadd v4.4s, v4.4s, v25.4s                    v259:f32x4 = add v259 v376
+	WORD $0x4e3ad4a5 // fadd v5.4s, v5.4s, v26.4s                    v260:f32x4 = add v260 v377
+	WORD $0x4e3bd4c6 // fadd v6.4s, v6.4s, v27.4s                    v261:f32x4 = add v261 v378
+	WORD $0x4e32d4e7 // fadd v7.4s, v7.4s, v18.4s                    v262:f32x4 = add v262 v379
+	WORD $0x4e1406d2 // dup v18.4s, v22.s[2]                         v380:f32x4 = spread v303 2
+	WORD $0x6e35de59 // fmul v25.4s, v18.4s, v21.4s                  v381:f32x4 = mul v380 v367
+	WORD $0x6e34de5a // fmul v26.4s, v18.4s, v20.4s                  v382:f32x4 = mul v380 v368
+	WORD $0x6e38de5b // fmul v27.4s, v18.4s, v24.4s                  v383:f32x4 = mul v380 v369
+	WORD $0x6e33de52 // fmul v18.4s, v18.4s, v19.4s                  v384:f32x4 = mul v380 v370
+	WORD $0x4e39d508 // fadd v8.4s, v8.4s, v25.4s                    v263:f32x4 = add v263 v381
+	WORD $0x4e3ad529 // fadd v9.4s, v9.4s, v26.4s                    v264:f32x4 = add v264 v382
+	WORD $0x4e3bd54a // fadd v10.4s, v10.4s, v27.4s                  v265:f32x4 = add v265 v383
+	WORD $0x4e32d56b // fadd v11.4s, v11.4s, v18.4s                  v266:f32x4 = add v266 v384
+	WORD $0x4e1406f2 // dup v18.4s, v23.s[2]                         v385:f32x4 = spread v310 2
+	WORD $0x6e35de55 // fmul v21.4s, v18.4s, v21.4s                  v386:f32x4 = mul v385 v367
+	WORD $0x6e34de54 // fmul v20.4s, v18.4s, v20.4s                  v387:f32x4 = mul v385 v368
+	WORD $0x6e38de58 // fmul v24.4s, v18.4s, v24.4s                  v388:f32x4 = mul v385 v369
+	WORD $0x6e33de52 // fmul v18.4s, v18.4s, v19.4s                  v389:f32x4 = mul v385 v370
+	WORD $0x4e35d58c // fadd v12.4s, v12.4s, v21.4s                  v267:f32x4 = add v267 v386
+	WORD $0x4e34d5ad // fadd v13.4s, v13.4s, v20.4s                  v268:f32x4 = add v268 v387
+	WORD $0x4e38d5ce // fadd v14.4s, v14.4s, v24.4s                  v269:f32x4 = add v269 v388
+	WORD $0x4e32d5ef // fadd v15.4s, v15.4s, v18.4s                  v270:f32x4 = add v270 v389
+	WORD $0x4e1c0610 // dup v16.4s, v16.s[3]                         v390:f32x4 = spread v272 3
+	WORD $0x3dc01c32 // ldr q18, [x1, #112]                          v391:i8x16 = load b+112 l1*128
+	// v392:i8x8 = half v391 0
+	WORD $0x0f08a653 // sshll v19.8h, v18.8b, #0                     v393:i16x8 = widen v392
+	// v394:i8x8 = half v391 1
+	WORD $0x4f08a652 // sshll2 v18.8h, v18.16b, #0                   v395:i16x8 = widen v394
+	// v396:i16x4 = half v393 0
+	WORD $0x0f10a674 // sshll v20.4s, v19.4h, #0                     v397:i32x4 = widen v396
+	// v398:i16x4 = half v393 1
+	WORD $0x4f10a673 // sshll2 v19.4s, v19.8h, #0                    v399:i32x4 = widen v398
+	// v400:i16x4 = half v395 0
+	WORD $0x0f10a655 // sshll v21.4s, v18.4h, #0                     v401:i32x4 = widen v400
+	// v402:i16x4 = half v395 1
+	WORD $0x4f10a652 // sshll2 v18.4s, v18.8h, #0                    v403:i32x4 = widen v402
+	WORD $0x4e21da94 // scvtf v20.4s, v20.4s                         v404:f32x4 = cvtf32 v397
+	WORD $0x4e21da73 // scvtf v19.4s, v19.4s                         v405:f32x4 = cvtf32 v399
+	WORD $0x4e21dab5 // scvtf v21.4s, v21.4s                         v406:f32x4 = cvtf32 v401
+	WORD $0x4e21da52 // scvtf v18.4s, v18.4s                         v407:f32x4 = cvtf32 v403
+	WORD $0x6e34de18 // fmul v24.4s, v16.4s, v20.4s                  v408:f32x4 = mul v390 v404
+	WORD $0x6e33de19 // fmul v25.4s, v16.4s, v19.4s                  v409:f32x4 = mul v390 v405
+	WORD $0x6e35de1a // fmul v26.4s, v16.4s, v21.4s                  v410:f32x4 = mul v390 v406
+	WORD $0x6e32de10 // fmul v16.4s, v16.4s, v18.4s                  v411:f32x4 = mul v390 v407
+	WORD $0x4e38d400 // fadd v0.4s, v0.4s, v24.4s                    v255:f32x4 = add v255 v408
+	WORD $0x4e39d421 // fadd v1.4s, v1.4s, v25.4s                    v256:f32x4 = add v256 v409
+	WORD $0x4e3ad442 // fadd v2.4s, v2.4s, v26.4s                    v257:f32x4 = add v257 v410
+	WORD $0x4e30d463 // fadd v3.4s, v3.4s, v16.4s                    v258:f32x4 = add v258 v411
+	WORD $0x4e1c0630 // dup v16.4s, v17.s[3]                         v412:f32x4 = spread v296 3
+	WORD $0x6e34de11 // fmul v17.4s, v16.4s, v20.4s                  v413:f32x4 = mul v412 v404
+	WORD $0x6e33de18 // fmul v24.4s, v16.4s, v19.4s                  v414:f32x4 = mul v412 v405
+	WORD $0x6e35de19 // fmul v25.4s, v16.4s, v21.4s                  v415:f32x4 = mul v412 v406
+	WORD $0x6e32de10 // fmul v16.4s, v16.4s, v18.4s                  v416:f32x4 = mul v412 v407
+	WORD $0x4e31d484 // fadd v4.4s, v4.4s, v17.4s                    v259:f32x4 = add v259 v413
+	WORD $0x4e38d4a5 // fadd v5.4s, v5.4s, v24.4s                    v260:f32x4 = add v260 v414
+	WORD $0x4e39d4c6 // fadd v6.4s, v6.4s, v25.4s                    v261:f32x4 = add v261 v415
+	WORD $0x4e30d4e7 // fadd v7.4s, v7.4s, v16.4s                    v262:f32x4 = add v262 v416
+	WORD $0x4e1c06d0 // dup v16.4s, v22.s[3]                         v417:f32x4 = spread v303 3
+	WORD $0x6e34de11 // fmul v17.4s, v16.4s, v20.4s                  v418:f32x4 = mul v417 v404
+	WORD $0x6e33de16 // fmul v22.4s, v16.4s, v19.4s                  v419:f32x4 = mul v417 v405
+	WORD $0x6e35de18 // fmul v24.4s, v16.4s, v21.4s                  v420:f32x4 = mul v417 v406
+	WORD $0x6e32de10 // fmul v16.4s, v16.4s, v18.4s                  v421:f32x4 = mul v417 v407
+	WORD $0x4e31d508 // fadd v8.4s, v8.4s, v17.4s                    v263:f32x4 = add v263 v418
+	WORD $0x4e36d529 // fadd v9.4s, v9.4s, v22.4s                    v264:f32x4 = add v264 v419
+	WORD $0x4e38d54a // fadd v10.4s, v10.4s, v24.4s                  v265:f32x4 = add v265 v420
+	WORD $0x4e30d56b // fadd v11.4s, v11.4s, v16.4s                  v266:f32x4 = add v266 v421
+	WORD $0x4e1c06f0 // dup v16.4s, v23.s[3]                         v422:f32x4 = spread v310 3
+	WORD $0x6e34de11 // fmul v17.4s, v16.4s, v20.4s                  v423:f32x4 = mul v422 v404
+	WORD $0x6e33de13 // fmul v19.4s, v16.4s, v19.4s                  v424:f32x4 = mul v422 v405
+	WORD $0x6e35de14 // fmul v20.4s, v16.4s, v21.4s                  v425:f32x4 = mul v422 v406
+	WORD $0x6e32de10 // fmul v16.4s, v16.4s, v18.4s                  v426:f32x4 = mul v422 v407
+	WORD $0x4e31d58c // fadd v12.4s, v12.4s, v17.4s                  v267:f32x4 = add v267 v423
+	WORD $0x4e33d5ad // fadd v13.4s, v13.4s, v19.4s                  v268:f32x4 = add v268 v424
+	WORD $0x4e34d5ce // fadd v14.4s, v14.4s, v20.4s                  v269:f32x4 = add v269 v425
+	WORD $0x4e30d5ef // fadd v15.4s, v15.4s, v16.4s                  v270:f32x4 = add v270 v426
+	ADD $16, R0
+	ADD $128, R1
+	ADD $16, R3
+	ADD $16, R4
+	ADD $16, R5
+	SUBS $1, R6
+	BNE l1
+done1:
+	WORD $0x6f046410 // mvni v16.4s, #128, lsl #24                   v428:i32x4 = splat 2147483647
+	WORD $0x4e301c11 // and v17.16b, v0.16b, v16.16b                 v429:i32x4 = and v427 v428
+	MOVD $0x7f800000, R16
+	WORD $0x4e040e12 // dup v18.4s, w16                              v430:i32x4 = splat 2139095040
+	WORD $0x4eb23631 // cmgt v17.4s, v17.4s, v18.4s                  v431:i32x4 = cmpgts v429 v430
+	MOVD $0x7fc00000, R16
+	WORD $0x4e040e13 // dup v19.4s, w16                              v432:i32x4 = splat 2143289344
+	WORD $0x6eb11e60 // bit v0.16b, v19.16b, v17.16b                 v433:i32x4 = bitsel v431 v432 v427
+	WORD $0x4e301c31 // and v17.16b, v1.16b, v16.16b                 v436:i32x4 = and v435 v428
+	WORD $0x4eb23631 // cmgt v17.4s, v17.4s, v18.4s                  v437:i32x4 = cmpgts v436 v430
+	WORD $0x6eb11e61 // bit v1.16b, v19.16b, v17.16b                 v438:i32x4 = bitsel v437 v432 v435
+	WORD $0x4e301c51 // and v17.16b, v2.16b, v16.16b                 v441:i32x4 = and v440 v428
+	WORD $0x4eb23631 // cmgt v17.4s, v17.4s, v18.4s                  v442:i32x4 = cmpgts v441 v430
+	WORD $0x6eb11e62 // bit v2.16b, v19.16b, v17.16b                 v443:i32x4 = bitsel v442 v432 v440
+	WORD $0x4e301c71 // and v17.16b, v3.16b, v16.16b                 v446:i32x4 = and v445 v428
+	WORD $0x4eb23631 // cmgt v17.4s, v17.4s, v18.4s                  v447:i32x4 = cmpgts v446 v430
+	WORD $0x6eb11e63 // bit v3.16b, v19.16b, v17.16b                 v448:i32x4 = bitsel v447 v432 v445
+	WORD $0x3d801040 // str q0, [x2, #64]                            store out+64 v434
+	WORD $0x3d801441 // str q1, [x2, #80]                            store out+80 v439
+	WORD $0x3d801842 // str q2, [x2, #96]                            store out+96 v444
+	WORD $0x3d801c43 // str q3, [x2, #112]                           store out+112 v449
+	WORD $0x4e301c80 // and v0.16b, v4.16b, v16.16b                  v451:i32x4 = and v450 v428
+	WORD $0x4eb23400 // cmgt v0.4s, v0.4s, v18.4s                    v452:i32x4 = cmpgts v451 v430
+	WORD $0x6ea01e64 // bit v4.16b, v19.16b, v0.16b                  v453:i32x4 = bitsel v452 v432 v450
+	WORD $0x4e301ca0 // and v0.16b, v5.16b, v16.16b                  v456:i32x4 = and v455 v428
+	WORD $0x4eb23400 // cmgt v0.4s, v0.4s, v18.4s                    v457:i32x4 = cmpgts v456 v430
+	WORD $0x6ea01e65 // bit v5.16b, v19.16b, v0.16b                  v458:i32x4 = bitsel v457 v432 v455
+	WORD $0x4e301cc0 // and v0.16b, v6.16b, v16.16b                  v461:i32x4 = and v460 v428
+	WORD $0x4eb23400 // cmgt v0.4s, v0.4s, v18.4s                    v462:i32x4 = cmpgts v461 v430
+	WORD $0x6ea01e66 // bit v6.16b, v19.16b, v0.16b                  v463:i32x4 = bitsel v462 v432 v460
+	WORD $0x4e301ce0 // and v0.16b, v7.16b, v16.16b                  v466:i32x4 = and v465 v428
+	WORD $0x4eb23400 // cmgt v0.4s, v0.4s, v18.4s                    v467:i32x4 = cmpgts v466 v430
+	WORD $0x6ea01e67 // bit v7.16b, v19.16b, v0.16b                  v468:i32x4 = bitsel v467 v432 v465
+	MOVD 32(R25), R1 // step_out
+	MOVD $1, R0
+	MADD R1, R2, R0, R0
+	WORD $0x3d801004 // str q4, [x0, #64]                            store out+64 step_out*1 v454
+	MOVD 32(R25), R1 // step_out
+	MOVD $1, R0
+	MADD R1, R2, R0, R0
+	WORD $0x3d801405 // str q5, [x0, #80]                            store out+80 step_out*1 v459
+	MOVD 32(R25), R1 // step_out
+	MOVD $1, R0
+	MADD R1, R2, R0, R0
+	WORD $0x3d801806 // str q6, [x0, #96]                            store out+96 step_out*1 v464
+	MOVD 32(R25), R1 // step_out
+	MOVD $1, R0
+	MADD R1, R2, R0, R0
+	WORD $0x3d801c07 // str q7, [x0, #112]                           store out+112 step_out*1 v469
+	WORD $0x4e301d00 // and v0.16b, v8.16b, v16.16b                  v471:i32x4 = and v470 v428
+	WORD $0x4eb23400 // cmgt v0.4s, v0.4s, v18.4s                    v472:i32x4 = cmpgts v471 v430
+	WORD $0x6ea01e68 // bit v8.16b, v19.16b, v0.16b                  v473:i32x4 = bitsel v472 v432 v470
+	WORD $0x4e301d20 // and v0.16b, v9.16b, v16.16b                  v476:i32x4 = and v475 v428
+	WORD $0x4eb23400 // cmgt v0.4s, v0.4s, v18.4s                    v477:i32x4 = cmpgts v476 v430
+	WORD $0x6ea01e69 // bit v9.16b, v19.16b, v0.16b                  v478:i32x4 = bitsel v477 v432 v475
+	WORD $0x4e301d40 // and v0.16b, v10.16b, v16.16b                 v481:i32x4 = and v480 v428
+	WORD $0x4eb23400 // cmgt v0.4s, v0.4s, v18.4s                    v482:i32x4 = cmpgts v481 v430
+	WORD $0x6ea01e6a // bit v10.16b, v19.16b, v0.16b                 v483:i32x4 = bitsel v482 v432 v480
+	WORD $0x4e301d60 // and v0.16b, v11.16b, v16.16b                 v486:i32x4 = and v485 v428
+	WORD $0x4eb23400 // cmgt v0.4s, v0.4s, v18.4s                    v487:i32x4 = cmpgts v486 v430
+	WORD $0x6ea01e6b // bit v11.16b, v19.16b, v0.16b                 v488:i32x4 = bitsel v487 v432 v485
+	MOVD 32(R25), R1 // step_out
+	MOVD $2, R0
+	MADD R1, R2, R0, R0
+	WORD $0x3d801008 // str q8, [x0, #64]                            store out+64 step_out*2 v474
+	MOVD 32(R25), R1 // step_out
+	MOVD $2, R0
+	MADD R1, R2, R0, R0
+	WORD $0x3d801409 // str q9, [x0, #80]                            store out+80 step_out*2 v479
+	MOVD 32(R25), R1 // step_out
+	MOVD $2, R0
+	MADD R1, R2, R0, R0
+	WORD $0x3d80180a // str q10, [x0, #96]                           store out+96 step_out*2 v484
+	MOVD 32(R25), R1 // step_out
+	MOVD $2, R0
+	MADD R1, R2, R0, R0
+	WORD $0x3d801c0b // str q11, [x0, #112]                          store out+112 step_out*2 v489
+	WORD $0x4e301d80 // and v0.16b, v12.16b, v16.16b                 v491:i32x4 = and v490 v428
+	WORD $0x4eb23400 // cmgt v0.4s, v0.4s, v18.4s                    v492:i32x4 = cmpgts v491 v430
+	WORD $0x6ea01e6c // bit v12.16b, v19.16b, v0.16b                 v493:i32x4 = bitsel v492 v432 v490
+	WORD $0x4e301da0 // and v0.16b, v13.16b, v16.16b                 v496:i32x4 = and v495 v428
+	WORD $0x4eb23400 // cmgt v0.4s, v0.4s, v18.4s                    v497:i32x4 = cmpgts v496 v430
+	WORD $0x6ea01e6d // bit v13.16b, v19.16b, v0.16b                 v498:i32x4 = bitsel v497 v432 v495
+	WORD $0x4e301dc0 // and v0.16b, v14.16b, v16.16b                 v501:i32x4 = and v500 v428
+	WORD $0x4eb23400 // cmgt v0.4s, v0.4s, v18.4s                    v502:i32x4 = cmpgts v501 v430
+	WORD $0x6ea01e6e // bit v14.16b, v19.16b, v0.16b                 v503:i32x4 = bitsel v502 v432 v500
+	WORD $0x4e301de0 // and v0.16b, v15.16b, v16.16b                 v506:i32x4 = and v505 v428
+	WORD $0x4eb23400 // cmgt v0.4s, v0.4s, v18.4s                    v507:i32x4 = cmpgts v506 v430
+	WORD $0x6ea01e6f // bit v15.16b, v19.16b, v0.16b                 v508:i32x4 = bitsel v507 v432 v505
+	MOVD 32(R25), R1 // step_out
+	MOVD $3, R0
+	MADD R1, R2, R0, R0
+	WORD $0x3d80100c // str q12, [x0, #64]                           store out+64 step_out*3 v494
+	MOVD 32(R25), R1 // step_out
+	MOVD $3, R0
+	MADD R1, R2, R0, R0
+	WORD $0x3d80140d // str q13, [x0, #80]                           store out+80 step_out*3 v499
+	MOVD 32(R25), R1 // step_out
+	MOVD $3, R0
+	MADD R1, R2, R0, R0
+	WORD $0x3d80180e // str q14, [x0, #96]                           store out+96 step_out*3 v504
+	MOVD 32(R25), R1 // step_out
+	MOVD $3, R0
+	MADD R1, R2, R0, R0
+	WORD $0x3d801c0f // str q15, [x0, #112]                          store out+112 step_out*3 v509
+	RET
+
+// func matmul_i8_8_neon(args *byte)
+TEXT ·matmul_i8_8_neon(SB), NOSPLIT, $0-8
+	MOVD args+0(FP), R25
+	WORD $0x4f00e400 // movi v0.16b, #0                              v0:f32x4 = splat 0
+	WORD $0x4f00e401 // movi v1.16b, #0                              v1:f32x4 = splat 0
+	WORD $0x4f00e402 // movi v2.16b, #0                              v2:f32x4 = splat 0
+	WORD $0x4f00e403 // movi v3.16b, #0                              v3:f32x4 = splat 0
+	WORD $0x4f00e404 // movi v4.16b, #0                              v4:f32x4 = splat 0
+	WORD $0x4f00e405 // movi v5.16b, #0                              v5:f32x4 = splat 0
+	WORD $0x4f00e406 // movi v6.16b, #0                              v6:f32x4 = splat 0
+	WORD $0x4f00e407 // movi v7.16b, #0                              v7:f32x4 = splat 0
+	WORD $0x4f00e408 // movi v8.16b, #0                              v8:f32x4 = splat 0
+	WORD $0x4f00e409 // movi v9.16b, #0                              v9:f32x4 = splat 0
+	WORD $0x4f00e40a // movi v10.16b, #0                             v10:f32x4 = splat 0
+	WORD $0x4f00e40b // movi v11.16b, #0                             v11:f32x4 = splat 0
+	WORD $0x4f00e40c // movi v12.16b, #0                             v12:f32x4 = splat 0
+	WORD $0x4f00e40d // movi v13.16b, #0                             v13:f32x4 = splat 0
+	WORD $0x4f00e40e // movi v14.16b, #0                             v14:f32x4 = splat 0
+	WORD $0x4f00e40f // movi v15.16b, #0                             v15:f32x4 = splat 0
+	MOVD 0(R25), R0 // a
+	MOVD 8(R25), R1 // b
+	MOVD 0(R25), R2 // a
+	MOVD 24(R25), R4 // step_a
+	MOVD $1, R3
+	MADD R4, R2, R3, R3
+	MOVD 0(R25), R2 // a
+	MOVD 24(R25), R5 // step_a
+	MOVD $2, R4
+	MADD R5, R2, R4, R4
+	MOVD 0(R25), R2 // a
+	MOVD 24(R25), R6 // step_a
+	MOVD $3, R5
+	MADD R6, R2, R5, R5
+	MOVD 40(R25), R2 // count_ko
+	CMP $0, R2
+	BLE done0
+	MOVD R0, R6
+	MOVD R1, R7
+	MOVD R3, R8
+	MOVD R4, R9
+	MOVD R5, R10
+	PCALIGN $32
+l0:
+	WORD $0x3dc000d0 // ldr q16, [x6]                                v16:i32x4 = load a+0 l0*16
+	WORD $0x4e040611 // dup v17.4s, v16.s[0]                         v18:f32x4 = spread v17 0
+	WORD $0x3dc000f2 // ldr q18, [x7]                                v19:i8x16 = load b+0 l0*128
+	WORD $0xf98400e0 // prfm pldl1keep, [x7, #2048]                  prefetch b+2048 l0*128
+	WORD $0xf99000e2 // prfm pldl2keep, [x7, #8192]                  prefetch2 b+8192 l0*128
+	// v20:i8x8 = half v19 0
+	WORD $0x0f08a653 // sshll v19.8h, v18.8b, #0                     v21:i16x8 = widen v20
+	// v22:i8x8 = half v19 1
+	WORD $0x4f08a652 // sshll2 v18.8h, v18.16b, #0                   v23:i16x8 = widen v22
+	// v24:i16x4 = half v21 0
+	WORD $0x0f10a674 // sshll v20.4s, v19.4h, #0                     v25:i32x4 = widen v24
+	// v26:i16x4 = half v21 1
+	WORD $0x4f10a673 // sshll2 v19.4s, v19.8h, #0                    v27:i32x4 = widen v26
+	// v28:i16x4 = half v23 0
+	WORD $0x0f10a655 // sshll v21.4s, v18.4h, #0                     v29:i32x4 = widen v28
+	// v30:i16x4 = half v23 1
+	WORD $0x4f10a652 // sshll2 v18.4s, v18.8h, #0                    v31:i32x4 = widen v30
+	WORD $0x4e21da94 // scvtf v20.4s, v20.4s                         v32:f32x4 = cvtf32 v25
+	WORD $0x4e21da73 // scvtf v19.4s, v19.4s                         v33:f32x4 = cvtf32 v27
+	WORD $0x4e21dab5 // scvtf v21.4s, v21.4s                         v34:f32x4 = cvtf32 v29
+	WORD $0x4e21da52 // scvtf v18.4s, v18.4s                         v35:f32x4 = cvtf32 v31
+	WORD $0x6e34de36 // fmul v22.4s, v17.4s, v20.4s                  v36:f32x4 = mul v18 v32
+	WORD $0x6e33de37 // fmul v23.4s, v17.4s, v19.4s                  v37:f32x4 = mul v18 v33
+	WORD $0x6e35de38 // fmul v24.4s, v17.4s, v21.4s                  v38:f32x4 = mul v18 v34
+	WORD $0x6e32de31 // fmul v17.4s, v17.4s, v18.4s                  v39:f32x4 = mul v18 v35
+	WORD $0x4e36d400 // fadd v0.4s, v0.4s, v22.4s                    v0:f32x4 = add v0 v36
+	WORD $0x4e37d421 // fadd v1.4s, v1.4s, v23.4s                    v1:f32x4 = add v1 v37
+	WORD $0x4e38d442 // fadd v2.4s, v2.4s, v24.4s                    v2:f32x4 = add v2 v38
+	WORD $0x4e31d463 // fadd v3.4s, v3.4s, v17.4s                    v3:f32x4 = add v3 v39
+	WORD $0x3dc00111 // ldr q17, [x8]                                v40:i32x4 = load a+0 l0*16 step_a*1
+	WORD $0x4e040636 // dup v22.4s, v17.s[0]                         v42:f32x4 = spread v41 0
+	WORD $0x6e34ded7 // fmul v23.4s, v22.4s, v20.4s                  v43:f32x4 = mul v42 v32
+	WORD $0x6e33ded8 // fmul v24.4s, v22.4s, v19.4s                  v44:f32x4 = mul v42 v33
+	WORD $0x6e35ded9 // fmul v25.4s, v22.4s, v21.4s                  v45:f32x4 = mul v42 v34
+	WORD $0x6e32ded6 // fmul v22.4s, v22.4s, v18.4s                  v46:f32x4 = mul v42 v35
+	WORD $0x4e37d484 // fadd v4.4s, v4.4s, v23.4s                    v4:f32x4 = add v4 v43
+	WORD $0x4e38d4a5 // fadd v5.4s, v5.4s, v24.4s                    v5:f32x4 = add v5 v44
+	WORD $0x4e39d4c6 // fadd v6.4s, v6.4s, v25.4s                    v6:f32x4 = add v6 v45
+	WORD $0x4e36d4e7 // fadd v7.4s, v7.4s, v22.4s                    v7:f32x4 = add v7 v46
+	WORD $0x3dc00136 // ldr q22, [x9]                                v47:i32x4 = load a+0 l0*16 step_a*2
+	WORD $0x4e0406d7 // dup v23.4s, v22.s[0]                         v49:f32x4 = spread v48 0
+	WORD $0x6e34def8 // fmul v24.4s, v23.4s, v20.4s                  v50:f32x4 = mul v49 v32
+	WORD $0x6e33def9 // fmul v25.4s, v23.4s, v19.4s                  v51:f32x4 = mul v49 v33
+	WORD $0x6e35defa // fmul v26.4s, v23.4s, v21.4s                  v52:f32x4 = mul v49 v34
+	WORD $0x6e32def7 // fmul v23.4s, v23.4s, v18.4s                  v53:f32x4 = mul v49 v35
+	WORD $0x4e38d508 // fadd v8.4s, v8.4s, v24.4s                    v8:f32x4 = add v8 v50
+	WORD $0x4e39d529 // fadd v9.4s, v9.4s, v25.4s                    v9:f32x4 = add v9 v51
+	WORD $0x4e3ad54a // fadd v10.4s, v10.4s, v26.4s                  v10:f32x4 = add v10 v52
+	WORD $0x4e37d56b // fadd v11.4s, v11.4s, v23.4s                  v11:f32x4 = add v11 v53
+	WORD $0x3dc00157 // ldr q23, [x10]                               v54:i32x4 = load a+0 l0*16 step_a*3
+	WORD $0x4e0406f8 // dup v24.4s, v23.s[0]                         v56:f32x4 = spread v55 0
+	WORD $0x6e34df14 // fmul v20.4s, v24.4s, v20.4s                  v57:f32x4 = mul v56 v32
+	WORD $0x6e33df13 // fmul v19.4s, v24.4s, v19.4s                  v58:f32x4 = mul v56 v33
+	WORD $0x6e35df15 // fmul v21.4s, v24.4s, v21.4s                  v59:f32x4 = mul v56 v34
+	WORD $0x6e32df12 // fmul v18.4s, v24.4s, v18.4s                  v60:f32x4 = mul v56 v35
+	WORD $0x4e34d58c // fadd v12.4s, v12.4s, v20.4s                  v12:f32x4 = add v12 v57
+	WORD $0x4e33d5ad // fadd v13.4s, v13.4s, v19.4s                  v13:f32x4 = add v13 v58
+	WORD $0x4e35d5ce // fadd v14.4s, v14.4s, v21.4s                  v14:f32x4 = add v14 v59
+	WORD $0x4e32d5ef // fadd v15.4s, v15.4s, v18.4s                  v15:f32x4 = add v15 v60
+	WORD $0x4e0c0612 // dup v18.4s, v16.s[1]                         v61:f32x4 = spread v17 1
+	WORD $0x3dc008f3 // ldr q19, [x7, #32]                           v62:i8x16 = load b+32 l0*128
+	// v63:i8x8 = half v62 0
+	WORD $0x0f08a674 // sshll v20.8h, v19.8b, #0                     v64:i16x8 = widen v63
+	// v65:i8x8 = half v62 1
+	WORD $0x4f08a673 // sshll2 v19.8h, v19.16b, #0                   v66:i16x8 = widen v65
+	// v67:i16x4 = half v64 0
+	WORD $0x0f10a695 // sshll v21.4s, v20.4h, #0                     v68:i32x4 = widen v67
+	// v69:i16x4 = half v64 1
+	WORD $0x4f10a694 // sshll2 v20.4s, v20.8h, #0                    v70:i32x4 = widen v69
+	// v71:i16x4 = half v66 0
+	WORD $0x0f10a678 // sshll v24.4s, v19.4h, #0                     v72:i32x4 = widen v71
+	// v73:i16x4 = half v66 1
+	WORD $0x4f10a673 // sshll2 v19.4s, v19.8h, #0                    v74:i32x4 = widen v73
+	WORD $0x4e21dab5 // scvtf v21.4s, v21.4s                         v75:f32x4 = cvtf32 v68
+	WORD $0x4e21da94 // scvtf v20.4s, v20.4s                         v76:f32x4 = cvtf32 v70
+	WORD $0x4e21db18 // scvtf v24.4s, v24.4s                         v77:f32x4 = cvtf32 v72
+	WORD $0x4e21da73 // scvtf v19.4s, v19.4s                         v78:f32x4 = cvtf32 v74
+	WORD $0x6e35de59 // fmul v25.4s, v18.4s, v21.4s                  v79:f32x4 = mul v61 v75
+	WORD $0x6e34de5a // fmul v26.4s, v18.4s, v20.4s                  v80:f32x4 = mul v61 v76
+	WORD $0x6e38de5b // fmul v27.4s, v18.4s, v24.4s                  v81:f32x4 = mul v61 v77
+	WORD $0x6e33de52 // fmul v18.4s, v18.4s, v19.4s                  v82:f32x4 = mul v61 v78
+	WORD $0x4e39d400 // fadd v0.4s, v0.4s, v25.4s                    v0:f32x4 = add v0 v79
+	WORD $0x4e3ad421 // fadd v1.4s, v1.4s, v26.4s                    v1:f32x4 = add v1 v80
+	WORD $0x4e3bd442 // fadd v2.4s, v2.4s, v27.4s                    v2:f32x4 = add v2 v81
+	WORD $0x4e32d463 // fadd v3.4s, v3.4s, v18.4s                    v3:f32x4 = add v3 v82
+	WORD $0x4e0c0632 // dup v18.4s, v17.s[1]                         v83:f32x4 = spread v41 1
+	WORD $0x6e35de59 // fmul v25.4s, v18.4s, v21.4s                  v84:f32x4 = mul v83 v75
+	WORD $0x6e34de5a // fmul v26.4s, v18.4s, v20.4s                  v85:f32x4 = mul v83 v76
+	WORD $0x6e38de5b // fmul v27.4s, v18.4s, v24.4s                  v86:f32x4 = mul v83 v77
+	WORD $0x6e33de52 // fmul v18.4s, v18.4s, v19.4s                  v87:f32x4 = mul v83 v78
+	WORD $0x4e39d484 // fadd v4.4s, v4.4s, v25.4s                    v4:f32x4 = add v4 v84
+	WORD $0x4e3ad4a5 // fadd v5.4s, v5.4s, v26.4s                    v5:f32x4 = add v5 v85
+	WORD $0x4e3bd4c6 // fadd v6.4s, v6.4s, v27.4s                    v6:f32x4 = add v6 v86
+	WORD $0x4e32d4e7 // fadd v7.4s, v7.4s, v18.4s                    v7:f32x4 = add v7 v87
+	WORD $0x4e0c06d2 // dup v18.4s, v22.s[1]                         v88:f32x4 = spread v48 1
+	WORD $0x6e35de59 // fmul v25.4s, v18.4s, v21.4s                  v89:f32x4 = mul v88 v75
+	WORD $0x6e34de5a // fmul v26.4s, v18.4s, v20.4s                  v90:f32x4 = mul v88 v76
+	WORD $0x6e38de5b // fmul v27.4s, v18.4s, v24.4s                  v91:f32x4 = mul v88 v77
+	WORD $0x6e33de52 // fmul v18.4s, v18.4s, v19.4s                  v92:f32x4 = mul v88 v78
+	WORD $0x4e39d508 // fadd v8.4s, v8.4s, v25.4s                    v8:f32x4 = add v8 v89
+	WORD $0x4e3ad529 // fadd v9.4s, v9.4s, v26.4s                    v9:f32x4 = add v9 v90
+	WORD $0x4e3bd54a // fadd v10.4s, v10.4s, v27.4s                  v10:f32x4 = add v10 v91
+	WORD $0x4e32d56b // fadd v11.4s, v11.4s, v18.4s                  v11:f32x4 = add v11 v92
+	WORD $0x4e0c06f2 // dup v18.4s, v23.s[1]                         v93:f32x4 = spread v55 1
+	WORD $0x6e35de55 // fmul v21.4s, v18.4s, v21.4s                  v94:f32x4 = mul v93 v75
+	WORD $0x6e34de54 // fmul v20.4s, v18.4s, v20.4s                  v95:f32x4 = mul v93 v76
+	WORD $0x6e38de58 // fmul v24.4s, v18.4s, v24.4s                  v96:f32x4 = mul v93 v77
+	WORD $0x6e33de52 // fmul v18.4s, v18.4s, v19.4s                  v97:f32x4 = mul v93 v78
+	WORD $0x4e35d58c // fadd v12.4s, v12.4s, v21.4s                  v12:f32x4 = add v12 v94
+	WORD $0x4e34d5ad // fadd v13.4s, v13.4s, v20.4s                  v13:f32x4 = add v13 v95
+	WORD $0x4e38d5ce // fadd v14.4s, v14.4s, v24.4s                  v14:f32x4 = add v14 v96
+	WORD $0x4e32d5ef // fadd v15.4s, v15.4s, v18.4s                  v15:f32x4 = add v15 v97
+	WORD $0x4e140612 // dup v18.4s, v16.s[2]                         v98:f32x4 = spread v17 2
+	WORD $0x3dc010f3 // ldr q19, [x7, #64]                           v99:i8x16 = load b+64 l0*128
+	WORD $0xf98420e0 // prfm pldl1keep, [x7, #2112]                  prefetch b+2112 l0*128
+	WORD $0xf99020e2 // prfm pldl2keep, [x7, #8256]                  prefetch2 b+8256 l0*128
+	// v100:i8x8 = half v99 0
+	WORD $0x0f08a674 // sshll v20.8h, v19.8b, #0                     v101:i16x8 = widen v100
+	// v102:i8x8 = half v99 1
+	WORD $0x4f08a673 // sshll2 v19.8h, v19.16b, #0                   v103:i16x8 = widen v102
+	// v104:i16x4 = half v101 0
+	WORD $0x0f10a695 // sshll v21.4s, v20.4h, #0                     v105:i32x4 = widen v104
+	// v106:i16x4 = half v101 1
+	WORD $0x4f10a694 // sshll2 v20.4s, v20.8h, #0                    v107:i32x4 = widen v106
+	// v108:i16x4 = half v103 0
+	WORD $0x0f10a678 // sshll v24.4s, v19.4h, #0                     v109:i32x4 = widen v108
+	// v110:i16x4 = half v103 1
+	WORD $0x4f10a673 // sshll2 v19.4s, v19.8h, #0                    v111:i32x4 = widen v110
+	WORD $0x4e21dab5 // scvtf v21.4s, v21.4s                         v112:f32x4 = cvtf32 v105
+	WORD $0x4e21da94 // scvtf v20.4s, v20.4s                         v113:f32x4 = cvtf32 v107
+	WORD $0x4e21db18 // scvtf v24.4s, v24.4s                         v114:f32x4 = cvtf32 v109
+	WORD $0x4e21da73 // scvtf v19.4s, v19.4s                         v115:f32x4 = cvtf32 v111
+	WORD $0x6e35de59 // fmul v25.4s, v18.4s, v21.4s                  v116:f32x4 = mul v98 v112
+	WORD $0x6e34de5a // fmul v26.4s, v18.4s, v20.4s                  v117:f32x4 = mul v98 v113
+	WORD $0x6e38de5b // fmul v27.4s, v18.4s, v24.4s                  v118:f32x4 = mul v98 v114
+	WORD $0x6e33de52 // fmul v18.4s, v18.4s, v19.4s                  v119:f32x4 = mul v98 v115
+	WORD $0x4e39d400 // fadd v0.4s, v0.4s, v25.4s                    v0:f32x4 = add v0 v116
+	WORD $0x4e3ad421 // fadd v1.4s, v1.4s, v26.4s                    v1:f32x4 = add v1 v117
+	WORD $0x4e3bd442 // fadd v2.4s, v2.4s, v27.4s                    v2:f32x4 = add v2 v118
+	WORD $0x4e32d463 // fadd v3.4s, v3.4s, v18.4s                    v3:f32x4 = add v3 v119
+	WORD $0x4e140632 // dup v18.4s, v17.s[2]                         v120:f32x4 = spread v41 2
+	WORD $0x6e35de59 // fmul v25.4s, v18.4s, v21.4s                  v121:f32x4 = mul v120 v112
+	WORD $0x6e34de5a // fmul v26.4s, v18.4s, v20.4s                  v122:f32x4 = mul v120 v113
+	WORD $0x6e38de5b // fmul v27.4s, v18.4s, v24.4s                  v123:f32x4 = mul v120 v114
+	WORD $0x6e33de52 // fmul v18.4s, v18.4s, v19.4s                  v124:f32x4 = mul v120 v115
+	WORD $0x4e39d484 // fadd v4.4s, v4.4s, v25.4s                    v4:f32x4 = add v4 v121
+	WORD $0x4e3ad4a5 // fadd v5.4s, v5.4s, v26.4s                    v5:f32x4 = add v5 v122
+	WORD $0x4e3bd4c6 // fadd v6.4s, v6.4s, v27.4s                    v6:f32x4 = add v6 v123
+	WORD $0x4e32d4e7 // fadd v7.4s, v7.4s, v18.4s                    v7:f32x4 = add v7 v124
+	WORD $0x4e1406d2 // dup v18.4s, v22.s[2]                         v125:f32x4 = spread v48 2
+	WORD $0x6e35de59 // fmul v25.4s, v18.4s, v21.4s                  v126:f32x4 = mul v125 v112
+	WORD $0x6e34de5a // fmul v26.4s, v18.4s, v20.4s                  v127:f32x4 = mul v125 v113
+	WORD $0x6e38de5b // fmul v27.4s, v18.4s, v24.4s                  v128:f32x4 = mul v125 v114
+	WORD $0x6e33de52 // fmul v18.4s, v18.4s, v19.4s                  v129:f32x4 = mul v125 v115
+	WORD $0x4e39d508 // fadd v8.4s, v8.4s, v25.4s                    v8:f32x4 = add v8 v126
+	WORD $0x4e3ad529 // fadd v9.4s, v9.4s, v26.4s                    v9:f32x4 = add v9 v127
+	WORD $0x4e3bd54a // fadd v10.4s, v10.4s, v27.4s                  v10:f32x4 = add v10 v128
+	WORD $0x4e32d56b // fadd v11.4s, v11.4s, v18.4s                  v11:f32x4 = add v11 v129
+	WORD $0x4e1406f2 // dup v18.4s, v23.s[2]                         v130:f32x4 = spread v55 2
+	WORD $0x6e35de55 // fmul v21.4s, v18.4s, v21.4s                  v131:f32x4 = mul v130 v112
+	WORD $0x6e34de54 // fmul v20.4s, v18.4s, v20.4s                  v132:f32x4 = mul v130 v113
+	WORD $0x6e38de58 // fmul v24.4s, v18.4s, v24.4s                  v133:f32x4 = mul v130 v114
+	WORD $0x6e33de52 // fmul v18.4s, v18.4s, v19.4s                  v134:f32x4 = mul v130 v115
+	WORD $0x4e35d58c // fadd v12.4s, v12.4s, v21.4s                  v12:f32x4 = add v12 v131
+	WORD $0x4e34d5ad // fadd v13.4s, v13.4s, v20.4s                  v13:f32x4 = add v13 v132
+	WORD $0x4e38d5ce // fadd v14.4s, v14.4s, v24.4s                  v14:f32x4 = add v14 v133
+	WORD $0x4e32d5ef // fadd v15.4s, v15.4s, v18.4s                  v15:f32x4 = add v15 v134
+	WORD $0x4e1c0610 // dup v16.4s, v16.s[3]                         v135:f32x4 = spread v17 3
+	WORD $0x3dc018f2 // ldr q18, [x7, #96]                           v136:i8x16 = load b+96 l0*128
+	// v137:i8x8 = half v136 0
+	WORD $0x0f08a653 // sshll v19.8h, v18.8b, #0                     v138:i16x8 = widen v137
+	// v139:i8x8 = half v136 1
+	WORD $0x4f08a652 // sshll2 v18.8h, v18.16b, #0                   v140:i16x8 = widen v139
+	// v141:i16x4 = half v138 0
+	WORD $0x0f10a674 // sshll v20.4s, v19.4h, #0                     v142:i32x4 = widen v141
+	// v143:i16x4 = half v138 1
+	WORD $0x4f10a673 // sshll2 v19.4s, v19.8h, #0                    v144:i32x4 = widen v143
+	// v145:i16x4 = half v140 0
+	WORD $0x0f10a655 // sshll v21.4s, v18.4h, #0                     v146:i32x4 = widen v145
+	// v147:i16x4 = half v140 1
+	WORD $0x4f10a652 // sshll2 v18.4s, v18.8h, #0                    v148:i32x4 = widen v147
+	WORD $0x4e21da94 // scvtf v20.4s, v20.4s                         v149:f32x4 = cvtf32 v142
+	WORD $0x4e21da73 // scvtf v19.4s, v19.4s                         v150:f32x4 = cvtf32 v144
+	WORD $0x4e21dab5 // scvtf v21.4s, v21.4s                         v151:f32x4 = cvtf32 v146
+	WORD $0x4e21da52 // scvtf v18.4s, v18.4s                         v152:f32x4 = cvtf32 v148
+	WORD $0x6e34de18 // fmul v24.4s, v16.4s, v20.4s                  v153:f32x4 = mul v135 v149
+	WORD $0x6e33de19 // fmul v25.4s, v16.4s, v19.4s                  v154:f32x4 = mul v135 v150
+	WORD $0x6e35de1a // fmul v26.4s, v16.4s, v21.4s                  v155:f32x4 = mul v135 v151
+	WORD $0x6e32de10 // fmul v16.4s, v16.4s, v18.4s                  v156:f32x4 = mul v135 v152
+	WORD $0x4e38d400 // fadd v0.4s, v0.4s, v24.4s                    v0:f32x4 = add v0 v153
+	WORD $0x4e39d421 // fadd v1.4s, v1.4s, v25.4s                    v1:f32x4 = add v1 v154
+	WORD $0x4e3ad442 // fadd v2.4s, v2.4s, v26.4s                    v2:f32x4 = add v2 v155
+	WORD $0x4e30d463 // fadd v3.4s, v3.4s, v16.4s                    v3:f32x4 = add v3 v156
+	WORD $0x4e1c0630 // dup v16.4s, v17.s[3]                         v157:f32x4 = spread v41 3
+	WORD $0x6e34de11 // fmul v17.4s, v16.4s, v20.4s                  v158:f32x4 = mul v157 v149
+	WORD $0x6e33de18 // fmul v24.4s, v16.4s, v19.4s                  v159:f32x4 = mul v157 v150
+	WORD $0x6e35de19 // fmul v25.4s, v16.4s, v21.4s                  v160:f32x4 = mul v157 v151
+	WORD $0x6e32de10 // fmul v16.4s, v16.4s, v18.4s                  v161:f32x4 = mul v157 v152
+	WORD $0x4e31d484 // fadd v4.4s, v4.4s, v17.4s                    v4:f32x4 = add v4 v158
+	WORD $0x4e38d4a5 // fadd v5.4s, v5.4s, v24.4s                    v5:f32x4 = add v5 v159
+	WORD $0x4e39d4c6 // fadd v6.4s, v6.4s, v25.4s                    v6:f32x4 = add v6 v160
+	WORD $0x4e30d4e7 // fadd v7.4s, v7.4s, v16.4s                    v7:f32x4 = add v7 v161
+	WORD $0x4e1c06d0 // dup v16.4s, v22.s[3]                         v162:f32x4 = spread v48 3
+	WORD $0x6e34de11 // fmul v17.4s, v16.4s, v20.4s                  v163:f32x4 = mul v162 v149
+	WORD $0x6e33de16 // fmul v22.4s, v16.4s, v19.4s                  v164:f32x4 = mul v162 v150
+	WORD $0x6e35de18 // fmul v24.4s, v16.4s, v21.4s                  v165:f32x4 = mul v162 v151
+	WORD $0x6e32de10 // fmul v16.4s, v16.4s, v18.4s                  v166:f32x4 = mul v162 v152
+	WORD $0x4e31d508 // fadd v8.4s, v8.4s, v17.4s                    v8:f32x4 = add v8 v163
+	WORD $0x4e36d529 // fadd v9.4s, v9.4s, v22.4s                    v9:f32x4 = add v9 v164
+	WORD $0x4e38d54a // fadd v10.4s, v10.4s, v24.4s                  v10:f32x4 = add v10 v165
+	WORD $0x4e30d56b // fadd v11.4s, v11.4s, v16.4s                  v11:f32x4 = add v11 v166
+	WORD $0x4e1c06f0 // dup v16.4s, v23.s[3]                         v167:f32x4 = spread v55 3
+	WORD $0x6e34de11 // fmul v17.4s, v16.4s, v20.4s                  v168:f32x4 = mul v167 v149
+	WORD $0x6e33de13 // fmul v19.4s, v16.4s, v19.4s                  v169:f32x4 = mul v167 v150
+	WORD $0x6e35de14 // fmul v20.4s, v16.4s, v21.4s                  v170:f32x4 = mul v167 v151
+	WORD $0x6e32de10 // fmul v16.4s, v16.4s, v18.4s                  v171:f32x4 = mul v167 v152
+	WORD $0x4e31d58c // fadd v12.4s, v12.4s, v17.4s                  v12:f32x4 = add v12 v168
+	WORD $0x4e33d5ad // fadd v13.4s, v13.4s, v19.4s                  v13:f32x4 = add v13 v169
+	WORD $0x4e34d5ce // fadd v14.4s, v14.4s, v20.4s                  v14:f32x4 = add v14 v170
+	WORD $0x4e30d5ef // fadd v15.4s, v15.4s, v16.4s                  v15:f32x4 = add v15 v171
+	ADD $16, R6
+	ADD $128, R7
+	ADD $16, R8
+	ADD $16, R9
+	ADD $16, R10
+	SUBS $1, R2
+	BNE l0
+done0:
+	WORD $0x6f046410 // mvni v16.4s, #128, lsl #24                   v173:i32x4 = splat 2147483647
+	WORD $0x4e301c11 // and v17.16b, v0.16b, v16.16b                 v174:i32x4 = and v172 v173
+	MOVD $0x7f800000, R16
+	WORD $0x4e040e12 // dup v18.4s, w16                              v175:i32x4 = splat 2139095040
+	WORD $0x4eb23631 // cmgt v17.4s, v17.4s, v18.4s                  v176:i32x4 = cmpgts v174 v175
+	MOVD $0x7fc00000, R16
+	WORD $0x4e040e13 // dup v19.4s, w16                              v177:i32x4 = splat 2143289344
+	WORD $0x6eb11e60 // bit v0.16b, v19.16b, v17.16b                 v178:i32x4 = bitsel v176 v177 v172
+	WORD $0x4e301c31 // and v17.16b, v1.16b, v16.16b                 v181:i32x4 = and v180 v173
+	WORD $0x4eb23631 // cmgt v17.4s, v17.4s, v18.4s                  v182:i32x4 = cmpgts v181 v175
+	WORD $0x6eb11e61 // bit v1.16b, v19.16b, v17.16b                 v183:i32x4 = bitsel v182 v177 v180
+	WORD $0x4e301c51 // and v17.16b, v2.16b, v16.16b                 v186:i32x4 = and v185 v173
+	WORD $0x4eb23631 // cmgt v17.4s, v17.4s, v18.4s                  v187:i32x4 = cmpgts v186 v175
+	WORD $0x6eb11e62 // bit v2.16b, v19.16b, v17.16b                 v188:i32x4 = bitsel v187 v177 v185
+	WORD $0x4e301c71 // and v17.16b, v3.16b, v16.16b                 v191:i32x4 = and v190 v173
+	WORD $0x4eb23631 // cmgt v17.4s, v17.4s, v18.4s                  v192:i32x4 = cmpgts v191 v175
+	WORD $0x6eb11e63 // bit v3.16b, v19.16b, v17.16b                 v193:i32x4 = bitsel v192 v177 v190
+	MOVD 16(R25), R2 // out
+	WORD $0x3d800040 // str q0, [x2]                                 store out+0 v179
+	WORD $0x3d800441 // str q1, [x2, #16]                            store out+16 v184
+	WORD $0x3d800842 // str q2, [x2, #32]                            store out+32 v189
+	WORD $0x3d800c43 // str q3, [x2, #48]                            store out+48 v194
+	WORD $0x4e301c80 // and v0.16b, v4.16b, v16.16b                  v196:i32x4 = and v195 v173
+	WORD $0x4eb23400 // cmgt v0.4s, v0.4s, v18.4s                    v197:i32x4 = cmpgts v196 v175
+	WORD $0x6ea01e64 // bit v4.16b, v19.16b, v0.16b                  v198:i32x4 = bitsel v197 v177 v195
+	WORD $0x4e301ca0 // and v0.16b, v5.16b, v16.16b                  v201:i32x4 = and v200 v173
+	WORD $0x4eb23400 // cmgt v0.4s, v0.4s, v18.4s                    v202:i32x4 = cmpgts v201 v175
+	WORD $0x6ea01e65 // bit v5.16b, v19.16b, v0.16b                  v203:i32x4 = bitsel v202 v177 v200
+	WORD $0x4e301cc0 // and v0.16b, v6.16b, v16.16b                  v206:i32x4 = and v205 v173
+	WORD $0x4eb23400 // cmgt v0.4s, v0.4s, v18.4s                    v207:i32x4 = cmpgts v206 v175
+	WORD $0x6ea01e66 // bit v6.16b, v19.16b, v0.16b                  v208:i32x4 = bitsel v207 v177 v205
+	WORD $0x4e301ce0 // and v0.16b, v7.16b, v16.16b                  v211:i32x4 = and v210 v173
+	WORD $0x4eb23400 // cmgt v0.4s, v0.4s, v18.4s                    v212:i32x4 = cmpgts v211 v175
+	WORD $0x6ea01e67 // bit v7.16b, v19.16b, v0.16b                  v213:i32x4 = bitsel v212 v177 v210
+	MOVD 32(R25), R7 // step_out
+	MOVD $1, R6
+	MADD R7, R2, R6, R6
+	WORD $0x3d8000c4 // str q4, [x6]                                 store out+0 step_out*1 v199
+	MOVD 32(R25), R7 // step_out
+	MOVD $1, R6
+	MADD R7, R2, R6, R6
+	WORD $0x3d8004c5 // str q5, [x6, #16]                            store out+16 step_out*1 v204
+	MOVD 32(R25), R7 // step_out
+	MOVD $1, R6
+	MADD R7, R2, R6, R6
+	WORD $0x3d8008c6 // str q6, [x6, #32]                            store out+32 step_out*1 v209
+	MOVD 32(R25), R7 // step_out
+	MOVD $1, R6
+	MADD R7, R2, R6, R6
+	WORD $0x3d800cc7 // str q7, [x6, #48]                            store out+48 step_out*1 v214
+	WORD $0x4e301d00 // and v0.16b, v8.16b, v16.16b                  v216:i32x4 = and v215 v173
+	WORD $0x4eb23400 // cmgt v0.4s, v0.4s, v18.4s                    v217:i32x4 = cmpgts v216 v175
+	WORD $0x6ea01e68 // bit v8.16b, v19.16b, v0.16b                  v218:i32x4 = bitsel v217 v177 v215
+	WORD $0x4e301d20 // and v0.16b, v9.16b, v16.16b                  v221:i32x4 = and v220 v173
+	WORD $0x4eb23400 // cmgt v0.4s, v0.4s, v18.4s                    v222:i32x4 = cmpgts v221 v175
+	WORD $0x6ea01e69 // bit v9.16b, v19.16b, v0.16b                  v223:i32x4 = bitsel v222 v177 v220
+	WORD $0x4e301d40 // and v0.16b, v10.16b, v16.16b                 v226:i32x4 = and v225 v173
+	WORD $0x4eb23400 // cmgt v0.4s, v0.4s, v18.4s                    v227:i32x4 = cmpgts v226 v175
+	WORD $0x6ea01e6a // bit v10.16b, v19.16b, v0.16b                 v228:i32x4 = bitsel v227 v177 v225
+	WORD $0x4e301d60 // and v0.16b, v11.16b, v16.16b                 v231:i32x4 = and v230 v173
+	WORD $0x4eb23400 // cmgt v0.4s, v0.4s, v18.4s                    v232:i32x4 = cmpgts v231 v175
+	WORD $0x6ea01e6b // bit v11.16b, v19.16b, v0.16b                 v233:i32x4 = bitsel v232 v177 v230
+	MOVD 32(R25), R7 // step_out
+	MOVD $2, R6
+	MADD R7, R2, R6, R6
+	WORD $0x3d8000c8 // str q8, [x6]                                 store out+0 step_out*2 v219
+	MOVD 32(R25), R7 // step_out
+	MOVD $2, R6
+	MADD R7, R2, R6, R6
+	WORD $0x3d8004c9 // str q9, [x6, #16]                            store out+16 step_out*2 v224
+	MOVD 32(R25), R7 // step_out
+	MOVD $2, R6
+	MADD R7, R2, R6, R6
+	WORD $0x3d8008ca // str q10, [x6, #32]                           store out+32 step_out*2 v229
+	MOVD 32(R25), R7 // step_out
+	MOVD $2, R6
+	MADD R7, R2, R6, R6
+	WORD $0x3d800ccb // str q11, [x6, #48]                           store out+48 step_out*2 v234
+	WORD $0x4e301d80 // and v0.16b, v12.16b, v16.16b                 v236:i32x4 = and v235 v173
+	WORD $0x4eb23400 // cmgt v0.4s, v0.4s, v18.4s                    v237:i32x4 = cmpgts v236 v175
+	WORD $0x6ea01e6c // bit v12.16b, v19.16b, v0.16b                 v238:i32x4 = bitsel v237 v177 v235
+	WORD $0x4e301da0 // and v0.16b, v13.16b, v16.16b                 v241:i32x4 = and v240 v173
+	WORD $0x4eb23400 // cmgt v0.4s, v0.4s, v18.4s                    v242:i32x4 = cmpgts v241 v175
+	WORD $0x6ea01e6d // bit v13.16b, v19.16b, v0.16b                 v243:i32x4 = bitsel v242 v177 v240
+	WORD $0x4e301dc0 // and v0.16b, v14.16b, v16.16b                 v246:i32x4 = and v245 v173
+	WORD $0x4eb23400 // cmgt v0.4s, v0.4s, v18.4s                    v247:i32x4 = cmpgts v246 v175
+	WORD $0x6ea01e6e // bit v14.16b, v19.16b, v0.16b                 v248:i32x4 = bitsel v247 v177 v245
+	WORD $0x4e301de0 // and v0.16b, v15.16b, v16.16b                 v251:i32x4 = and v250 v173
+	WORD $0x4eb23400 // cmgt v0.4s, v0.4s, v18.4s                    v252:i32x4 = cmpgts v251 v175
+	WORD $0x6ea01e6f // bit v15.16b, v19.16b, v0.16b                 v253:i32x4 = bitsel v252 v177 v250
+	MOVD 32(R25), R7 // step_out
+	MOVD $3, R6
+	MADD R7, R2, R6, R6
+	WORD $0x3d8000cc // str q12, [x6]                                store out+0 step_out*3 v239
+	MOVD 32(R25), R7 // step_out
+	MOVD $3, R6
+	MADD R7, R2, R6, R6
+	WORD $0x3d8004cd // str q13, [x6, #16]                           store out+16 step_out*3 v244
+	MOVD 32(R25), R7 // step_out
+	MOVD $3, R6
+	MADD R7, R2, R6, R6
+	WORD $0x3d8008ce // str q14, [x6, #32]                           store out+32 step_out*3 v249
+	MOVD 32(R25), R7 // step_out
+	MOVD $3, R6
+	MADD R7, R2, R6, R6
+	WORD $0x3d800ccf // str q15, [x6, #48]                           store out+48 step_out*3 v254
+	WORD $0x4f00e400 // movi v0.16b, #0                              v255:f32x4 = splat 0
+	WORD $0x4f00e401 // movi v1.16b, #0                              v256:f32x4 = splat 0
+	WORD $0x4f00e402 // movi v2.16b, #0                              v257:f32x4 = splat 0
+	WORD $0x4f00e403 // movi v3.16b, #0                              v258:f32x4 = splat 0
+	WORD $0x4f00e404 // movi v4.16b, #0                              v259:f32x4 = splat 0
+	WORD $0x4f00e405 // movi v5.16b, #0                              v260:f32x4 = splat 0
+	WORD $0x4f00e406 // movi v6.16b, #0                              v261:f32x4 = splat 0
+	WORD $0x4f00e407 // movi v7.16b, #0                              v262:f32x4 = splat 0
+	WORD $0x4f00e408 // movi v8.16b, #0                              v263:f32x4 = splat 0
+	WORD $0x4f00e409 // movi v9.16b, #0                              v264:f32x4 = splat 0
+	WORD $0x4f00e40a // movi v10.16b, #0                             v265:f32x4 = splat 0
+	WORD $0x4f00e40b // movi v11.16b, #0                             v266:f32x4 = splat 0
+	WORD $0x4f00e40c // movi v12.16b, #0                             v267:f32x4 = splat 0
+	WORD $0x4f00e40d // movi v13.16b, #0                             v268:f32x4 = splat 0
+	WORD $0x4f00e40e // movi v14.16b, #0                             v269:f32x4 = splat 0
+	WORD $0x4f00e40f // movi v15.16b, #0                             v270:f32x4 = splat 0
+	MOVD 40(R25), R6 // count_ko
+	CMP $0, R6
+	BLE done1
+	MOVD R1, R7
+	PCALIGN $32
+l1:
+	WORD $0x3dc00010 // ldr q16, [x0]                                v271:i32x4 = load a+0 l1*16
+	WORD $0x4e040611 // dup v17.4s, v16.s[0]                         v273:f32x4 = spread v272 0
+	WORD $0x3dc004f2 // ldr q18, [x7, #16]                           v274:i8x16 = load b+16 l1*128
+	// v275:i8x8 = half v274 0
+	WORD $0x0f08a653 // sshll v19.8h, v18.8b, #0                     v276:i16x8 = widen v275
+	// v277:i8x8 = half v274 1
+	WORD $0x4f08a652 // sshll2 v18.8h, v18.16b, #0                   v278:i16x8 = widen v277
+	// v279:i16x4 = half v276 0
+	WORD $0x0f10a674 // sshll v20.4s, v19.4h, #0                     v280:i32x4 = widen v279
+	// v281:i16x4 = half v276 1
+	WORD $0x4f10a673 // sshll2 v19.4s, v19.8h, #0                    v282:i32x4 = widen v281
+	// v283:i16x4 = half v278 0
+	WORD $0x0f10a655 // sshll v21.4s, v18.4h, #0                     v284:i32x4 = widen v283
+	// v285:i16x4 = half v278 1
+	WORD $0x4f10a652 // sshll2 v18.4s, v18.8h, #0                    v286:i32x4 = widen v285
+	WORD $0x4e21da94 // scvtf v20.4s, v20.4s                         v287:f32x4 = cvtf32 v280
+	WORD $0x4e21da73 // scvtf v19.4s, v19.4s                         v288:f32x4 = cvtf32 v282
+	WORD $0x4e21dab5 // scvtf v21.4s, v21.4s                         v289:f32x4 = cvtf32 v284
+	WORD $0x4e21da52 // scvtf v18.4s, v18.4s                         v290:f32x4 = cvtf32 v286
+	WORD $0x6e34de36 // fmul v22.4s, v17.4s, v20.4s                  v291:f32x4 = mul v273 v287
+	WORD $0x6e33de37 // fmul v23.4s, v17.4s, v19.4s                  v292:f32x4 = mul v273 v288
+	WORD $0x6e35de38 // fmul v24.4s, v17.4s, v21.4s                  v293:f32x4 = mul v273 v289
+	WORD $0x6e32de31 // fmul v17.4s, v17.4s, v18.4s                  v294:f32x4 = mul v273 v290
+	WORD $0x4e36d400 // fadd v0.4s, v0.4s, v22.4s                    v255:f32x4 = add v255 v291
+	WORD $0x4e37d421 // fadd v1.4s, v1.4s, v23.4s                    v256:f32x4 = add v256 v292
+	WORD $0x4e38d442 // fadd v2.4s, v2.4s, v24.4s                    v257:f32x4 = add v257 v293
+	WORD $0x4e31d463 // fadd v3.4s, v3.4s, v17.4s                    v258:f32x4 = add v258 v294
+	WORD $0x3dc00071 // ldr q17, [x3]                                v295:i32x4 = load a+0 l1*16 step_a*1
+	WORD $0x4e040636 // dup v22.4s, v17.s[0]                         v297:f32x4 = spread v296 0
+	WORD $0x6e34ded7 // fmul v23.4s, v22.4s, v20.4s                  v298:f32x4 = mul v297 v287
+	WORD $0x6e33ded8 // fmul v24.4s, v22.4s, v19.4s                  v299:f32x4 = mul v297 v288
+	WORD $0x6e35ded9 // fmul v25.4s, v22.4s, v21.4s                  v300:f32x4 = mul v297 v289
+	WORD $0x6e32ded6 // fmul v22.4s, v22.4s, v18.4s                  v301:f32x4 = mul v297 v290
+	WORD $0x4e37d484 // fadd v4.4s, v4.4s, v23.4s                    v259:f32x4 = add v259 v298
+	WORD $0x4e38d4a5 // fadd v5.4s, v5.4s, v24.4s                    v260:f32x4 = add v260 v299
+	WORD $0x4e39d4c6 // fadd v6.4s, v6.4s, v25.4s                    v261:f32x4 = add v261 v300
+	WORD $0x4e36d4e7 // fadd v7.4s, v7.4s, v22.4s                    v262:f32x4 = add v262 v301
+	WORD $0x3dc00096 // ldr q22, [x4]                                v302:i32x4 = load a+0 l1*16 step_a*2
+	WORD $0x4e0406d7 // dup v23.4s, v22.s[0]                         v304:f32x4 = spread v303 0
+	WORD $0x6e34def8 // fmul v24.4s, v23.4s, v20.4s                  v305:f32x4 = mul v304 v287
+	WORD $0x6e33def9 // fmul v25.4s, v23.4s, v19.4s                  v306:f32x4 = mul v304 v288
+	WORD $0x6e35defa // fmul v26.4s, v23.4s, v21.4s                  v307:f32x4 = mul v304 v289
+	WORD $0x6e32def7 // fmul v23.4s, v23.4s, v18.4s                  v308:f32x4 = mul v304 v290
+	WORD $0x4e38d508 // fadd v8.4s, v8.4s, v24.4s                    v263:f32x4 = add v263 v305
+	WORD $0x4e39d529 // fadd v9.4s, v9.4s, v25.4s                    v264:f32x4 = add v264 v306
+	WORD $0x4e3ad54a // fadd v10.4s, v10.4s, v26.4s                  v265:f32x4 = add v265 v307
+	WORD $0x4e37d56b // fadd v11.4s, v11.4s, v23.4s                  v266:f32x4 = add v266 v308
+	WORD $0x3dc000b7 // ldr q23, [x5]                                v309:i32x4 = load a+0 l1*16 step_a*3
+	WORD $0x4e0406f8 // dup v24.4s, v23.s[0]                         v311:f32x4 = spread v310 0
+	WORD $0x6e34df14 // fmul v20.4s, v24.4s, v20.4s                  v312:f32x4 = mul v311 v287
+	WORD $0x6e33df13 // fmul v19.4s, v24.4s, v19.4s                  v313:f32x4 = mul v311 v288
+	WORD $0x6e35df15 // fmul v21.4s, v24.4s, v21.4s                  v314:f32x4 = mul v311 v289
+	WORD $0x6e32df12 // fmul v18.4s, v24.4s, v18.4s                  v315:f32x4 = mul v311 v290
+	WORD $0x4e34d58c // fadd v12.4s, v12.4s, v20.4s                  v267:f32x4 = add v267 v312
+	WORD $0x4e33d5ad // fadd v13.4s, v13.4s, v19.4s                  v268:f32x4 = add v268 v313
+	WORD $0x4e35d5ce // fadd v14.4s, v14.4s, v21.4s                  v269:f32x4 = add v269 v314
+	WORD $0x4e32d5ef // fadd v15.4s, v15.4s, v18.4s                  v270:f32x4 = add v270 v315
+	WORD $0x4e0c0612 // dup v18.4s, v16.s[1]                         v316:f32x4 = spread v272 1
+	WORD $0x3dc00cf3 // ldr q19, [x7, #48]                           v317:i8x16 = load b+48 l1*128
+	// v318:i8x8 = half v317 0
+	WORD $0x0f08a674 // sshll v20.8h, v19.8b, #0                     v319:i16x8 = widen v318
+	// v320:i8x8 = half v317 1
+	WORD $0x4f08a673 // sshll2 v19.8h, v19.16b, #0                   v321:i16x8 = widen v320
+	// v322:i16x4 = half v319 0
+	WORD $0x0f10a695 // sshll v21.4s, v20.4h, #0                     v323:i32x4 = widen v322
+	// v324:i16x4 = half v319 1
+	WORD $0x4f10a694 // sshll2 v20.4s, v20.8h, #0                    v325:i32x4 = widen v324
+	// v326:i16x4 = half v321 0
+	WORD $0x0f10a678 // sshll v24.4s, v19.4h, #0                     v327:i32x4 = widen v326
+	// v328:i16x4 = half v321 1
+	WORD $0x4f10a673 // sshll2 v19.4s, v19.8h, #0                    v329:i32x4 = widen v328
+	WORD $0x4e21dab5 // scvtf v21.4s, v21.4s                         v330:f32x4 = cvtf32 v323
+	WORD $0x4e21da94 // scvtf v20.4s, v20.4s                         v331:f32x4 = cvtf32 v325
+	WORD $0x4e21db18 // scvtf v24.4s, v24.4s                         v332:f32x4 = cvtf32 v327
+	WORD $0x4e21da73 // scvtf v19.4s, v19.4s                         v333:f32x4 = cvtf32 v329
+	WORD $0x6e35de59 // fmul v25.4s, v18.4s, v21.4s                  v334:f32x4 = mul v316 v330
+	WORD $0x6e34de5a // fmul v26.4s, v18.4s, v20.4s                  v335:f32x4 = mul v316 v331
+	WORD $0x6e38de5b // fmul v27.4s, v18.4s, v24.4s                  v336:f32x4 = mul v316 v332
+	WORD $0x6e33de52 // fmul v18.4s, v18.4s, v19.4s                  v337:f32x4 = mul v316 v333
+	WORD $0x4e39d400 // fadd v0.4s, v0.4s, v25.4s                    v255:f32x4 = add v255 v334
+	WORD $0x4e3ad421 // fadd v1.4s, v1.4s, v26.4s                    v256:f32x4 = add v256 v335
+	WORD $0x4e3bd442 // fadd v2.4s, v2.4s, v27.4s                    v257:f32x4 = add v257 v336
+	WORD $0x4e32d463 // fadd v3.4s, v3.4s, v18.4s                    v258:f32x4 = add v258 v337
+	WORD $0x4e0c0632 // dup v18.4s, v17.s[1]                         v338:f32x4 = spread v296 1
+	WORD $0x6e35de59 // fmul v25.4s, v18.4s, v21.4s                  v339:f32x4 = mul v338 v330
+	WORD $0x6e34de5a // fmul v26.4s, v18.4s, v20.4s                  v340:f32x4 = mul v338 v331
+	WORD $0x6e38de5b // fmul v27.4s, v18.4s, v24.4s                  v341:f32x4 = mul v338 v332
+	WORD $0x6e33de52 // fmul v18.4s, v18.4s, v19.4s                  v342:f32x4 = mul v338 v333
+	WORD $0x4e39d484 // fadd v4.4s, v4.4s, v25.4s                    v259:f32x4 = add v259 v339
+	WORD $0x4e3ad4a5 // fadd v5.4s, v5.4s, v26.4s                    v260:f32x4 = add v260 v340
+	WORD $0x4e3bd4c6 // fadd v6.4s, v6.4s, v27.4s                    v261:f32x4 = add v261 v341
+	WORD $0x4e32d4e7 // fadd v7.4s, v7.4s, v18.4s                    v262:f32x4 = add v262 v342
+	WORD $0x4e0c06d2 // dup v18.4s, v22.s[1]                         v343:f32x4 = spread v303 1
+	WORD $0x6e35de59 // fmul v25.4s, v18.4s, v21.4s                  v344:f32x4 = mul v343 v330
+	WORD $0x6e34de5a // fmul v26.4s, v18.4s, v20.4s                  v345:f32x4 = mul v343 v331
+	WORD $0x6e38de5b // fmul v27.4s, v18.4s, v24.4s                  v346:f32x4 = mul v343 v332
+	WORD $0x6e33de52 // fmul v18.4s, v18.4s, v19.4s                  v347:f32x4 = mul v343 v333
+	WORD $0x4e39d508 // fadd v8.4s, v8.4s, v25.4s                    v263:f32x4 = add v263 v344
+	WORD $0x4e3ad529 // fadd v9.4s, v9.4s, v26.4s                    v264:f32x4 = add v264 v345
+	WORD $0x4e3bd54a // fadd v10.4s, v10.4s, v27.4s                  v265:f32x4 = add v265 v346
+	WORD $0x4e32d56b // fadd v11.4s, v11.4s, v18.4s                  v266:f32x4 = add v266 v347
+	WORD $0x4e0c06f2 // dup v18.4s, v23.s[1]                         v348:f32x4 = spread v310 1
+	WORD $0x6e35de55 // fmul v21.4s, v18.4s, v21.4s                  v349:f32x4 = mul v348 v330
+	WORD $0x6e34de54 // fmul v20.4s, v18.4s, v20.4s                  v350:f32x4 = mul v348 v331
+	WORD $0x6e38de58 // fmul v24.4s, v18.4s, v24.4s                  v351:f32x4 = mul v348 v332
+	WORD $0x6e33de52 // fmul v18.4s, v18.4s, v19.4s                  v352:f32x4 = mul v348 v333
+	WORD $0x4e35d58c // fadd v12.4s, v12.4s, v21.4s                  v267:f32x4 = add v267 v349
+	WORD $0x4e34d5ad // fadd v13.4s, v13.4s, v20.4s                  v268:f32x4 = add v268 v350
+	WORD $0x4e38d5ce // fadd v14.4s, v14.4s, v24.4s                  v269:f32x4 = add v269 v351
+	WORD $0x4e32d5ef // fadd v15.4s, v15.4s, v18.4s                  v270:f32x4 = add v270 v352
+	WORD $0x4e140612 // dup v18.4s, v16.s[2]                         v353:f32x4 = spread v272 2
+	WORD $0x3dc014f3 // ldr q19, [x7, #80]                           v354:i8x16 = load b+80 l1*128
+	// v355:i8x8 = half v354 0
+	WORD $0x0f08a674 // sshll v20.8h, v19.8b, #0                     v356:i16x8 = widen v355
+	// v357:i8x8 = half v354 1
+	WORD $0x4f08a673 // sshll2 v19.8h, v19.16b, #0                   v358:i16x8 = widen v357
+	// v359:i16x4 = half v356 0
+	WORD $0x0f10a695 // sshll v21.4s, v20.4h, #0                     v360:i32x4 = widen v359
+	// v361:i16x4 = half v356 1
+	WORD $0x4f10a694 // sshll2 v20.4s, v20.8h, #0                    v362:i32x4 = widen v361
+	// v363:i16x4 = half v358 0
+	WORD $0x0f10a678 // sshll v24.4s, v19.4h, #0                     v364:i32x4 = widen v363
+	// v365:i16x4 = half v358 1
+	WORD $0x4f10a673 // sshll2 v19.4s, v19.8h, #0                    v366:i32x4 = widen v365
+	WORD $0x4e21dab5 // scvtf v21.4s, v21.4s                         v367:f32x4 = cvtf32 v360
+	WORD $0x4e21da94 // scvtf v20.4s, v20.4s                         v368:f32x4 = cvtf32 v362
+	WORD $0x4e21db18 // scvtf v24.4s, v24.4s                         v369:f32x4 = cvtf32 v364
+	WORD $0x4e21da73 // scvtf v19.4s, v19.4s                         v370:f32x4 = cvtf32 v366
+	WORD $0x6e35de59 // fmul v25.4s, v18.4s, v21.4s                  v371:f32x4 = mul v353 v367
+	WORD $0x6e34de5a // fmul v26.4s, v18.4s, v20.4s                  v372:f32x4 = mul v353 v368
+	WORD $0x6e38de5b // fmul v27.4s, v18.4s, v24.4s                  v373:f32x4 = mul v353 v369
+	WORD $0x6e33de52 // fmul v18.4s, v18.4s, v19.4s                  v374:f32x4 = mul v353 v370
+	WORD $0x4e39d400 // fadd v0.4s, v0.4s, v25.4s                    v255:f32x4 = add v255 v371
+	WORD $0x4e3ad421 // fadd v1.4s, v1.4s, v26.4s                    v256:f32x4 = add v256 v372
+	WORD $0x4e3bd442 // fadd v2.4s, v2.4s, v27.4s                    v257:f32x4 = add v257 v373
+	WORD $0x4e32d463 // fadd v3.4s, v3.4s, v18.4s                    v258:f32x4 = add v258 v374
+	WORD $0x4e140632 // dup v18.4s, v17.s[2]                         v375:f32x4 = spread v296 2
+	WORD $0x6e35de59 // fmul v25.4s, v18.4s, v21.4s                  v376:f32x4 = mul v375 v367
+	WORD $0x6e34de5a // fmul v26.4s, v18.4s, v20.4s                  v377:f32x4 = mul v375 v368
+	WORD $0x6e38de5b // fmul v27.4s, v18.4s, v24.4s                  v378:f32x4 = mul v375 v369
+	WORD $0x6e33de52 // fmul v18.4s, v18.4s, v19.4s                  v379:f32x4 = mul v375 v370
+	WORD $0x4e39d484 // fadd v4.4s, v4.4s, v25.4s                    v259:f32x4 = add v259 v376
+	WORD $0x4e3ad4a5 // fadd v5.4s, v5.4s, v26.4s                    v260:f32x4 = add v260 v377
+	WORD $0x4e3bd4c6 // fadd v6.4s, v6.4s, v27.4s                    v261:f32x4 = add v261 v378
+	WORD $0x4e32d4e7 // fadd v7.4s, v7.4s, v18.4s                    v262:f32x4 = add v262 v379
+	WORD $0x4e1406d2 // dup v18.4s, v22.s[2]                         v380:f32x4 = spread v303 2
+	WORD $0x6e35de59 // fmul v25.4s, v18.4s, v21.4s                  v381:f32x4 = mul v380 v367
+	WORD $0x6e34de5a // fmul v26.4s, v18.4s, v20.4s                  v382:f32x4 = mul v380 v368
+	WORD $0x6e38de5b // fmul v27.4s, v18.4s, v24.4s                  v383:f32x4 = mul v380 v369
+	WORD $0x6e33de52 // fmul v18.4s, v18.4s, v19.4s                  v384:f32x4 = mul v380 v370
+	WORD $0x4e39d508 // fadd v8.4s, v8.4s, v25.4s                    v263:f32x4 = add v263 v381
+	WORD $0x4e3ad529 // fadd v9.4s, v9.4s, v26.4s                    v264:f32x4 = add v264 v382
+	WORD $0x4e3bd54a // fadd v10.4s, v10.4s, v27.4s                  v265:f32x4 = add v265 v383
+	WORD $0x4e32d56b // fadd v11.4s, v11.4s, v18.4s                  v266:f32x4 = add v266 v384
+	WORD $0x4e1406f2 // dup v18.4s, v23.s[2]                         v385:f32x4 = spread v310 2
+	WORD $0x6e35de55 // fmul v21.4s, v18.4s, v21.4s                  v386:f32x4 = mul v385 v367
+	WORD $0x6e34de54 // fmul v20.4s, v18.4s, v20.4s                  v387:f32x4 = mul v385 v368
+	WORD $0x6e38de58 // fmul v24.4s, v18.4s, v24.4s                  v388:f32x4 = mul v385 v369
+	WORD $0x6e33de52 // fmul v18.4s, v18.4s, v19.4s                  v389:f32x4 = mul v385 v370
+	WORD $0x4e35d58c // fadd v12.4s, v12.4s, v21.4s                  v267:f32x4 = add v267 v386
+	WORD $0x4e34d5ad // fadd v13.4s, v13.4s, v20.4s                  v268:f32x4 = add v268 v387
+	WORD $0x4e38d5ce // fadd v14.4s, v14.4s, v24.4s                  v269:f32x4 = add v269 v388
+	WORD $0x4e32d5ef // fadd v15.4s, v15.4s, v18.4s                  v270:f32x4 = add v270 v389
+	WORD $0x4e1c0610 // dup v16.4s, v16.s[3]                         v390:f32x4 = spread v272 3
+	WORD $0x3dc01cf2 // ldr q18, [x7, #112]                          v391:i8x16 = load b+112 l1*128
+	// v392:i8x8 = half v391 0
+	WORD $0x0f08a653 // sshll v19.8h, v18.8b, #0                     v393:i16x8 = widen v392
+	// v394:i8x8 = half v391 1
+	WORD $0x4f08a652 // sshll2 v18.8h, v18.16b, #0                   v395:i16x8 = widen v394
+	// v396:i16x4 = half v393 0
+	WORD $0x0f10a674 // sshll v20.4s, v19.4h, #0                     v397:i32x4 = widen v396
+	// v398:i16x4 = half v393 1
+	WORD $0x4f10a673 // sshll2 v19.4s, v19.8h, #0                    v399:i32x4 = widen v398
+	// v400:i16x4 = half v395 0
+	WORD $0x0f10a655 // sshll v21.4s, v18.4h, #0                     v401:i32x4 = widen v400
+	// v402:i16x4 = half v395 1
+	WORD $0x4f10a652 // sshll2 v18.4s, v18.8h, #0                    v403:i32x4 = widen v402
+	WORD $0x4e21da94 // scvtf v20.4s, v20.4s                         v404:f32x4 = cvtf32 v397
+	WORD $0x4e21da73 // scvtf v19.4s, v19.4s                         v405:f32x4 = cvtf32 v399
+	WORD $0x4e21dab5 // scvtf v21.4s, v21.4s                         v406:f32x4 = cvtf32 v401
+	WORD $0x4e21da52 // scvtf v18.4s, v18.4s                         v407:f32x4 = cvtf32 v403
+	WORD $0x6e34de18 // fmul v24.4s, v16.4s, v20.4s                  v408:f32x4 = mul v390 v404
+	WORD $0x6e33de19 // fmul v25.4s, v16.4s, v19.4s                  v409:f32x4 = mul v390 v405
+	WORD $0x6e35de1a // fmul v26.4s, v16.4s, v21.4s                  v410:f32x4 = mul v390 v406
+	WORD $0x6e32de10 // fmul v16.4s, v16.4s, v18.4s                  v411:f32x4 = mul v390 v407
+	WORD $0x4e38d400 // fadd v0.4s, v0.4s, v24.4s                    v255:f32x4 = add v255 v408
+	WORD $0x4e39d421 // fadd v1.4s, v1.4s, v25.4s                    v256:f32x4 = add v256 v409
+	WORD $0x4e3ad442 // fadd v2.4s, v2.4s, v26.4s                    v257:f32x4 = add v257 v410
+	WORD $0x4e30d463 // fadd v3.4s, v3.4s, v16.4s                    v258:f32x4 = add v258 v411
+	WORD $0x4e1c0630 // dup v16.4s, v17.s[3]                         v412:f32x4 = spread v296 3
+	WORD $0x6e34de11 // fmul v17.4s, v16.4s, v20.4s                  v413:f32x4 = mul v412 v404
+	WORD $0x6e33de18 // fmul v24.4s, v16.4s, v19.4s                  v414:f32x4 = mul v412 v405
+	WORD $0x6e35de19 // fmul v25.4s, v16.4s, v21.4s                  v415:f32x4 = mul v412 v406
+	WORD $0x6e32de10 // fmul v16.4s, v16.4s, v18.4s                  v416:f32x4 = mul v412 v407
+	WORD $0x4e31d484 // fadd v4.4s, v4.4s, v17.4s                    v259:f32x4 = add v259 v413
+	WORD $0x4e38d4a5 // fadd v5.4s, v5.4s, v24.4s                    v260:f32x4 = add v260 v414
+	WORD $0x4e39d4c6 // fadd v6.4s, v6.4s, v25.4s                    v261:f32x4 = add v261 v415
+	WORD $0x4e30d4e7 // fadd v7.4s, v7.4s, v16.4s                    v262:f32x4 = add v262 v416
+	WORD $0x4e1c06d0 // dup v16.4s, v22.s[3]                         v417:f32x4 = spread v303 3
+	WORD $0x6e34de11 // fmul v17.4s, v16.4s, v20.4s                  v418:f32x4 = mul v417 v404
+	WORD $0x6e33de16 // fmul v22.4s, v16.4s, v19.4s                  v419:f32x4 = mul v417 v405
+	WORD $0x6e35de18 // fmul v24.4s, v16.4s, v21.4s                  v420:f32x4 = mul v417 v406
+	WORD $0x6e32de10 // fmul v16.4s, v16.4s, v18.4s                  v421:f32x4 = mul v417 v407
+	WORD $0x4e31d508 // fadd v8.4s, v8.4s, v17.4s                    v263:f32x4 = add v263 v418
+	WORD $0x4e36d529 // fadd v9.4s, v9.4s, v22.4s                    v264:f32x4 = add v264 v419
+	WORD $0x4e38d54a // fadd v10.4s, v10.4s, v24.4s                  v265:f32x4 = add v265 v420
+	WORD $0x4e30d56b // fadd v11.4s, v11.4s, v16.4s                  v266:f32x4 = add v266 v421
+	WORD $0x4e1c06f0 // dup v16.4s, v23.s[3]                         v422:f32x4 = spread v310 3
+	WORD $0x6e34de11 // fmul v17.4s, v16.4s, v20.4s                  v423:f32x4 = mul v422 v404
+	WORD $0x6e33de13 // fmul v19.4s, v16.4s, v19.4s                  v424:f32x4 = mul v422 v405
+	WORD $0x6e35de14 // fmul v20.4s, v16.4s, v21.4s                  v425:f32x4 = mul v422 v406
+	WORD $0x6e32de10 // fmul v16.4s, v16.4s, v18.4s                  v426:f32x4 = mul v422 v407
+	WORD $0x4e31d58c // fadd v12.4s, v12.4s, v17.4s                  v267:f32x4 = add v267 v423
+	WORD $0x4e33d5ad // fadd v13.4s, v13.4s, v19.4s                  v268:f32x4 = add v268 v424
+	WORD $0x4e34d5ce // fadd v14.4s, v14.4s, v20.4s                  v269:f32x4 = add v269 v425
+	WORD $0x4e30d5ef // fadd v15.4s, v15.4s, v16.4s                  v270:f32x4 = add v270 v426
+	ADD $16, R0
+	ADD $128, R7
+	ADD $16, R3
+	ADD $16, R4
+	ADD $16, R5
+	SUBS $1, R6
+	BNE l1
+done1:
+	WORD $0x6f046410 // mvni v16.4s, #128, lsl #24                   v428:i32x4 = splat 2147483647
+	WORD $0x4e301c11 // and v17.16b, v0.16b, v16.16b                 v429:i32x4 = and v427 v428
+	MOVD $0x7f800000, R16
+	WORD $0x4e040e12 // dup v18.4s, w16                              v430:i32x4 = splat 2139095040
+	WORD $0x4eb23631 // cmgt v17.4s, v17.4s, v18.4s                  v431:i32x4 = cmpgts v429 v430
+	MOVD $0x7fc00000, R16
+	WORD $0x4e040e13 // dup v19.4s, w16                              v432:i32x4 = splat 2143289344
+	WORD $0x6eb11e60 // bit v0.16b, v19.16b, v17.16b                 v433:i32x4 = bitsel v431 v432 v427
+	WORD $0x4e301c31 // and v17.16b, v1.16b, v16.16b                 v436:i32x4 = and v435 v428
+	WORD $0x4eb23631 // cmgt v17.4s, v17.4s, v18.4s                  v437:i32x4 = cmpgts v436 v430
+	WORD $0x6eb11e61 // bit v1.16b, v19.16b, v17.16b                 v438:i32x4 = bitsel v437 v432 v435
+	WORD $0x4e301c51 // and v17.16b, v2.16b, v16.16b                 v441:i32x4 = and v440 v428
+	WORD $0x4eb23631 // cmgt v17.4s, v17.4s, v18.4s                  v442:i32x4 = cmpgts v441 v430
+	WORD $0x6eb11e62 // bit v2.16b, v19.16b, v17.16b                 v443:i32x4 = bitsel v442 v432 v440
+	WORD $0x4e301c71 // and v17.16b, v3.16b, v16.16b                 v446:i32x4 = and v445 v428
+	WORD $0x4eb23631 // cmgt v17.4s, v17.4s, v18.4s                  v447:i32x4 = cmpgts v446 v430
+	WORD $0x6eb11e63 // bit v3.16b, v19.16b, v17.16b                 v448:i32x4 = bitsel v447 v432 v445
+	WORD $0x3d801040 // str q0, [x2, #64]                            store out+64 v434
+	WORD $0x3d801441 // str q1, [x2, #80]                            store out+80 v439
+	WORD $0x3d801842 // str q2, [x2, #96]                            store out+96 v444
+	WORD $0x3d801c43 // str q3, [x2, #112]                           store out+112 v449
+	WORD $0x4e301c80 // and v0.16b, v4.16b, v16.16b                  v451:i32x4 = and v450 v428
+	WORD $0x4eb23400 // cmgt v0.4s, v0.4s, v18.4s                    v452:i32x4 = cmpgts v451 v430
+	WORD $0x6ea01e64 // bit v4.16b, v19.16b, v0.16b                  v453:i32x4 = bitsel v452 v432 v450
+	WORD $0x4e301ca0 // and v0.16b, v5.16b, v16.16b                  v456:i32x4 = and v455 v428
+	WORD $0x4eb23400 // cmgt v0.4s, v0.4s, v18.4s                    v457:i32x4 = cmpgts v456 v430
+	WORD $0x6ea01e65 // bit v5.16b, v19.16b, v0.16b                  v458:i32x4 = bitsel v457 v432 v455
+	WORD $0x4e301cc0 // and v0.16b, v6.16b, v16.16b                  v461:i32x4 = and v460 v428
+	WORD $0x4eb23400 // cmgt v0.4s, v0.4s, v18.4s                    v462:i32x4 = cmpgts v461 v430
+	WORD $0x6ea01e66 // bit v6.16b, v19.16b, v0.16b                  v463:i32x4 = bitsel v462 v432 v460
+	WORD $0x4e301ce0 // and v0.16b, v7.16b, v16.16b                  v466:i32x4 = and v465 v428
+	WORD $0x4eb23400 // cmgt v0.4s, v0.4s, v18.4s                    v467:i32x4 = cmpgts v466 v430
+	WORD $0x6ea01e67 // bit v7.16b, v19.16b, v0.16b                  v468:i32x4 = bitsel v467 v432 v465
+	MOVD 32(R25), R3 // step_out
+	MOVD $1, R0
+	MADD R3, R2, R0, R0
+	WORD $0x3d801004 // str q4, [x0, #64]                            store out+64 step_out*1 v454
+	MOVD 32(R25), R3 // step_out
+	MOVD $1, R0
+	MADD R3, R2, R0, R0
+	WORD $0x3d801405 // str q5, [x0, #80]                            store out+80 step_out*1 v459
+	MOVD 32(R25), R3 // step_out
+	MOVD $1, R0
+	MADD R3, R2, R0, R0
+	WORD $0x3d801806 // str q6, [x0, #96]                            store out+96 step_out*1 v464
+	MOVD 32(R25), R3 // step_out
+	MOVD $1, R0
+	MADD R3, R2, R0, R0
+	WORD $0x3d801c07 // str q7, [x0, #112]                           store out+112 step_out*1 v469
+	WORD $0x4e301d00 // and v0.16b, v8.16b, v16.16b                  v471:i32x4 = and v470 v428
+	WORD $0x4eb23400 // cmgt v0.4s, v0.4s, v18.4s                    v472:i32x4 = cmpgts v471 v430
+	WORD $0x6ea01e68 // bit v8.16b, v19.16b, v0.16b                  v473:i32x4 = bitsel v472 v432 v470
+	WORD $0x4e301d20 // and v0.16b, v9.16b, v16.16b                  v476:i32x4 = and v475 v428
+	WORD $0x4eb23400 // cmgt v0.4s, v0.4s, v18.4s                    v477:i32x4 = cmpgts v476 v430
+	WORD $0x6ea01e69 // bit v9.16b, v19.16b, v0.16b                  v478:i32x4 = bitsel v477 v432 v475
+	WORD $0x4e301d40 // and v0.16b, v10.16b, v16.16b                 v481:i32x4 = and v480 v428
+	WORD $0x4eb23400 // cmgt v0.4s, v0.4s, v18.4s                    v482:i32x4 = cmpgts v481 v430
+	WORD $0x6ea01e6a // bit v10.16b, v19.16b, v0.16b                 v483:i32x4 = bitsel v482 v432 v480
+	WORD $0x4e301d60 // and v0.16b, v11.16b, v16.16b                 v486:i32x4 = and v485 v428
+	WORD $0x4eb23400 // cmgt v0.4s, v0.4s, v18.4s                    v487:i32x4 = cmpgts v486 v430
+	WORD $0x6ea01e6b // bit v11.16b, v19.16b, v0.16b                 v488:i32x4 = bitsel v487 v432 v485
+	MOVD 32(R25), R3 // step_out
+	MOVD $2, R0
+	MADD R3, R2, R0, R0
+	WORD $0x3d801008 // str q8, [x0, #64]                            store out+64 step_out*2 v474
+	MOVD 32(R25), R3 // step_out
+	MOVD $2, R0
+	MADD R3, R2, R0, R0
+	WORD $0x3d801409 // str q9, [x0, #80]                            store out+80 step_out*2 v479
+	MOVD 32(R25), R3 // step_out
+	MOVD $2, R0
+	MADD R3, R2, R0, R0
+	WORD $0x3d80180a // str q10, [x0, #96]                           store out+96 step_out*2 v484
+	MOVD 32(R25), R3 // step_out
+	MOVD $2, R0
+	MADD R3, R2, R0, R0
+	WORD $0x3d801c0b // str q11, [x0, #112]                          store out+112 step_out*2 v489
+	WORD $0x4e301d80 // and v0.16b, v12.16b, v16.16b                 v491:i32x4 = and v490 v428
+	WORD $0x4eb23400 // cmgt v0.4s, v0.4s, v18.4s                    v492:i32x4 = cmpgts v491 v430
+	WORD $0x6ea01e6c // bit v12.16b, v19.16b, v0.16b                 v493:i32x4 = bitsel v492 v432 v490
+	WORD $0x4e301da0 // and v0.16b, v13.16b, v16.16b                 v496:i32x4 = and v495 v428
+	WORD $0x4eb23400 // cmgt v0.4s, v0.4s, v18.4s                    v497:i32x4 = cmpgts v496 v430
+	WORD $0x6ea01e6d // bit v13.16b, v19.16b, v0.16b                 v498:i32x4 = bitsel v497 v432 v495
+	WORD $0x4e301dc0 // and v0.16b, v14.16b, v16.16b                 v501:i32x4 = and v500 v428
+	WORD $0x4eb23400 // cmgt v0.4s, v0.4s, v18.4s                    v502:i32x4 = cmpgts v501 v430
+	WORD $0x6ea01e6e // bit v14.16b, v19.16b, v0.16b                 v503:i32x4 = bitsel v502 v432 v500
+	WORD $0x4e301de0 // and v0.16b, v15.16b, v16.16b                 v506:i32x4 = and v505 v428
+	WORD $0x4eb23400 // cmgt v0.4s, v0.4s, v18.4s                    v507:i32x4 = cmpgts v506 v430
+	WORD $0x6ea01e6f // bit v15.16b, v19.16b, v0.16b                 v508:i32x4 = bitsel v507 v432 v505
+	MOVD 32(R25), R3 // step_out
+	MOVD $3, R0
+	MADD R3, R2, R0, R0
+	WORD $0x3d80100c // str q12, [x0, #64]                           store out+64 step_out*3 v494
+	MOVD 32(R25), R3 // step_out
+	MOVD $3, R0
+	MADD R3, R2, R0, R0
+	WORD $0x3d80140d // str q13, [x0, #80]                           store out+80 step_out*3 v499
+	MOVD 32(R25), R3 // step_out
+	MOVD $3, R0
+	MADD R3, R2, R0, R0
+	WORD $0x3d80180e // str q14, [x0, #96]                           store out+96 step_out*3 v504
+	MOVD 32(R25), R3 // step_out
+	MOVD $3, R0
+	MADD R3, R2, R0, R0
+	WORD $0x3d801c0f // str q15, [x0, #112]                          store out+112 step_out*3 v509
+	WORD $0x4f00e400 // movi v0.16b, #0                              v510:f32x4 = splat 0
+	WORD $0x4f00e401 // movi v1.16b, #0                              v511:f32x4 = splat 0
+	WORD $0x4f00e402 // movi v2.16b, #0                              v512:f32x4 = splat 0
+	WORD $0x4f00e403 // movi v3.16b, #0                              v513:f32x4 = splat 0
+	WORD $0x4f00e404 // movi v4.16b, #0                              v514:f32x4 = splat 0
+	WORD $0x4f00e405 // movi v5.16b, #0                              v515:f32x4 = splat 0
+	WORD $0x4f00e406 // movi v6.16b, #0                              v516:f32x4 = splat 0
+	WORD $0x4f00e407 // movi v7.16b, #0                              v517:f32x4 = splat 0
+	WORD $0x4f00e408 // movi v8.16b, #0                              v518:f32x4 = splat 0
+	WORD $0x4f00e409 // movi v9.16b, #0                              v519:f32x4 = splat 0
+	WORD $0x4f00e40a // movi v10.16b, #0                             v520:f32x4 = splat 0
+	WORD $0x4f00e40b // movi v11.16b, #0                             v521:f32x4 = splat 0
+	WORD $0x4f00e40c // movi v12.16b, #0                             v522:f32x4 = splat 0
+	WORD $0x4f00e40d // movi v13.16b, #0                             v523:f32x4 = splat 0
+	WORD $0x4f00e40e // movi v14.16b, #0                             v524:f32x4 = splat 0
+	WORD $0x4f00e40f // movi v15.16b, #0                             v525:f32x4 = splat 0
+	MOVD 0(R25), R0 // a
+	MOVD 24(R25), R4 // step_a
+	MOVD $4, R3
+	MADD R4, R0, R3, R3
+	MOVD 0(R25), R0 // a
+	MOVD 24(R25), R5 // step_a
+	MOVD $5, R4
+	MADD R5, R0, R4, R4
+	MOVD 0(R25), R0 // a
+	MOVD 24(R25), R6 // step_a
+	MOVD $6, R5
+	MADD R6, R0, R5, R5
+	MOVD 0(R25), R0 // a
+	MOVD 24(R25), R7 // step_a
+	MOVD $7, R6
+	MADD R7, R0, R6, R6
+	MOVD 40(R25), R0 // count_ko
+	CMP $0, R0
+	BLE done2
+	MOVD R3, R7
+	MOVD R1, R8
+	MOVD R4, R9
+	MOVD R5, R10
+	MOVD R6, R11
+	PCALIGN $32
+l2:
+	WORD $0x3dc000f0 // ldr q16, [x7]                                v526:i32x4 = load a+0 l2*16 step_a*4
+	WORD $0x4e040611 // dup v17.4s, v16.s[0]                         v528:f32x4 = spread v527 0
+	WORD $0x3dc00112 // ldr q18, [x8]                                v529:i8x16 = load b+0 l2*128
+	WORD $0xf9840100 // prfm pldl1keep, [x8, #2048]                  prefetch b+2048 l2*128
+	WORD $0xf9900102 // prfm pldl2keep, [x8, #8192]                  prefetch2 b+8192 l2*128
+	// v530:i8x8 = half v529 0
+	WORD $0x0f08a653 // sshll v19.8h, v18.8b, #0                     v531:i16x8 = widen v530
+	// v532:i8x8 = half v529 1
+	WORD $0x4f08a652 // sshll2 v18.8h, v18.16b, #0                   v533:i16x8 = widen v532
+	// v534:i16x4 = half v531 0
+	WORD $0x0f10a674 // sshll v20.4s, v19.4h, #0                     v535:i32x4 = widen v534
+	// v536:i16x4 = half v531 1
+	WORD $0x4f10a673 // sshll2 v19.4s, v19.8h, #0                    v537:i32x4 = widen v536
+	// v538:i16x4 = half v533 0
+	WORD $0x0f10a655 // sshll v21.4s, v18.4h, #0                     v539:i32x4 = widen v538
+	// v540:i16x4 = half v533 1
+	WORD $0x4f10a652 // sshll2 v18.4s, v18.8h, #0                    v541:i32x4 = widen v540
+	WORD $0x4e21da94 // scvtf v20.4s, v20.4s                         v542:f32x4 = cvtf32 v535
+	WORD $0x4e21da73 // scvtf v19.4s, v19.4s                         v543:f32x4 = cvtf32 v537
+	WORD $0x4e21dab5 // scvtf v21.4s, v21.4s                         v544:f32x4 = cvtf32 v539
+	WORD $0x4e21da52 // scvtf v18.4s, v18.4s                         v545:f32x4 = cvtf32 v541
+	WORD $0x6e34de36 // fmul v22.4s, v17.4s, v20.4s                  v546:f32x4 = mul v528 v542
+	WORD $0x6e33de37 // fmul v23.4s, v17.4s, v19.4s                  v547:f32x4 = mul v528 v543
+	WORD $0x6e35de38 // fmul v24.4s, v17.4s, v21.4s                  v548:f32x4 = mul v528 v544
+	WORD $0x6e32de31 // fmul v17.4s, v17.4s, v18.4s                  v549:f32x4 = mul v528 v545
+	WORD $0x4e36d400 // fadd v0.4s, v0.4s, v22.4s                    v510:f32x4 = add v510 v546
+	WORD $0x4e37d421 // fadd v1.4s, v1.4s, v23.4s                    v511:f32x4 = add v511 v547
+	WORD $0x4e38d442 // fadd v2.4s, v2.4s, v24.4s                    v512:f32x4 = add v512 v548
+	WORD $0x4e31d463 // fadd v3.4s, v3.4s, v17.4s                    v513:f32x4 = add v513 v549
+	WORD $0x3dc00131 // ldr q17, [x9]                                v550:i32x4 = load a+0 l2*16 step_a*5
+	WORD $0x4e040636 // dup v22.4s, v17.s[0]                         v552:f32x4 = spread v551 0
+	WORD $0x6e34ded7 // fmul v23.4s, v22.4s, v20.4s                  v553:f32x4 = mul v552 v542
+	WORD $0x6e33ded8 // fmul v24.4s, v22.4s, v19.4s                  v554:f32x4 = mul v552 v543
+	WORD $0x6e35ded9 // fmul v25.4s, v22.4s, v21.4s                  v555:f32x4 = mul v552 v544
+	WORD $0x6e32ded6 // fmul v22.4s, v22.4s, v18.4s                  v556:f32x4 = mul v552 v545
+	WORD $0x4e37d484 // fadd v4.4s, v4.4s, v23.4s                    v514:f32x4 = add v514 v553
+	WORD $0x4e38d4a5 // fadd v5.4s, v5.4s, v24.4s                    v515:f32x4 = add v515 v554
+	WORD $0x4e39d4c6 // fadd v6.4s, v6.4s, v25.4s                    v516:f32x4 = add v516 v555
+	WORD $0x4e36d4e7 // fadd v7.4s, v7.4s, v22.4s                    v517:f32x4 = add v517 v556
+	WORD $0x3dc00156 // ldr q22, [x10]                               v557:i32x4 = load a+0 l2*16 step_a*6
+	WORD $0x4e0406d7 // dup v23.4s, v22.s[0]                         v559:f32x4 = spread v558 0
+	WORD $0x6e34def8 // fmul v24.4s, v23.4s, v20.4s                  v560:f32x4 = mul v559 v542
+	WORD $0x6e33def9 // fmul v25.4s, v23.4s, v19.4s                  v561:f32x4 = mul v559 v543
+	WORD $0x6e35defa // fmul v26.4s, v23.4s, v21.4s                  v562:f32x4 = mul v559 v544
+	WORD $0x6e32def7 // fmul v23.4s, v23.4s, v18.4s                  v563:f32x4 = mul v559 v545
+	WORD $0x4e38d508 // fadd v8.4s, v8.4s, v24.4s                    v518:f32x4 = add v518 v560
+	WORD $0x4e39d529 // fadd v9.4s, v9.4s, v25.4s                    v519:f32x4 = add v519 v561
+	WORD $0x4e3ad54a // fadd v10.4s, v10.4s, v26.4s                  v520:f32x4 = add v520 v562
+	WORD $0x4e37d56b // fadd v11.4s, v11.4s, v23.4s                  v521:f32x4 = add v521 v563
+	WORD $0x3dc00177 // ldr q23, [x11]                               v564:i32x4 = load a+0 l2*16 step_a*7
+	WORD $0x4e0406f8 // dup v24.4s, v23.s[0]                         v566:f32x4 = spread v565 0
+	WORD $0x6e34df14 // fmul v20.4s, v24.4s, v20.4s                  v567:f32x4 = mul v566 v542
+	WORD $0x6e33df13 // fmul v19.4s, v24.4s, v19.4s                  v568:f32x4 = mul v566 v543
+	WORD $0x6e35df15 // fmul v21.4s, v24.4s, v21.4s                  v569:f32x4 = mul v566 v544
+	WORD $0x6e32df12 // fmul v18.4s, v24.4s, v18.4s                  v570:f32x4 = mul v566 v545
+	WORD $0x4e34d58c // fadd v12.4s, v12.4s, v20.4s                  v522:f32x4 = add v522 v567
+	WORD $0x4e33d5ad // fadd v13.4s, v13.4s, v19.4s                  v523:f32x4 = add v523 v568
+	WORD $0x4e35d5ce // fadd v14.4s, v14.4s, v21.4s                  v524:f32x4 = add v524 v569
+	WORD $0x4e32d5ef // fadd v15.4s, v15.4s, v18.4s                  v525:f32x4 = add v525 v570
+	WORD $0x4e0c0612 // dup v18.4s, v16.s[1]                         v571:f32x4 = spread v527 1
+	WORD $0x3dc00913 // ldr q19, [x8, #32]                           v572:i8x16 = load b+32 l2*128
+	// v573:i8x8 = half v572 0
+	WORD $0x0f08a674 // sshll v20.8h, v19.8b, #0                     v574:i16x8 = widen v573
+	// v575:i8x8 = half v572 1
+	WORD $0x4f08a673 // sshll2 v19.8h, v19.16b, #0                   v576:i16x8 = widen v575
+	// v577:i16x4 = half v574 0
+	WORD $0x0f10a695 // sshll v21.4s, v20.4h, #0                     v578:i32x4 = widen v577
+	// v579:i16x4 = half v574 1
+	WORD $0x4f10a694 // sshll2 v20.4s, v20.8h, #0                    v580:i32x4 = widen v579
+	// v581:i16x4 = half v576 0
+	WORD $0x0f10a678 // sshll v24.4s, v19.4h, #0                     v582:i32x4 = widen v581
+	// v583:i16x4 = half v576 1
+	WORD $0x4f10a673 // sshll2 v19.4s, v19.8h, #0                    v584:i32x4 = widen v583
+	WORD $0x4e21dab5 // scvtf v21.4s, v21.4s                         v585:f32x4 = cvtf32 v578
+	WORD $0x4e21da94 // scvtf v20.4s, v20.4s                         v586:f32x4 = cvtf32 v580
+	WORD $0x4e21db18 // scvtf v24.4s, v24.4s                         v587:f32x4 = cvtf32 v582
+	WORD $0x4e21da73 // scvtf v19.4s, v19.4s                         v588:f32x4 = cvtf32 v584
+	WORD $0x6e35de59 // fmul v25.4s, v18.4s, v21.4s                  v589:f32x4 = mul v571 v585
+	WORD $0x6e34de5a // fmul v26.4s, v18.4s, v20.4s                  v590:f32x4 = mul v571 v586
+	WORD $0x6e38de5b // fmul v27.4s, v18.4s, v24.4s                  v591:f32x4 = mul v571 v587
+	WORD $0x6e33de52 // fmul v18.4s, v18.4s, v19.4s                  v592:f32x4 = mul v571 v588
+	WORD $0x4e39d400 // fadd v0.4s, v0.4s, v25.4s                    v510:f32x4 = add v510 v589
+	WORD $0x4e3ad421 // fadd v1.4s, v1.4s, v26.4s                    v511:f32x4 = add v511 v590
+	WORD $0x4e3bd442 // fadd v2.4s, v2.4s, v27.4s                    v512:f32x4 = add v512 v591
+	WORD $0x4e32d463 // fadd v3.4s, v3.4s, v18.4s                    v513:f32x4 = add v513 v592
+	WORD $0x4e0c0632 // dup v18.4s, v17.s[1]                         v593:f32x4 = spread v551 1
+	WORD $0x6e35de59 // fmul v25.4s, v18.4s, v21.4s                  v594:f32x4 = mul v593 v585
+	WORD $0x6e34de5a // fmul v26.4s, v18.4s, v20.4s                  v595:f32x4 = mul v593 v586
+	WORD $0x6e38de5b // fmul v27.4s, v18.4s, v24.4s                  v596:f32x4 = mul v593 v587
+	WORD $0x6e33de52 // fmul v18.4s, v18.4s, v19.4s                  v597:f32x4 = mul v593 v588
+	WORD $0x4e39d484 // fadd v4.4s, v4.4s, v25.4s                    v514:f32x4 = add v514 v594
+	WORD $0x4e3ad4a5 // fadd v5.4s, v5.4s, v26.4s                    v515:f32x4 = add v515 v595
+	WORD $0x4e3bd4c6 // fadd v6.4s, v6.4s, v27.4s                    v516:f32x4 = add v516 v596
+	WORD $0x4e32d4e7 // fadd v7.4s, v7.4s, v18.4s                    v517:f32x4 = add v517 v597
+	WORD $0x4e0c06d2 // dup v18.4s, v22.s[1]                         v598:f32x4 = spread v558 1
+	WORD $0x6e35de59 // fmul v25.4s, v18.4s, v21.4s                  v599:f32x4 = mul v598 v585
+	WORD $0x6e34de5a // fmul v26.4s, v18.4s, v20.4s                  v600:f32x4 = mul v598 v586
+	WORD $0x6e38de5b // fmul v27.4s, v18.4s, v24.4s                  v601:f32x4 = mul v598 v587
+	WORD $0x6e33de52 // fmul v18.4s, v18.4s, v19.4s                  v602:f32x4 = mul v598 v588
+	WORD $0x4e39d508 // fadd v8.4s, v8.4s, v25.4s                    v518:f32x4 = add v518 v599
+	WORD $0x4e3ad529 // fadd v9.4s, v9.4s, v26.4s                    v519:f32x4 = add v519 v600
+	WORD $0x4e3bd54a // fadd v10.4s, v10.4s, v27.4s                  v520:f32x4 = add v520 v601
+	WORD $0x4e32d56b // fadd v11.4s, v11.4s, v18.4s                  v521:f32x4 = add v521 v602
+	WORD $0x4e0c06f2 // dup v18.4s, v23.s[1]                         v603:f32x4 = spread v565 1
+	WORD $0x6e35de55 // fmul v21.4s, v18.4s, v21.4s                  v604:f32x4 = mul v603 v585
+	WORD $0x6e34de54 // fmul v20.4s, v18.4s, v20.4s                  v605:f32x4 = mul v603 v586
+	WORD $0x6e38de58 // fmul v24.4s, v18.4s, v24.4s                  v606:f32x4 = mul v603 v587
+	WORD $0x6e33de52 // fmul v18.4s, v18.4s, v19.4s                  v607:f32x4 = mul v603 v588
+	WORD $0x4e35d58c // fadd v12.4s, v12.4s, v21.4s                  v522:f32x4 = add v522 v604
+	WORD $0x4e34d5ad // fadd v13.4s, v13.4s, v20.4s                  v523:f32x4 = add v523 v605
+	WORD $0x4e38d5ce // fadd v14.4s, v14.4s, v24.4s                  v524:f32x4 = add v524 v606
+	WORD $0x4e32d5ef // fadd v15.4s, v15.4s, v18.4s                  v525:f32x4 = add v525 v607
+	WORD $0x4e140612 // dup v18.4s, v16.s[2]                         v608:f32x4 = spread v527 2
+	WORD $0x3dc01113 // ldr q19, [x8, #64]                           v609:i8x16 = load b+64 l2*128
+	WORD $0xf9842100 // prfm pldl1keep, [x8, #2112]                  prefetch b+2112 l2*128
+	WORD $0xf9902102 // prfm pldl2keep, [x8, #8256]                  prefetch2 b+8256 l2*128
+	// v610:i8x8 = half v609 0
+	WORD $0x0f08a674 // sshll v20.8h, v19.8b, #0                     v611:i16x8 = widen v610
+	// v612:i8x8 = half v609 1
+	WORD $0x4f08a673 // sshll2 v19.8h, v19.16b, #0                   v613:i16x8 = widen v612
+	// v614:i16x4 = half v611 0
+	WORD $0x0f10a695 // sshll v21.4s, v20.4h, #0                     v615:i32x4 = widen v614
+	// v616:i16x4 = half v611 1
+	WORD $0x4f10a694 // sshll2 v20.4s, v20.8h, #0                    v617:i32x4 = widen v616
+	// v618:i16x4 = half v613 0
+	WORD $0x0f10a678 // sshll v24.4s, v19.4h, #0                     v619:i32x4 = widen v618
+	// v620:i16x4 = half v613 1
+	WORD $0x4f10a673 // sshll2 v19.4s, v19.8h, #0                    v621:i32x4 = widen v620
+	WORD $0x4e21dab5 // scvtf v21.4s, v21.4s                         v622:f32x4 = cvtf32 v615
+	WORD $0x4e21da94 // scvtf v20.4s, v20.4s                         v623:f32x4 = cvtf32 v617
+	WORD $0x4e21db18 // scvtf v24.4s, v24.4s                         v624:f32x4 = cvtf32 v619
+	WORD $0x4e21da73 // scvtf v19.4s, v19.4s                         v625:f32x4 = cvtf32 v621
+	WORD $0x6e35de59 // fmul v25.4s, v18.4s, v21.4s                  v626:f32x4 = mul v608 v622
+	WORD $0x6e34de5a // fmul v26.4s, v18.4s, v20.4s                  v627:f32x4 = mul v608 v623
+	WORD $0x6e38de5b // fmul v27.4s, v18.4s, v24.4s                  v628:f32x4 = mul v608 v624
+	WORD $0x6e33de52 // fmul v18.4s, v18.4s, v19.4s                  v629:f32x4 = mul v608 v625
+	WORD $0x4e39d400 // fadd v0.4s, v0.4s, v25.4s                    v510:f32x4 = add v510 v626
+	WORD $0x4e3ad421 // fadd v1.4s, v1.4s, v26.4s                    v511:f32x4 = add v511 v627
+	WORD $0x4e3bd442 // fadd v2.4s, v2.4s, v27.4s                    v512:f32x4 = add v512 v628
+	WORD $0x4e32d463 // fadd v3.4s, v3.4s, v18.4s                    v513:f32x4 = add v513 v629
+	WORD $0x4e140632 // dup v18.4s, v17.s[2]                         v630:f32x4 = spread v551 2
+	WORD $0x6e35de59 // fmul v25.4s, v18.4s, v21.4s                  v631:f32x4 = mul v630 v622
+	WORD $0x6e34de5a // fmul v26.4s, v18.4s, v20.4s                  v632:f32x4 = mul v630 v623
+	WORD $0x6e38de5b // fmul v27.4s, v18.4s, v24.4s                  v633:f32x4 = mul v630 v624
+	WORD $0x6e33de52 // fmul v18.4s, v18.4s, v19.4s                  v634:f32x4 = mul v630 v625
+	WORD $0x4e39d484 // fadd v4.4s, v4.4s, v25.4s                    v514:f32x4 = add v514 v631
+	WORD $0x4e3ad4a5 // fadd v5.4s, v5.4s, v26.4s                    v515:f32x4 = add v515 v632
+	WORD $0x4e3bd4c6 // fadd v6.4s, v6.4s, v27.4s                    v516:f32x4 = add v516 v633
+	WORD $0x4e32d4e7 // fadd v7.4s, v7.4s, v18.4s                    v517:f32x4 = add v517 v634
+	WORD $0x4e1406d2 // dup v18.4s, v22.s[2]                         v635:f32x4 = spread v558 2
+	WORD $0x6e35de59 // fmul v25.4s, v18.4s, v21.4s                  v636:f32x4 = mul v635 v622
+	WORD $0x6e34de5a // fmul v26.4s, v18.4s, v20.4s                  v637:f32x4 = mul v635 v623
+	WORD $0x6e38de5b // fmul v27.4s, v18.4s, v24.4s                  v638:f32x4 = mul v635 v624
+	WORD $0x6e33de52 // fmul v18.4s, v18.4s, v19.4s                  v639:f32x4 = mul v635 v625
+	WORD $0x4e39d508 // fadd v8.4s, v8.4s, v25.4s                    v518:f32x4 = add v518 v636
+	WORD $0x4e3ad529 // fadd v9.4s, v9.4s, v26.4s                    v519:f32x4 = add v519 v637
+	WORD $0x4e3bd54a // fadd v10.4s, v10.4s, v27.4s                  v520:f32x4 = add v520 v638
+	WORD $0x4e32d56b // fadd v11.4s, v11.4s, v18.4s                  v521:f32x4 = add v521 v639
+	WORD $0x4e1406f2 // dup v18.4s, v23.s[2]                         v640:f32x4 = spread v565 2
+	WORD $0x6e35de55 // fmul v21.4s, v18.4s, v21.4s                  v641:f32x4 = mul v640 v622
+	WORD $0x6e34de54 // fmul v20.4s, v18.4s, v20.4s                  v642:f32x4 = mul v640 v623
+	WORD $0x6e38de58 // fmul v24.4s, v18.4s, v24.4s                  v643:f32x4 = mul v640 v624
+	WORD $0x6e33de52 // fmul v18.4s, v18.4s, v19.4s                  v644:f32x4 = mul v640 v625
+	WORD $0x4e35d58c // fadd v12.4s, v12.4s, v21.4s                  v522:f32x4 = add v522 v641
+	WORD $0x4e34d5ad // fadd v13.4s, v13.4s, v20.4s                  v523:f32x4 = add v523 v642
+	WORD $0x4e38d5ce // fadd v14.4s, v14.4s, v24.4s                  v524:f32x4 = add v524 v643
+	WORD $0x4e32d5ef // fadd v15.4s, v15.4s, v18.4s                  v525:f32x4 = add v525 v644
+	WORD $0x4e1c0610 // dup v16.4s, v16.s[3]                         v645:f32x4 = spread v527 3
+	WORD $0x3dc01912 // ldr q18, [x8, #96]                           v646:i8x16 = load b+96 l2*128
+	// v647:i8x8 = half v646 0
+	WORD $0x0f08a653 // sshll v19.8h, v18.8b, #0                     v648:i16x8 = widen v647
+	// v649:i8x8 = half v646 1
+	WORD $0x4f08a652 // sshll2 v18.8h, v18.16b, #0                   v650:i16x8 = widen v649
+	// v651:i16x4 = half v648 0
+	WORD $0x0f10a674 // sshll v20.4s, v19.4h, #0                     v652:i32x4 = widen v651
+	// v653:i16x4 = half v648 1
+	WORD $0x4f10a673 // sshll2 v19.4s, v19.8h, #0                    v654:i32x4 = widen v653
+	// v655:i16x4 = half v650 0
+	WORD $0x0f10a655 // sshll v21.4s, v18.4h, #0                     v656:i32x4 = widen v655
+	// v657:i16x4 = half v650 1
+	WORD $0x4f10a652 // sshll2 v18.4s, v18.8h, #0                    v658:i32x4 = widen v657
+	WORD $0x4e21da94 // scvtf v20.4s, v20.4s                         v659:f32x4 = cvtf32 v652
+	WORD $0x4e21da73 // scvtf v19.4s, v19.4s                         v660:f32x4 = cvtf32 v654
+	WORD $0x4e21dab5 // scvtf v21.4s, v21.4s                         v661:f32x4 = cvtf32 v656
+	WORD $0x4e21da52 // scvtf v18.4s, v18.4s                         v662:f32x4 = cvtf32 v658
+	WORD $0x6e34de18 // fmul v24.4s, v16.4s, v20.4s                  v663:f32x4 = mul v645 v659
+	WORD $0x6e33de19 // fmul v25.4s, v16.4s, v19.4s                  v664:f32x4 = mul v645 v660
+	WORD $0x6e35de1a // fmul v26.4s, v16.4s, v21.4s                  v665:f32x4 = mul v645 v661
+	WORD $0x6e32de10 // fmul v16.4s, v16.4s, v18.4s                  v666:f32x4 = mul v645 v662
+	WORD $0x4e38d400 // fadd v0.4s, v0.4s, v24.4s                    v510:f32x4 = add v510 v663
+	WORD $0x4e39d421 // fadd v1.4s, v1.4s, v25.4s                    v511:f32x4 = add v511 v664
+	WORD $0x4e3ad442 // fadd v2.4s, v2.4s, v26.4s                    v512:f32x4 = add v512 v665
+	WORD $0x4e30d463 // fadd v3.4s, v3.4s, v16.4s                    v513:f32x4 = add v513 v666
+	WORD $0x4e1c0630 // dup v16.4s, v17.s[3]                         v667:f32x4 = spread v551 3
+	WORD $0x6e34de11 // fmul v17.4s, v16.4s, v20.4s                  v668:f32x4 = mul v667 v659
+	WORD $0x6e33de18 // fmul v24.4s, v16.4s, v19.4s                  v669:f32x4 = mul v667 v660
+	WORD $0x6e35de19 // fmul v25.4s, v16.4s, v21.4s                  v670:f32x4 = mul v667 v661
+	WORD $0x6e32de10 // fmul v16.4s, v16.4s, v18.4s                  v671:f32x4 = mul v667 v662
+	WORD $0x4e31d484 // fadd v4.4s, v4.4s, v17.4s                    v514:f32x4 = add v514 v668
+	WORD $0x4e38d4a5 // fadd v5.4s, v5.4s, v24.4s                    v515:f32x4 = add v515 v669
+	WORD $0x4e39d4c6 // fadd v6.4s, v6.4s, v25.4s                    v516:f32x4 = add v516 v670
+	WORD $0x4e30d4e7 // fadd v7.4s, v7.4s, v16.4s                    v517:f32x4 = add v517 v671
+	WORD $0x4e1c06d0 // dup v16.4s, v22.s[3]                         v672:f32x4 = spread v558 3
+	WORD $0x6e34de11 // fmul v17.4s, v16.4s, v20.4s                  v673:f32x4 = mul v672 v659
+	WORD $0x6e33de16 // fmul v22.4s, v16.4s, v19.4s                  v674:f32x4 = mul v672 v660
+	WORD $0x6e35de18 // fmul v24.4s, v16.4s, v21.4s                  v675:f32x4 = mul v672 v661
+	WORD $0x6e32de10 // fmul v16.4s, v16.4s, v18.4s                  v676:f32x4 = mul v672 v662
+	WORD $0x4e31d508 // fadd v8.4s, v8.4s, v17.4s                    v518:f32x4 = add v518 v673
+	WORD $0x4e36d529 // fadd v9.4s, v9.4s, v22.4s                    v519:f32x4 = add v519 v674
+	WORD $0x4e38d54a // fadd v10.4s, v10.4s, v24.4s                  v520:f32x4 = add v520 v675
+	WORD $0x4e30d56b // fadd v11.4s, v11.4s, v16.4s                  v521:f32x4 = add v521 v676
+	WORD $0x4e1c06f0 // dup v16.4s, v23.s[3]                         v677:f32x4 = spread v565 3
+	WORD $0x6e34de11 // fmul v17.4s, v16.4s, v20.4s                  v678:f32x4 = mul v677 v659
+	WORD $0x6e33de13 // fmul v19.4s, v16.4s, v19.4s                  v679:f32x4 = mul v677 v660
+	WORD $0x6e35de14 // fmul v20.4s, v16.4s, v21.4s                  v680:f32x4 = mul v677 v661
+	WORD $0x6e32de10 // fmul v16.4s, v16.4s, v18.4s                  v681:f32x4 = mul v677 v662
+	WORD $0x4e31d58c // fadd v12.4s, v12.4s, v17.4s                  v522:f32x4 = add v522 v678
+	WORD $0x4e33d5ad // fadd v13.4s, v13.4s, v19.4s                  v523:f32x4 = add v523 v679
+	WORD $0x4e34d5ce // fadd v14.4s, v14.4s, v20.4s                  v524:f32x4 = add v524 v680
+	WORD $0x4e30d5ef // fadd v15.4s, v15.4s, v16.4s                  v525:f32x4 = add v525 v681
+	ADD $16, R7
+	ADD $128, R8
+	ADD $16, R9
+	ADD $16, R10
+	ADD $16, R11
+	SUBS $1, R0
+	BNE l2
+done2:
+	WORD $0x6f046410 // mvni v16.4s, #128, lsl #24                   v683:i32x4 = splat 2147483647
+	WORD $0x4e301c11 // and v17.16b, v0.16b, v16.16b                 v684:i32x4 = and v682 v683
+	MOVD $0x7f800000, R16
+	WORD $0x4e040e12 // dup v18.4s, w16                              v685:i32x4 = splat 2139095040
+	WORD $0x4eb23631 // cmgt v17.4s, v17.4s, v18.4s                  v686:i32x4 = cmpgts v684 v685
+	MOVD $0x7fc00000, R16
+	WORD $0x4e040e13 // dup v19.4s, w16                              v687:i32x4 = splat 2143289344
+	WORD $0x6eb11e60 // bit v0.16b, v19.16b, v17.16b                 v688:i32x4 = bitsel v686 v687 v682
+	WORD $0x4e301c31 // and v17.16b, v1.16b, v16.16b                 v691:i32x4 = and v690 v683
+	WORD $0x4eb23631 // cmgt v17.4s, v17.4s, v18.4s                  v692:i32x4 = cmpgts v691 v685
+	WORD $0x6eb11e61 // bit v1.16b, v19.16b, v17.16b                 v693:i32x4 = bitsel v692 v687 v690
+	WORD $0x4e301c51 // and v17.16b, v2.16b, v16.16b                 v696:i32x4 = and v695 v683
+	WORD $0x4eb23631 // cmgt v17.4s, v17.4s, v18.4s                  v697:i32x4 = cmpgts v696 v685
+	WORD $0x6eb11e62 // bit v2.16b, v19.16b, v17.16b                 v698:i32x4 = bitsel v697 v687 v695
+	WORD $0x4e301c71 // and v17.16b, v3.16b, v16.16b                 v701:i32x4 = and v700 v683
+	WORD $0x4eb23631 // cmgt v17.4s, v17.4s, v18.4s                  v702:i32x4 = cmpgts v701 v685
+	WORD $0x6eb11e63 // bit v3.16b, v19.16b, v17.16b                 v703:i32x4 = bitsel v702 v687 v700
+	MOVD 32(R25), R7 // step_out
+	MOVD $4, R0
+	MADD R7, R2, R0, R0
+	WORD $0x3d800000 // str q0, [x0]                                 store out+0 step_out*4 v689
+	MOVD 32(R25), R7 // step_out
+	MOVD $4, R0
+	MADD R7, R2, R0, R0
+	WORD $0x3d800401 // str q1, [x0, #16]                            store out+16 step_out*4 v694
+	MOVD 32(R25), R7 // step_out
+	MOVD $4, R0
+	MADD R7, R2, R0, R0
+	WORD $0x3d800802 // str q2, [x0, #32]                            store out+32 step_out*4 v699
+	MOVD 32(R25), R7 // step_out
+	MOVD $4, R0
+	MADD R7, R2, R0, R0
+	WORD $0x3d800c03 // str q3, [x0, #48]                            store out+48 step_out*4 v704
+	WORD $0x4e301c80 // and v0.16b, v4.16b, v16.16b                  v706:i32x4 = and v705 v683
+	WORD $0x4eb23400 // cmgt v0.4s, v0.4s, v18.4s                    v707:i32x4 = cmpgts v706 v685
+	WORD $0x6ea01e64 // bit v4.16b, v19.16b, v0.16b                  v708:i32x4 = bitsel v707 v687 v705
+	WORD $0x4e301ca0 // and v0.16b, v5.16b, v16.16b                  v711:i32x4 = and v710 v683
+	WORD $0x4eb23400 // cmgt v0.4s, v0.4s, v18.4s                    v712:i32x4 = cmpgts v711 v685
+	WORD $0x6ea01e65 // bit v5.16b, v19.16b, v0.16b                  v713:i32x4 = bitsel v712 v687 v710
+	WORD $0x4e301cc0 // and v0.16b, v6.16b, v16.16b                  v716:i32x4 = and v715 v683
+	WORD $0x4eb23400 // cmgt v0.4s, v0.4s, v18.4s                    v717:i32x4 = cmpgts v716 v685
+	WORD $0x6ea01e66 // bit v6.16b, v19.16b, v0.16b                  v718:i32x4 = bitsel v717 v687 v715
+	WORD $0x4e301ce0 // and v0.16b, v7.16b, v16.16b                  v721:i32x4 = and v720 v683
+	WORD $0x4eb23400 // cmgt v0.4s, v0.4s, v18.4s                    v722:i32x4 = cmpgts v721 v685
+	WORD $0x6ea01e67 // bit v7.16b, v19.16b, v0.16b                  v723:i32x4 = bitsel v722 v687 v720
+	MOVD 32(R25), R7 // step_out
+	MOVD $5, R0
+	MADD R7, R2, R0, R0
+	WORD $0x3d800004 // str q4, [x0]                                 store out+0 step_out*5 v709
+	MOVD 32(R25), R7 // step_out
+	MOVD $5, R0
+	MADD R7, R2, R0, R0
+	WORD $0x3d800405 // str q5, [x0, #16]                            store out+16 step_out*5 v714
+	MOVD 32(R25), R7 // step_out
+	MOVD $5, R0
+	MADD R7, R2, R0, R0
+	WORD $0x3d800806 // str q6, [x0, #32]                            store out+32 step_out*5 v719
+	MOVD 32(R25), R7 // step_out
+	MOVD $5, R0
+	MADD R7, R2, R0, R0
+	WORD $0x3d800c07 // str q7, [x0, #48]                            store out+48 step_out*5 v724
+	WORD $0x4e301d00 // and v0.16b, v8.16b, v16.16b                  v726:i32x4 = and v725 v683
+	WORD $0x4eb23400 // cmgt v0.4s, v0.4s, v18.4s                    v727:i32x4 = cmpgts v726 v685
+	WORD $0x6ea01e68 // bit v8.16b, v19.16b, v0.16b                  v728:i32x4 = bitsel v727 v687 v725
+	WORD $0x4e301d20 // and v0.16b, v9.16b, v16.16b                  v731:i32x4 = and v730 v683
+	WORD $0x4eb23400 // cmgt v0.4s, v0.4s, v18.4s                    v732:i32x4 = cmpgts v731 v685
+	WORD $0x6ea01e69 // bit v9.16b, v19.16b, v0.16b                  v733:i32x4 = bitsel v732 v687 v730
+	WORD $0x4e301d40 // and v0.16b, v10.16b, v16.16b                 v736:i32x4 = and v735 v683
+	WORD $0x4eb23400 // cmgt v0.4s, v0.4s, v18.4s                    v737:i32x4 = cmpgts v736 v685
+	WORD $0x6ea01e6a // bit v10.16b, v19.16b, v0.16b                 v738:i32x4 = bitsel v737 v687 v735
+	WORD $0x4e301d60 // and v0.16b, v11.16b, v16.16b                 v741:i32x4 = and v740 v683
+	WORD $0x4eb23400 // cmgt v0.4s, v0.4s, v18.4s                    v742:i32x4 = cmpgts v741 v685
+	WORD $0x6ea01e6b // bit v11.16b, v19.16b, v0.16b                 v743:i32x4 = bitsel v742 v687 v740
+	MOVD 32(R25), R7 // step_out
+	MOVD $6, R0
+	MADD R7, R2, R0, R0
+	WORD $0x3d800008 // str q8, [x0]                                 store out+0 step_out*6 v729
+	MOVD 32(R25), R7 // step_out
+	MOVD $6, R0
+	MADD R7, R2, R0, R0
+	WORD $0x3d800409 // str q9, [x0, #16]                            store out+16 step_out*6 v734
+	MOVD 32(R25), R7 // step_out
+	MOVD $6, R0
+	MADD R7, R2, R0, R0
+	WORD $0x3d80080a // str q10, [x0, #32]                           store out+32 step_out*6 v739
+	MOVD 32(R25), R7 // step_out
+	MOVD $6, R0
+	MADD R7, R2, R0, R0
+	WORD $0x3d800c0b // str q11, [x0, #48]                           store out+48 step_out*6 v744
+	WORD $0x4e301d80 // and v0.16b, v12.16b, v16.16b                 v746:i32x4 = and v745 v683
+	WORD $0x4eb23400 // cmgt v0.4s, v0.4s, v18.4s                    v747:i32x4 = cmpgts v746 v685
+	WORD $0x6ea01e6c // bit v12.16b, v19.16b, v0.16b                 v748:i32x4 = bitsel v747 v687 v745
+	WORD $0x4e301da0 // and v0.16b, v13.16b, v16.16b                 v751:i32x4 = and v750 v683
+	WORD $0x4eb23400 // cmgt v0.4s, v0.4s, v18.4s                    v752:i32x4 = cmpgts v751 v685
+	WORD $0x6ea01e6d // bit v13.16b, v19.16b, v0.16b                 v753:i32x4 = bitsel v752 v687 v750
+	WORD $0x4e301dc0 // and v0.16b, v14.16b, v16.16b                 v756:i32x4 = and v755 v683
+	WORD $0x4eb23400 // cmgt v0.4s, v0.4s, v18.4s                    v757:i32x4 = cmpgts v756 v685
+	WORD $0x6ea01e6e // bit v14.16b, v19.16b, v0.16b                 v758:i32x4 = bitsel v757 v687 v755
+	WORD $0x4e301de0 // and v0.16b, v15.16b, v16.16b                 v761:i32x4 = and v760 v683
+	WORD $0x4eb23400 // cmgt v0.4s, v0.4s, v18.4s                    v762:i32x4 = cmpgts v761 v685
+	WORD $0x6ea01e6f // bit v15.16b, v19.16b, v0.16b                 v763:i32x4 = bitsel v762 v687 v760
+	MOVD 32(R25), R7 // step_out
+	MOVD $7, R0
+	MADD R7, R2, R0, R0
+	WORD $0x3d80000c // str q12, [x0]                                store out+0 step_out*7 v749
+	MOVD 32(R25), R7 // step_out
+	MOVD $7, R0
+	MADD R7, R2, R0, R0
+	WORD $0x3d80040d // str q13, [x0, #16]                           store out+16 step_out*7 v754
+	MOVD 32(R25), R7 // step_out
+	MOVD $7, R0
+	MADD R7, R2, R0, R0
+	WORD $0x3d80080e // str q14, [x0, #32]                           store out+32 step_out*7 v759
+	MOVD 32(R25), R7 // step_out
+	MOVD $7, R0
+	MADD R7, R2, R0, R0
+	WORD $0x3d800c0f // str q15, [x0, #48]                           store out+48 step_out*7 v764
+	WORD $0x4f00e400 // movi v0.16b, #0                              v765:f32x4 = splat 0
+	WORD $0x4f00e401 // movi v1.16b, #0                              v766:f32x4 = splat 0
+	WORD $0x4f00e402 // movi v2.16b, #0                              v767:f32x4 = splat 0
+	WORD $0x4f00e403 // movi v3.16b, #0                              v768:f32x4 = splat 0
+	WORD $0x4f00e404 // movi v4.16b, #0                              v769:f32x4 = splat 0
+	WORD $0x4f00e405 // movi v5.16b, #0                              v770:f32x4 = splat 0
+	WORD $0x4f00e406 // movi v6.16b, #0                              v771:f32x4 = splat 0
+	WORD $0x4f00e407 // movi v7.16b, #0                              v772:f32x4 = splat 0
+	WORD $0x4f00e408 // movi v8.16b, #0                              v773:f32x4 = splat 0
+	WORD $0x4f00e409 // movi v9.16b, #0                              v774:f32x4 = splat 0
+	WORD $0x4f00e40a // movi v10.16b, #0                             v775:f32x4 = splat 0
+	WORD $0x4f00e40b // movi v11.16b, #0                             v776:f32x4 = splat 0
+	WORD $0x4f00e40c // movi v12.16b, #0                             v777:f32x4 = splat 0
+	WORD $0x4f00e40d // movi v13.16b, #0                             v778:f32x4 = splat 0
+	WORD $0x4f00e40e // movi v14.16b, #0                             v779:f32x4 = splat 0
+	WORD $0x4f00e40f // movi v15.16b, #0                             v780:f32x4 = splat 0
+	MOVD 40(R25), R0 // count_ko
+	CMP $0, R0
+	BLE done3
+	PCALIGN $32
+l3:
+	WORD $0x3dc00070 // ldr q16, [x3]                                v781:i32x4 = load a+0 l3*16 step_a*4
+	WORD $0x4e040611 // dup v17.4s, v16.s[0]                         v783:f32x4 = spread v782 0
+	WORD $0x3dc00432 // ldr q18, [x1, #16]                           v784:i8x16 = load b+16 l3*128
+	// v785:i8x8 = half v784 0
+	WORD $0x0f08a653 // sshll v19.8h, v18.8b, #0                     v786:i16x8 = widen v785
+	// v787:i8x8 = half v784 1
+	WORD $0x4f08a652 // sshll2 v18.8h, v18.16b, #0                   v788:i16x8 = widen v787
+	// v789:i16x4 = half v786 0
+	WORD $0x0f10a674 // sshll v20.4s, v19.4h, #0                     v790:i32x4 = widen v789
+	// v791:i16x4 = half v786 1
+	WORD $0x4f10a673 // sshll2 v19.4s, v19.8h, #0                    v792:i32x4 = widen v791
+	// v793:i16x4 = half v788 0
+	WORD $0x0f10a655 // sshll v21.4s, v18.4h, #0                     v794:i32x4 = widen v793
+	// v795:i16x4 = half v788 1
+	WORD $0x4f10a652 // sshll2 v18.4s, v18.8h, #0                    v796:i32x4 = widen v795
+	WORD $0x4e21da94 // scvtf v20.4s, v20.4s                         v797:f32x4 = cvtf32 v790
+	WORD $0x4e21da73 // scvtf v19.4s, v19.4s                         v798:f32x4 = cvtf32 v792
+	WORD $0x4e21dab5 // scvtf v21.4s, v21.4s                         v799:f32x4 = cvtf32 v794
+	WORD $0x4e21da52 // scvtf v18.4s, v18.4s                         v800:f32x4 = cvtf32 v796
+	WORD $0x6e34de36 // fmul v22.4s, v17.4s, v20.4s                  v801:f32x4 = mul v783 v797
+	WORD $0x6e33de37 // fmul v23.4s, v17.4s, v19.4s                  v802:f32x4 = mul v783 v798
+	WORD $0x6e35de38 // fmul v24.4s, v17.4s, v21.4s                  v803:f32x4 = mul v783 v799
+	WORD $0x6e32de31 // fmul v17.4s, v17.4s, v18.4s                  v804:f32x4 = mul v783 v800
+	WORD $0x4e36d400 // fadd v0.4s, v0.4s, v22.4s                    v765:f32x4 = add v765 v801
+	WORD $0x4e37d421 // fadd v1.4s, v1.4s, v23.4s                    v766:f32x4 = add v766 v802
+	WORD $0x4e38d442 // fadd v2.4s, v2.4s, v24.4s                    v767:f32x4 = add v767 v803
+	WORD $0x4e31d463 // fadd v3.4s, v3.4s, v17.4s                    v768:f32x4 = add v768 v804
+	WORD $0x3dc00091 // ldr q17, [x4]                                v805:i32x4 = load a+0 l3*16 step_a*5
+	WORD $0x4e040636 // dup v22.4s, v17.s[0]                         v807:f32x4 = spread v806 0
+	WORD $0x6e34ded7 // fmul v23.4s, v22.4s, v20.4s                  v808:f32x4 = mul v807 v797
+	WORD $0x6e33ded8 // fmul v24.4s, v22.4s, v19.4s                  v809:f32x4 = mul v807 v798
+	WORD $0x6e35ded9 // fmul v25.4s, v22.4s, v21.4s                  v810:f32x4 = mul v807 v799
+	WORD $0x6e32ded6 // fmul v22.4s, v22.4s, v18.4s                  v811:f32x4 = mul v807 v800
+	WORD $0x4e37d484 // fadd v4.4s, v4.4s, v23.4s                    v769:f32x4 = add v769 v808
+	WORD $0x4e38d4a5 // fadd v5.4s, v5.4s, v24.4s                    v770:f32x4 = add v770 v809
+	WORD $0x4e39d4c6 // fadd v6.4s, v6.4s, v25.4s                    v771:f32x4 = add v771 v810
+	WORD $0x4e36d4e7 // fadd v7.4s, v7.4s, v22.4s                    v772:f32x4 = add v772 v811
+	WORD $0x3dc000b6 // ldr q22, [x5]                                v812:i32x4 = load a+0 l3*16 step_a*6
+	WORD $0x4e0406d7 // dup v23.4s, v22.s[0]                         v814:f32x4 = spread v813 0
+	WORD $0x6e34def8 // fmul v24.4s, v23.4s, v20.4s                  v815:f32x4 = mul v814 v797
+	WORD $0x6e33def9 // fmul v25.4s, v23.4s, v19.4s                  v816:f32x4 = mul v814 v798
+	WORD $0x6e35defa // fmul v26.4s, v23.4s, v21.4s                  v817:f32x4 = mul v814 v799
+	WORD $0x6e32def7 // fmul v23.4s, v23.4s, v18.4s                  v818:f32x4 = mul v814 v800
+	WORD $0x4e38d508 // fadd v8.4s, v8.4s, v24.4s                    v773:f32x4 = add v773 v815
+	WORD $0x4e39d529 // fadd v9.4s, v9.4s, v25.4s                    v774:f32x4 = add v774 v816
+	WORD $0x4e3ad54a // fadd v10.4s, v10.4s, v26.4s                  v775:f32x4 = add v775 v817
+	WORD $0x4e37d56b // fadd v11.4s, v11.4s, v23.4s                  v776:f32x4 = add v776 v818
+	WORD $0x3dc000d7 // ldr q23, [x6]                                v819:i32x4 = load a+0 l3*16 step_a*7
+	WORD $0x4e0406f8 // dup v24.4s, v23.s[0]                         v821:f32x4 = spread v820 0
+	WORD $0x6e34df14 // fmul v20.4s, v24.4s, v20.4s                  v822:f32x4 = mul v821 v797
+	WORD $0x6e33df13 // fmul v19.4s, v24.4s, v19.4s                  v823:f32x4 = mul v821 v798
+	WORD $0x6e35df15 // fmul v21.4s, v24.4s, v21.4s                  v824:f32x4 = mul v821 v799
+	WORD $0x6e32df12 // fmul v18.4s, v24.4s, v18.4s                  v825:f32x4 = mul v821 v800
+	WORD $0x4e34d58c // fadd v12.4s, v12.4s, v20.4s                  v777:f32x4 = add v777 v822
+	WORD $0x4e33d5ad // fadd v13.4s, v13.4s, v19.4s                  v778:f32x4 = add v778 v823
+	WORD $0x4e35d5ce // fadd v14.4s, v14.4s, v21.4s                  v779:f32x4 = add v779 v824
+	WORD $0x4e32d5ef // fadd v15.4s, v15.4s, v18.4s                  v780:f32x4 = add v780 v825
+	WORD $0x4e0c0612 // dup v18.4s, v16.s[1]                         v826:f32x4 = spread v782 1
+	WORD $0x3dc00c33 // ldr q19, [x1, #48]                           v827:i8x16 = load b+48 l3*128
+	// v828:i8x8 = half v827 0
+	WORD $0x0f08a674 // sshll v20.8h, v19.8b, #0                     v829:i16x8 = widen v828
+	// v830:i8x8 = half v827 1
+	WORD $0x4f08a673 // sshll2 v19.8h, v19.16b, #0                   v831:i16x8 = widen v830
+	// v832:i16x4 = half v829 0
+	WORD $0x0f10a695 // sshll v21.4s, v20.4h, #0                     v833:i32x4 = widen v832
+	// v834:i16x4 = half v829 1
+	WORD $0x4f10a694 // sshll2 v20.4s, v20.8h, #0                    v835:i32x4 = widen v834
+	// v836:i16x4 = half v831 0
+	WORD $0x0f10a678 // sshll v24.4s, v19.4h, #0                     v837:i32x4 = widen v836
+	// v838:i16x4 = half v831 1
+	WORD $0x4f10a673 // sshll2 v19.4s, v19.8h, #0                    v839:i32x4 = widen v838
+	WORD $0x4e21dab5 // scvtf v21.4s, v21.4s                         v840:f32x4 = cvtf32 v833
+	WORD $0x4e21da94 // scvtf v20.4s, v20.4s                         v841:f32x4 = cvtf32 v835
+	WORD $0x4e21db18 // scvtf v24.4s, v24.4s                         v842:f32x4 = cvtf32 v837
+	WORD $0x4e21da73 // scvtf v19.4s, v19.4s                         v843:f32x4 = cvtf32 v839
+	WORD $0x6e35de59 // fmul v25.4s, v18.4s, v21.4s                  v844:f32x4 = mul v826 v840
+	WORD $0x6e34de5a // fmul v26.4s, v18.4s, v20.4s                  v845:f32x4 = mul v826 v841
+	WORD $0x6e38de5b // fmul v27.4s, v18.4s, v24.4s                  v846:f32x4 = mul v826 v842
+	WORD $0x6e33de52 // fmul v18.4s, v18.4s, v19.4s                  v847:f32x4 = mul v826 v843
+	WORD $0x4e39d400 // fadd v0.4s, v0.4s, v25.4s                    v765:f32x4 = add v765 v844
+	WORD $0x4e3ad421 // fadd v1.4s, v1.4s, v26.4s                    v766:f32x4 = add v766 v845
+	WORD $0x4e3bd442 // fadd v2.4s, v2.4s, v27.4s                    v767:f32x4 = add v767 v846
+	WORD $0x4e32d463 // fadd v3.4s, v3.4s, v18.4s                    v768:f32x4 = add v768 v847
+	WORD $0x4e0c0632 // dup v18.4s, v17.s[1]                         v848:f32x4 = spread v806 1
+	WORD $0x6e35de59 // fmul v25.4s, v18.4s, v21.4s                  v849:f32x4 = mul v848 v840
+	WORD $0x6e34de5a // fmul v26.4s, v18.4s, v20.4s                  v850:f32x4 = mul v848 v841
+	WORD $0x6e38de5b // fmul v27.4s, v18.4s, v24.4s                  v851:f32x4 = mul v848 v842
+	WORD $0x6e33de52 // fmul v18.4s, v18.4s, v19.4s                  v852:f32x4 = mul v848 v843
+	WORD $0x4e39d484 // fadd v4.4s, v4.4s, v25.4s                    v769:f32x4 = add v769 v849
+	WORD $0x4e3ad4a5 // fadd v5.4s, v5.4s, v26.4s                    v770:f32x4 = add v770 v850
+	WORD $0x4e3bd4c6 // fadd v6.4s, v6.4s, v27.4s                    v771:f32x4 = add v771 v851
+	WORD $0x4e32d4e7 // fadd v7.4s, v7.4s, v18.4s                    v772:f32x4 = add v772 v852
+	WORD $0x4e0c06d2 // dup v18.4s, v22.s[1]                         v853:f32x4 = spread v813 1
+	WORD $0x6e35de59 // fmul v25.4s, v18.4s, v21.4s                  v854:f32x4 = mul v853 v840
+	WORD $0x6e34de5a // fmul v26.4s, v18.4s, v20.4s                  v855:f32x4 = mul v853 v841
+	WORD $0x6e38de5b // fmul v27.4s, v18.4s, v24.4s                  v856:f32x4 = mul v853 v842
+	WORD $0x6e33de52 // fmul v18.4s, v18.4s, v19.4s                  v857:f32x4 = mul v853 v843
+	WORD $0x4e39d508 // fadd v8.4s, v8.4s, v25.4s                    v773:f32x4 = add v773 v854
+	WORD $0x4e3ad529 // fadd v9.4s, v9.4s, v26.4s                    v774:f32x4 = add v774 v855
+	WORD $0x4e3bd54a // fadd v10.4s, v10.4s, v27.4s                  v775:f32x4 = add v775 v856
+	WORD $0x4e32d56b // fadd v11.4s, v11.4s, v18.4s                  v776:f32x4 = add v776 v857
+	WORD $0x4e0c06f2 // dup v18.4s, v23.s[1]                         v858:f32x4 = spread v820 1
+	WORD $0x6e35de55 // fmul v21.4s, v18.4s, v21.4s                  v859:f32x4 = mul v858 v840
+	WORD $0x6e34de54 // fmul v20.4s, v18.4s, v20.4s                  v860:f32x4 = mul v858 v841
+	WORD $0x6e38de58 // fmul v24.4s, v18.4s, v24.4s                  v861:f32x4 = mul v858 v842
+	WORD $0x6e33de52 // fmul v18.4s, v18.4s, v19.4s                  v862:f32x4 = mul v858 v843
+	WORD $0x4e35d58c // fadd v12.4s, v12.4s, v21.4s                  v777:f32x4 = add v777 v859
+	WORD $0x4e34d5ad // fadd v13.4s, v13.4s, v20.4s                  v778:f32x4 = add v778 v860
+	WORD $0x4e38d5ce // fadd v14.4s, v14.4s, v24.4s                  v779:f32x4 = add v779 v861
+	WORD $0x4e32d5ef // fadd v15.4s, v15.4s, v18.4s                  v780:f32x4 = add v780 v862
+	WORD $0x4e140612 // dup v18.4s, v16.s[2]                         v863:f32x4 = spread v782 2
+	WORD $0x3dc01433 // ldr q19, [x1, #80]                           v864:i8x16 = load b+80 l3*128
+	// v865:i8x8 = half v864 0
+	WORD $0x0f08a674 // sshll v20.8h, v19.8b, #0                     v866:i16x8 = widen v865
+	// v867:i8x8 = half v864 1
+	WORD $0x4f08a673 // sshll2 v19.8h, v19.16b, #0                   v868:i16x8 = widen v867
+	// v869:i16x4 = half v866 0
+	WORD $0x0f10a695 // sshll v21.4s, v20.4h, #0                     v870:i32x4 = widen v869
+	// v871:i16x4 = half v866 1
+	WORD $0x4f10a694 // sshll2 v20.4s, v20.8h, #0                    v872:i32x4 = widen v871
+	// v873:i16x4 = half v868 0
+	WORD $0x0f10a678 // sshll v24.4s, v19.4h, #0                     v874:i32x4 = widen v873
+	// v875:i16x4 = half v868 1
+	WORD $0x4f10a673 // sshll2 v19.4s, v19.8h, #0                    v876:i32x4 = widen v875
+	WORD $0x4e21dab5 // scvtf v21.4s, v21.4s                         v877:f32x4 = cvtf32 v870
+	WORD $0x4e21da94 // scvtf v20.4s, v20.4s                         v878:f32x4 = cvtf32 v872
+	WORD $0x4e21db18 // scvtf v24.4s, v24.4s                         v879:f32x4 = cvtf32 v874
+	WORD $0x4e21da73 // scvtf v19.4s, v19.4s                         v880:f32x4 = cvtf32 v876
+	WORD $0x6e35de59 // fmul v25.4s, v18.4s, v21.4s                  v881:f32x4 = mul v863 v877
+	WORD $0x6e34de5a // fmul v26.4s, v18.4s, v20.4s                  v882:f32x4 = mul v863 v878
+	WORD $0x6e38de5b // fmul v27.4s, v18.4s, v24.4s                  v883:f32x4 = mul v863 v879
+	WORD $0x6e33de52 // fmul v18.4s, v18.4s, v19.4s                  v884:f32x4 = mul v863 v880
+	WORD $0x4e39d400 // fadd v0.4s, v0.4s, v25.4s                    v765:f32x4 = add v765 v881
+	WORD $0x4e3ad421 // fadd v1.4s, v1.4s, v26.4s                    v766:f32x4 = add v766 v882
+	WORD $0x4e3bd442 // fadd v2.4s, v2.4s, v27.4s                    v767:f32x4 = add v767 v883
+	WORD $0x4e32d463 // fadd v3.4s, v3.4s, v18.4s                    v768:f32x4 = add v768 v884
+	WORD $0x4e140632 // dup v18.4s, v17.s[2]                         v885:f32x4 = spread v806 2
+	WORD $0x6e35de59 // fmul v25.4s, v18.4s, v21.4s                  v886:f32x4 = mul v885 v877
+	WORD $0x6e34de5a // fmul v26.4s, v18.4s, v20.4s                  v887:f32x4 = mul v885 v878
+	WORD $0x6e38de5b // fmul v27.4s, v18.4s, v24.4s                  v888:f32x4 = mul v885 v879
+	WORD $0x6e33de52 // fmul v18.4s, v18.4s, v19.4s                  v889:f32x4 = mul v885 v880
+	WORD $0x4e39d484 // fadd v4.4s, v4.4s, v25.4s                    v769:f32x4 = add v769 v886
+	WORD $0x4e3ad4a5 // fadd v5.4s, v5.4s, v26.4s                    v770:f32x4 = add v770 v887
+	WORD $0x4e3bd4c6 // fadd v6.4s, v6.4s, v27.4s                    v771:f32x4 = add v771 v888
+	WORD $0x4e32d4e7 // fadd v7.4s, v7.4s, v18.4s                    v772:f32x4 = add v772 v889
+	WORD $0x4e1406d2 // dup v18.4s, v22.s[2]                         v890:f32x4 = spread v813 2
+	WORD $0x6e35de59 // fmul v25.4s, v18.4s, v21.4s                  v891:f32x4 = mul v890 v877
+	WORD $0x6e34de5a // fmul v26.4s, v18.4s, v20.4s                  v892:f32x4 = mul v890 v878
+	WORD $0x6e38de5b // fmul v27.4s, v18.4s, v24.4s                  v893:f32x4 = mul v890 v879
+	WORD $0x6e33de52 // fmul v18.4s, v18.4s, v19.4s                  v894:f32x4 = mul v890 v880
+	WORD $0x4e39d508 // fadd v8.4s, v8.4s, v25.4s                    v773:f32x4 = add v773 v891
+	WORD $0x4e3ad529 // fadd v9.4s, v9.4s, v26.4s                    v774:f32x4 = add v774 v892
+	WORD $0x4e3bd54a // fadd v10.4s, v10.4s, v27.4s                  v775:f32x4 = add v775 v893
+	WORD $0x4e32d56b // fadd v11.4s, v11.4s, v18.4s                  v776:f32x4 = add v776 v894
+	WORD $0x4e1406f2 // dup v18.4s, v23.s[2]                         v895:f32x4 = spread v820 2
+	WORD $0x6e35de55 // fmul v21.4s, v18.4s, v21.4s                  v896:f32x4 = mul v895 v877
+	WORD $0x6e34de54 // fmul v20.4s, v18.4s, v20.4s                  v897:f32x4 = mul v895 v878
+	WORD $0x6e38de58 // fmul v24.4s, v18.4s, v24.4s                  v898:f32x4 = mul v895 v879
+	WORD $0x6e33de52 // fmul v18.4s, v18.4s, v19.4s                  v899:f32x4 = mul v895 v880
+	WORD $0x4e35d58c // fadd v12.4s, v12.4s, v21.4s                  v777:f32x4 = add v777 v896
+	WORD $0x4e34d5ad // fadd v13.4s, v13.4s, v20.4s                  v778:f32x4 = add v778 v897
+	WORD $0x4e38d5ce // fadd v14.4s, v14.4s, v24.4s                  v779:f32x4 = add v779 v898
+	WORD $0x4e32d5ef // fadd v15.4s, v15.4s, v18.4s                  v780:f32x4 = add v780 v899
+	WORD $0x4e1c0610 // dup v16.4s, v16.s[3]                         v900:f32x4 = spread v782 3
+	WORD $0x3dc01c32 // ldr q18, [x1, #112]                          v901:i8x16 = load b+112 l3*128
+	// v902:i8x8 = half v901 0
+	WORD $0x0f08a653 // sshll v19.8h, v18.8b, #0                     v903:i16x8 = widen v902
+	// v904:i8x8 = half v901 1
+	WORD $0x4f08a652 // sshll2 v18.8h, v18.16b, #0                   v905:i16x8 = widen v904
+	// v906:i16x4 = half v903 0
+	WORD $0x0f10a674 // sshll v20.4s, v19.4h, #0                     v907:i32x4 = widen v906
+	// v908:i16x4 = half v903 1
+	WORD $0x4f10a673 // sshll2 v19.4s, v19.8h, #0                    v909:i32x4 = widen v908
+	// v910:i16x4 = half v905 0
+	WORD $0x0f10a655 // sshll v21.4s, v18.4h, #0                     v911:i32x4 = widen v910
+	// v912:i16x4 = half v905 1
+	WORD $0x4f10a652 // sshll2 v18.4s, v18.8h, #0                    v913:i32x4 = widen v912
+	WORD $0x4e21da94 // scvtf v20.4s, v20.4s                         v914:f32x4 = cvtf32 v907
+	WORD $0x4e21da73 // scvtf v19.4s, v19.4s                         v915:f32x4 = cvtf32 v909
+	WORD $0x4e21dab5 // scvtf v21.4s, v21.4s                         v916:f32x4 = cvtf32 v911
+	WORD $0x4e21da52 // scvtf v18.4s, v18.4s                         v917:f32x4 = cvtf32 v913
+	WORD $0x6e34de18 // fmul v24.4s, v16.4s, v20.4s                  v918:f32x4 = mul v900 v914
+	WORD $0x6e33de19 // fmul v25.4s, v16.4s, v19.4s                  v919:f32x4 = mul v900 v915
+	WORD $0x6e35de1a // fmul v26.4s, v16.4s, v21.4s                  v920:f32x4 = mul v900 v916
+	WORD $0x6e32de10 // fmul v16.4s, v16.4s, v18.4s                  v921:f32x4 = mul v900 v917
+	WORD $0x4e38d400 // fadd v0.4s, v0.4s, v24.4s                    v765:f32x4 = add v765 v918
+	WORD $0x4e39d421 // fadd v1.4s, v1.4s, v25.4s                    v766:f32x4 = add v766 v919
+	WORD $0x4e3ad442 // fadd v2.4s, v2.4s, v26.4s                    v767:f32x4 = add v767 v920
+	WORD $0x4e30d463 // fadd v3.4s, v3.4s, v16.4s                    v768:f32x4 = add v768 v921
+	WORD $0x4e1c0630 // dup v16.4s, v17.s[3]                         v922:f32x4 = spread v806 3
+	WORD $0x6e34de11 // fmul v17.4s, v16.4s, v20.4s                  v923:f32x4 = mul v922 v914
+	WORD $0x6e33de18 // fmul v24.4s, v16.4s, v19.4s                  v924:f32x4 = mul v922 v915
+	WORD $0x6e35de19 // fmul v25.4s, v16.4s, v21.4s                  v925:f32x4 = mul v922 v916
+	WORD $0x6e32de10 // fmul v16.4s, v16.4s, v18.4s                  v926:f32x4 = mul v922 v917
+	WORD $0x4e31d484 // fadd v4.4s, v4.4s, v17.4s                    v769:f32x4 = add v769 v923
+	WORD $0x4e38d4a5 // fadd v5.4s, v5.4s, v24.4s                    v770:f32x4 = add v770 v924
+	WORD $0x4e39d4c6 // fadd v6.4s, v6.4s, v25.4s                    v771:f32x4 = add v771 v925
+	WORD $0x4e30d4e7 // fadd v7.4s, v7.4s, v16.4s                    v772:f32x4 = add v772 v926
+	WORD $0x4e1c06d0 // dup v16.4s, v22.s[3]                         v927:f32x4 = spread v813 3
+	WORD $0x6e34de11 // fmul v17.4s, v16.4s, v20.4s                  v928:f32x4 = mul v927 v914
+	WORD $0x6e33de16 // fmul v22.4s, v16.4s, v19.4s                  v929:f32x4 = mul v927 v915
+	WORD $0x6e35de18 // fmul v24.4s, v16.4s, v21.4s                  v930:f32x4 = mul v927 v916
+	WORD $0x6e32de10 // fmul v16.4s, v16.4s, v18.4s                  v931:f32x4 = mul v927 v917
+	WORD $0x4e31d508 // fadd v8.4s, v8.4s, v17.4s                    v773:f32x4 = add v773 v928
+	WORD $0x4e36d529 // fadd v9.4s, v9.4s, v22.4s                    v774:f32x4 = add v774 v929
+	WORD $0x4e38d54a // fadd v10.4s, v10.4s, v24.4s                  v775:f32x4 = add v775 v930
+	WORD $0x4e30d56b // fadd v11.4s, v11.4s, v16.4s                  v776:f32x4 = add v776 v931
+	WORD $0x4e1c06f0 // dup v16.4s, v23.s[3]                         v932:f32x4 = spread v820 3
+	WORD $0x6e34de11 // fmul v17.4s, v16.4s, v20.4s                  v933:f32x4 = mul v932 v914
+	WORD $0x6e33de13 // fmul v19.4s, v16.4s, v19.4s                  v934:f32x4 = mul v932 v915
+	WORD $0x6e35de14 // fmul v20.4s, v16.4s, v21.4s                  v935:f32x4 = mul v932 v916
+	WORD $0x6e32de10 // fmul v16.4s, v16.4s, v18.4s                  v936:f32x4 = mul v932 v917
+	WORD $0x4e31d58c // fadd v12.4s, v12.4s, v17.4s                  v777:f32x4 = add v777 v933
+	WORD $0x4e33d5ad // fadd v13.4s, v13.4s, v19.4s                  v778:f32x4 = add v778 v934
+	WORD $0x4e34d5ce // fadd v14.4s, v14.4s, v20.4s                  v779:f32x4 = add v779 v935
+	WORD $0x4e30d5ef // fadd v15.4s, v15.4s, v16.4s                  v780:f32x4 = add v780 v936
+	ADD $16, R3
+	ADD $128, R1
+	ADD $16, R4
+	ADD $16, R5
+	ADD $16, R6
+	SUBS $1, R0
+	BNE l3
+done3:
+	WORD $0x6f046410 // mvni v16.4s, #128, lsl #24                   v938:i32x4 = splat 2147483647
+	WORD $0x4e301c11 // and v17.16b, v0.16b, v16.16b                 v939:i32x4 = and v937 v938
+	MOVD $0x7f800000, R16
+	WORD $0x4e040e12 // dup v18.4s, w16                              v940:i32x4 = splat 2139095040
+	WORD $0x4eb23631 // cmgt v17.4s, v17.4s, v18.4s                  v941:i32x4 = cmpgts v939 v940
+	MOVD $0x7fc00000, R16
+	WORD $0x4e040e13 // dup v19.4s, w16                              v942:i32x4 = splat 2143289344
+	WORD $0x6eb11e60 // bit v0.16b, v19.16b, v17.16b                 v943:i32x4 = bitsel v941 v942 v937
+	WORD $0x4e301c31 // and v17.16b, v1.16b, v16.16b                 v946:i32x4 = and v945 v938
+	WORD $0x4eb23631 // cmgt v17.4s, v17.4s, v18.4s                  v947:i32x4 = cmpgts v946 v940
+	WORD $0x6eb11e61 // bit v1.16b, v19.16b, v17.16b                 v948:i32x4 = bitsel v947 v942 v945
+	WORD $0x4e301c51 // and v17.16b, v2.16b, v16.16b                 v951:i32x4 = and v950 v938
+	WORD $0x4eb23631 // cmgt v17.4s, v17.4s, v18.4s                  v952:i32x4 = cmpgts v951 v940
+	WORD $0x6eb11e62 // bit v2.16b, v19.16b, v17.16b                 v953:i32x4 = bitsel v952 v942 v950
+	WORD $0x4e301c71 // and v17.16b, v3.16b, v16.16b                 v956:i32x4 = and v955 v938
+	WORD $0x4eb23631 // cmgt v17.4s, v17.4s, v18.4s                  v957:i32x4 = cmpgts v956 v940
+	WORD $0x6eb11e63 // bit v3.16b, v19.16b, v17.16b                 v958:i32x4 = bitsel v957 v942 v955
+	MOVD 32(R25), R1 // step_out
+	MOVD $4, R0
+	MADD R1, R2, R0, R0
+	WORD $0x3d801000 // str q0, [x0, #64]                            store out+64 step_out*4 v944
+	MOVD 32(R25), R1 // step_out
+	MOVD $4, R0
+	MADD R1, R2, R0, R0
+	WORD $0x3d801401 // str q1, [x0, #80]                            store out+80 step_out*4 v949
+	MOVD 32(R25), R1 // step_out
+	MOVD $4, R0
+	MADD R1, R2, R0, R0
+	WORD $0x3d801802 // str q2, [x0, #96]                            store out+96 step_out*4 v954
+	MOVD 32(R25), R1 // step_out
+	MOVD $4, R0
+	MADD R1, R2, R0, R0
+	WORD $0x3d801c03 // str q3, [x0, #112]                           store out+112 step_out*4 v959
+	WORD $0x4e301c80 // and v0.16b, v4.16b, v16.16b                  v961:i32x4 = and v960 v938
+	WORD $0x4eb23400 // cmgt v0.4s, v0.4s, v18.4s                    v962:i32x4 = cmpgts v961 v940
+	WORD $0x6ea01e64 // bit v4.16b, v19.16b, v0.16b                  v963:i32x4 = bitsel v962 v942 v960
+	WORD $0x4e301ca0 // and v0.16b, v5.16b, v16.16b                  v966:i32x4 = and v965 v938
+	WORD $0x4eb23400 // cmgt v0.4s, v0.4s, v18.4s                    v967:i32x4 = cmpgts v966 v940
+	WORD $0x6ea01e65 // bit v5.16b, v19.16b, v0.16b                  v968:i32x4 = bitsel v967 v942 v965
+	WORD $0x4e301cc0 // and v0.16b, v6.16b, v16.16b                  v971:i32x4 = and v970 v938
+	WORD $0x4eb23400 // cmgt v0.4s, v0.4s, v18.4s                    v972:i32x4 = cmpgts v971 v940
+	WORD $0x6ea01e66 // bit v6.16b, v19.16b, v0.16b                  v973:i32x4 = bitsel v972 v942 v970
+	WORD $0x4e301ce0 // and v0.16b, v7.16b, v16.16b                  v976:i32x4 = and v975 v938
+	WORD $0x4eb23400 // cmgt v0.4s, v0.4s, v18.4s                    v977:i32x4 = cmpgts v976 v940
+	WORD $0x6ea01e67 // bit v7.16b, v19.16b, v0.16b                  v978:i32x4 = bitsel v977 v942 v975
+	MOVD 32(R25), R1 // step_out
+	MOVD $5, R0
+	MADD R1, R2, R0, R0
+	WORD $0x3d801004 // str q4, [x0, #64]                            store out+64 step_out*5 v964
+	MOVD 32(R25), R1 // step_out
+	MOVD $5, R0
+	MADD R1, R2, R0, R0
+	WORD $0x3d801405 // str q5, [x0, #80]                            store out+80 step_out*5 v969
+	MOVD 32(R25), R1 // step_out
+	MOVD $5, R0
+	MADD R1, R2, R0, R0
+	WORD $0x3d801806 // str q6, [x0, #96]                            store out+96 step_out*5 v974
+	MOVD 32(R25), R1 // step_out
+	MOVD $5, R0
+	MADD R1, R2, R0, R0
+	WORD $0x3d801c07 // str q7, [x0, #112]                           store out+112 step_out*5 v979
+	WORD $0x4e301d00 // and v0.16b, v8.16b, v16.16b                  v981:i32x4 = and v980 v938
+	WORD $0x4eb23400 // cmgt v0.4s, v0.4s, v18.4s                    v982:i32x4 = cmpgts v981 v940
+	WORD $0x6ea01e68 // bit v8.16b, v19.16b, v0.16b                  v983:i32x4 = bitsel v982 v942 v980
+	WORD $0x4e301d20 // and v0.16b, v9.16b, v16.16b                  v986:i32x4 = and v985 v938
+	WORD $0x4eb23400 // cmgt v0.4s, v0.4s, v18.4s                    v987:i32x4 = cmpgts v986 v940
+	WORD $0x6ea01e69 // bit v9.16b, v19.16b, v0.16b                  v988:i32x4 = bitsel v987 v942 v985
+	WORD $0x4e301d40 // and v0.16b, v10.16b, v16.16b                 v991:i32x4 = and v990 v938
+	WORD $0x4eb23400 // cmgt v0.4s, v0.4s, v18.4s                    v992:i32x4 = cmpgts v991 v940
+	WORD $0x6ea01e6a // bit v10.16b, v19.16b, v0.16b                 v993:i32x4 = bitsel v992 v942 v990
+	WORD $0x4e301d60 // and v0.16b, v11.16b, v16.16b                 v996:i32x4 = and v995 v938
+	WORD $0x4eb23400 // cmgt v0.4s, v0.4s, v18.4s                    v997:i32x4 = cmpgts v996 v940
+	WORD $0x6ea01e6b // bit v11.16b, v19.16b, v0.16b                 v998:i32x4 = bitsel v997 v942 v995
+	MOVD 32(R25), R1 // step_out
+	MOVD $6, R0
+	MADD R1, R2, R0, R0
+	WORD $0x3d801008 // str q8, [x0, #64]                            store out+64 step_out*6 v984
+	MOVD 32(R25), R1 // step_out
+	MOVD $6, R0
+	MADD R1, R2, R0, R0
+	WORD $0x3d801409 // str q9, [x0, #80]                            store out+80 step_out*6 v989
+	MOVD 32(R25), R1 // step_out
+	MOVD $6, R0
+	MADD R1, R2, R0, R0
+	WORD $0x3d80180a // str q10, [x0, #96]                           store out+96 step_out*6 v994
+	MOVD 32(R25), R1 // step_out
+	MOVD $6, R0
+	MADD R1, R2, R0, R0
+	WORD $0x3d801c0b // str q11, [x0, #112]                          store out+112 step_out*6 v999
+	WORD $0x4e301d80 // and v0.16b, v12.16b, v16.16b                 v1001:i32x4 = and v1000 v938
+	WORD $0x4eb23400 // cmgt v0.4s, v0.4s, v18.4s                    v1002:i32x4 = cmpgts v1001 v940
+	WORD $0x6ea01e6c // bit v12.16b, v19.16b, v0.16b                 v1003:i32x4 = bitsel v1002 v942 v1000
+	WORD $0x4e301da0 // and v0.16b, v13.16b, v16.16b                 v1006:i32x4 = and v1005 v938
+	WORD $0x4eb23400 // cmgt v0.4s, v0.4s, v18.4s                    v1007:i32x4 = cmpgts v1006 v940
+	WORD $0x6ea01e6d // bit v13.16b, v19.16b, v0.16b                 v1008:i32x4 = bitsel v1007 v942 v1005
+	WORD $0x4e301dc0 // and v0.16b, v14.16b, v16.16b                 v1011:i32x4 = and v1010 v938
+	WORD $0x4eb23400 // cmgt v0.4s, v0.4s, v18.4s                    v1012:i32x4 = cmpgts v1011 v940
+	WORD $0x6ea01e6e // bit v14.16b, v19.16b, v0.16b                 v1013:i32x4 = bitsel v1012 v942 v1010
+	WORD $0x4e301de0 // and v0.16b, v15.16b, v16.16b                 v1016:i32x4 = and v1015 v938
+	WORD $0x4eb23400 // cmgt v0.4s, v0.4s, v18.4s                    v1017:i32x4 = cmpgts v1016 v940
+	WORD $0x6ea01e6f // bit v15.16b, v19.16b, v0.16b                 v1018:i32x4 = bitsel v1017 v942 v1015
+	MOVD 32(R25), R1 // step_out
+	MOVD $7, R0
+	MADD R1, R2, R0, R0
+	WORD $0x3d80100c // str q12, [x0, #64]                           store out+64 step_out*7 v1004
+	MOVD 32(R25), R1 // step_out
+	MOVD $7, R0
+	MADD R1, R2, R0, R0
+	WORD $0x3d80140d // str q13, [x0, #80]                           store out+80 step_out*7 v1009
+	MOVD 32(R25), R1 // step_out
+	MOVD $7, R0
+	MADD R1, R2, R0, R0
+	WORD $0x3d80180e // str q14, [x0, #96]                           store out+96 step_out*7 v1014
+	MOVD 32(R25), R1 // step_out
+	MOVD $7, R0
+	MADD R1, R2, R0, R0
+	WORD $0x3d801c0f // str q15, [x0, #112]                          store out+112 step_out*7 v1019
 	RET

@@ -21,6 +21,10 @@ func addscaled(x, y []float32, scale float32, out []float32, K int) {
 	addscaled_go(x, y, scale, out, K)
 }
 
+func mul(x, y, out []float32, K int) {
+	mul_go(x, y, out, K)
+}
+
 func scale(x []float32, by float32, out []float32, K int) {
 	scale_go(x, by, out, K)
 }
@@ -119,4 +123,20 @@ func matmul_bf16_4(a []float32, b []byte, out []float32, aStride, outStride, K i
 
 func matmul_bf16_8(a []float32, b []byte, out []float32, aStride, outStride, K int) {
 	matmul_bf16_8_go(a, b, out, aStride, outStride, K)
+}
+
+func matmul_i8_1(a []float32, b []byte, out []float32, aStride, outStride, K int) {
+	matmul_i8_1_go(a, b, out, aStride, outStride, K)
+}
+
+func matmul_i8_2(a []float32, b []byte, out []float32, aStride, outStride, K int) {
+	matmul_i8_2_go(a, b, out, aStride, outStride, K)
+}
+
+func matmul_i8_4(a []float32, b []byte, out []float32, aStride, outStride, K int) {
+	matmul_i8_4_go(a, b, out, aStride, outStride, K)
+}
+
+func matmul_i8_8(a []float32, b []byte, out []float32, aStride, outStride, K int) {
+	matmul_i8_8_go(a, b, out, aStride, outStride, K)
 }

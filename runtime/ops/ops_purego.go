@@ -98,6 +98,20 @@ func addscaled_go(x, y []float32, scale float32, out []float32, K int) {
 	}
 }
 
+// mul_go is mul: product of two vectors: scores or exponentials, and scales of a cache.
+//
+//	input x[k] f32
+//	input y[k] f32
+//	out[out.k:K] f32 = canonnan((x[out.k] * y[out.k]))
+func mul_go(x, y, out []float32, K int) {
+	x = x[:K]
+	y = y[:K]
+	out = out[:K]
+	for k := range K {
+		out[k] = canonNaN(float32(x[k] * y[k]))
+	}
+}
+
 // scale_go is scale: a vector times a number: embeddings.
 //
 //	input x[k] f32
@@ -736,6 +750,108 @@ func matmul_bf16_8_go(a []float32, b []byte, out []float32, aStride, outStride, 
 			accRow := &acc[r]
 			for j := range 32 {
 				accRow[j] += float32(aValue * math.Float32frombits(uint32(int32(binary.LittleEndian.Uint16(bRow[2*j:]))<<16)))
+			}
+		}
+	}
+	for r := range 8 {
+		accRow := &acc[r]
+		outRow := (*[32]float32)(out[r*outStride:])
+		for j := range 32 {
+			outRow[j] = canonNaN(accRow[j])
+		}
+	}
+}
+
+// matmul_i8_1_go is matmul_i8_1: 1 rows times a panel of i8.
+//
+//	input a[r k] f32
+//	input b[k j] i8
+//	acc[acc.r:1 acc.j:32] f32 = sum acc.k:K of (a[acc.r, acc.k] * f32(i32(b[acc.k, acc.j])))
+//	out[out.r:1 out.j:32] f32 = canonnan(acc[out.r, out.j])
+func matmul_i8_1_go(a []float32, b []byte, out []float32, aStride, outStride, K int) {
+	var acc [32]float32
+	for k := range K {
+		aValue := a[k]
+		bRow := (*[32]byte)(b[32*k:])
+		for j := range 32 {
+			acc[j] += float32(aValue * float32(int32(int8(bRow[j]))))
+		}
+	}
+	outRow := (*[32]float32)(out)
+	for j := range 32 {
+		outRow[j] = canonNaN(acc[j])
+	}
+}
+
+// matmul_i8_2_go is matmul_i8_2: 2 rows times a panel of i8.
+//
+//	input a[r k] f32
+//	input b[k j] i8
+//	acc[acc.r:2 acc.j:32] f32 = sum acc.k:K of (a[acc.r, acc.k] * f32(i32(b[acc.k, acc.j])))
+//	out[out.r:2 out.j:32] f32 = canonnan(acc[out.r, out.j])
+func matmul_i8_2_go(a []float32, b []byte, out []float32, aStride, outStride, K int) {
+	var acc [2][32]float32
+	for k := range K {
+		for r := range 2 {
+			aValue := a[r*aStride+k]
+			bRow := (*[32]byte)(b[32*k:])
+			accRow := &acc[r]
+			for j := range 32 {
+				accRow[j] += float32(aValue * float32(int32(int8(bRow[j]))))
+			}
+		}
+	}
+	for r := range 2 {
+		accRow := &acc[r]
+		outRow := (*[32]float32)(out[r*outStride:])
+		for j := range 32 {
+			outRow[j] = canonNaN(accRow[j])
+		}
+	}
+}
+
+// matmul_i8_4_go is matmul_i8_4: 4 rows times a panel of i8.
+//
+//	input a[r k] f32
+//	input b[k j] i8
+//	acc[acc.r:4 acc.j:32] f32 = sum acc.k:K of (a[acc.r, acc.k] * f32(i32(b[acc.k, acc.j])))
+//	out[out.r:4 out.j:32] f32 = canonnan(acc[out.r, out.j])
+func matmul_i8_4_go(a []float32, b []byte, out []float32, aStride, outStride, K int) {
+	var acc [4][32]float32
+	for k := range K {
+		for r := range 4 {
+			aValue := a[r*aStride+k]
+			bRow := (*[32]byte)(b[32*k:])
+			accRow := &acc[r]
+			for j := range 32 {
+				accRow[j] += float32(aValue * float32(int32(int8(bRow[j]))))
+			}
+		}
+	}
+	for r := range 4 {
+		accRow := &acc[r]
+		outRow := (*[32]float32)(out[r*outStride:])
+		for j := range 32 {
+			outRow[j] = canonNaN(accRow[j])
+		}
+	}
+}
+
+// matmul_i8_8_go is matmul_i8_8: 8 rows times a panel of i8.
+//
+//	input a[r k] f32
+//	input b[k j] i8
+//	acc[acc.r:8 acc.j:32] f32 = sum acc.k:K of (a[acc.r, acc.k] * f32(i32(b[acc.k, acc.j])))
+//	out[out.r:8 out.j:32] f32 = canonnan(acc[out.r, out.j])
+func matmul_i8_8_go(a []float32, b []byte, out []float32, aStride, outStride, K int) {
+	var acc [8][32]float32
+	for k := range K {
+		for r := range 8 {
+			aValue := a[r*aStride+k]
+			bRow := (*[32]byte)(b[32*k:])
+			accRow := &acc[r]
+			for j := range 32 {
+				accRow[j] += float32(aValue * float32(int32(int8(bRow[j]))))
 			}
 		}
 	}

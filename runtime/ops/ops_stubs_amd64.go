@@ -100,6 +100,30 @@ type addscaled_avx2_args struct {
 //go:noescape
 func addscaled_avx2(args *addscaled_avx2_args)
 
+type mul_avx512_args struct {
+	x           unsafe.Pointer
+	y           unsafe.Pointer
+	out         unsafe.Pointer
+	count_out_o int64
+}
+
+// mul_avx512 is mul by the schedule traces/512/mul.json.
+//
+//go:noescape
+func mul_avx512(args *mul_avx512_args)
+
+type mul_avx2_args struct {
+	x           unsafe.Pointer
+	y           unsafe.Pointer
+	out         unsafe.Pointer
+	count_out_o int64
+}
+
+// mul_avx2 is mul by the schedule traces/256/mul.json.
+//
+//go:noescape
+func mul_avx2(args *mul_avx2_args)
+
 type scale_avx512_args struct {
 	x           unsafe.Pointer
 	by          unsafe.Pointer
@@ -843,3 +867,115 @@ type matmul_bf16_8_avx2_args struct {
 //
 //go:noescape
 func matmul_bf16_8_avx2(args *matmul_bf16_8_avx2_args)
+
+type matmul_i8_1_avx512_args struct {
+	a        unsafe.Pointer
+	b        unsafe.Pointer
+	out      unsafe.Pointer
+	step_a   int64
+	step_out int64
+	count_ko int64
+}
+
+// matmul_i8_1_avx512 is matmul_i8_1 by the schedule traces/512/matmul_i8_1.json.
+//
+//go:noescape
+func matmul_i8_1_avx512(args *matmul_i8_1_avx512_args)
+
+type matmul_i8_1_avx2_args struct {
+	a        unsafe.Pointer
+	b        unsafe.Pointer
+	out      unsafe.Pointer
+	step_a   int64
+	step_out int64
+	count_ko int64
+}
+
+// matmul_i8_1_avx2 is matmul_i8_1 by the schedule traces/256/matmul_i8_1.json.
+//
+//go:noescape
+func matmul_i8_1_avx2(args *matmul_i8_1_avx2_args)
+
+type matmul_i8_2_avx512_args struct {
+	a        unsafe.Pointer
+	b        unsafe.Pointer
+	out      unsafe.Pointer
+	step_a   int64
+	step_out int64
+	count_ko int64
+}
+
+// matmul_i8_2_avx512 is matmul_i8_2 by the schedule traces/512/matmul_i8_2.json.
+//
+//go:noescape
+func matmul_i8_2_avx512(args *matmul_i8_2_avx512_args)
+
+type matmul_i8_2_avx2_args struct {
+	a        unsafe.Pointer
+	b        unsafe.Pointer
+	out      unsafe.Pointer
+	step_a   int64
+	step_out int64
+	count_ko int64
+}
+
+// matmul_i8_2_avx2 is matmul_i8_2 by the schedule traces/256/matmul_i8_2.json.
+//
+//go:noescape
+func matmul_i8_2_avx2(args *matmul_i8_2_avx2_args)
+
+type matmul_i8_4_avx512_args struct {
+	a        unsafe.Pointer
+	b        unsafe.Pointer
+	out      unsafe.Pointer
+	step_a   int64
+	step_out int64
+	count_ko int64
+}
+
+// matmul_i8_4_avx512 is matmul_i8_4 by the schedule traces/512/matmul_i8_4.json.
+//
+//go:noescape
+func matmul_i8_4_avx512(args *matmul_i8_4_avx512_args)
+
+type matmul_i8_4_avx2_args struct {
+	a        unsafe.Pointer
+	b        unsafe.Pointer
+	out      unsafe.Pointer
+	step_a   int64
+	step_out int64
+	count_ko int64
+}
+
+// matmul_i8_4_avx2 is matmul_i8_4 by the schedule traces/256/matmul_i8_4.json.
+//
+//go:noescape
+func matmul_i8_4_avx2(args *matmul_i8_4_avx2_args)
+
+type matmul_i8_8_avx512_args struct {
+	a        unsafe.Pointer
+	b        unsafe.Pointer
+	out      unsafe.Pointer
+	step_a   int64
+	step_out int64
+	count_ko int64
+}
+
+// matmul_i8_8_avx512 is matmul_i8_8 by the schedule traces/512/matmul_i8_8.json.
+//
+//go:noescape
+func matmul_i8_8_avx512(args *matmul_i8_8_avx512_args)
+
+type matmul_i8_8_avx2_args struct {
+	a        unsafe.Pointer
+	b        unsafe.Pointer
+	out      unsafe.Pointer
+	step_a   int64
+	step_out int64
+	count_ko int64
+}
+
+// matmul_i8_8_avx2 is matmul_i8_8 by the schedule traces/256/matmul_i8_8.json.
+//
+//go:noescape
+func matmul_i8_8_avx2(args *matmul_i8_8_avx2_args)

@@ -53,6 +53,18 @@ type addscaled_neon_args struct {
 //go:noescape
 func addscaled_neon(args *addscaled_neon_args)
 
+type mul_neon_args struct {
+	x           unsafe.Pointer
+	y           unsafe.Pointer
+	out         unsafe.Pointer
+	count_out_o int64
+}
+
+// mul_neon is mul by the schedule traces/128/mul.json.
+//
+//go:noescape
+func mul_neon(args *mul_neon_args)
+
 type scale_neon_args struct {
 	x           unsafe.Pointer
 	by          unsafe.Pointer
@@ -424,3 +436,59 @@ type matmul_bf16_8_neon_args struct {
 //
 //go:noescape
 func matmul_bf16_8_neon(args *matmul_bf16_8_neon_args)
+
+type matmul_i8_1_neon_args struct {
+	a        unsafe.Pointer
+	b        unsafe.Pointer
+	out      unsafe.Pointer
+	step_a   int64
+	step_out int64
+	count_ko int64
+}
+
+// matmul_i8_1_neon is matmul_i8_1 by the schedule traces/128/matmul_i8_1.json.
+//
+//go:noescape
+func matmul_i8_1_neon(args *matmul_i8_1_neon_args)
+
+type matmul_i8_2_neon_args struct {
+	a        unsafe.Pointer
+	b        unsafe.Pointer
+	out      unsafe.Pointer
+	step_a   int64
+	step_out int64
+	count_ko int64
+}
+
+// matmul_i8_2_neon is matmul_i8_2 by the schedule traces/128/matmul_i8_2.json.
+//
+//go:noescape
+func matmul_i8_2_neon(args *matmul_i8_2_neon_args)
+
+type matmul_i8_4_neon_args struct {
+	a        unsafe.Pointer
+	b        unsafe.Pointer
+	out      unsafe.Pointer
+	step_a   int64
+	step_out int64
+	count_ko int64
+}
+
+// matmul_i8_4_neon is matmul_i8_4 by the schedule traces/128/matmul_i8_4.json.
+//
+//go:noescape
+func matmul_i8_4_neon(args *matmul_i8_4_neon_args)
+
+type matmul_i8_8_neon_args struct {
+	a        unsafe.Pointer
+	b        unsafe.Pointer
+	out      unsafe.Pointer
+	step_a   int64
+	step_out int64
+	count_ko int64
+}
+
+// matmul_i8_8_neon is matmul_i8_8 by the schedule traces/128/matmul_i8_8.json.
+//
+//go:noescape
+func matmul_i8_8_neon(args *matmul_i8_8_neon_args)

@@ -115,6 +115,7 @@ func TestPointwise(t *testing.T) {
 		of   func(dst, x, y []float32)
 	}{
 		{"add", [2]string{"x", "y"}, Add},
+		{"mul", [2]string{"x", "y"}, Mul},
 		{"silu", [2]string{"gate", "up"}, SiLUMul},
 		{"gelu", [2]string{"gate", "up"}, GELUMul},
 		{"relu2", [2]string{"gate", "up"}, ReLU2Mul},
@@ -212,6 +213,8 @@ func elements(rng *rand.Rand, e Elem, n, rare int) ([]byte, *ir.Array) {
 			a.V[i] = int64(format.HalfFromFloat32(v))
 		case BF16:
 			a.V[i] = int64(bits >> 16)
+		case I8:
+			a.V[i] = int64(int8(bits >> 5))
 		}
 		put(data, e, i, a.V[i])
 	}
@@ -219,17 +222,20 @@ func elements(rng *rand.Rand, e Elem, n, rare int) ([]byte, *ir.Array) {
 }
 
 func put(data []byte, e Elem, i int, bits int64) {
-	if e == F32 {
+	switch e {
+	case F32:
 		binary.LittleEndian.PutUint32(data[4*i:], uint32(bits))
-	} else {
+	case I8:
+		data[i] = byte(bits)
+	default:
 		binary.LittleEndian.PutUint16(data[2*i:], uint16(bits))
 	}
 }
 
-var elemNames = map[Elem]string{F32: "f32", F16: "f16", BF16: "bf16"}
+var elemNames = map[Elem]string{F32: "f32", F16: "f16", BF16: "bf16", I8: "i8"}
 
 func TestMatmul(t *testing.T) {
-	for _, e := range []Elem{F32, F16, BF16} {
+	for _, e := range []Elem{F32, F16, BF16, I8} {
 		cases(t, func(t *testing.T, rng *rand.Rand, k, rare int) {
 			rows := 1 + rng.IntN(17)
 			stride, dstStride := k+rng.IntN(3), Panel+rng.IntN(40)
@@ -317,6 +323,8 @@ func TestNoAllocation(t *testing.T) {
 	calls := map[string]func(){
 		"RMSNorm":  func() { RMSNorm(x, y, w, 1e-5) },
 		"Add":      func() { Add(x, y, w) },
+		"Mul":      func() { Mul(x, y, w) },
+		"Quantize": func() { Quantize(panel[:256], x) },
 		"SiLUMul":  func() { SiLUMul(x, y, w) },
 		"GELUMul":  func() { GELUMul(x, y, w) },
 		"ReLU2Mul": func() { ReLU2Mul(x, y, w) },
@@ -342,7 +350,7 @@ func BenchmarkMatmul(b *testing.B) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	a, dst := floats(rng, 8*k, 0), make([]float32, 8*Panel)
 	each(b, func(b *testing.B) {
-		for _, e := range []Elem{F32, F16, BF16} {
+		for _, e := range []Elem{F32, F16, BF16, I8} {
 			panel, _ := elements(rng, e, k*Panel, 0)
 			for _, rows := range []int{1, 2, 4, 8} {
 				b.Run(fmt.Sprint(e, "x", rows), func(b *testing.B) {
@@ -370,6 +378,8 @@ func BenchmarkRows(b *testing.B) {
 		}{
 			{"RMSNorm", k, func() { RMSNorm(dst, x, y, 1e-5) }},
 			{"Add", k, func() { Add(dst, x, y) }},
+			{"Mul", k, func() { Mul(dst, x, y) }},
+			{"Quantize", k, func() { Quantize(panel[:k], x) }},
 			{"SiLUMul", k, func() { SiLUMul(dst, x, y) }},
 			{"GELUMul", k, func() { GELUMul(dst, x, y) }},
 			{"ReLU2Mul", k, func() { ReLU2Mul(dst, x, y) }},

@@ -219,9 +219,9 @@ func assemble(arch string, files []lower.File) ([][]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	dir, err := os.MkdirTemp("", "tmacc-jit-")
+	dir, err := TempDir()
 	if err != nil {
-		return nil, fmt.Errorf("jit: %w", err)
+		return nil, err
 	}
 	folders.Store(dir, true)
 	defer func() {

@@ -78,7 +78,7 @@ func (e PureGo) String() string {
 const slower = 200
 
 func (e NotKept) String() string {
-	return "kernels are not kept, and are compiled again at each start: " + message.Line(e.Why)
+	return "kernels are not kept, and are compiled again at each start: " + message.Line(message.Plain(e.Why))
 }
 
 func (e Damaged) String() string {

@@ -12,6 +12,7 @@ package kernels
 import (
 	"context"
 	"errors"
+	"os"
 	goruntime "runtime"
 	"slices"
 	"sync"
@@ -25,6 +26,7 @@ import (
 	"github.com/tmacc/tmacc/runtime"
 	"github.com/tmacc/tmacc/runtime/abi"
 	"github.com/tmacc/tmacc/runtime/cache"
+	"github.com/tmacc/tmacc/runtime/cpu"
 	"github.com/tmacc/tmacc/search"
 	"github.com/tmacc/tmacc/search/build"
 	"github.com/tmacc/tmacc/search/live"
@@ -35,7 +37,7 @@ import (
 type Options struct {
 	Folder string      // where kernels are kept, "": Folder
 	Lock   *tune.Lock  // schedules that a search has found, nil: default schedules
-	Say    func(Event) // hears of what takes long and of what is not as usual, nil: nobody
+	Say    func(Event) // hears of long steps and of unusual events, nil: nobody
 }
 
 // Provider makes products. Its methods may be called concurrently.
@@ -79,8 +81,11 @@ const (
 func Folder() (string, error) { return cache.Path("kernels") }
 
 // New makes a provider. When ctx ends, it compiles nothing any more. The error is a *cache.Unsafe if others can write the
-// folder. A folder that cannot be made is an event, not an error.
+// folder, or names the word of TMACC_CPU that is unknown. A folder that cannot be made is an event, not an error.
 func New(ctx context.Context, opt Options) (*Provider, error) {
+	if err := checkMask(); err != nil {
+		return nil, err
+	}
 	p := &Provider{ctx: ctx, lock: opt.Lock, hear: opt.Say, products: map[string]*runtime.Product{}}
 	if p.target, p.why = choose(); p.target == nil {
 		return p, nil
@@ -96,7 +101,7 @@ func New(ctx context.Context, opt Options) (*Provider, error) {
 
 // choose is the target of this machine that TMACC_CPU allows, or why there is none.
 func choose() (lower.Target, error) {
-	all := slices.DeleteFunc(lower.Preferred(targets.All()), func(t lower.Target) bool { return t.Machine().Arch() != goruntime.GOARCH })
+	all := ofThisArchitecture()
 	var vs []abi.Variant
 	for _, t := range all {
 		m := t.Machine()
@@ -107,6 +112,20 @@ func choose() (lower.Target, error) {
 		return nil, errors.New(why)
 	}
 	return all[i], nil
+}
+
+// ofThisArchitecture are its targets, the best first.
+func ofThisArchitecture() []lower.Target {
+	return slices.DeleteFunc(lower.Preferred(targets.All()), func(t lower.Target) bool { return t.Machine().Arch() != goruntime.GOARCH })
+}
+
+// checkMask refuses words of TMACC_CPU that name no target and no feature.
+func checkMask() error {
+	var cs []cpu.Candidate
+	for _, t := range ofThisArchitecture() {
+		cs = append(cs, cpu.Candidate{Target: t.Machine().Name, Need: targets.Features(t)})
+	}
+	return cpu.ParseMask(os.Getenv(cpu.Env)).Check(cs)
 }
 
 // open opens the folder that kernels are kept in.

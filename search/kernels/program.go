@@ -124,7 +124,7 @@ func (p *Provider) link(main string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	dir, err := os.MkdirTemp("", "tmacc-link-")
+	dir, err := jit.TempDir()
 	if err != nil {
 		return nil, err
 	}

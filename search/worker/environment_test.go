@@ -48,6 +48,7 @@ func TestRemedy(t *testing.T) {
 		{syscall.EAGAIN, "ulimit -u"},
 		{syscall.EMFILE, "ulimit -n"},
 		{syscall.EIO, "no kernel is to blame"},
+		{&jit.NoTemporary{Folder: "/x", Err: syscall.ENOENT}, "set TMPDIR to a folder that can be written"},
 		{&jit.Denied{Err: syscall.EACCES}, "TMACC_JIT=off"},
 		{errors.New("the spec is wrong"), ""},
 	} {

@@ -59,6 +59,9 @@ func remedy(err error) string {
 	if errors.Is(err, jit.ErrPlatform) {
 		return "set " + jit.EnvJIT + "=" + jit.Off + ", and go build links kernels"
 	}
+	if errors.As(err, new(*jit.NoTemporary)) {
+		return "set TMPDIR to a folder that can be written"
+	}
 	for _, x := range remedies {
 		if errors.Is(err, x.refused) {
 			return x.remedy

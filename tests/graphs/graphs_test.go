@@ -108,7 +108,7 @@ func TestGraphs(t *testing.T) {
 			}
 			if plain := file(t, oracle.NewTinyLayers(arch, 2, oracle.Same("F32")), func(*oracle.Tiny) {}); changed {
 				if off := oracle.RelativeRMS(ours(t, plain, 256, tokens), want); !(off > 20*limit) {
-					t.Errorf("without what is special, logits differ by %.1e only", off)
+					t.Errorf("without the changes, logits differ by %.1e only", off)
 				}
 			}
 		})

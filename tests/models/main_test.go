@@ -10,9 +10,12 @@ import (
 	"github.com/tmacc/tmacc/tests/sparing"
 )
 
-// TestMain lets the test be its own worker, and with envChild its own child.
+// TestMain lets the test be its own worker, with envChild its own child, and one that quantizes.
 func TestMain(m *testing.M) {
 	worker.Main()
+	if quantizes() {
+		return
+	}
 	if os.Getenv(envChild) == "" {
 		sparing.Run(m)
 		return

@@ -15,7 +15,7 @@ import (
 
 // longWays are all ways: caches, threads, pieces, alone and among others.
 func longWays() (out []way) {
-	for _, cache := range []model.CacheType{model.CacheF16, model.CacheF32} {
+	for _, cache := range []model.CacheType{model.CacheF16, model.CacheF32, model.CacheQ8} {
 		for n := 1; n <= threads; n++ {
 			for _, piece := range []int{0, 7, 1} {
 				out = append(out, way{cache, n, piece, false}, way{cache, n, piece, true})
@@ -31,7 +31,7 @@ var shortWays = []way{
 	{model.CacheF16, 3, 7, true},
 	{model.CacheF16, 2, 1, false},
 	{model.CacheF32, 2, 0, true},
-	{model.CacheF32, 3, 7, false},
+	{model.CacheQ8, 3, 7, false},
 }
 
 // shortPrompt is how many tokens of a prompt are computed where not all are: the last ones are in the second page of the cache.

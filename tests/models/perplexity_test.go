@@ -1,6 +1,7 @@
 package models
 
 import (
+	"bytes"
 	"context"
 	"math"
 	"os"
@@ -9,76 +10,115 @@ import (
 
 	"github.com/tmacc/tmacc/ir/format/gguf"
 	"github.com/tmacc/tmacc/runtime/model"
+	"github.com/tmacc/tmacc/runtime/model/perplexity"
 	"github.com/tmacc/tmacc/runtime/model/token"
 	"github.com/tmacc/tmacc/search/kernels"
-	"github.com/tmacc/tmacc/tests/oracle"
+	"github.com/tmacc/tmacc/tests/drawn"
 )
 
-// TestPerplexity compares perplexities of a held-out text with llama.cpp's, for trained models: chunks of 512 tokens, of which the
-// second half counts. It takes minutes, and runs with TMACC_LONG=1.
+// few is how many chunks are measured without TMACC_LONG=1.
+const few = 8
+
+// trained are models of TMACC_DATA, with perplexities of its held-out text by llama.cpp v0.5.0, and divergences from an F16 model.
+var trained = []struct {
+	name, base string
+	whole, few float64 // the perplexity of all chunks, and of the first few ones
+	within     float64
+	divergence float64 // of all chunks
+}{
+	{name: "tale-4m-f16", whole: 32.1391, few: 30.16884, within: 0.002},
+	{name: "tale-bitnet-4m-f16", whole: 35.8307, few: 32.97057, within: 0.002},
+	{name: "tale-4m-q4_0", base: "tale-4m-f16", whole: 32.471, few: 30.45658, within: 0.005, divergence: 0.01182},
+	{name: "tale-bitnet-4m-tq2_0", base: "tale-bitnet-4m-f16", whole: 35.845, few: 32.95491, within: 0.005, divergence: 0.000604},
+}
+
+// TestPerplexity compares perplexities of a held-out text with llama.cpp's, and divergences from the models before they were quantized.
+// TMACC_LONG=1 takes the whole text, which takes a minute.
 func TestPerplexity(t *testing.T) {
-	if os.Getenv("TMACC_LONG") == "" {
-		t.Skip("takes minutes; TMACC_LONG=1 runs it")
+	folder, long := trainedFolder(t), drawn.New(t).Long()
+	opt := perplexity.Options{Chunks: few}
+	if long {
+		opt.Chunks = 0
 	}
-	folder := os.Getenv("TMACC_DATA")
-	if folder == "" {
-		t.Skip("TMACC_DATA names no folder")
-	}
-	text, err := os.ReadFile(filepath.Join(folder, "trained", "heldout.txt"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, c := range []struct {
-		name         string
-		want, within float64
-	}{
-		{"tale-4m-f16", 32.139, 0.002},
-		{"tale-bitnet-4m-f16", 35.831, 0.002},
-		{"tale-4m-q4_0", 32.471, 0.005},
-		{"tale-bitnet-4m-tq2_0", 35.845, 0.005},
-	} {
+	compiled := t.TempDir()
+	bases := map[string]*bytes.Buffer{"tale-4m-f16": {}, "tale-bitnet-4m-f16": {}}
+	for _, c := range trained {
 		t.Run(c.name, func(t *testing.T) {
-			have := perplexity(t, filepath.Join(folder, "trained", c.name+".gguf"), string(text))
-			t.Logf("perplexity %.4f, llama.cpp %.3f: %+.3f %%", have, c.want, 100*(have/c.want-1))
-			if !(math.Abs(have/c.want-1) <= c.within) {
-				t.Errorf("perplexity %v, want %v within %v", have, c.want, c.within)
+			m, tokens := heldOut(t, filepath.Join(folder, c.name+".gguf"), compiled, model.CacheF32)
+			r := judge(t, m, tokens, opt, bases[c.name], bases[c.base])
+			want := c.few
+			if long {
+				want = c.whole
+			}
+			within(t, "perplexity", r.Perplexity.Value, want, c.within)
+			if c.base != "" && long {
+				within(t, "divergence", r.Base.Divergence.Value, c.divergence, 0.1)
 			}
 		})
 	}
 }
 
-// perplexity is that of a text by the model in a file, with a cache of f32.
-func perplexity(t *testing.T, path, text string) float64 {
-	t.Helper()
-	const chunk = 512
-	tokens := tokensOf(t, path, text)
-	p, err := kernels.New(context.Background(), kernels.Options{Folder: t.TempDir()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	m, err := model.Open(path, p, model.Options{Cache: model.CacheF32, Threads: -1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer m.Close()
-	sum, n := 0.0, 0
-	for ; len(tokens) >= chunk; tokens = tokens[chunk:] {
-		s := oracle.NewSession(t, m)
-		rows := oracle.Feed(t, s, model.WantAll, tokens[:chunk])
-		for i := chunk / 2; i+1 < chunk; i++ {
-			sum += oracle.NLL(rows[i], tokens[i+1])
-			n++
-		}
-		if err := s.Close(); err != nil {
-			t.Fatal(err)
+// TestCacheTypes: caches of smaller types change predictions little.
+func TestCacheTypes(t *testing.T) {
+	path, opt, base := filepath.Join(trainedFolder(t), "tale-4m-f16.gguf"), perplexity.Options{Chunks: few}, &bytes.Buffer{}
+	m, tokens := heldOut(t, path, t.TempDir(), model.CacheF32)
+	judge(t, m, tokens, opt, base, nil)
+	for cache, most := range map[model.CacheType]float64{model.CacheF16: 1e-6, model.CacheQ8: 1e-4} {
+		m, tokens := heldOut(t, path, t.TempDir(), cache)
+		if r := judge(t, m, tokens, opt, nil, base); !(r.Base.Divergence.Value <= most) {
+			t.Errorf("cache of type %d: divergence %v, at most %v", cache, r.Base.Divergence, most)
 		}
 	}
-	return math.Exp(sum / float64(n))
 }
 
-// tokensOf is a text as tokens of the model in a file, without those that begin one.
-func tokensOf(t *testing.T, path, text string) []int32 {
+// trainedFolder is the folder of the trained models and of heldout.txt.
+func trainedFolder(t *testing.T) string {
 	t.Helper()
+	folder := os.Getenv("TMACC_DATA")
+	if folder == "" {
+		t.Skip("TMACC_DATA names no folder")
+	}
+	return filepath.Join(folder, "trained")
+}
+
+// within compares a figure with an expected one.
+func within(t *testing.T, what string, have, want, share float64) {
+	t.Helper()
+	t.Logf("%s %.6f, llama.cpp %.6f: %+.3f %%", what, have, want, 100*(have/want-1))
+	if !(math.Abs(have/want-1) <= share) {
+		t.Errorf("%s %v, want %v within %v of it", what, have, want, share)
+	}
+}
+
+// judge measures a text by a model. If base is not nil, it is what save got of another model.
+func judge(t *testing.T, m *model.Model, tokens []int32, opt perplexity.Options, save, base *bytes.Buffer) *perplexity.Result {
+	t.Helper()
+	if base == nil {
+		opt.Save = save
+		r, err := perplexity.Measure(context.Background(), m, tokens, token.None, opt)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	b, err := perplexity.ReadBase(bytes.NewReader(base.Bytes()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := perplexity.Compare(context.Background(), m, b, token.None, opt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// heldOut opens a model, with kernels in a folder, and encodes the held-out text by its tokenizer.
+func heldOut(t *testing.T, path, folder string, cache model.CacheType) (*model.Model, []int32) {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(trainedFolder(t), "heldout.txt"))
+	if err != nil {
+		t.Fatal(err)
+	}
 	f, err := gguf.Open(path)
 	if err != nil {
 		t.Fatal(err)
@@ -88,5 +128,15 @@ func tokensOf(t *testing.T, path, text string) []int32 {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return tk.Encode(text, token.Options{BOS: token.BOSNever})
+	p, err := kernels.New(context.Background(), kernels.Options{Folder: folder})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { p.Close() })
+	m, err := model.New(f, p, model.Options{Cache: cache})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { m.Close() })
+	return m, tk.Encode(string(text), token.Options{})
 }

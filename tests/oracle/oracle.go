@@ -67,7 +67,7 @@ var (
 // AsIs evaluates the file as it is.
 func (x Model) AsIs() Precision { return Precision{false, model.CacheF16, x.Logits, x.Token} }
 
-// Options are those of an evaluation.
+// Options are for opening a model that is evaluated so.
 func (p Precision) Options() model.Options { return model.Options{Float: p.Float, Cache: p.Cache} }
 
 // values are the ones of a prompt to compare an evaluation with.

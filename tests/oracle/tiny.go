@@ -117,7 +117,7 @@ func (x *Tiny) AddHead() { x.matrix("output.weight", x.Embedding, x.Vocabulary) 
 // AddVector adds a tensor that usual models do not have.
 func (x *Tiny) AddVector(name string, n int) { x.vector(name, n) }
 
-// AddFactors adds a tensor of numbers of which each is a factor larger than the one before.
+// AddFactors adds a tensor of growing numbers: each is the one before, times 1 + growth.
 func (x *Tiny) AddFactors(name string, n int, first, growth float64) {
 	x.vector(name, n)
 	data := x.Tensor(name).Data[:0]

@@ -214,9 +214,11 @@ func newWriter(t *testing.T, tokens *token.Tokenizer) *writer {
 	return w
 }
 
-// write is a text of at most limit tokens, and whether it is complete.
+// write is a text of at most limit tokens, and whether it is complete, which it is if any text is short enough.
 func (w *writer) write(g *grammar.Grammar, limit int) (string, bool) {
-	s, err := sample.New(sample.Options{Temperature: 1, Seed: w.rng.Uint64(), Mask: grammar.NewMask(g, w.words)})
+	mask := grammar.NewMask(g, w.words)
+	fewest := mask.Fewest()
+	s, err := sample.New(sample.Options{Temperature: 1, Seed: w.rng.Uint64(), Mask: mask})
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -231,6 +233,9 @@ func (w *writer) write(g *grammar.Grammar, limit int) (string, bool) {
 			return string(text), true
 		}
 		text = w.tokens.AppendPiece(text, id, false)
+	}
+	if !s.MayEnd() && fewest >= 0 && fewest <= limit {
+		w.Errorf("%q is not complete after %d tokens, and %d suffice", text, limit, fewest)
 	}
 	return string(text), s.MayEnd()
 }

@@ -19,6 +19,10 @@ type Options struct {
 	Sampler *sample.Sampler         // nil: the likeliest tokens
 	Text    func(text []byte) error // gets the text that is added, as it comes, in whole characters; nil: nobody
 	Stop    []string                // the text ends before the first of them
+	// Shift lets a text go on when the context is full. The first Keep tokens stay: all of the given text if Keep is negative, and if it is
+	// 0 the token that texts begin with. Of the others the first half is forgotten, and the second half is computed again, at its new positions.
+	Shift bool
+	Keep  int
 }
 
 // End says why a text ended.
@@ -28,18 +32,19 @@ type End string
 const (
 	Stopped     End = "stop"        // the model has nothing more to say, or a stop string came
 	Enough      End = "length"      // Options.Tokens were added
-	Full        End = "context"     // the session has no more room
+	Full        End = "context"     // the text and its continuation fill the context
 	Interrupted End = "interrupted" // the context has ended
 )
 
 // Report says what was done.
 type Report struct {
-	Kept    int           // tokens that the session had already
-	Prompt  int           // tokens of the text that were computed
-	Tokens  int           // that were added
-	Prefill time.Duration // from the text to the first logits
-	Decode  time.Duration // for the tokens after the first
-	End     End
+	Kept      int           // tokens that the session had already
+	Prompt    int           // tokens of the text that were computed
+	Tokens    int           // that were added
+	Forgotten int           // tokens that made room for others, by Options.Shift
+	Prefill   time.Duration // from the text to the first logits
+	Decode    time.Duration // for the tokens after the first
+	End       End
 }
 
 // PrefillSpeed is the tokens of the text per second, 0 if there were none.
@@ -75,8 +80,8 @@ func Tokens(ctx context.Context, m *model.Model, s *model.Session, t *token.Toke
 	if len(ids) == 0 {
 		return &Report{}, errors.New("there are no tokens to continue: give a text")
 	}
-	if len(ids) > m.Context() {
-		return &Report{}, fmt.Errorf("the text has %d tokens, and the context has room for %d: give a shorter text or a longer context", len(ids), m.Context())
+	if n, most := len(ids), m.Context(); n >= most {
+		return &Report{}, fmt.Errorf("the text has %d tokens, and a context of %d has room for %d and a new one: give a shorter text or a longer context", n, most, most-1)
 	}
 	stops, err := newStops(opt.Stop)
 	if err != nil {
@@ -133,7 +138,7 @@ func (g *generator) run(ctx context.Context, ids []int32) error {
 			return nil
 		}
 		g.last[0] = id
-		logits, err = g.forward(ctx, g.last[:])
+		logits, err = g.next(ctx)
 	}
 	return err
 }
@@ -160,11 +165,12 @@ func (g *generator) prefill(ctx context.Context, ids []int32) ([]float32, error)
 func (g *generator) begin(ids []int32) {
 	g.Sampler.Reset()
 	g.Sampler.Accept(ids...)
-	left := g.room() + 1 // the last one is not computed
-	if g.Tokens > 0 {
-		left = min(left, g.Tokens)
+	switch left := g.room() + 1; {
+	case g.Tokens > 0 && (g.Shift || g.Tokens < left):
+		g.Sampler.Limit(g.Tokens)
+	case !g.Shift:
+		g.Sampler.Limit(left)
 	}
-	g.Sampler.Limit(left)
 }
 
 // ends reports whether the model has no token to add.
@@ -185,12 +191,13 @@ func (g *generator) end(id int32) error {
 // limit is why no more tokens may come, if so. A text that a mask lets end here is complete.
 func (g *generator) limit() End {
 	enough := g.Tokens > 0 && g.report.Tokens >= g.Tokens
+	full := g.room() == 0 && !g.shifts()
 	switch {
-	case g.stopped, (enough || g.room() == 0) && g.Sampler.MayEnd():
+	case g.stopped, (enough || full) && g.Sampler.MayEnd():
 		return Stopped
 	case enough:
 		return Enough
-	case g.room() == 0:
+	case full:
 		return Full
 	}
 	return ""
@@ -206,8 +213,8 @@ func (g *generator) forward(ctx context.Context, tokens []int32) ([]float32, err
 	return g.items[0].Logits, err
 }
 
-// room is how many tokens the session can take.
-func (g *generator) room() int { return g.model.Context() - g.session.Len() }
+// room is how many tokens the context can take behind the one that comes next, which the session has not got yet.
+func (g *generator) room() int { return g.model.Context() - g.session.Len() - 1 }
 
 // say hands text on that is sure to come before a stop string.
 func (g *generator) say(text []byte) error {

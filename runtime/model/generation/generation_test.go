@@ -15,7 +15,7 @@ import (
 	"github.com/tmacc/tmacc/runtime/model/token"
 )
 
-// tale is the model of tmacc run in pure Go, for so many tokens, and its tokenizer.
+// tale is the model of tmacc run in pure Go, for a number of tokens, and its tokenizer.
 func tale(t *testing.T, positions int) (*model.Model, *token.Tokenizer) {
 	t.Helper()
 	f, err := gguf.Open("../../../cmd/tmacc/tale/tale-bitnet-4m-tq2_0.gguf")
@@ -61,7 +61,7 @@ func goOn(t *testing.T, ctx context.Context, m *model.Model, tokens *token.Token
 
 const prompt = "It was a cold morning, and"
 
-// The likeliest tokens are the same at each call, and as many as were asked for; each is the likeliest after the ones before.
+// The likeliest tokens are the same at each call, and the number asked for; each is the likeliest after the ones before.
 func TestGreedy(t *testing.T) {
 	m, tokens := tale(t, 0)
 	text, r, err := goOn(t, t.Context(), m, tokens, prompt, Options{Tokens: 12})
@@ -108,7 +108,7 @@ func TestEnds(t *testing.T) {
 	const room = 12
 	m, tokens := tale(t, room)
 	_, r, err := goOn(t, t.Context(), m, tokens, prompt, Options{})
-	if err != nil || r.End != Full || r.Prompt+r.Tokens != room+1 {
+	if err != nil || r.End != Full || r.Prompt+r.Tokens != room {
 		t.Errorf("full: %+v, %v", r, err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -142,7 +142,7 @@ func TestRefuses(t *testing.T) {
 		t.Error(err)
 	}
 	long := strings.Repeat("cold morning ", 20)
-	want := fmt.Sprintf("the text has %d tokens, and the context has room for 12: give a shorter text or a longer context", len(tokens.Encode(long, token.Options{})))
+	want := fmt.Sprintf("the text has %d tokens, and a context of 12 has room for 11 and a new one: give a shorter text or a longer context", len(tokens.Encode(long, token.Options{})))
 	if _, _, err := goOn(t, t.Context(), m, tokens, long, Options{}); err == nil || err.Error() != want {
 		t.Errorf("%v, want %s", err, want)
 	}

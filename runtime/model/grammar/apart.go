@@ -10,8 +10,11 @@ func (s *schema) apart(v value, all []*facts) error {
 			if err != nil {
 				return err
 			}
+			if s.compared > mostCompared {
+				return errorf(v, "there are too many alternatives to tell apart: use anyOf")
+			}
 			if !ok {
-				return errorf(v.path, "alternatives %d and %d are not told apart by a type, a constant or a required field: use anyOf", j, i)
+				return errorf(v, "alternatives %d and %d are not told apart by a type, a constant or a required field: use anyOf", j, i)
 			}
 		}
 	}
@@ -21,8 +24,14 @@ func (s *schema) apart(v value, all []*facts) error {
 // mostNested is how deep in fields disjoint looks for a difference.
 const mostNested = 4
 
+// mostCompared bounds how many facts of a schema are compared.
+const mostCompared = 200_000
+
 // disjoint reports whether it is clear that no value has what both facts demand.
 func (s *schema) disjoint(f, g *facts, depth int) (bool, error) {
+	if s.compared++; s.compared > mostCompared {
+		return false, nil
+	}
 	for _, pair := range [][2]*facts{{f, g}, {g, f}} {
 		if len(pair[0].choices) > 0 {
 			return s.eachDisjoint(pair[0], pair[1], depth)
@@ -67,9 +76,9 @@ func enumsDisjoint(f, g *facts) bool {
 	if !f.isEnum {
 		f, g = g, f
 	}
+	others := canonicals(g.enum)
 	for _, x := range f.enum {
-		same := func(y value) bool { return x.canonical() == y.canonical() }
-		if x.types()&f.types&g.types != 0 && (!g.isEnum || slices.ContainsFunc(g.enum, same)) {
+		if x.types()&f.types&g.types != 0 && (!g.isEnum || others[x.canonical()]) {
 			return false
 		}
 	}

@@ -1,20 +1,24 @@
 package grammar
 
 import (
+	"encoding/binary"
+	"maps"
 	"math/big"
 	"slices"
+	"strconv"
 	"strings"
 )
 
 // facts are what schemas demand of a value together.
 type facts struct {
-	key     string // of the schemas, in their order
-	path    string // of the first one
+	key     []byte         // the numbers of the schemas, in their order
+	path    *path          // of the first one
+	has     map[int32]bool // the schemas
 	types   typeSet
 	enum    []value // the values that there are
 	isEnum  bool
 	choices []alternatives
-	chosen  []string // paths of the schemas with alternatives that were chosen among
+	chosen  []int32 // the numbers of the schemas with alternatives that were chosen among
 
 	least, most          *big.Rat // of a number; nil: any
 	overLeast, underMost bool     // the bound itself is no value
@@ -41,17 +45,18 @@ type arrayFacts struct {
 
 // objectFacts are the keywords for the fields of an object in one schema.
 type objectFacts struct {
-	fields     []field
+	fields     value
 	additional *value // of other fields; nil: any
 }
 
 func newFacts() *facts {
-	return &facts{types: isAny, maxLength: -1, maxItems: -1, maxFields: -1}
+	return &facts{has: map[int32]bool{}, types: isAny, maxLength: -1, maxItems: -1, maxFields: -1}
 }
 
 // clone is a copy to which other schemas can be added.
 func (f *facts) clone() *facts {
 	out := *f
+	out.key, out.has = slices.Clip(f.key), maps.Clone(f.has)
 	out.enum, out.choices, out.arrays = slices.Clip(f.enum), slices.Clip(f.choices), slices.Clip(f.arrays)
 	out.objects, out.required, out.chosen = slices.Clip(f.objects), slices.Clip(f.required), slices.Clip(f.chosen)
 	return &out
@@ -62,7 +67,7 @@ func (s *schema) gather(schemas ...value) (*facts, error) {
 	return s.with(newFacts(), schemas...)
 }
 
-// with is facts and those of more schemas.
+// with is facts with more schemas added.
 func (s *schema) with(f *facts, schemas ...value) (*facts, error) {
 	f = f.clone()
 	for _, v := range schemas {
@@ -77,8 +82,8 @@ func (s *schema) with(f *facts, schemas ...value) (*facts, error) {
 func (f *facts) choose() (alternatives, *facts) {
 	first, out := f.choices[0], f.clone()
 	out.choices = slices.Clone(f.choices[1:])
-	out.key += "\n" + first.path
-	out.chosen = append(out.chosen, first.path[:strings.LastIndexByte(first.path, '/')])
+	out.key = binary.LittleEndian.AppendUint32(out.key, uint32(first.id))
+	out.chosen = append(out.chosen, first.up.id)
 	return first, out
 }
 
@@ -90,18 +95,18 @@ func (s *schema) addTo(f *facts, v value) error {
 			f.types = 0
 		}
 	case v.kind != isObject:
-		return errorf(v.path, "want a schema, which is an object, true or false, not %s", v.encode())
-	case slices.Contains(s.open, v.path) || slices.Contains(f.chosen, v.path):
-		return errorf(v.path, "the schema refers to itself, with nothing around it that ends")
+		return errorf(v, "want a schema, which is an object, true or false, not %s", v.short())
+	case slices.Contains(s.open, v.id) || slices.Contains(f.chosen, v.id):
+		return errorf(v, "the schema refers to itself, with nothing around it that ends")
 	}
-	if f.path == "" {
+	if f.path == nil {
 		f.path = v.path
 	}
-	if slices.Contains(strings.Split(f.key, "\n"), v.path) {
+	if f.has[v.id] {
 		return nil
 	}
-	f.key += "\n" + v.path
-	s.open = append(s.open, v.path)
+	f.has[v.id], f.key = true, binary.LittleEndian.AppendUint32(f.key, uint32(v.id))
+	s.open = append(s.open, v.id)
 	defer func() { s.open = s.open[:len(s.open)-1] }()
 	return s.keywords(f, v)
 }
@@ -114,7 +119,7 @@ var refused = strings.Fields(`not if then else contains minContains maxContains 
 func (s *schema) keywords(f *facts, v value) error {
 	for _, x := range v.fields {
 		if slices.Contains(refused, x.name) {
-			return errorf(x.path, "the keyword %s is not possible: leave it out", x.name)
+			return errorf(x, "the keyword %s is not possible: leave it out", x.name)
 		}
 		if err := s.keyword(f, x.name, x.value); err != nil {
 			return err
@@ -138,7 +143,7 @@ func (s *schema) keyword(f *facts, name string, v value) (err error) {
 		return f.restrict(v)
 	case "enum":
 		if v.kind != isArray || len(v.items) == 0 {
-			return errorf(v.path, "want a list of values")
+			return errorf(v, "want a list of values")
 		}
 		f.among(v.items)
 	case "const":
@@ -153,7 +158,7 @@ func (s *schema) keyword(f *facts, name string, v value) (err error) {
 		f.required, err = names(f.required, v)
 	case "uniqueItems":
 		if v.kind != isBool || v.truth {
-			return errorf(v.path, "the keyword uniqueItems is not possible: leave it out")
+			return errorf(v, "the keyword uniqueItems is not possible: leave it out")
 		}
 	case "prefixItems", "properties", "items", "additionalItems", "additionalProperties":
 		return shape(name, v)
@@ -171,7 +176,7 @@ func (f *facts) restrict(v value) error {
 	for _, x := range list {
 		t, ok := typeNames[x.text]
 		if !ok || x.kind != isString {
-			return errorf(v.path, "there is no type %s: want null, boolean, object, array, string, integer or number", x.encode())
+			return errorf(v, "there is no type %s: want null, boolean, object, array, string, integer or number", x.short())
 		}
 		types |= t
 	}
@@ -181,20 +186,29 @@ func (f *facts) restrict(v value) error {
 
 // among adds the values of enum or const.
 func (f *facts) among(list []value) {
+	before, seen := canonicals(f.enum), map[string]bool{}
 	var both []value
 	for _, x := range list {
-		same := func(y value) bool { return x.canonical() == y.canonical() }
-		if (!f.isEnum || slices.ContainsFunc(f.enum, same)) && !slices.ContainsFunc(both, same) {
-			both = append(both, x)
+		if c := x.canonical(); (!f.isEnum || before[c]) && !seen[c] {
+			seen[c], both = true, append(both, x)
 		}
 	}
 	f.enum, f.isEnum = both, true
 }
 
+// canonicals are the canonical texts of values.
+func canonicals(list []value) map[string]bool {
+	out := map[string]bool{}
+	for _, x := range list {
+		out[x.canonical()] = true
+	}
+	return out
+}
+
 // offer adds anyOf or oneOf.
 func (f *facts) offer(v value, exclusive bool) error {
 	if v.kind != isArray || len(v.items) == 0 {
-		return errorf(v.path, "want a list of schemas")
+		return errorf(v, "want a list of schemas")
 	}
 	f.choices = append(f.choices, alternatives{v, exclusive})
 	return nil
@@ -203,7 +217,7 @@ func (f *facts) offer(v value, exclusive bool) error {
 // all adds allOf.
 func (s *schema) all(f *facts, v value) error {
 	if v.kind != isArray {
-		return errorf(v.path, "want a list of schemas")
+		return errorf(v, "want a list of schemas")
 	}
 	for _, x := range v.items {
 		if err := s.addTo(f, x); err != nil {
@@ -236,7 +250,7 @@ func (f *facts) bound(name string, v value) error {
 func (f *facts) length(name string, v value) error {
 	x, err := rational(v)
 	if err != nil || !x.IsInt() || x.Sign() < 0 {
-		return errorf(v.path, "want a whole number, 0 or more, not %s", v.encode())
+		return errorf(v, "want a whole number, 0 or more, not %s", v.short())
 	}
 	n := 1 << 30
 	if x.Num().IsInt64() {
@@ -255,7 +269,7 @@ func (f *facts) length(name string, v value) error {
 			*most = n
 		}
 	case n > mostRepeats:
-		return errorf(v.path, "more than %d are not possible", mostRepeats)
+		return errorf(v, "more than %d are not possible", mostRepeats)
 	default:
 		*least = max(*least, n)
 	}
@@ -265,30 +279,40 @@ func (f *facts) length(name string, v value) error {
 // text adds pattern or format.
 func (f *facts) text(name string, v value) error {
 	if v.kind != isString {
-		return errorf(v.path, "want a string, not %s", v.encode())
+		return errorf(v, "want a string, not %s", v.short())
 	}
 	to := &f.pattern
 	if name == "format" {
 		to = &f.format
 	}
 	if *to != nil && (*to).text != v.text {
-		return errorf(v.path, "there is another %s, at %s: only one is possible", name, (*to).path)
+		return errorf(v, "there is another %s, at %s: only one is possible", name, *to)
 	}
 	*to = &v
 	return nil
 }
 
+// setOf is a set of names.
+func setOf(names []string) map[string]bool {
+	out := map[string]bool{}
+	for _, x := range names {
+		out[x] = true
+	}
+	return out
+}
+
 // names adds strings to a list.
 func names(list []string, v value) ([]string, error) {
 	if v.kind != isArray {
-		return nil, errorf(v.path, "want a list of names, not %s", v.encode())
+		return nil, errorf(v, "want a list of names, not %s", v.short())
 	}
+	seen := setOf(list)
 	for _, x := range v.items {
 		if x.kind != isString {
-			return nil, errorf(x.path, "want a name, not %s", x.encode())
+			return nil, errorf(x, "want a name, not %s", x.short())
 		}
-		if !slices.Contains(list, x.text) {
-			list = append(list, x.text)
+		if !seen[x.text] {
+			seen[x.text], list = true, append(list, x.text)
 		}
 	}
 	return list, nil
@@ -298,9 +322,9 @@ func names(list []string, v value) ([]string, error) {
 func shape(name string, v value) error {
 	switch {
 	case name == "properties" && v.kind != isObject:
-		return errorf(v.path, "want an object with a schema for each name, not %s", v.encode())
+		return errorf(v, "want an object with a schema for each name, not %s", v.short())
 	case name == "prefixItems" && v.kind != isArray:
-		return errorf(v.path, "want a list of schemas, not %s", v.encode())
+		return errorf(v, "want a list of schemas, not %s", v.short())
 	}
 	return nil
 }
@@ -326,7 +350,7 @@ func (f *facts) array(v value) {
 func (f *facts) object(v value) {
 	fields, hasFields := v.get("properties")
 	additional, hasAdditional := v.get("additionalProperties")
-	o := objectFacts{fields: fields.fields}
+	o := objectFacts{fields: fields}
 	if hasAdditional {
 		o.additional = &additional
 	}
@@ -339,13 +363,13 @@ func (f *facts) object(v value) {
 func (s *schema) reference(f *facts, v value) error {
 	pointer, ok := strings.CutPrefix(v.text, "#")
 	if v.kind != isString || !ok || pointer != "" && pointer[0] != '/' {
-		return errorf(v.path, "cannot follow %s: only places of this schema, such as #/$defs/name, can be referred to", v.encode())
+		return errorf(v, "cannot follow %s: only places of this schema, such as #/$defs/name, can be referred to", v.short())
 	}
 	at := s.root
 	for _, name := range strings.Split(pointer, "/")[1:] {
 		next, ok := at.step(unescapePointer.Replace(name))
 		if !ok {
-			return errorf(v.path, "there is no %s in the schema", v.text)
+			return errorf(v, "there is no %s in the schema", v.text)
 		}
 		at = next
 	}
@@ -354,12 +378,8 @@ func (s *schema) reference(f *facts, v value) error {
 
 // step is the value with a name, or with a number, in a value.
 func (v *value) step(name string) (value, bool) {
-	if v.kind == isArray {
-		for i := range v.items {
-			if strings.HasSuffix(v.items[i].path, "/"+name) {
-				return v.items[i], true
-			}
-		}
+	if i, err := strconv.Atoi(name); v.kind == isArray && err == nil && i >= 0 && i < len(v.items) {
+		return v.items[i], true
 	}
 	return v.get(name)
 }

@@ -15,9 +15,9 @@ import (
 // The rule root is the whole text. An *Error has the line and the column.
 func Parse(text string) (*Grammar, error) {
 	if len(text) > mostText {
-		return nil, errorf("line 1, column 1", "the grammar has %d bytes, at most %d are allowed", len(text), mostText)
+		return nil, errorf(line("line 1, column 1"), "the grammar has %d bytes, at most %d are allowed", len(text), mostText)
 	}
-	p := &parser{builder: newBuilder(), text: text, rules: map[string]int32{}, defined: map[string]bool{}, line: line{number: 1}}
+	p := &parser{builder: newBuilder(), text: text, rules: map[string]int32{}, defined: map[string]bool{}, last: lineStart{number: 1}}
 	p.space(true)
 	for p.err == nil && p.at < len(p.text) {
 		p.rule()
@@ -39,8 +39,8 @@ type parser struct {
 	depth   int // of parentheses
 	rules   map[string]int32
 	defined map[string]bool
-	uses    []use // of rules, in the order of the text
-	line    line  // of the last place
+	uses    []use     // of rules, in the order of the text
+	last    lineStart // of the line of the last place
 	err     error
 }
 
@@ -59,18 +59,18 @@ func (p *parser) fail(at int, format string, args ...any) {
 }
 
 // place is the line and the column of a byte, which count from 1. A column is a character. Places mostly ascend.
-func (p *parser) place(at int) string {
-	if at < p.line.at {
-		p.line = line{number: 1}
+func (p *parser) place(at int) line {
+	if at < p.last.at {
+		p.last = lineStart{number: 1}
 	}
-	for end := strings.IndexByte(p.text[p.line.at:at], '\n'); end >= 0; end = strings.IndexByte(p.text[p.line.at:at], '\n') {
-		p.line = line{p.line.at + end + 1, p.line.number + 1}
+	for end := strings.IndexByte(p.text[p.last.at:at], '\n'); end >= 0; end = strings.IndexByte(p.text[p.last.at:at], '\n') {
+		p.last = lineStart{p.last.at + end + 1, p.last.number + 1}
 	}
-	return fmt.Sprintf("line %d, column %d", p.line.number, 1+utf8.RuneCountInString(p.text[p.line.at:at]))
+	return line(fmt.Sprintf("line %d, column %d", p.last.number, 1+utf8.RuneCountInString(p.text[p.last.at:at])))
 }
 
-// line is where a line begins.
-type line struct{ at, number int }
+// lineStart is where a line begins.
+type lineStart struct{ at, number int }
 
 // complete is an error if a rule is missing.
 func (p *parser) complete() {
@@ -143,7 +143,7 @@ func (p *parser) found(at int) string {
 func (p *parser) used(name string) int32 {
 	n, ok := p.rules[name]
 	if !ok {
-		n = p.builder.rule("the rule "+name, "")
+		n = p.builder.rule(name, line(""))
 		p.rules[name] = n
 	}
 	return n
@@ -193,15 +193,11 @@ func (p *parser) alternatives() int32 {
 func (p *parser) sequenceOf() int32 {
 	var kids []int32
 	for p.err == nil {
-		from := p.at
 		kid, ok := p.element()
 		if !ok {
 			break
 		}
 		p.space(p.depth > 0)
-		if len(p.nodes) > mostNodes {
-			p.fail(from, "the grammar is too large: at most %d characters and expressions are allowed", mostNodes)
-		}
 		kids = append(kids, p.repeated(kid))
 	}
 	return p.sequence(kids...)

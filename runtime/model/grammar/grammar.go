@@ -43,12 +43,12 @@ type node struct {
 	kind        kind
 	set         int32 // of oneByte
 	kids        []int32
-	least, most int32   // of repeat; most < 0: any number
-	need        int32   // bytes of its shortest text
-	best        int32   // of choice: the kid with the shortest text
-	rest        []int32 // of sequence: bytes that the kids from i on need
-	name        string  // of rule
-	place       string  // of rule: where it is defined
+	least, most int32        // of repeat; most < 0: any number
+	need        int32        // bytes of its shortest text
+	best        int32        // of choice: the kid with the shortest text
+	rest        []int32      // of sequence: bytes that the kids from i on need
+	name        string       // of rule, "" for the value of a schema
+	place       fmt.Stringer // of rule: where it is defined
 }
 
 // endless is the need of a node that no text ends, and more than any text needs.
@@ -62,11 +62,24 @@ type Error struct {
 
 func (e *Error) Error() string { return e.Place + ": " + e.Problem }
 
-func errorf(place, format string, args ...any) *Error {
-	return &Error{place, fmt.Sprintf(format, args...)}
+func errorf(place fmt.Stringer, format string, args ...any) *Error {
+	return &Error{place.String(), fmt.Sprintf(format, args...)}
 }
 
-// builder makes a grammar.
+// line is a line and a column.
+type line string
+
+func (l line) String() string { return string(l) }
+
+// title is what errors call a rule.
+func (n *node) title() string {
+	if n.name == "" {
+		return "the value of " + n.place.String()
+	}
+	return "the rule " + n.name
+}
+
+// builder makes a grammar. From mostNodes on it makes no more nodes, and no grammar.
 type builder struct {
 	nodes []node
 	sets  []byteSet
@@ -76,6 +89,9 @@ type builder struct {
 func newBuilder() *builder { return &builder{known: map[byteSet]int32{}} }
 
 func (b *builder) add(n node) int32 {
+	if len(b.nodes) > mostNodes {
+		return mostNodes
+	}
 	b.nodes = append(b.nodes, n)
 	return int32(len(b.nodes) - 1)
 }
@@ -125,16 +141,16 @@ func (b *builder) repeat(kid, least, most int32) int32 {
 func (b *builder) optional(kid int32) int32 { return b.repeat(kid, 0, 1) }
 
 // rule is a node whose kid is set later, by define.
-func (b *builder) rule(name, place string) int32 {
+func (b *builder) rule(name string, place fmt.Stringer) int32 {
 	return b.add(node{kind: rule, name: name, place: place})
 }
 
 func (b *builder) define(rule, kid int32) { b.nodes[rule].kids = []int32{kid} }
 
 // grammar is the texts of a node.
-func (b *builder) grammar(root int32, place string) (*Grammar, error) {
+func (b *builder) grammar(root int32, place fmt.Stringer) (*Grammar, error) {
 	if len(b.nodes) > mostNodes {
-		return nil, errorf(place, "the grammar is too large: it has %d nodes, at most %d are allowed", len(b.nodes), mostNodes)
+		return nil, errorf(place, "the grammar is too large: at most %d characters and expressions are possible", mostNodes)
 	}
 	g := &Grammar{nodes: b.nodes, sets: b.sets, root: root}
 	g.needs()
@@ -144,7 +160,7 @@ func (b *builder) grammar(root int32, place string) (*Grammar, error) {
 	}
 	for i, n := range g.nodes {
 		if used[i] && n.kind == rule && n.need >= endless {
-			return nil, errorf(n.place, "%s never ends: each of its alternatives needs another one without end, or more than %d bytes", n.name, endless)
+			return nil, errorf(n.place, "%s never ends: each of its alternatives needs another one without end, or more than %d bytes", n.title(), endless)
 		}
 	}
 	if err := g.leftRecursion(used); err != nil {
@@ -187,31 +203,39 @@ func (g *Grammar) firsts(n *node) []int32 {
 	return n.kids
 }
 
+// step is a node on a path, and which of its first kids were tried.
+type step struct {
+	node   int32
+	firsts []int32
+	next   int
+}
+
 // leftRecursion is an error if a rule begins with itself: then no byte would tell how often.
 func (g *Grammar) leftRecursion(used []bool) error {
 	entered, left := make([]bool, len(g.nodes)), make([]bool, len(g.nodes))
-	next := make([]int, len(g.nodes)) // of the first kids
+	var path []step
+	enter := func(n int32) {
+		entered[n] = true
+		path = append(path, step{node: n, firsts: g.firsts(&g.nodes[n])})
+	}
 	for start := range g.nodes {
-		if !used[start] || left[start] {
-			continue
+		if used[start] && !entered[start] {
+			enter(int32(start))
 		}
-		entered[start] = true
-		for path := []int32{int32(start)}; len(path) > 0; {
-			n := path[len(path)-1]
-			firsts := g.firsts(&g.nodes[n])
-			if next[n] == len(firsts) {
-				left[n] = true
+		for len(path) > 0 {
+			at := &path[len(path)-1]
+			if at.next == len(at.firsts) {
+				left[at.node] = true
 				path = path[:len(path)-1]
 				continue
 			}
-			kid := firsts[next[n]]
-			next[n]++
-			if entered[kid] && !left[kid] {
-				return g.recursion(path[slices.Index(path, kid):])
-			}
-			if !entered[kid] {
-				entered[kid] = true
-				path = append(path, kid)
+			kid := at.firsts[at.next]
+			at.next++
+			switch {
+			case !entered[kid]:
+				enter(kid)
+			case !left[kid]:
+				return g.recursion(path[slices.IndexFunc(path, func(s step) bool { return s.node == kid }):])
 			}
 		}
 	}
@@ -219,13 +243,13 @@ func (g *Grammar) leftRecursion(used []bool) error {
 }
 
 // recursion is the error of a circle of nodes.
-func (g *Grammar) recursion(circle []int32) error {
+func (g *Grammar) recursion(circle []step) error {
 	var names []string
-	place := ""
-	for _, i := range circle {
-		if n := &g.nodes[i]; n.kind == rule {
+	var place fmt.Stringer
+	for _, at := range circle {
+		if n := &g.nodes[at.node]; n.kind == rule {
 			place = cmp.Or(place, n.place)
-			names = append(names, n.name)
+			names = append(names, n.title())
 		}
 	}
 	if len(names) > 1 {

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 // words are tokens for tests. The first ones are bytes.
@@ -306,11 +307,10 @@ func TestLimit(t *testing.T) {
 		for _, text := range grammars {
 			g := parsed(t, text)
 			k := NewMask(g, v)
-			p := k.planAt(start)
-			if !p.exists {
-				t.Fatalf("%s: no plan", text)
+			least := k.Fewest()
+			if least < 0 {
+				t.Fatalf("%s: at least %d tokens", text, least)
 			}
-			least := len(p.tokens)
 			for limit := max(1, least-1); limit < least+30; limit++ {
 				for range 3 {
 					said, complete := finish(t, k, w, limit, rng)
@@ -322,9 +322,12 @@ func TestLimit(t *testing.T) {
 			}
 		}
 	}
-	k := NewMask(parsed(t, `root ::= "xyz"{30}`), NewVocabulary(all))
+	k := NewMask(parsed(t, `root ::= "xyz"{30000}`), NewVocabulary(all))
+	if n := k.Fewest(); n != -1 {
+		t.Errorf("a text of 90000 bytes has a plan of %d tokens", n)
+	}
 	if _, complete := finish(t, k, all, 5, rng); complete {
-		t.Error("90 bytes in 5 tokens")
+		t.Error("90000 bytes in 5 tokens")
 	}
 }
 
@@ -396,5 +399,52 @@ func TestMaskErrors(t *testing.T) {
 	logits := make([]float32, 3)
 	if k.Apply(logits, 9); k.Err() != errNoToken || !math.IsInf(float64(logits[0]+logits[1]+logits[2]), -1) {
 		t.Error(k.Err(), logits)
+	}
+}
+
+// Large grammars are read, or refused, and masked within a moment.
+func TestHostileGrammars(t *testing.T) {
+	w := vocabulary(rand.New(rand.NewPCG(9, 9)))
+	v := NewVocabulary(w)
+	many := func(n int, each func(i int) string) string {
+		var b strings.Builder
+		for i := range n {
+			b.WriteString(each(i))
+		}
+		return b.String()
+	}
+	for what, text := range map[string]string{
+		"alternatives":    `root ::= "x"` + many(20_000, func(i int) string { return fmt.Sprintf(` | "%d"`, i) }),
+		"a long text":     `root ::= "` + strings.Repeat("ab", 120_000) + `"`,
+		"sets":            `root ::= ` + many(8000, func(i int) string { return fmt.Sprintf(`[^\u%04x-\uffff]`, 0x100+i) }),
+		"a large set":     `root ::= [` + many(30_000, func(i int) string { return string(rune(0x100 + 2*i)) }) + `]+`,
+		"rules":           "root ::= r0\n" + many(9_000, func(i int) string { return fmt.Sprintf("r%d ::= \"x\" r%d | r%d\n", i, i+1, i+1) }) + `r9000 ::= "y"`,
+		"rules backward":  "root ::= r9999\nr0 ::= \"y\"\n" + many(9_999, func(i int) string { return fmt.Sprintf("r%d ::= r%d\n", i+1, i) }),
+		"optional rules":  `root ::= ` + many(60_000, func(int) string { return `"a"?` }),
+		"counters":        `root ::= (.{0,1000} "a"){0,1000}`,
+		"nested counters": `root ::= ((((.{0,99}){0,99}){0,99}){0,99} "b"){0,99}`,
+		"recursion":       "root ::= \"a\" root root | \"b\" root | \"\"",
+		"all bytes":       `root ::= (` + many(250, func(i int) string { return fmt.Sprintf(`[\x%02x-\xff] "q" | `, i) }) + `"z")+`,
+	} {
+		began := time.Now()
+		g, err := Parse(text)
+		var took time.Duration
+		if err == nil {
+			k := NewMask(g, v)
+			for n := 0; n < 30 && k.Err() == nil; n++ {
+				logits := make([]float32, len(w))
+				k.Apply(logits, 100-n)
+				id := int32(slices.Index(logits, 0))
+				if id < 0 || w.EndOfGeneration(id) {
+					break
+				}
+				k.Accept(id)
+			}
+			err = k.Err()
+		}
+		if took = time.Since(began); took > 20*time.Second {
+			t.Errorf("%s: %v", what, took)
+		}
+		t.Logf("%s, %d bytes: %v, %.150v", what, len(text), took, err)
 	}
 }

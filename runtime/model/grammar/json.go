@@ -13,9 +13,10 @@ import (
 
 // value is a JSON value of a schema. Its fields keep their order.
 type value struct {
-	path   string // a JSON pointer
+	*path
 	kind   typeSet
 	fields []field
+	index  map[string]int // of the fields
 	items  []value
 	text   string // of a string or number
 	truth  bool
@@ -24,6 +25,23 @@ type value struct {
 type field struct {
 	name string
 	value
+}
+
+// path is the place of a value in a schema.
+type path struct {
+	up   *path
+	name string
+	id   int32 // another one for each value
+}
+
+// String is the JSON pointer, such as #/properties/age.
+func (p *path) String() string {
+	var names []string
+	for ; p != nil; p = p.up {
+		names = append(names, p.name)
+	}
+	slices.Reverse(names)
+	return strings.Join(names, "/")
 }
 
 // typeSet is a set of JSON types. Numbers are integers and fractions.
@@ -47,10 +65,8 @@ var typeNames = map[string]typeSet{
 }
 
 func (v *value) get(name string) (value, bool) {
-	for _, f := range v.fields {
-		if f.name == name {
-			return f.value, true
-		}
+	if i, ok := v.index[name]; ok {
+		return v.fields[i].value, true
 	}
 	return value{}, false
 }
@@ -58,17 +74,18 @@ func (v *value) get(name string) (value, bool) {
 // decoder reads JSON with the order of its fields.
 type decoder struct {
 	*json.Decoder
-	text []byte
+	text   []byte
+	values int32
 }
 
 // decode reads a schema.
 func decode(text []byte) (value, error) {
 	if len(text) > mostText {
-		return value{}, errorf("#", "the schema has %d bytes, at most %d are allowed", len(text), mostText)
+		return value{}, errorf(line("#"), "the schema has %d bytes, at most %d are allowed", len(text), mostText)
 	}
-	d := &decoder{json.NewDecoder(bytes.NewReader(text)), text}
+	d := &decoder{Decoder: json.NewDecoder(bytes.NewReader(text)), text: text}
 	d.UseNumber()
-	v, err := d.value("#", 0)
+	v, err := d.value(nil, "#", 0)
 	if err != nil {
 		return value{}, err
 	}
@@ -79,8 +96,8 @@ func decode(text []byte) (value, error) {
 }
 
 // place is the line and the column of what comes after the last token.
-func (d *decoder) place() string {
-	p := parser{text: string(d.text), line: line{number: 1}}
+func (d *decoder) place() line {
+	p := parser{text: string(d.text), last: lineStart{number: 1}}
 	at := min(int(d.InputOffset()), len(d.text))
 	rest := strings.TrimLeft(p.text[at:], " \t\r\n")
 	if strings.HasPrefix(rest, ",") || strings.HasPrefix(rest, ":") {
@@ -102,15 +119,16 @@ func (d *decoder) token() (json.Token, error) {
 }
 
 // value reads a value.
-func (d *decoder) value(path string, depth int) (value, error) {
+func (d *decoder) value(up *path, name string, depth int) (value, error) {
+	d.values++
+	v := value{path: &path{up, escapePointer.Replace(name), d.values}}
 	if depth > mostDepth {
-		return value{}, errorf(path, "there are more than %d values in each other", mostDepth)
+		return value{}, errorf(v, "there are more than %d values in each other", mostDepth)
 	}
 	t, err := d.token()
 	if err != nil {
 		return value{}, err
 	}
-	v := value{path: path}
 	switch t := t.(type) {
 	case nil:
 		v.kind = isNull
@@ -132,7 +150,7 @@ func (d *decoder) value(path string, depth int) (value, error) {
 func (d *decoder) array(v value, depth int) (value, error) {
 	v.kind = isArray
 	for d.More() {
-		x, err := d.value(v.path+"/"+strconv.Itoa(len(v.items)), depth+1)
+		x, err := d.value(v.path, strconv.Itoa(len(v.items)), depth+1)
 		if err != nil {
 			return v, err
 		}
@@ -144,19 +162,18 @@ func (d *decoder) array(v value, depth int) (value, error) {
 
 func (d *decoder) object(v value, depth int) (value, error) {
 	v.kind = isObject
-	names := map[string]bool{}
+	v.index = map[string]int{}
 	for d.More() {
 		t, err := d.token()
 		if err != nil {
 			return v, err
 		}
 		name, _ := t.(string)
-		path := v.path + "/" + escapePointer.Replace(name)
-		if names[name] {
-			return v, errorf(path, "the name comes twice")
+		if _, ok := v.index[name]; ok {
+			return v, errorf(&path{up: v.path, name: escapePointer.Replace(name)}, "the name comes twice")
 		}
-		names[name] = true
-		x, err := d.value(path, depth+1)
+		v.index[name] = len(v.fields)
+		x, err := d.value(v.path, name, depth+1)
 		if err != nil {
 			return v, err
 		}
@@ -195,6 +212,15 @@ func (v *value) encode() string {
 		return "null"
 	}
 	return v.text
+}
+
+// short is the beginning of the JSON text of a value, for errors.
+func (v *value) short() string {
+	text := []rune(v.encode())
+	if len(text) > 60 {
+		return string(text[:60]) + "..."
+	}
+	return string(text)
 }
 
 // quote is a JSON string.
@@ -246,12 +272,12 @@ const mostExponent = 60
 // rational is a number.
 func rational(v value) (*big.Rat, error) {
 	if v.kind != isNumber {
-		return nil, errorf(v.path, "want a number, not %s", v.encode())
+		return nil, errorf(v, "want a number, not %s", v.short())
 	}
 	mantissa, exponent, _ := strings.Cut(strings.ToLower(v.text), "e")
 	e, err := strconv.Atoi(cmp.Or(exponent, "0"))
 	if err != nil || e > mostExponent || e < -mostExponent || len(mantissa) > mostExponent {
-		return nil, errorf(v.path, "the number %s has too many digits: at most %d are possible", v.text, mostExponent)
+		return nil, errorf(v, "the number %s has too many digits: at most %d are possible", v.text, mostExponent)
 	}
 	r, _ := new(big.Rat).SetString(v.text)
 	return r, nil

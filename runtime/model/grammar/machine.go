@@ -6,15 +6,14 @@ import (
 	"slices"
 )
 
-// Limits of a machine. A grammar that reaches one of the first two is refused. At the others the machine begins anew.
+// Limits of a machine. A grammar that reaches one of the first two is refused. At the last one the machine begins anew.
 const (
 	mostPlaces = 10_000  // of a state
-	mostSize   = 1 << 23 // places of all states and closures
-	fullSize   = 1 << 20
-	fullStates = 1 << 15
+	mostSize   = 1 << 23 // places of states and closures, and next states
+	fullSize   = 1 << 21
 )
 
-var errAmbiguous = errors.New("the grammar is too ambiguous: there are too many ways to read the text so far")
+var errAmbiguous = errors.New("the grammar is too ambiguous, or has too many alternatives at once: more than 10000")
 
 // machine reads the bytes of texts. It is a pushdown automaton whose states are sets of stacks, made when they are first
 // reached: then a byte is one look into a table. A stack is a list of cells.
@@ -27,7 +26,7 @@ type machine struct {
 	states   []state
 	names    map[string]int32 // of states
 	table    []int32          // the next state by state and class of byte, or unknown
-	size     int              // places of states and closures
+	size     int              // as its limits count
 	work     closing
 }
 
@@ -110,7 +109,7 @@ func (m *machine) state(cells []int32, ends bool) int32 {
 			s.need = min(s.need, m.needs[c])
 		}
 		m.states = append(m.states, s)
-		m.size += len(cells)
+		m.size += len(cells) + m.g.count
 		for range m.g.count {
 			m.table = append(m.table, unknown)
 		}
@@ -268,7 +267,7 @@ func (m *machine) enter(node, below int32) error {
 }
 
 // full reports whether the machine should begin anew.
-func (m *machine) full() bool { return m.size+len(m.cells) > fullSize || len(m.states) > fullStates }
+func (m *machine) full() bool { return m.size+len(m.cells) > fullSize }
 
 // moved is a state of m in another machine of the same grammar.
 func (m *machine) moved(at int32, to *machine) int32 {

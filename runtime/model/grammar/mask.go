@@ -87,6 +87,15 @@ func (k *Mask) Err() error { return k.err }
 // MayEnd reports whether the text is complete.
 func (k *Mask) MayEnd() bool { return k.m.states[k.at].ends }
 
+// Fewest is how many tokens the shortest text from here on has, as far as the mask knows one, or -1. With this number or more
+// left, Apply sees to it that the text is complete in time.
+func (k *Mask) Fewest() int {
+	if p := k.planAt(k.at); p.exists {
+		return len(p.tokens)
+	}
+	return -1
+}
+
 // Accept takes the next token.
 func (k *Mask) Accept(id int32) {
 	if k.planned && len(k.plan.tokens) > 0 && k.plan.tokens[0] == id {

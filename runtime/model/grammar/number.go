@@ -162,6 +162,9 @@ func (s *schema) digits(low, high string, places int) int32 {
 		return s.sequence(s.literal("."), s.digits(low, high, -1))
 	}
 	zeros, nines := strings.Repeat("0", n-1), strings.Repeat("9", n-1)
+	if low == "0"+zeros && high == "9"+nines {
+		return s.anyDigits(n, places)
+	}
 	first, last := low[0], high[0]
 	var kids []int32
 	from := func(lo, hi byte, low, high string) {
@@ -186,4 +189,14 @@ func (s *schema) digits(low, high string, places int) int32 {
 		from(high[0], high[0], zeros, high[1:])
 	}
 	return s.choice(kids...)
+}
+
+// anyDigits is n digits, with a point before the last places digits, if there are more.
+func (s *schema) anyDigits(n, places int) int32 {
+	digit := s.oneByte(newByteSet('0', '9'))
+	if places <= 0 || places > n {
+		return s.repeat(digit, int32(n), int32(n))
+	}
+	fraction := s.repeat(digit, int32(places), int32(places))
+	return s.sequence(s.repeat(digit, int32(n-places), int32(n-places)), s.literal("."), fraction)
 }

@@ -37,8 +37,9 @@ func (s *schema) object(f *facts) (int32, error) {
 func (s *schema) fields(f *facts) (required, optional []int32, err error) {
 	required = []int32{}
 	named := f.named()
+	known, must := setOf(named), setOf(f.required)
 	for _, name := range f.required {
-		if !slices.Contains(named, name) {
+		if !known[name] {
 			named = append(named, name)
 		}
 	}
@@ -47,12 +48,11 @@ func (s *schema) fields(f *facts) (required, optional []int32, err error) {
 		if err != nil {
 			return nil, nil, err
 		}
-		must := slices.Contains(f.required, name)
 		switch {
-		case value == impossible && must:
+		case value == impossible && must[name]:
 			return nil, nil, nil
 		case value == impossible:
-		case must:
+		case must[name]:
 			required = append(required, s.pair(s.literal(quote(name)), value))
 		default:
 			optional = append(optional, s.pair(s.literal(quote(name)), value))
@@ -65,7 +65,7 @@ func (s *schema) fields(f *facts) (required, optional []int32, err error) {
 func (f *facts) named() (names []string) {
 	seen := map[string]bool{}
 	for _, o := range f.objects {
-		for _, x := range o.fields {
+		for _, x := range o.fields.fields {
 			if !seen[x.name] {
 				seen[x.name] = true
 				names = append(names, x.name)
@@ -78,8 +78,7 @@ func (f *facts) named() (names []string) {
 // field is the schemas of a field.
 func (f *facts) field(name string) (schemas []value) {
 	for _, o := range f.objects {
-		v := value{kind: isObject, fields: o.fields}
-		if x, ok := v.get(name); ok {
+		if x, ok := o.fields.get(name); ok {
 			schemas = append(schemas, x)
 		} else if o.additional != nil {
 			schemas = append(schemas, *o.additional)
@@ -123,6 +122,9 @@ func (s *schema) additional(f *facts) (int32, error) {
 
 // otherName is the characters of a name, without escapes, that is none of the names.
 func (s *schema) otherName(names []string) int32 {
+	if len(s.nodes) > mostNodes {
+		return 0
+	}
 	branches := map[rune][]string{}
 	taken := false
 	var order []rune
@@ -138,18 +140,30 @@ func (s *schema) otherName(names []string) int32 {
 		branches[c] = append(branches[c], name[n:])
 	}
 	var kids []int32
-	var begun []span
 	for _, c := range order {
-		begun = append(begun, span{c, c})
 		if plainChars.has(c) {
 			kids = append(kids, s.sequence(s.chars(newCharSet(span{c, c})), s.otherName(branches[c])))
 		}
 	}
-	kids = append(kids, s.sequence(s.chars(plainChars.without(newCharSet(begun...))), s.repeat(s.plain(), 0, -1)))
+	kids = append(kids, s.sequence(s.plainBut(order), s.repeat(s.plain(), 0, -1)))
 	if !taken {
 		kids = append(kids, s.sequence())
 	}
 	return s.choice(kids...)
+}
+
+// plainBut is a character that stands for itself and is none of these.
+func (s *schema) plainBut(chars []rune) int32 {
+	n, ok := s.shared.but[string(chars)]
+	if !ok {
+		var spans []span
+		for _, c := range chars {
+			spans = append(spans, span{c, c})
+		}
+		n = s.chars(plainChars.without(newCharSet(spans...)))
+		s.shared.but[string(chars)] = n
+	}
+	return n
 }
 
 // braces is an object.
@@ -160,9 +174,12 @@ func (s *schema) braces(required, optional []int32, more int32) int32 {
 	}
 	// The first field that is there has no comma before it.
 	var kids []int32
-	for i, kid := range optional {
-		kids = append(kids, s.sequence(kid, s.tail(optional[i+1:], more)))
+	rest := s.tail(nil, more) // behind each of them, from the last one on
+	for _, kid := range slices.Backward(optional) {
+		kids = append(kids, s.sequence(kid, rest))
+		rest = s.sequence(s.optional(s.next(kid)), rest)
 	}
+	slices.Reverse(kids)
 	if more != impossible {
 		kids = append(kids, s.sequence(more, s.repeat(s.next(more), 0, -1)))
 	}

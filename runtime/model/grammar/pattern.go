@@ -28,7 +28,7 @@ type expression struct {
 	text  string
 	at    int
 	depth int
-	path  string
+	path  *path
 	err   error
 }
 

@@ -2,25 +2,28 @@ package grammar
 
 // ParseSchema makes a grammar of a JSON schema, by JSON Schema 2020-12: its texts are JSON values that the schema accepts, but not
 // all of them. Fields come in the order of the schema, the required ones first. There are other fields only where
-// additionalProperties says so. An *Error has the place in the schema, or in its text.
+// additionalProperties says so. A schema that demands nothing, {}, gives objects, as llama.cpp does, and true any value. An *Error has the place in the schema, or in its text.
 func ParseSchema(text []byte) (*Grammar, error) {
 	root, err := decode(text)
 	if err != nil {
 		return nil, err
 	}
-	s := &schema{builder: newBuilder(), root: root, known: map[string]int32{}}
+	s := &schema{builder: newBuilder(), root: root, known: map[string]int32{}, shared: sharedNodes{but: map[string]int32{}}}
 	f, err := s.gather(root)
 	if err != nil {
 		return nil, err
+	}
+	if root.kind == isObject && f.free() {
+		f.types = isObject
 	}
 	n, err := s.value(f)
 	if err != nil {
 		return nil, err
 	}
 	if n == impossible {
-		return nil, errorf("#", "no value is possible: what the schema demands contradicts itself")
+		return nil, errorf(line("#"), "no value is possible: what the schema demands contradicts itself")
 	}
-	return s.grammar(n, "#")
+	return s.grammar(n, line("#"))
 }
 
 // schema makes a grammar of a JSON schema.
@@ -28,9 +31,11 @@ type schema struct {
 	*builder
 	root   value
 	known  map[string]int32 // the nodes of values, by the keys of their facts
-	open   []string         // paths of the schemas that are being gathered
+	open   []int32          // the numbers of the schemas that are being gathered
 	shared sharedNodes
 	depth  int
+	// compared is how many facts were compared, for oneOf.
+	compared int
 }
 
 // impossible is in place of the node of a value that there is not.
@@ -38,21 +43,24 @@ const impossible int32 = -1
 
 // value is the texts of a value, or impossible.
 func (s *schema) value(f *facts) (int32, error) {
-	if n, ok := s.known[f.key]; ok {
+	if n, ok := s.known[string(f.key)]; ok {
 		return n, nil
+	}
+	if f.free() && !f.has[anyValue.id] {
+		return s.anything()
 	}
 	if s.depth++; s.depth > mostDepth || len(s.known) > mostNodes/10 || len(s.nodes) > mostNodes {
 		return 0, errorf(f.path, "the schema is too large")
 	}
 	defer func() { s.depth-- }()
-	n := s.rule("the value of "+f.path, f.path)
-	s.known[f.key] = n
+	n := s.rule("", f.path)
+	s.known[string(f.key)] = n
 	kid, err := s.one(f)
 	switch {
 	case err != nil:
 		return 0, err
 	case kid == impossible:
-		s.known[f.key] = impossible
+		s.known[string(f.key)] = impossible
 		s.define(n, s.choice()) // for where the value is in itself
 		return impossible, nil
 	}
@@ -128,6 +136,11 @@ func (f *facts) wanted() typeSet {
 	return types
 }
 
+// free reports whether any value will do.
+func (f *facts) free() bool {
+	return f.types == isAny && f.wanted() == isAny && !f.isEnum && len(f.choices) == 0
+}
+
 // alternative is one of the first alternatives, together with everything else.
 func (s *schema) alternative(f *facts) (int32, error) {
 	first, base := f.choose()
@@ -183,7 +196,7 @@ func (f *facts) allows(v value) (bool, error) {
 	case isString:
 		n := len([]rune(v.text))
 		if f.pattern != nil {
-			return false, errorf(f.pattern.path, "pattern is not possible beside enum or const")
+			return false, errorf(f.pattern, "pattern is not possible beside enum or const")
 		}
 		return n >= f.minLength && (f.maxLength < 0 || n <= f.maxLength), nil
 	case isArray:
@@ -205,7 +218,10 @@ func (s *schema) boolean(*facts) (int32, error) {
 func (s *schema) null(*facts) (int32, error) { return s.literal("null"), nil }
 
 // sharedNodes are nodes that many values have, 0 until they are needed.
-type sharedNodes struct{ blank, char, plain, any int32 }
+type sharedNodes struct {
+	blank, char, plain int32
+	but                map[string]int32 // characters but these
+}
 
 // once makes a node when it is first needed.
 func once(at *int32, make func() int32) int32 {
@@ -225,7 +241,7 @@ func (s *schema) blank() int32 {
 }
 
 // anyValue is a schema that accepts each value.
-var anyValue = value{path: "any value", kind: isBool, truth: true}
+var anyValue = value{path: &path{name: "any value"}, kind: isBool, truth: true}
 
 // anything is any value.
 func (s *schema) anything() (int32, error) {

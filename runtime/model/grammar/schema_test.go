@@ -1,8 +1,10 @@
 package grammar
 
 import (
+	"fmt"
 	"strings"
 	"testing"
+	"time"
 )
 
 // schemas are for tests, with all keywords.
@@ -24,7 +26,8 @@ func TestSchema(t *testing.T) {
 		schema string
 		texts  []string
 	}{
-		{`{}`, []string{`1`, `"a"`, `null`, `[]`, `{"a":[1, {}]}`, `-0.5e-7`, not, ``, `01`, `[1,]`, `"\ud800"`, "\"\n\"", `{"a"}`, `.5`, ` 1`, `1 `}},
+		{`{}`, []string{`{}`, `{"a":[1, {}]}`, not, `1`, `"a"`, `null`}},
+		{`true`, []string{`1`, `"a"`, `null`, `[]`, `{"a":[1, {}]}`, `-0.5e-7`, not, ``, `01`, `[1,]`, `"\ud800"`, "\"\n\"", `{"a"}`, `.5`, ` 1`, `1 `}},
 		{`{"type":"integer"}`, []string{"0", "-17", "999999999999999", not, "-0", "1.0", "01", "1e3"}},
 		{`{"type":"integer","minimum":-3,"maximum":12}`, []string{"-3", "-1", "0", "7", "10", "12", not, "-4", "13", "-0", "00", "07"}},
 		{`{"type":"integer","exclusiveMinimum":98,"exclusiveMaximum":1001.5}`, []string{"99", "100", "999", "1000", "1001", not, "98", "1002", "099"}},
@@ -151,5 +154,45 @@ func TestSchemaRefuses(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), c[1]) {
 			t.Errorf("%.200s\n%v\nwant %s", c[0], err, c[1])
 		}
+	}
+}
+
+// Large schemas are grammars or errors within a moment.
+func TestHostileSchemas(t *testing.T) {
+	list := func(n int, each func(i int) string) string {
+		var parts []string
+		for i := range n {
+			parts = append(parts, each(i))
+		}
+		return strings.Join(parts, ",")
+	}
+	number := func(i int) string { return fmt.Sprint(i) }
+	name := func(i int) string { return fmt.Sprintf(`"n%d"`, i) }
+	long := strings.Repeat("x", 100_000)
+	for what, text := range map[string]string{
+		"enum":                `{"enum":[` + list(40_000, number) + `]}`,
+		"enums":               `{"allOf":[{"enum":[` + list(18_000, number) + `]},{"enum":[` + list(18_000, number) + `]}]}`,
+		"allOf":               `{"allOf":[` + list(60_000, func(int) string { return `{}` }) + `]}`,
+		"anyOf":               `{"anyOf":[` + list(20_000, func(int) string { return `true` }) + `]}`,
+		"oneOf":               `{"oneOf":[` + list(10_000, func(i int) string { return fmt.Sprintf(`{"const":%d}`, i) }) + `]}`,
+		"oneOf in oneOf":      `{"oneOf":[` + list(500, func(i int) string { return fmt.Sprintf(`{"oneOf":[%s]}`, list(20, func(int) string { return "{}" })) }) + `]}`,
+		"required":            `{"required":[` + list(25_000, name) + `]}`,
+		"properties":          `{"properties":{` + list(15_000, func(i int) string { return name(i) + `:true` }) + `},"additionalProperties":true}`,
+		"properties twice":    `{"allOf":[{"properties":{` + list(7_000, func(i int) string { return name(i) + `:{}` }) + `}},{"properties":{` + list(7_000, func(i int) string { return name(i) + `:{}` }) + `}}]}`,
+		"paths":               `{"enum":[{"` + long + `":[` + list(20_000, number) + `]}]}`,
+		"prefixItems":         `{"prefixItems":[` + list(30_000, func(int) string { return `true` }) + `]}`,
+		"choices":             `{"allOf":[` + list(1000, func(int) string { return `{"anyOf":[{"minimum":1},{"maxLength":2}]}` }) + `]}`,
+		"names":               `{"properties":{` + list(2, func(i int) string { return fmt.Sprintf(`"%s%d":true`, long, i) }) + `},"additionalProperties":true}`,
+		"numbers":             `{"prefixItems":[` + list(3000, func(i int) string { return fmt.Sprintf(`{"type":"number","minimum":%d.%d,"maximum":1e50}`, i, i) }) + `]}`,
+		"a long wrong type":   `{"type":"` + long + `"}`,
+		"a long pattern":      `{"pattern":"` + long + `{100000}"}`,
+		"patterns in a group": `{"pattern":"` + strings.Repeat("(", 400) + "a" + strings.Repeat("{2}){2}", 400) + `"}`,
+	} {
+		began := time.Now()
+		g, err := ParseSchema([]byte(text))
+		if took := time.Since(began); took > 20*time.Second || g == nil && (err == nil || len(err.Error()) > 500_000) {
+			t.Errorf("%s: %v", what, took)
+		}
+		t.Logf("%s, %d bytes: %v, %.150v", what, len(text), time.Since(began), err)
 	}
 }

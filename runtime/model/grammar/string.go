@@ -8,9 +8,9 @@ func (s *schema) text(f *facts) (int32, error) {
 	bounded := least > 0 || most >= 0
 	switch {
 	case f.pattern != nil && (bounded || f.format != nil):
-		return 0, errorf(f.pattern.path, "pattern is not possible beside minLength, maxLength or format: give the length in the pattern")
+		return 0, errorf(f.pattern, "pattern is not possible beside minLength, maxLength or format: give the length in the pattern")
 	case f.format != nil && bounded:
-		return 0, errorf(f.format.path, "format is not possible beside minLength or maxLength")
+		return 0, errorf(f.format, "format is not possible beside minLength or maxLength")
 	case f.pattern != nil:
 		n, err := s.pattern(*f.pattern)
 		return s.quoted(n), err
@@ -87,7 +87,7 @@ var formats = map[string]string{
 func (s *schema) format(v value) (int32, error) {
 	pattern, ok := formats[v.text]
 	if !ok {
-		return 0, errorf(v.path, "the format %s is not possible, only date, time, date-time and uuid: give a pattern, or leave it out", v.text)
+		return 0, errorf(v, "the format %s is not possible, only date, time, date-time and uuid: give a pattern, or leave it out", v.text)
 	}
 	v.text = "^(" + pattern + ")$"
 	return s.pattern(v)

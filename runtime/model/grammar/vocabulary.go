@@ -41,28 +41,16 @@ type branch struct {
 // NewVocabulary is the vocabulary of a model. Tokens without bytes, such as control tokens, never come but at the end.
 func NewVocabulary(t Tokens) *Vocabulary {
 	v := &Vocabulary{tokens: t}
-	type piece struct {
-		text []byte
-		id   int32
-	}
-	var pieces []piece
-	for id := range int32(t.Len()) {
-		if t.EndOfGeneration(id) {
-			v.ends = append(v.ends, id)
-		} else if text := t.AppendPiece(nil, id, false); len(text) > 0 {
-			pieces = append(pieces, piece{text, id})
-			v.longest = max(v.longest, len(text))
-		}
-	}
-	slices.SortStableFunc(pieces, func(a, b piece) int { return bytes.Compare(a.text, b.text) })
+	pieces, text := v.pieces()
 	var path []int32 // the branches of the last token
 	for _, x := range pieces {
+		piece := text[x.from:x.to]
 		same := 0
-		for same < min(len(path), len(x.text)) && v.tree[path[same]].b == x.text[same] {
+		for same < min(len(path), len(piece)) && v.tree[path[same]].b == piece[same] {
 			same++
 		}
 		path = v.close(path, same)
-		for _, b := range x.text[same:] {
+		for _, b := range piece[same:] {
 			path = append(path, int32(len(v.tree)))
 			v.tree = append(v.tree, branch{b: b, depth: int32(len(path) - 1), first: int32(len(v.ids)), behind: int32(len(v.ids))})
 		}
@@ -72,6 +60,29 @@ func NewVocabulary(t Tokens) *Vocabulary {
 	v.close(path, 0)
 	v.index()
 	return v
+}
+
+// piece is where a token is in a text of all of them.
+type piece struct {
+	from, to int
+	id       int32
+}
+
+// pieces are the tokens with bytes, in the order of their bytes. It also finds the tokens that end a text.
+func (v *Vocabulary) pieces() (list []piece, text []byte) {
+	for id := range int32(v.tokens.Len()) {
+		if v.tokens.EndOfGeneration(id) {
+			v.ends = append(v.ends, id)
+			continue
+		}
+		from := len(text)
+		if text = v.tokens.AppendPiece(text, id, false); len(text) > from {
+			list = append(list, piece{from, len(text), id})
+			v.longest = max(v.longest, len(text)-from)
+		}
+	}
+	slices.SortStableFunc(list, func(a, b piece) int { return bytes.Compare(text[a.from:a.to], text[b.from:b.to]) })
+	return list, text
 }
 
 // close ends the branches of a path from one on.

@@ -18,12 +18,16 @@ func (e *encoder) fragment(text string, afterSpecial bool) {
 		e.sentencePiece(text, afterSpecial)
 		return
 	}
-	text = wellFormed(text)
-	for text != "" {
-		n := e.t.pre.words.next(text)
-		e.word(text[:n])
-		text = text[n:]
+	e.words(wellFormed(text), e.t.pre.splits)
+}
+
+// words encodes the words that splits make of a text.
+func (e *encoder) words(text string, splits []split) {
+	if len(splits) == 0 {
+		e.word(text)
+		return
 	}
+	splits[0](text, func(part string) { e.words(part, splits[1:]) })
 }
 
 // word encodes a word by byte-level BPE.
@@ -91,11 +95,12 @@ func (e *encoder) emit(text string) {
 
 func (e *encoder) byBytes(s string) {
 	for i := range len(s) {
-		id := e.t.bytes[s[i]]
-		if !e.t.isToken(id) {
-			id = e.t.unk
+		switch id := e.t.bytes[s[i]]; {
+		case e.t.isToken(id):
+			e.out = append(e.out, id)
+		case e.t.pre == nil:
+			e.out = append(e.out, e.t.unk)
 		}
-		e.out = append(e.out, id)
 	}
 }
 

@@ -8,10 +8,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -20,6 +22,8 @@ import (
 	"unsafe"
 
 	"github.com/ebitengine/purego"
+
+	"github.com/tmacc/tmacc/ir/format/gguf"
 )
 
 // peerModel names, in the environment of a child process, the vocabulary that it encodes texts with by libllama.
@@ -40,6 +44,7 @@ func TestMain(m *testing.M) {
 type question struct {
 	Hex     string
 	Special bool // parse special tokens, and add BOS as the model does
+	Ends    int  // ask for the tokens that end a generation instead, of this number of tokens
 }
 
 // modelParams is llama_model_params.
@@ -68,10 +73,11 @@ func serve(path string, in io.Reader, out io.Writer) error {
 		defaults func() modelParams
 		load     func(path string, p modelParams) unsafe.Pointer
 		vocabOf  func(model unsafe.Pointer) unsafe.Pointer
+		isEnd    func(vocab unsafe.Pointer, id int32) bool
 		tokenize func(vocab unsafe.Pointer, text *byte, size int32, tokens *int32, most int32, addSpecial, parse bool) int32
 	)
 	for name, to := range map[string]any{"llama_log_set": &logTo, "llama_model_default_params": &defaults, "llama_tokenize": &tokenize,
-		"llama_model_load_from_file": &load, "llama_model_get_vocab": &vocabOf} {
+		"llama_model_load_from_file": &load, "llama_model_get_vocab": &vocabOf, "llama_vocab_is_eog": &isEnd} {
 		purego.RegisterLibFunc(to, lib, name)
 	}
 	logTo(purego.NewCallback(func(level int32, text, data unsafe.Pointer) {}), nil)
@@ -91,6 +97,12 @@ func serve(path string, in io.Reader, out io.Writer) error {
 		} else if err != nil {
 			return err
 		}
+		if q.Ends > 0 {
+			if err := answers.Encode(endsOf(q.Ends, func(id int32) bool { return isEnd(vocab, id) })); err != nil {
+				return err
+			}
+			continue
+		}
 		text, err := hex.DecodeString(q.Hex + "00") // which is not a part of the text
 		if err != nil {
 			return err
@@ -105,6 +117,24 @@ func serve(path string, in io.Reader, out io.Writer) error {
 	}
 }
 
+// TestLlamaEnds: libllama has the same ends where the texts of tokens are at odds with each other.
+func TestLlamaEnds(t *testing.T) {
+	seed := peerSeed(t)
+	for _, texts := range [][]string{
+		{"<|return|>", "<|call|>", "<|end|>", "<|channel|>"}, {"<|flush|>", "<|calls|>", "<|end|>", "<|start|>"}, {"<|return|>", "<|end|>"},
+		{"<|flush|>", "<|return|>", "<|end|>"}, {"</s>", "<|tool_response>"}, {"</s>", "<|eom_id|>", "[EOS]"},
+		{"<|fim_pad|>", "<|repo_name|>", "<|file_sep|>", "<|fim_middle|>"}, {"<EOT>", "<eos>", "<turn|>", "[e~["}, {"<｜end▁of▁sentence｜>", "<|end_of_text|>"},
+	} {
+		m := bytePairs()
+		tokens, types := m[keyTokens].([]string), m[keyKinds].([]int32)
+		for i, text := range texts {
+			tokens, types = append(tokens, text), append(types, int32([]kind{normal, control, userDefined}[i%3]))
+		}
+		m = m.with(keyTokens, tokens).with(keyKinds, types)
+		compareAs(t, m, must(t, m), "gpt-2", seed, 200)
+	}
+}
+
 // TestLlama encodes 5,000 random texts by each vocabulary as libllama does, and 500 of bytes that are no UTF-8. libllama may
 // end the process, so it has its own.
 func TestLlama(t *testing.T) {
@@ -112,20 +142,35 @@ func TestLlama(t *testing.T) {
 	for _, name := range []string{"ggml-vocab-llama-spm", "ggml-vocab-llama-bpe", "ggml-vocab-gpt-2", "2026/qwen3-q1_0", "2026/gemma3-q8_0",
 		"2026/phi3-q4_k", "2026/llama3-rope-q4_0", "2026/qwen35-q2_0", "trained/tale-bitnet-4m-tq2_0"} {
 		t.Run(filepath.Base(name), func(t *testing.T) {
-			path := data(t, filepath.FromSlash(name)+".gguf")
-			tok := open(t, path)
-			rnd := rand.New(rand.NewPCG(seed, 0))
-			var texts []string
-			for i := range 5500 {
-				s := randomText(rnd, tok)
-				if i >= 5000 {
-					s = damage(rnd, s)
-				}
-				texts = append(texts, s)
-			}
-			compare(t, path, tok, texts)
+			compareFile(t, data(t, filepath.FromSlash(name)+".gguf"), seed, 5000)
 		})
 	}
+}
+
+// TestLlamaPublished does so with the vocabularies that llama.cpp brings, and with fewer texts.
+func TestLlamaPublished(t *testing.T) {
+	seed, texts := peerSeed(t), 500
+	if os.Getenv("TMACC_LONG") != "" {
+		texts = 5000
+	}
+	for _, name := range publishedNames {
+		t.Run(name, func(t *testing.T) { compareFile(t, published(t, name), seed, texts) })
+	}
+}
+
+// compareFile compares random texts by the tokenizer of a file, and a tenth more that are no UTF-8.
+func compareFile(t *testing.T, path string, seed uint64, texts int) {
+	tok := open(t, path)
+	rnd := rand.New(rand.NewPCG(seed, 0))
+	var all []string
+	for i := range texts * 11 / 10 {
+		s := randomText(rnd, tok)
+		if i >= texts {
+			s = damage(rnd, s)
+		}
+		all = append(all, s)
+	}
+	compare(t, path, tok, all)
 }
 
 // peerSeed skips the test without libllama, and returns the seed of its random texts.
@@ -141,27 +186,86 @@ func peerSeed(t *testing.T) uint64 {
 	return seed
 }
 
-// TestLlamaPreTokenizers encodes random texts by every known pre-tokenizer and a small vocabulary.
+// TestLlamaPreTokenizers encodes random texts by every known pre-tokenizer. One vocabulary has tokens of all pairs of bytes,
+// and merges them in a random order: a wrong split shows in every script. The other is GPT-2's.
 func TestLlamaPreTokenizers(t *testing.T) {
 	seed := peerSeed(t)
-	for name := range preTokenizers {
-		t.Run(name, func(t *testing.T) {
-			m := bytePairs().with(keyPre, name)
-			path := filepath.Join(t.TempDir(), "vocabulary.gguf")
-			if err := os.WriteFile(path, m.file(), 0o600); err != nil {
-				t.Fatal(err)
-			}
-			rnd, tok := rand.New(rand.NewPCG(seed, 1)), must(t, m)
-			var texts []string
-			for range 1000 {
-				texts = append(texts, randomText(rnd, tok))
-			}
-			compare(t, path, tok, texts)
-		})
+	m, texts := pairs(rand.New(rand.NewPCG(seed, 2))), 5000
+	if os.Getenv("TMACC_LONG") == "" {
+		m, texts = few(m), 300
+	}
+	vocabularies := map[string]metadata{"pairs": m, "gpt-2": metadataOf(t, data(t, "ggml-vocab-gpt-2.gguf"))}
+	for name, m := range vocabularies {
+		tok := must(t, m.with(keyPre, "gpt-2"))
+		for _, row := range preTokenizerRows {
+			t.Run(name+"/"+row.names[0], func(t *testing.T) { compareAs(t, m, tok, row.names[0], seed, texts) })
+		}
 	}
 }
 
-// compare asks libllama for the tokens of texts.
+// TestLlamaNames: each name means the same to libllama.
+func TestLlamaNames(t *testing.T) {
+	seed := peerSeed(t)
+	m := few(pairs(rand.New(rand.NewPCG(seed, 3))))
+	tok := must(t, m.with(keyPre, "gpt-2"))
+	for _, name := range slices.Sorted(maps.Keys(preTokenizers)) {
+		t.Run(name, func(t *testing.T) { compareAs(t, m, tok, name, seed, 50) })
+	}
+}
+
+// compareAs compares random texts by a tokenizer of byte-level BPE that has another pre-tokenizer.
+func compareAs(t *testing.T, m metadata, tok *Tokenizer, pre string, seed uint64, texts int) {
+	path := filepath.Join(t.TempDir(), "vocabulary.gguf")
+	if err := os.WriteFile(path, m.with(keyPre, pre).file(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	other := *tok
+	other.pre, other.addBOS = preTokenizers[pre], preTokenizers[pre].bos
+	rnd := rand.New(rand.NewPCG(seed, 1))
+	var all []string
+	for range texts {
+		all = append(all, randomText(rnd, &other))
+	}
+	compare(t, path, &other, all)
+}
+
+// pairs is a vocabulary of all bytes and all pairs of bytes, which are merged in a random order.
+func pairs(rnd *rand.Rand) metadata {
+	var tokens, merges []string
+	for b := range 256 {
+		tokens = append(tokens, visible(byte(b)))
+	}
+	for _, i := range rnd.Perm(256 * 256) {
+		left, right := tokens[i/256], tokens[i%256]
+		tokens, merges = append(tokens, left+right), append(merges, left+" "+right)
+	}
+	return metadata{"general.architecture": "llama", keyModel: "gpt2", keyTokens: tokens, keyKinds: slices.Repeat([]int32{int32(normal)}, len(tokens)),
+		keyMerges: merges, keyBOS: uint32(0), keyEOS: uint32(1)}
+}
+
+// few is every eighth merge of a vocabulary of pairs.
+func few(m metadata) metadata {
+	const n = 256 * 256 / 8
+	return m.with(keyTokens, m[keyTokens].([]string)[:256+n]).with(keyKinds, m[keyKinds].([]int32)[:256+n]).with(keyMerges, m[keyMerges].([]string)[:n])
+}
+
+// metadataOf reads the metadata of a file that describe its tokens.
+func metadataOf(t *testing.T, path string) metadata {
+	f, err := gguf.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	m := metadata{"general.architecture": "llama"}
+	for _, key := range []string{keyModel, keyTokens, keyKinds, keyMerges, keyBOS, keyEOS} {
+		if m[key], err = f.Value(key); err != nil || m[key] == nil {
+			t.Fatalf("%s: key %s: %v", path, key, err)
+		}
+	}
+	return m
+}
+
+// compare asks libllama for the tokens that end a generation, and for the tokens of texts.
 func compare(t *testing.T, path string, tok *Tokenizer, texts []string) {
 	self, err := os.Executable()
 	if err != nil {
@@ -185,13 +289,21 @@ func compare(t *testing.T, path string, tok *Tokenizer, texts []string) {
 		defer in.Close()
 		w := bufio.NewWriter(in)
 		defer w.Flush()
+		if json.NewEncoder(w).Encode(question{Ends: tok.Len()}) != nil {
+			return
+		}
 		for i, s := range texts {
-			if json.NewEncoder(w).Encode(question{hex.EncodeToString([]byte(s)), i%2 == 0}) != nil {
+			if json.NewEncoder(w).Encode(question{Hex: hex.EncodeToString([]byte(s)), Special: i%2 == 0}) != nil {
 				return
 			}
 		}
 	}()
 	answers := json.NewDecoder(bufio.NewReader(out))
+	var ends []int32
+	if err := answers.Decode(&ends); err != nil {
+		t.Error(err)
+	}
+	same(t, "ends of generation", endsOf(tok.Len(), tok.EndOfGeneration), ends)
 	wrong := 0
 	for i, s := range texts {
 		var want []int32
@@ -211,7 +323,7 @@ func compare(t *testing.T, path string, tok *Tokenizer, texts []string) {
 		if tok.pre == nil {
 			s = strings.ReplaceAll(s, visibleSpace, " ") // the same tokens
 		}
-		if back := tok.Decode(got, true); wrong < 5 && utf8.ValidString(s) && !o.Special && back != s {
+		if back := tok.Decode(got, true); wrong < 5 && utf8.ValidString(s) && !o.Special && back != s && tok.hasBytes(s) {
 			t.Errorf("%q comes back as %q", s, back)
 			wrong++
 		}
@@ -222,12 +334,22 @@ func compare(t *testing.T, path string, tok *Tokenizer, texts []string) {
 	}
 }
 
+// hasBytes reports whether a text comes back: the vocabulary has a token for each of its bytes.
+func (t *Tokenizer) hasBytes(s string) bool {
+	for _, b := range []byte(s) {
+		if !t.isToken(t.bytes[b]) {
+			return false
+		}
+	}
+	return true
+}
+
 // randomText is up to 60 parts of many kinds.
 func randomText(rnd *rand.Rand, tok *Tokenizer) string {
 	pick := func(all ...string) string { return all[rnd.IntN(len(all))] }
 	var b []byte
 	for range rnd.IntN(60) {
-		switch rnd.IntN(12) {
+		switch rnd.IntN(13) {
 		case 0:
 			b = append(b, pick("'s", "'S", "'re", "'LL", "'Ve", "'d", "'", "''t", "\u2019s", "'ſ")...)
 		case 1:
@@ -245,10 +367,13 @@ func randomText(rnd *rand.Rand, tok *Tokenizer) string {
 		case 7:
 			b = utf8.AppendRune(b, rune(rnd.IntN(0x3000)))
 		case 8:
+			b = append(b, pick("Mixed", "CAPS", "camelCase", "ÀB", "I a m", "a e\u0301 o", "\u0301", "!e", "/etc/x", "?/\n/", "    ", "<sentinel:12>", "IMGIMGABZ",
+				"IMGIMGZ", "日本語カナ", "ㄅㄆ", "ㄱㅎ", "豈", "\u3001", "٣٤٥٦", "12,345", "$5", "。", "，a", "»", "ǅ", "ª", "Ａｂ")...)
+		case 9:
 			if list := tok.special.list; len(list) > 0 {
 				b = append(b, list[rnd.IntN(len(list))].text...)
 			}
-		case 9:
+		case 10:
 			b = tok.AppendPiece(b, int32(rnd.IntN(tok.Len())), true)
 		default:
 			for range 1 + rnd.IntN(8) {

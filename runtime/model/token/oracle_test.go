@@ -58,34 +58,58 @@ func same(t *testing.T, what string, got, want []int32) {
 // TestVocabularyPairs encodes the texts that llama.cpp tests its vocabularies with.
 func TestVocabularyPairs(t *testing.T) {
 	for _, name := range []string{"llama-spm", "llama-bpe", "gpt-2"} {
-		path := data(t, "ggml-vocab-"+name+".gguf")
-		tok := open(t, path)
-		in, err := os.ReadFile(path + ".inp")
-		if err != nil {
-			t.Fatal(err)
-		}
-		out, err := os.ReadFile(path + ".out")
-		if err != nil {
-			t.Fatal(err)
-		}
-		texts := strings.Split(string(in), "\n__ggml_vocab_test__\n")
-		lines := strings.Split(strings.TrimSuffix(string(out), "\n"), "\n")
-		if len(lines) != 46 || len(texts) < len(lines) {
-			t.Fatalf("%s: %d texts, %d lines of tokens", name, len(texts), len(lines))
-		}
-		for i, line := range lines {
-			var want []int32
-			for _, id := range strings.Fields(line) {
-				n, err := strconv.Atoi(id)
-				if err != nil {
-					t.Fatal(err)
-				}
-				want = append(want, int32(n))
+		vocabularyPairs(t, data(t, "ggml-vocab-"+name+".gguf"))
+	}
+}
+
+// published is the path of a vocabulary in the folder that TMACC_VOCABULARIES names, llama.cpp's models.
+func published(t *testing.T, name string) string {
+	dir := os.Getenv("TMACC_VOCABULARIES")
+	if dir == "" {
+		t.Skip("TMACC_VOCABULARIES names no folder with llama.cpp's vocabularies, ggml-vocab-*.gguf; CONTRIBUTING.md says where they are")
+	}
+	return filepath.Join(dir, "ggml-vocab-"+name+".gguf")
+}
+
+// publishedNames are the vocabularies of llama.cpp that this package reads.
+var publishedNames = []string{"command-r", "deepseek-coder", "deepseek-llm", "falcon", "gpt-2", "llama-bpe", "llama-spm", "mpt", "phi-3", "qwen2",
+	"qwen35", "refact", "starcoder"}
+
+func TestPublishedPairs(t *testing.T) {
+	for _, name := range publishedNames {
+		vocabularyPairs(t, published(t, name))
+	}
+}
+
+// vocabularyPairs encodes the texts of a .inp file, and compares the tokens with its .out file.
+func vocabularyPairs(t *testing.T, path string) {
+	name := filepath.Base(path)
+	tok := open(t, path)
+	in, err := os.ReadFile(path + ".inp")
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := os.ReadFile(path + ".out")
+	if err != nil {
+		t.Fatal(err)
+	}
+	texts := strings.Split(string(in), "\n__ggml_vocab_test__\n")
+	lines := strings.Split(strings.TrimSuffix(string(out), "\n"), "\n")
+	if len(lines) < 46 || len(texts) < len(lines) {
+		t.Fatalf("%s: %d texts, %d lines of tokens", name, len(texts), len(lines))
+	}
+	for i, line := range lines {
+		var want []int32
+		for _, id := range strings.Fields(line) {
+			n, err := strconv.Atoi(id)
+			if err != nil {
+				t.Fatal(err)
 			}
-			same(t, name+": "+strconv.Quote(texts[i]), tok.Encode(texts[i], Options{BOS: BOSNever}), want)
-			if back := tok.Decode(want, false); back != texts[i] {
-				t.Errorf("%s: %q comes back as %q", name, texts[i], back)
-			}
+			want = append(want, int32(n))
+		}
+		same(t, name+": "+strconv.Quote(texts[i]), tok.Encode(texts[i], Options{BOS: BOSNever}), want)
+		if back := tok.Decode(want, false); back != texts[i] {
+			t.Errorf("%s: %q comes back as %q", name, texts[i], back)
 		}
 	}
 }
@@ -211,13 +235,17 @@ func TestPieces(t *testing.T) {
 }
 
 func (v *vocabulary) ends(t *testing.T, tok *Tokenizer) {
-	var ends []int32
-	for id := range int32(tok.Len()) {
-		if tok.EndOfGeneration(id) {
+	same(t, "ends of generation", endsOf(tok.Len(), tok.EndOfGeneration), v.EOG)
+}
+
+// endsOf are the tokens of a vocabulary that end a generation.
+func endsOf(tokens int, isEnd func(id int32) bool) (ends []int32) {
+	for id := range int32(tokens) {
+		if isEnd(id) {
 			ends = append(ends, id)
 		}
 	}
-	same(t, "ends of generation", ends, v.EOG)
+	return ends
 }
 
 func (v *vocabulary) pieces(t *testing.T, tok *Tokenizer) {

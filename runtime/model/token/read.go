@@ -3,7 +3,6 @@ package token
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -185,12 +184,11 @@ func (r *reader) preTokenizer(t *Tokenizer) {
 		t.addBOS = t.pre.bos
 		return
 	}
-	known := strings.Join(slices.Sorted(maps.Keys(preTokenizers)), ", ")
+	problem := fmt.Sprintf("is %q, which is none of the %d names that are supported", name, len(preTokenizers))
 	if name == "" {
-		r.fail(keyPre, "is missing or empty; it should be one of %s", known)
-	} else {
-		r.fail(keyPre, "is %q, which is not supported; %s are", name, known)
+		problem = "is missing or empty; it names the rule by which the model's texts are split into words"
 	}
+	r.fail(keyPre, "%s, such as gpt-2, llama-bpe and qwen2", problem)
 }
 
 // lookUp is the symbol of a text in ids, or None.
@@ -315,11 +313,21 @@ func (r *reader) complete(t *Tokenizer) {
 		return
 	}
 	for c, id := range t.bytes {
-		if t.unk == None && !t.isToken(id) && (c < 0xc0 || 0xc2 <= c && c < 0xf5) { // others are in no UTF-8
-			r.fail(keyTokens, "has no token for byte 0x%02X, and %s names no token for such bytes", c, keyUnknown)
+		if !t.isToken(id) && t.needs(byte(c)) {
+			r.fail(keyTokens, "has no token for byte 0x%02X", c)
 			return
 		}
 	}
+}
+
+// needs reports whether a vocabulary must have a token for a byte. SentencePiece has the unknown token, or needs all that are in
+// UTF-8. Vocabularies of byte-level BPE may lack control characters and the first bytes of characters that Unicode has not
+// assigned.
+func (t *Tokenizer) needs(c byte) bool {
+	if t.pre == nil {
+		return t.unk == None && (c < 0xc0 || 0xc2 <= c && c < 0xf5)
+	}
+	return c == '\n' || ' ' <= c && c <= '~' || 0x80 <= c && c < 0xc0 || 0xc2 <= c && c <= 0xf0
 }
 
 // byteText is the byte of a text like "<0x0A>".

@@ -64,6 +64,27 @@ func (r *reader) roles(t *Tokenizer) {
 	if t.eos != None {
 		t.ends[t.eos] = true
 	}
+	r.exceptions(t)
+}
+
+// exceptions are of vocabularies whose ends are parts of their messages, as in llama.cpp. <|end|> ends a part of a message where
+// a message ends by <|return|> or <|flush|> and calls tools by <|call|> or <|calls|>; </s> is nothing beside <|tool_response>.
+func (r *reader) exceptions(t *Tokenizer) {
+	has := func(text string) bool { return r.first([]string{text}) != None }
+	call := has("<|call|>") || has("<|calls|>")
+	if end := r.first([]string{"<|end|>"}); end != None && call && (has("<|return|>") || has("<|flush|>")) {
+		delete(t.ends, end)
+		t.kinds[end] = userDefined
+	}
+	if end := r.first([]string{"</s>"}); end != None && has("<|tool_response>") {
+		delete(t.ends, end)
+		t.kinds[end] = normal
+	}
+	for _, text := range []string{"<|channel|>", "<|message|>", "<|start|>", "<|constrain|>"} {
+		if id := r.first([]string{text}); id != None {
+			t.kinds[id] = userDefined // a part of the text
+		}
+	}
 }
 
 // setControl makes a token a control token that its type does not say to be one.

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"sort"
 	"strings"
+	"unicode/utf8"
 )
 
 // specials are the tokens whose text is looked for before all else.
@@ -75,6 +76,17 @@ func (s *specials) longest(text string) int {
 		i = s.list[i].shorter
 	}
 	return i
+}
+
+// hiddenAt reports whether text begins with a special that is found only if asked for, and has more than one character.
+func (s *specials) hiddenAt(text string) bool {
+	_, n := utf8.DecodeRuneInString(text)
+	for i := s.longest(text); i >= 0; i = s.list[i].shorter {
+		if s.list[i].hidden && len(s.list[i].text) > n {
+			return true
+		}
+	}
+	return false
 }
 
 // match is a special token in a text. With the white space that it eats it takes the bytes from start to end.

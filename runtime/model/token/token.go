@@ -6,7 +6,12 @@
 // is left out.
 package token
 
-import "github.com/tmacc/tmacc/ir/format/gguf"
+import (
+	"strings"
+	"unicode/utf8"
+
+	"github.com/tmacc/tmacc/ir/format/gguf"
+)
 
 // None is the id of a token that a vocabulary lacks.
 const None int32 = -1
@@ -94,12 +99,14 @@ type Options struct {
 	// Special takes the texts of control tokens, such as "<|im_start|>", for these tokens. A text from elsewhere must be
 	// encoded without it. User-defined tokens are always found.
 	Special bool
+	// Mark, unless it is "", is taken out of the text after special tokens were found: Guard puts it into text from elsewhere.
+	Mark string
 	// EOS puts the EOS token behind the text, if the model's metadata say so. Models for embeddings want that.
 	EOS bool
 }
 
 // Encode returns the tokens of a text. It takes time in proportion to n log n of the text's n bytes. A byte for which the
-// vocabulary has no token becomes the unknown token.
+// vocabulary has no token becomes the unknown token in SentencePiece, and nothing in byte-level BPE, as in llama.cpp.
 func (t *Tokenizer) Encode(text string, o Options) []int32 {
 	e := encoder{t: t}
 	if t.bos != None && (o.BOS == BOSAlways || o.BOS == BOSAsModel && t.addBOS) {
@@ -108,18 +115,40 @@ func (t *Tokenizer) Encode(text string, o Options) []int32 {
 	at, afterSpecial := 0, true
 	for _, m := range t.special.split(text, o.Special) {
 		if m.start > at {
-			e.fragment(text[at:m.start], afterSpecial)
+			e.fragment(unmarked(text[at:m.start], o.Mark), afterSpecial)
 		}
 		e.out = append(e.out, m.id)
 		at, afterSpecial = m.end, true
 	}
 	if at < len(text) {
-		e.fragment(text[at:], afterSpecial)
+		e.fragment(unmarked(text[at:], o.Mark), afterSpecial)
 	}
 	if o.EOS && t.addEOS && t.eos != None {
 		e.out = append(e.out, t.eos)
 	}
 	return e.out
+}
+
+func unmarked(text, mark string) string {
+	if mark == "" {
+		return text
+	}
+	return strings.ReplaceAll(text, mark, "")
+}
+
+// Guard puts mark into each text of a control token that it finds, behind the first character. Encode with Special and the
+// same mark then gives the tokens that text has without Special. So a part of a text cannot be taken for control tokens.
+func (t *Tokenizer) Guard(text, mark string) string {
+	var b strings.Builder
+	at := 0
+	for i := range len(text) {
+		if t.special.begins[1][text[i]] && t.special.hiddenAt(text[i:]) {
+			_, n := utf8.DecodeRuneInString(text[i:])
+			b.WriteString(text[at:i+n] + mark)
+			at = i + n
+		}
+	}
+	return b.String() + text[at:]
 }
 
 // New reads the tokenizer of a model. It needs f no longer than it runs. An error names the key at fault: it is an *Error,

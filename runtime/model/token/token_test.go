@@ -240,7 +240,7 @@ func TestPieceKinds(t *testing.T) {
 	}
 }
 
-// TestDecoder holds back what is not a whole character yet.
+// TestDecoder holds back the beginning of a character.
 func TestDecoder(t *testing.T) {
 	tok := must(t, bytePairs())
 	for in, want := range map[string]string{
@@ -285,14 +285,15 @@ func TestRefused(t *testing.T) {
 		{bpe.with(keyModel, nil), `key "tokenizer.ggml.model": is missing or empty`},
 		{bpe.with(keyModel, "bert"), `key "tokenizer.ggml.model": is "bert", which is not supported; gpt2 and llama are`},
 		{bpe.with(keyModel, uint32(1)), `key "tokenizer.ggml.model": holds uint32; it should hold string`},
-		{bpe.with(keyPre, nil), `key "tokenizer.ggml.pre": is missing or empty; it should be one of a.x-4.0, dbrx,`},
-		{bpe.with(keyPre, "viking"), `key "tokenizer.ggml.pre": is "viking", which is not supported`},
+		{bpe.with(keyPre, nil), `key "tokenizer.ggml.pre": is missing or empty; it names the rule by which the model's texts are split into words, such as gpt-2,`},
+		{bpe.with(keyPre, "whitespace"), `key "tokenizer.ggml.pre": is "whitespace", which is none of the`},
 		{bpe.with(keyTokens, nil), `key "tokenizer.ggml.tokens": is missing or empty`},
 		{bpe.with(keyTokens, []int32{1}), `key "tokenizer.ggml.tokens": holds []int32; it should hold []string`},
 		{bpe.with(keyTokens, make([]string, maxTokens+1)), `has 1048577 tokens; the limit of this reader is 1048576`},
 		{tokens(bpe, 5, "ab"), `key "tokenizer.ggml.tokens": tokens 5 and 256 are the same, "ab"`},
 		{tokens(bpe, 256, strings.Repeat("a", 4097)), `token 256 has 4097 bytes; the limit of this reader is 4096`},
-		{tokens(bpe, 'q', "qq"), `key "tokenizer.ggml.tokens": has no token for byte 0x71, and tokenizer.ggml.unknown_token_id names no token`},
+		{tokens(bpe, 'q', "qq"), `key "tokenizer.ggml.tokens": has no token for byte 0x71`},
+		{tokens(spm.with(keyUnknown, uint32(math.MaxUint32)).with(keyKinds, slices.Repeat([]int32{int32(normal)}, 271)), 3, "<x>"), `has no token for byte 0x00`},
 		{bpe.with(keyKinds, []int32{1}), `key "tokenizer.ggml.token_type": has 1 values for 275 tokens`},
 		{bpe.with(keyKinds, slices.Repeat([]int32{7}, 275)), `has type 7 for token 0; types are 0 to 6`},
 		{bpe.with(keyMerges, nil), `key "tokenizer.ggml.merges": is missing`},
@@ -315,11 +316,11 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestUnknown: a byte that has no token is the unknown token.
+// TestUnknown: a byte that has no token is nothing in byte-level BPE, and the unknown token in SentencePiece.
 func TestUnknown(t *testing.T) {
 	m := bytePairs().with(keyUnknown, uint32(268))
-	m[keyTokens].([]string)['q'] = "qq"
-	if got := must(t, m).Encode("aq", Options{}); !slices.Equal(got, []int32{'a', 268}) {
+	m[keyTokens].([]string)[3] = "qq"
+	if got := must(t, m).Encode("a\x03b", Options{}); !slices.Equal(got, []int32{'a', 'b'}) {
 		t.Errorf("%d", got)
 	}
 	m = sentencePieces()

@@ -1,12 +1,12 @@
 package token
 
 import (
+	"strings"
 	"unicode"
-	"unicode/utf8"
 )
 
-// wordRule says where byte-level BPE splits a text into words, inside of which tokens are merged. The zero value is
-// GPT-2's rule: the first of these that fits at a place is the word there.
+// wordRule says where byte-level BPE splits a text into words. Tokens are merged inside them. The zero value is GPT-2's rule:
+// the first of these that fits at a place is the word there.
 //
 //	'(s|t|m|d|re|ve|ll)     an English ending
 //	 ?L+                    letters
@@ -16,99 +16,133 @@ import (
 //
 // The rules of other models differ from it in these fields.
 type wordRule struct {
-	foldCase bool // the endings may be in capitals
-	anyLead  bool // letters may follow any one character other than \r, \n and digits, instead of a space only
-	marks    bool // combining marks count as letters
-	lineEnds bool // line ends after anything else belong to it, and white space ends behind its last line end
-	digits   int  // the most digits in a word, which takes no space then; 0: any number
+	endings  endings             // where English endings are words
+	anyLead  bool                // letters may follow any one character other than \r, \n and digits, instead of a space only
+	letters  class               // the characters of words of letters; 0: letter
+	except   *unicode.RangeTable // letters that are in no word of letters
+	cases    bool                // capitals of ASCII are in words of letters only before its small letters
+	phrases  bool                // single spaces and combining marks between letters belong to them
+	others   class               // the characters of words of anything else; 0: anyOther
+	tail     string              // characters of ASCII behind anything else that belong to it
+	tailMost int                 // how many; 0: any number
+	lineEnds bool                // white space ends behind its last line end
+	digits   int                 // the most digits in a word, which takes no space then; 0: any number
 }
 
-// class is the class of a character.
-type class uint8
+// endings says how English endings are found.
+type endings uint8
 
 const (
-	other class = iota
-	space
-	letter
-	digit
-	none // behind the end
+	smallEndings  endings = iota
+	anyEndings            // in capitals, too
+	joinedEndings         // in capitals, too, and a part of the word of letters before them
+	noEndings
 )
 
-// character decodes the character at the beginning of s: its class and its bytes. Bytes of s that are no UTF-8 are
-// surrogates of 3 bytes. The classes are Unicode 15.1's, as in llama.cpp: to Go's 15.0 it adds one block of letters.
-func (w *wordRule) character(s string) (c rune, k class, n int) {
-	if s == "" {
-		return 0, none, 0
+// split cuts a text into words.
+func (w wordRule) split() split { return matches(w.match()) }
+
+func (w wordRule) match() matcher {
+	if w.letters == 0 {
+		w.letters = letter
 	}
-	c, n = rune(s[0]), 1
-	if c < utf8.RuneSelf {
-		return c, ascii[c], 1
+	if w.others == 0 {
+		w.others = anyOther
 	}
-	switch c, n = utf8.DecodeRuneInString(s); {
-	case c == utf8.RuneError && n == 1:
-		return c, other, min(3, len(s))
-	case unicode.IsLetter(c), 0x2ebf0 <= c && c <= 0x2ee5d, w.marks && unicode.IsMark(c):
-		return c, letter, n
-	case unicode.IsNumber(c):
-		return c, digit, n
-	case unicode.IsSpace(c):
-		return c, space, n
-	}
-	return c, other, n
+	return w.word
 }
 
-// ascii has the classes of the first characters.
-var ascii = func() (k [utf8.RuneSelf]class) {
-	for c := range rune(utf8.RuneSelf) {
-		switch {
-		case unicode.IsLetter(c):
-			k[c] = letter
-		case unicode.IsNumber(c):
-			k[c] = digit
-		case unicode.IsSpace(c):
-			k[c] = space
+// word returns the bytes of the first word of s, which is not empty.
+func (w *wordRule) word(s string) int {
+	if w.endings <= anyEndings {
+		if n := ending(s, w.endings == anyEndings); n > 0 {
+			return n
 		}
 	}
-	return k
-}()
-
-// next returns the number of bytes of the first word of s, which is not empty.
-func (w *wordRule) next(s string) int {
-	if n := w.ending(s); n > 0 {
+	if n := w.ledLetters(s); n > 0 {
+		if w.endings == joinedEndings {
+			n += ending(s[n:], true)
+		}
 		return n
 	}
-	c, k, n := w.character(s)
-	_, follows, _ := w.character(s[n:])
-	if w.anyLead && follows == letter && k != digit && !isLineEnd(c) {
-		return n + w.run(s[n:], letter, 0)
-	}
+	c, k, n := character(s)
 	lead := 0
-	if c == ' ' && (follows == letter || follows == other || follows == digit && w.digits == 0) {
+	if _, follows, _ := character(s[n:]); c == ' ' && (follows&w.others != 0 || follows == digit && w.digits == 0) {
 		lead, k = n, follows
 	}
-	switch k {
-	case letter:
-		return lead + w.run(s[lead:], letter, 0)
-	case digit:
-		return lead + w.run(s[lead:], digit, w.digits)
-	case other:
-		n := lead + w.run(s[lead:], other, 0)
-		for w.lineEnds && n < len(s) && isLineEnd(rune(s[n])) {
+	switch {
+	case k == digit:
+		return lead + run(s[lead:], digit, w.digits)
+	case k&w.others != 0:
+		n := lead + run(s[lead:], w.others, 0)
+		for i := 0; n < len(s) && (w.tailMost == 0 || i < w.tailMost) && strings.IndexByte(w.tail, s[n]) >= 0; i++ {
 			n++
 		}
 		return n
 	}
-	return w.spaces(s)
+	return white(s, w.lineEnds)
 }
 
-func isLineEnd(c rune) bool { return c == '\r' || c == '\n' }
+// ledLetters returns the bytes of letters, with a character that may stand before them, or 0.
+func (w *wordRule) ledLetters(s string) int {
+	c, k, n := character(s)
+	if w.anyLead && (k&(letter|digit) != 0 || isLineEnd(c)) || !w.anyLead && c != ' ' {
+		n = 0
+	}
+	small, capital := w.lettersOf(s[n:])
+	switch {
+	case small > 0:
+		return n + small
+	case n > 0: // what stands before letters may be one of them
+		alone, aloneCapital := w.lettersOf(s)
+		if alone > 0 {
+			return alone
+		}
+		if capital == 0 {
+			return aloneCapital
+		}
+	}
+	if capital > 0 {
+		return n + capital
+	}
+	return 0
+}
 
-// run returns the bytes of the characters of one class that s begins with. It stops after most of them, if most is not 0.
-func (w *wordRule) run(s string, of class, most int) int {
+// lettersOf returns the bytes of letters that s begins with. If the rule has cases, small is the bytes of capitals and then at
+// least one small letter, and capital the bytes of capitals alone. A letter beyond ASCII is both.
+func (w *wordRule) lettersOf(s string) (small, capital int) {
+	if !w.cases {
+		return w.run(s, 0, 0), 0
+	}
+	capital = w.run(s, 'a', 'z')
+	if behind := w.run(s[capital:], 'A', 'Z'); behind > 0 {
+		return capital + behind, capital
+	}
+	return len(strings.TrimRight(s[:capital], "ABCDEFGHIJKLMNOPQRSTUVWXYZ")), capital
+}
+
+// run returns the bytes of the letters that s begins with, up to one from first to last.
+func (w *wordRule) run(s string, first, last rune) int {
+	for at := 0; ; {
+		c, k, n := character(s[at:])
+		in := k&w.letters != 0 && (c < first || c > last) && (w.except == nil || !unicode.Is(w.except, c))
+		if w.phrases && at > 0 && !in {
+			_, follows, _ := character(s[at+n:])
+			in = k == mark || c == ' ' && follows&w.letters != 0
+		}
+		if !in {
+			return at
+		}
+		at += n
+	}
+}
+
+// run returns the bytes of the characters of a class that s begins with. It stops after most of them, if most is not 0.
+func run(s string, of class, most int) int {
 	at := 0
 	for i := 0; most == 0 || i < most; i++ {
-		_, k, n := w.character(s[at:])
-		if k != of {
+		_, k, n := character(s[at:])
+		if k&of == 0 {
 			break
 		}
 		at += n
@@ -116,18 +150,24 @@ func (w *wordRule) run(s string, of class, most int) int {
 	return at
 }
 
-// ending returns the bytes of an English ending with its apostrophe, or 0.
-func (w *wordRule) ending(s string) int {
-	if s[0] != '\'' || len(s) < 2 {
+// ending returns the bytes of an English ending with its apostrophe, or 0. It may be in capitals if fold is true.
+func ending(s string, fold bool) int {
+	if len(s) < 2 || s[0] != '\'' {
 		return 0
 	}
-	switch first := w.fold(s[1]); {
+	lower := func(c byte) byte {
+		if fold && 'A' <= c && c <= 'Z' {
+			return c + 'a' - 'A'
+		}
+		return c
+	}
+	switch first := lower(s[1]); {
 	case first == 's', first == 't', first == 'm', first == 'd':
 		return 2
 	case len(s) < 3:
 		return 0
 	default:
-		second := w.fold(s[2])
+		second := lower(s[2])
 		if second == 'e' && (first == 'r' || first == 'v') || second == 'l' && first == 'l' {
 			return 3
 		}
@@ -135,19 +175,12 @@ func (w *wordRule) ending(s string) int {
 	return 0
 }
 
-// fold is c, in lower case if the rule does not tell cases apart.
-func (w *wordRule) fold(c byte) byte {
-	if w.foldCase && 'A' <= c && c <= 'Z' {
-		return c + 'a' - 'A'
-	}
-	return c
-}
-
-// spaces returns the bytes of the white space at the beginning of s that make one word.
-func (w *wordRule) spaces(s string) int {
+// white returns the bytes of the white space at the beginning of s that make one word, or 0. It may end behind its last line
+// end.
+func white(s string, lineEnds bool) int {
 	at, last, lineEnd, count := 0, 0, 0, 0
 	for {
-		c, k, n := w.character(s[at:])
+		c, k, n := character(s[at:])
 		if k != space {
 			break
 		}
@@ -159,7 +192,7 @@ func (w *wordRule) spaces(s string) int {
 		}
 	}
 	switch {
-	case w.lineEnds && lineEnd > 0:
+	case lineEnds && lineEnd > 0:
 		return lineEnd
 	case count > 1 && at < len(s):
 		return last // the last one belongs to the next word
