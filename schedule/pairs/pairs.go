@@ -6,22 +6,25 @@ package pairs
 import (
 	"bufio"
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"math"
 
 	"github.com/tmacc/tmacc/ir"
 	"github.com/tmacc/tmacc/ir/format"
+	"github.com/tmacc/tmacc/ir/operator"
 	"github.com/tmacc/tmacc/schedule"
 )
 
-// Pair is two schedules of one product, measured on one machine.
+// Pair is two schedules of one product or float operator, measured on one machine.
 type Pair struct {
 	Line     int            `json:"-"`                   // of the file, the first is 1
 	Core     string         `json:"core"`                // of the machine, by its name in this program
 	Machine  string         `json:"machine"`             // where both were measured; machines with one core may differ in memory
 	Target   string         `json:"target"`              // that both schedules are for: "amd64/avx2"
-	Product  string         `json:"product"`             // ir.Problem.Name
+	Product  string         `json:"product,omitempty"`   // ir.Problem.Name
+	Operator string         `json:"operator,omitempty"`  // a float operator, instead of a product
 	ActGroup int            `json:"act_group,omitempty"` // elements of K that share a scale of activations, 0: all of a row
 	Mode     string         `json:"mode"`                // where the weights were: one of Modes
 	M        int            `json:"m"`                   // rows of weights
@@ -60,8 +63,8 @@ const Noise = 1.04
 // maxLine bounds a line of a file, in bytes.
 const maxLine = 1 << 20
 
-// Read reads pairs, one JSON object per line. It checks everything but the traces' steps, which Kernels replays. An
-// error names the line.
+// Read reads pairs, one JSON object per line. It checks everything but the traces' steps, which Kernels and Operators replay.
+// An error names the line.
 func Read(r io.Reader) (all []Pair, err error) {
 	lines := bufio.NewScanner(r)
 	lines.Buffer(nil, maxLine)
@@ -89,11 +92,14 @@ func Read(r io.Reader) (all []Pair, err error) {
 // check refuses values that no pair has.
 func (p *Pair) check() error {
 	for _, x := range []struct{ name, value string }{
-		{"core", p.Core}, {"machine", p.Machine}, {"target", p.Target}, {"product", p.Product}, {"source.page", p.Source.Page},
+		{"core", p.Core}, {"machine", p.Machine}, {"target", p.Target}, {"source.page", p.Source.Page},
 	} {
 		if x.value == "" {
 			return fmt.Errorf("%s is empty", x.name)
 		}
+	}
+	if (p.Product == "") == (p.Operator == "") {
+		return errors.New("want one of product and operator")
 	}
 	if p.Mode != Modes[0] && p.Mode != Modes[1] && p.Mode != Modes[2] {
 		return fmt.Errorf("mode is %.40q: want one of %q", p.Mode, Modes)
@@ -133,6 +139,9 @@ func (p *Pair) Decided() bool {
 
 // Problem is the product. Its name is of a built-in format.
 func (p *Pair) Problem() (ir.Problem, error) {
+	if p.Product == "" {
+		return ir.Problem{}, fmt.Errorf("line %d: is of the operator %.40s, not of a product", p.Line, p.Operator)
+	}
 	q, err := ir.Named(p.Product)
 	if err == nil && !q.Act.Floats() {
 		q.Act.Group = p.ActGroup
@@ -146,7 +155,22 @@ func (p *Pair) Problem() (ir.Problem, error) {
 	return q, nil
 }
 
-// Kernels replays both schedules.
+// Operators replays both schedules of an operator.
+func (p *Pair) Operators() (a, b *schedule.OperatorKernel, err error) {
+	o := operator.Find(p.Operator)
+	if o == nil {
+		return nil, nil, fmt.Errorf("line %d: no operator %.40q", p.Line, p.Operator)
+	}
+	if a, err = schedule.CompileOperator(*o, p.A); err != nil {
+		return nil, nil, fmt.Errorf("line %d: a: %w", p.Line, err)
+	}
+	if b, err = schedule.CompileOperator(*o, p.B); err != nil {
+		return nil, nil, fmt.Errorf("line %d: b: %w", p.Line, err)
+	}
+	return a, b, nil
+}
+
+// Kernels replays both schedules of a product.
 func (p *Pair) Kernels() (a, b *schedule.Kernel, err error) {
 	q, err := p.Problem()
 	if err != nil {

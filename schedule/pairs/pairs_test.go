@@ -52,6 +52,12 @@ func TestCounts(t *testing.T) {
 // Both schedules of every pair replay, for one number of columns that the product can be divided into.
 func TestKernels(t *testing.T) {
 	for _, p := range readTable(t) {
+		if p.Operator != "" {
+			if _, _, err := p.Operators(); err != nil {
+				t.Error(err)
+			}
+			continue
+		}
 		a, b, err := p.Kernels()
 		if err != nil {
 			t.Error(err)
@@ -70,7 +76,7 @@ func TestContradictions(t *testing.T) {
 	}
 	seen := map[[2]side]*Pair{}
 	for _, p := range readTable(t) {
-		place := fmt.Sprint(p.Core, p.Machine, p.Target, p.Product, p.ActGroup, p.Mode, p.M, p.N, p.K)
+		place := fmt.Sprint(p.Core, p.Machine, p.Target, p.Product, p.Operator, p.ActGroup, p.Mode, p.M, p.N, p.K)
 		a, b := side{place, p.A.String()}, side{place, p.B.String()}
 		same, opposite := seen[[2]side{a, b}], seen[[2]side{b, a}]
 		switch {
@@ -122,6 +128,8 @@ func TestRefused(t *testing.T) {
 		{fmt.Sprintf(`"ratio":%v`, p.Ratio), `"ratio":0.9,"least":1,"most":1.1`, "line 2: ratio is 0.9: want"},
 		{fmt.Sprintf(`"ratio":%v`, p.Ratio), `"ratio":1,"least":1.2,"most":1.1`, "line 2: least is 1.2: want"},
 		{fmt.Sprintf(`"ratio":%v`, p.Ratio), `"ratio":1,"most":1.1`, "line 2: least is 0: want"},
+		{`"product":"` + p.Product + `",`, "", "line 2: want one of product and operator"},
+		{`"product"`, `"operator":"rope","product"`, "line 2: want one of product and operator"},
 		{`"core"`, `"cores"`, `line 2: unknown field "cores"`},
 		{`"ratio"`, `"n":1,"ratio"`, `line 2: field "n" is there twice`},
 		{`"decompose"`, `"compose"`, "line 2: trace: step 0: no transform \"compose\""},
@@ -145,14 +153,26 @@ func TestKernelsRefused(t *testing.T) {
 	p := readTable(t)[0]
 	unknown, halved, fewer := p, p, p
 	unknown.Product = "no-format"
+	other := p
+	other.Product, other.Operator = "", "rope"
 	halved.A = p.A[1:]
 	fewer.B = p.B[:len(p.B)/2]
 	for _, c := range []struct {
 		p    Pair
 		want string
-	}{{unknown, "line 1: product: "}, {halved, "line 1: a: "}, {fewer, "line 1: b: "}} {
+	}{{unknown, "line 1: product: "}, {halved, "line 1: a: "}, {fewer, "line 1: b: "}, {other, "line 1: is of the operator rope, not of a product"}} {
 		if _, _, err := c.p.Kernels(); err == nil || !strings.HasPrefix(err.Error(), c.want) {
 			t.Errorf("%v; want %s", err, c.want)
 		}
+	}
+	for _, name := range []string{"", "no-operator"} {
+		other.Operator = name
+		if _, _, err := other.Operators(); err == nil || !strings.HasPrefix(err.Error(), "line 1: no operator ") {
+			t.Errorf("operator %q: %v", name, err)
+		}
+	}
+	other.Operator = "rope"
+	if _, _, err := other.Operators(); err == nil || !strings.HasPrefix(err.Error(), "line 1: a: ") {
+		t.Error(err)
 	}
 }
