@@ -104,8 +104,8 @@ func (v *conversation) answer(ctx context.Context, w *writing, text string) (*ge
 	if err != nil {
 		return nil, err
 	}
-	if most := v.model.Context(); len(ids) > most {
-		return nil, fmt.Errorf("the conversation has %d tokens now, and the context has room for %d: %s", len(ids), most, v.remedy())
+	if most := v.model.Context(); len(ids) >= most {
+		return nil, fmt.Errorf("the conversation has %d tokens now, and -context %d has room for %d and a new one: %s", len(ids), most, most-1, v.remedy())
 	}
 	var said strings.Builder
 	r, err := generation.Tokens(ctx, v.model, v.session, v.tokenizer, ids, generation.Options{

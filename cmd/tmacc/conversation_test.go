@@ -3,11 +3,13 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"reflect"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -86,8 +88,18 @@ func TestConversationFull(t *testing.T) {
 	template := file(t, "shouting.jinja", shouting)
 	code, out, stderr := chatProcess("How are you?\nAnd how is she?\n", "-template", template, "-context", "30")
 	if code != 2 || strings.Count(out, "\n") != 1 || !strings.Contains(stderr, "the answer ends here, because the context of 30 tokens is full: /clear begins a new conversation") ||
-		!strings.Contains(stderr, "tokens now, and the context has room for 30: /clear") {
+		!strings.Contains(stderr, "tokens now, and -context 30 has room for 29 and a new one: /clear") {
 		t.Errorf("exit code %d, %q\n%s", code, out, stderr)
+	}
+	_, _, stderr = chatProcess("How are you?\n", "-template", template, "-context", "1")
+	var n int
+	if _, err := fmt.Sscanf(stderr[max(0, strings.Index(stderr, "the conversation has")):], "the conversation has %d", &n); err != nil {
+		t.Fatalf("%v: %s", err, stderr)
+	}
+	for room, want := range map[int]string{n: fmt.Sprintf("has room for %d and a new one: /clear", n-1), n + 1: "the answer ends here"} {
+		if _, _, stderr = chatProcess("How are you?\n", "-template", template, "-context", strconv.Itoa(room)); !strings.Contains(stderr, want) {
+			t.Errorf("-context %d: %s, want %s", room, stderr, want)
+		}
 	}
 	code, out, stderr = chatProcess("How are you?\n", "-json", "-template", template, "-context", "30")
 	var g generated
