@@ -27,23 +27,25 @@ var exceptions = []struct {
 	path  string
 	names []string // nil: any
 }{
-	{"gen/files.go", []string{"gguf", "q4_0"}},         // an example in what it writes for users
-	{"gen/names.go", []string{"gguf"}},                 // a package that these import
-	{"gen/order/models.go", nil},                       // published models are stored in formats
-	{"gen/order/", []string{"gguf"}},                   // finds the matrices of such files
-	{"gen/tensors.go", []string{"gguf"}},               // writes constructors that read such files
-	{"runtime/tensors.go", []string{"gguf"}},           // reads such files
-	{"runtime/model/token/", []string{"gguf", "ggml"}}, // reads such files, whose keys have that name
-	{"runtime/foreign.go", []string{"gguf"}},           // tells such files from its own
-	{"search/kernels/needed.go", []string{"gguf"}},     // reads such files
-	{"search/measure/rules.go", nil},                   // limits are of formats
-	{"search/measure/ggml/", nil},                      // binds a system and says so
-	{"search/bench/peer/", []string{"ggml"}},           // measures products beside it
-	{"search/synthetic/", nil},                         // published models are stored in formats
-	{"search/picture/svg.go", []string{"w3"}},          // the maker of the standard
-	{"runtime/model/rows.go", nil},                     // architectures are named after model families
-	{"runtime/model/", []string{"gguf", "ggml"}},       // reads such files, whose keys have that name
-	{"search/bench/inference/", []string{"gguf"}},      // measures the model of such a file
+	{"gen/files.go", []string{"gguf", "q4_0"}},          // an example in what it writes for users
+	{"gen/names.go", []string{"gguf"}},                  // a package that these import
+	{"gen/order/models.go", nil},                        // published models are stored in formats
+	{"gen/order/", []string{"gguf"}},                    // finds the matrices of such files
+	{"gen/tensors.go", []string{"gguf"}},                // writes constructors that read such files
+	{"runtime/tensors.go", []string{"gguf"}},            // reads such files
+	{"runtime/model/token/", []string{"gguf", "ggml"}},  // reads such files, whose keys have that name
+	{"runtime/foreign.go", []string{"gguf"}},            // tells such files from its own
+	{"search/kernels/needed.go", []string{"gguf"}},      // reads such files
+	{"search/measure/rules.go", nil},                    // limits are of formats
+	{"search/measure/ggml/", nil},                       // binds a system and says so
+	{"search/measure/llama/", []string{"ggml", "gguf"}}, // binds a system that loads such files
+	{"search/bench/duel/", []string{"gguf"}},            // measures the model of such a file
+	{"search/bench/peer/", []string{"ggml"}},            // measures products beside it
+	{"search/synthetic/", nil},                          // published models are stored in formats
+	{"search/picture/svg.go", []string{"w3"}},           // the maker of the standard
+	{"runtime/model/rows.go", nil},                      // architectures are named after model families
+	{"runtime/model/", []string{"gguf", "ggml"}},        // reads such files, whose keys have that name
+	{"search/bench/inference/", []string{"gguf"}},       // measures the model of such a file
 }
 
 // excepted says that a place may name what it does.

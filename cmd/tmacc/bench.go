@@ -68,7 +68,12 @@ ends the command. -check then reads ratios. A -lock replaces the default schedul
 -model measures a whole model with llama-bench's tests: pp512 evaluates a prompt of 512 tokens,
 tg128 generates 128 tokens one by one, @ d512 does so after 512 tokens. Tokens per second leave
 out tokenizing and sampling. After each prompt and each token the same run measures the model's
-products alone, and the machine's read bandwidth and int8 peak.`,
+products alone, and the machine's read bandwidth and int8 peak.
+
+-model with -peer llama=FOLDER measures the model beside llama.cpp, whose libraries in that folder
+run it in a process of its own: flash attention, repacked weights, the variant for this CPU that its
+own score picks. Rounds alternate, and each side sleeps in the other's turns. A test that takes over
+5 s per token is one round of 16 tokens. If llama.cpp fails, the row says so and the exit code is 1.`,
 		Example: `  tmacc bench -format w2,w4-g32 -mode dram -n 1,4
   tmacc bench -json > bench.jsonl
   tmacc bench -check docs/lab/limits.json
@@ -76,6 +81,7 @@ products alone, and the machine's read bandwidth and int8 peak.`,
   tmacc bench -lock tmacc.lock -check docs/lab/limits.json
   tmacc bench -model model.gguf -threads 1,2
   tmacc bench -model synthetic:bitnet-2b -p 512 -n 128 -d 0,512 -o json
+  tmacc bench -model model.gguf -peer llama=node_modules/@node-llama-cpp/linux-x64/bins/linux-x64
   tmacc bench -peer ggml=node_modules/@node-llama-cpp/linux-x64/bins/linux-x64 -format Q4_0,Q4_K`,
 	}
 	f := cmd.Flags()
@@ -89,7 +95,7 @@ products alone, and the machine's read bandwidth and int8 peak.`,
 	f.StringVar(&b.trace, "trace", "", "JSON `file` with the schedule to measure instead of the default ones")
 	f.StringVar(&b.lock, "lock", "", "`file` that tmacc tune has written: its schedules are measured beside the default ones, with -check and -peer in their place")
 	f.StringVar(&b.check, "check", "", "JSON `file` with limits to hold the measurements against")
-	f.StringVar(&b.peer, "peer", "", "ggml=`folder` of ggml's libraries, to measure beside ours")
+	f.StringVar(&b.peer, "peer", "", "ggml=`folder` of ggml's libraries, to measure beside ours; with -model llama=folder, of libllama.so")
 	f.IntSliceVar(&b.threads, "threads", []int{1}, "with -peer and -model: numbers of threads")
 	f.IntVar(&b.rounds, "rounds", 1, "rounds over everything, with -check at least 5")
 	f.BoolVar(&b.json, "json", false, "print one JSON object per line; with -check where it was measured, the median round of each measurement, and what holds")
@@ -105,6 +111,9 @@ products alone, and the machine's read bandwidth and int8 peak.`,
 		}
 		if err := mapping("bench"); err != nil {
 			return err
+		}
+		if b.model.path != "" && b.peer != "" {
+			return c.duelModel(cmd.Context(), b, lock)
 		}
 		if b.model.path != "" {
 			return c.benchModel(cmd.Context(), b, lock)

@@ -33,7 +33,7 @@ func (m *benchModelFlags) add(cmd *cobra.Command) {
 	f.StringVar(&m.path, "model", "", "GGUF `file`, or synthetic:NAME with the shape of a published model: "+strings.Join(synthetic.Names(), ", "))
 	f.IntSliceVarP(&m.prompts, "prompt", "p", []int{512}, "with -model: lengths of prompts, 0 for none")
 	f.IntSliceVarP(&m.depths, "depth", "d", []int{0}, "with -model: tokens in the context before each test")
-	f.IntVarP(&m.repetitions, "repetitions", "r", 5, "with -model: repetitions of each test")
+	f.IntVarP(&m.repetitions, "repetitions", "r", 5, "with -model: repetitions of each test, with -peer rounds")
 	f.StringVarP(&m.output, "output", "o", "md", "with -model: "+strings.Join(inference.Outputs, ", "))
 	f.StringVar(&m.cache, "cache", "f16", "with -model: type of the cached keys and values: f16, f32 or q8")
 }
@@ -41,7 +41,7 @@ func (m *benchModelFlags) add(cmd *cobra.Command) {
 // Flags that mean something with -model, and those that mean something only with it.
 var (
 	modelOnly = []string{"prompt", "depth", "repetitions", "output", "cache"}
-	modelToo  = []string{"model", "n", "threads", "lock", "quiet"}
+	modelToo  = []string{"model", "n", "threads", "lock", "quiet", "peer"}
 )
 
 // validateModel checks the flags of -model and sets its defaults.
@@ -77,7 +77,7 @@ func (b *benchFlags) validateModel(cmd *cobra.Command) error {
 	case len(inference.Tests(b.model.prompts, b.ns, b.model.depths)) == 0:
 		return fmt.Errorf("nothing to measure: give a length with -p or -n")
 	}
-	return b.validateThreads()
+	return errors.Join(b.validateDuel(), b.validateThreads())
 }
 
 // validateThreads checks the numbers of -threads.

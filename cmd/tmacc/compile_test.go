@@ -17,6 +17,7 @@ import (
 	"github.com/tmacc/tmacc/search/delivery"
 	"github.com/tmacc/tmacc/search/jit"
 	"github.com/tmacc/tmacc/search/measure"
+	"github.com/tmacc/tmacc/search/measure/llama"
 	"github.com/tmacc/tmacc/search/targeting"
 	"github.com/tmacc/tmacc/search/timing"
 	"github.com/tmacc/tmacc/search/worker"
@@ -25,6 +26,7 @@ import (
 
 // TestMain makes this binary the command for tests that need a process of it, and its own worker.
 func TestMain(m *testing.M) {
+	llama.Main()
 	worker.Main()
 	quick = timing.Options{Rounds: 1} // no test wants figures to be good
 	bench.Brief()

@@ -4,10 +4,12 @@ package main
 import (
 	"os"
 
+	"github.com/tmacc/tmacc/search/measure/llama"
 	"github.com/tmacc/tmacc/search/session"
 )
 
 func main() {
+	llama.Main()
 	session.Main()
 	os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
 }

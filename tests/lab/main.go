@@ -5,6 +5,7 @@
 //	go run ./tests/lab threads -format w2               measure how threads share products
 //	go run ./tests/lab limits RECORDS                   print the page of tmacc bench -check -json
 //	go run ./tests/lab peer -check RATIOS RECORDS       print the page of tmacc bench -peer -json
+//	go run ./tests/lab models FOLDER                    print the page of tmacc bench -model -peer -o json
 //
 // An error is one line. The exit code is then 2.
 package main
@@ -62,6 +63,7 @@ var commands = []command{
 	{"threads", "", "measure how threads share products, also beside busy processes", (*lab).threads},
 	{"limits", "RECORDS", "print the page of what tmacc bench -check -json printed", (*lab).limits},
 	{"peer", "RECORDS", "print the page of what tmacc bench -peer -json printed", (*lab).peer},
+	{"models", "FOLDER", "print the page of what tmacc bench -model -peer -o json printed", (*lab).models},
 	{"busy", "", "", (*lab).busy},
 }
 

@@ -39,6 +39,34 @@ func TestPages(t *testing.T) {
 	same(t, tables, marked(t, text, "<!-- peers"+by, peerSummary(records, limits), "<!-- /peers -->\n"))
 }
 
+// TestModelsPage holds the page of models against its records.
+func TestModelsPage(t *testing.T) {
+	same(t, filepath.Join(pages, "../models-performance.md"), ok(t, "models", filepath.Join(pages, "models")))
+}
+
+// TestModelsPageRows prints a page of a prompt that failed and of generated tokens.
+func TestModelsPageRows(t *testing.T) {
+	const about = `"build_commit":"c0","cpu_info":"here","model_type":"toy","test_time":"2026-01-02T03:04:05Z","n_threads":2,"energy":"not available","attention_ns_per_token":1500000,`
+	path := file(t, "records.json", `
+[{`+about+`"n_prompt":512,"rounds":3,"ours":{"median_ts":400},"error":"llama.cpp ended the process"}]
+[{`+about+`"n_gen":32,"n_depth":4096,"rounds":5,"ours":{"median_ts":20,"read_share":0.9},"theirs":{"median_ts":10,"read_share":0.45},"ratio":2,"ratio_low":1.9,"ratio_high":2.25}]
+`)
+	page := ok(t, "models", filepath.Dir(path))
+	for _, line := range []string{
+		"* tmacc c0; 2026-01-02: here\n",
+		"* toy, threads 2, pp512: llama.cpp ended the process\n",
+		"| toy | pp512 | 2 | 3 |  | 400.00 |  |  | failed |  |  |\n",
+		"| toy | tg32 @ d4096 | 2 | 5 |  | 20.00 | 10.00 | 2.00 | 1.90 – 2.25 | 90 % | 45 % |\n",
+		"| toy | tg32 @ d4096 | 2 | 0.00 | 1.50 | 0.00 | 0.00 |\n",
+	} {
+		if strings.Count(page, line) != 1 {
+			t.Errorf("not one line %s in\n%s", line, page)
+		}
+	}
+	refused(t, "other.json: after record 0: ", "models", filepath.Dir(file(t, "other.json", `{"format":"w4"}`)))
+	refused(t, "has no records *.json", "models", t.TempDir())
+}
+
 // marked returns text with another middle between two marks.
 func marked(t *testing.T, text, begin, middle, end string) string {
 	t.Helper()

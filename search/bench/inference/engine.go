@@ -22,15 +22,9 @@ type Loaded struct {
 // Load reads the weights of a file twice: for the model, and for its products alone. opt says how the model runs; its Times and
 // Progress are replaced. progress gets the bytes that are done and all bytes.
 func Load(f *gguf.File, kernels model.Kernels, opt model.Options, progress func(done, total int64)) (*Loaded, error) {
-	x := &Loaded{times: &model.Times{}, item: make([]model.Item, 1)}
-	opt.Times = x.times
-	opt.Progress = func(done, total int64) { progress(done, 2*total) }
-	var err error
-	if x.model, err = model.New(f, kernels, opt); err != nil {
+	x, err := LoadModel(f, kernels, opt, func(done, total int64) { progress(done, 2*total) })
+	if err != nil {
 		return nil, err
-	}
-	if x.session, err = x.model.NewSession(); err != nil {
-		return nil, errors.Join(err, x.Close())
 	}
 	x.alone, err = NewAlone(f, kernels.Product, opt.Threads, func(done, total int64) { progress(total+done, 2*total) })
 	if err != nil {
@@ -38,6 +32,26 @@ func Load(f *gguf.File, kernels model.Kernels, opt model.Options, progress func(
 	}
 	return x, nil
 }
+
+// LoadModel is Load without the products alone, which the Engine then does not have.
+func LoadModel(f *gguf.File, kernels model.Kernels, opt model.Options, progress func(done, total int64)) (*Loaded, error) {
+	x := &Loaded{times: &model.Times{}, item: make([]model.Item, 1)}
+	opt.Times, opt.Progress = x.times, progress
+	var err error
+	if x.model, err = model.New(f, kernels, opt); err != nil {
+		return nil, err
+	}
+	if x.session, err = x.model.NewSession(); err != nil {
+		return nil, errors.Join(err, x.Close())
+	}
+	return x, nil
+}
+
+// Memory is what the model takes.
+func (x *Loaded) Memory() model.Memory { return x.model.Memory() }
+
+// Logits is the logits after the last token of the last Forward. They hold until the next one.
+func (x *Loaded) Logits() []float32 { return x.item[0].Logits }
 
 // Close frees the model.
 func (x *Loaded) Close() error {

@@ -67,8 +67,8 @@ type Parts struct {
 	Head      time.Duration // the product with the output matrix
 }
 
-// plus adds other parts.
-func (p Parts) plus(q Parts) Parts {
+// Plus adds other parts.
+func (p Parts) Plus(q Parts) Parts {
 	return Parts{p.Products + q.Products, p.Attention + q.Attention, p.Rest + q.Rest, p.Head + q.Head}
 }
 
@@ -168,7 +168,7 @@ func (b *Bench) repeat(ctx context.Context, t Test, rng *rand.Rand, s *Samples) 
 			return err
 		}
 		s.Products = append(s.Products, b.Now().Sub(start))
-		s.Steps, s.Parts, total = append(s.Steps, took), s.Parts.plus(parts), total+took
+		s.Steps, s.Parts, total = append(s.Steps, took), s.Parts.Plus(parts), total+took
 		b.probe(&s.Read, b.Machine.Read)
 		if n > measure.MaxGEMV {
 			b.probe(&s.Dot, b.Machine.Dot)
@@ -180,15 +180,18 @@ func (b *Bench) repeat(ctx context.Context, t Test, rng *rand.Rand, s *Samples) 
 
 // probe appends the rate of a probe to rates.
 func (b *Bench) probe(rates *[]float64, p measure.Probe) {
-	if p.Run == nil {
-		return
+	if p.Run != nil {
+		*rates = append(*rates, Sample(p, b.MinProbe, b.Now))
 	}
-	start, took := b.Now(), time.Duration(0)
+}
+
+// Sample is the rate of a probe that runs for at least a time.
+func Sample(p measure.Probe, least time.Duration, clock func() time.Time) float64 {
+	start := clock()
 	for runs := 1; ; runs++ {
 		p.Run()
-		if took = b.Now().Sub(start); took >= b.MinProbe {
-			*rates = append(*rates, p.Rate(float64(took)/float64(runs)))
-			return
+		if took := clock().Sub(start); took >= least {
+			return p.Rate(float64(took) / float64(runs))
 		}
 	}
 }

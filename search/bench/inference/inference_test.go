@@ -178,7 +178,7 @@ func TestTests(t *testing.T) {
 	}
 }
 
-// TestPrint: the table has llama-bench's columns first, JSON its field names, and CSV those of JSON.
+// TestPrint: the table has llama-bench's columns first, JSON its field names, and CSV the same names.
 func TestPrint(t *testing.T) {
 	f := &fake{}
 	records := []Record{f.run(t, Test{Prompt: 16}), f.run(t, Test{Generate: 2, Depth: 5})}

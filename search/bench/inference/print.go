@@ -18,13 +18,18 @@ func Print(w io.Writer, output string, records []Record) error {
 	case "md":
 		return printTable(w, records)
 	case "json":
-		e := json.NewEncoder(w)
-		e.SetIndent("", "  ")
-		return e.Encode(records)
+		return JSON(w, records)
 	case "csv":
-		return printCSV(w, records)
+		return CSV(w, records)
 	}
 	return fmt.Errorf("unknown output %q: have %s", output, strings.Join(Outputs, ", "))
+}
+
+// JSON writes records as an indented JSON array.
+func JSON[R any](w io.Writer, records []R) error {
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	return e.Encode(records)
 }
 
 // columns are the columns of the table. The first ones are those that llama-bench prints.
@@ -68,11 +73,10 @@ func binarySize(n int64) string {
 
 // printTable writes the table. Below it are the machine's own rates.
 func printTable(w io.Writer, records []Record) error {
-	rows := [][]string{{}, {}}
+	rows := [][]string{{}}
 	for _, c := range columns {
-		rows[0], rows[1] = append(rows[0], c.head), append(rows[1], "---:")
+		rows[0] = append(rows[0], c.head)
 	}
-	rows[1][0] = "---"
 	for _, r := range records {
 		var row []string
 		for _, c := range columns {
@@ -80,12 +84,23 @@ func printTable(w io.Writer, records []Record) error {
 		}
 		rows = append(rows, row)
 	}
-	for _, row := range rows {
-		if _, err := fmt.Fprintf(w, "| %s |\n", strings.Join(row, " | ")); err != nil {
-			return err
-		}
+	if err := Table(w, rows); err != nil {
+		return err
 	}
 	_, err := io.WriteString(w, ceilings(records))
+	return err
+}
+
+// Table writes rows as a table in Markdown. The first row has the heads of the columns, which are numbers except the first one.
+func Table(w io.Writer, rows [][]string) error {
+	text := ""
+	for i, row := range rows {
+		text += "| " + strings.Join(row, " | ") + " |\n"
+		if i == 0 {
+			text += "| ---" + strings.Repeat(" | ---:", len(row)-1) + " |\n"
+		}
+	}
+	_, err := io.WriteString(w, text)
 	return err
 }
 
@@ -113,20 +128,20 @@ func ceilings(records []Record) string {
 	return text
 }
 
-// printCSV writes a line of names, then a line for each record.
-func printCSV(w io.Writer, records []Record) error {
+// CSV writes a line of names, then a line for each record, which is a struct. Fields of structs in it have the name of the struct
+// before their own, unless it is embedded. Lists are left out.
+func CSV[R any](w io.Writer, records []R) error {
 	out := csv.NewWriter(w)
-	fields := csvFields(reflect.TypeFor[Record](), nil)
+	fields := csvFields(reflect.TypeFor[R](), "", nil)
 	var names []string
 	for _, f := range fields {
-		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
-		names = append(names, name)
+		names = append(names, f.name)
 	}
 	out.Write(names)
 	for _, r := range records {
 		var line []string
 		for _, f := range fields {
-			line = append(line, fmt.Sprint(reflect.ValueOf(r).FieldByIndex(f.Index)))
+			line = append(line, fmt.Sprint(reflect.ValueOf(r).FieldByIndex(f.index)))
 		}
 		out.Write(line)
 	}
@@ -134,17 +149,25 @@ func printCSV(w io.Writer, records []Record) error {
 	return out.Error()
 }
 
-// csvFields lists the fields of a struct and of the structs in it, except the samples.
-func csvFields(t reflect.Type, index []int) (all []reflect.StructField) {
+// csvField is a column: its name and the place of its field.
+type csvField struct {
+	name  string
+	index []int
+}
+
+// csvFields lists the fields of a struct and of the structs in it, except lists. Names begin with a prefix.
+func csvFields(t reflect.Type, prefix string, index []int) (all []csvField) {
 	for i := range t.NumField() {
 		f := t.Field(i)
-		f.Index = append(append([]int(nil), index...), i)
-		switch f.Type.Kind() {
-		case reflect.Struct:
-			all = append(all, csvFields(f.Type, f.Index)...)
-		case reflect.Slice:
-		default:
-			all = append(all, f)
+		at := append(append([]int(nil), index...), i)
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		switch {
+		case f.Type.Kind() == reflect.Struct && f.Anonymous:
+			all = append(all, csvFields(f.Type, prefix, at)...)
+		case f.Type.Kind() == reflect.Struct:
+			all = append(all, csvFields(f.Type, prefix+name+"_", at)...)
+		case f.Type.Kind() != reflect.Slice:
+			all = append(all, csvField{prefix + name, at})
 		}
 	}
 	return all

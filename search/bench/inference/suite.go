@@ -23,16 +23,25 @@ const seed = 1
 
 // Open opens the model of a path, or of "synthetic:NAME". The caller closes it. name is the model's without its folder.
 func Open(path string) (f *gguf.File, name string, err error) {
-	if model, ok := strings.CutPrefix(path, synthetically); ok {
-		m, err := synthetic.New(model, seed)
-		if err != nil {
-			return nil, "", err
-		}
+	m, err := Synthetic(path)
+	if err != nil {
+		return nil, "", err
+	}
+	if m != nil {
 		f, err = m.File()
 		return f, path, err
 	}
 	f, err = gguf.Open(path)
 	return f, filepath.Base(path), err
+}
+
+// Synthetic is the model of "synthetic:NAME", nil of a file's path.
+func Synthetic(path string) (*synthetic.Model, error) {
+	name, ok := strings.CutPrefix(path, synthetically)
+	if !ok {
+		return nil, nil
+	}
+	return synthetic.New(name, seed)
 }
 
 // Suite is the tests of a model with several numbers of threads.

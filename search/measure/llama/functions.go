@@ -70,18 +70,16 @@ type functions struct {
 	modelUsual   func() modelParams
 	contextUsual func() contextParams
 	modelLoad    func(path string, p modelParams) pointer
-	modelFree    func(model pointer)
 	modelVocab   func(model pointer) pointer
 	vocabSize    func(vocab pointer) int32
 	contextNew   func(model pointer, p contextParams) pointer
-	contextFree  func(ctx pointer)
+	batch        func(ctx pointer) uint32 // most tokens of one
 	memory       func(ctx pointer) pointer
 	clear        func(memory pointer, data bool)
 	remove       func(memory pointer, sequence, from, to int32) bool
 	last         func(memory pointer, sequence int32) int32
 	setThreads   func(ctx pointer, one, many int32)
 	attach       func(ctx, one, many pointer)
-	detach       func(ctx pointer)
 	decode       func(ctx pointer, b batch) int32
 	wait         func(ctx pointer)
 	logits       func(ctx pointer, i int32) *float32
@@ -95,7 +93,6 @@ type functions struct {
 	poolInit     func(params *poolParams, n int32)
 	poolNew      func(params *poolParams) pointer
 	poolPause    func(pool pointer)
-	poolFree     func(pool pointer)
 }
 
 // name is a function to look up.
@@ -118,18 +115,16 @@ func (f *functions) find(lib uintptr) error {
 		{"llama_model_default_params", &f.modelUsual},
 		{"llama_context_default_params", &f.contextUsual},
 		{"llama_model_load_from_file", &f.modelLoad},
-		{"llama_model_free", &f.modelFree},
 		{"llama_model_get_vocab", &f.modelVocab},
 		{"llama_vocab_n_tokens", &f.vocabSize},
 		{"llama_init_from_model", &f.contextNew},
-		{"llama_free", &f.contextFree},
+		{"llama_n_batch", &f.batch},
 		{"llama_get_memory", &f.memory},
 		{"llama_memory_clear", &f.clear},
 		{"llama_memory_seq_rm", &f.remove},
 		{"llama_memory_seq_pos_max", &f.last},
 		{"llama_set_n_threads", &f.setThreads},
 		{"llama_attach_threadpool", &f.attach},
-		{"llama_detach_threadpool", &f.detach},
 		{"llama_decode", &f.decode},
 		{"llama_synchronize", &f.wait},
 		{"llama_get_logits_ith", &f.logits},
@@ -155,7 +150,6 @@ func (f *functions) findPool(backend uintptr) error {
 	return bind(backend, []name{
 		{"ggml_threadpool_new", &f.poolNew},
 		{"ggml_threadpool_pause", &f.poolPause},
-		{"ggml_threadpool_free", &f.poolFree},
 	})
 }
 

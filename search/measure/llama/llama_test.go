@@ -59,7 +59,7 @@ func TestVersions(t *testing.T) {
 	}
 }
 
-// TestHear: sizes of buffers and the last error are kept of what the library says.
+// TestHear: sizes of buffers and the first error are kept of what the library says.
 func TestHear(t *testing.T) {
 	var s said
 	for _, line := range []string{
@@ -73,7 +73,7 @@ func TestHear(t *testing.T) {
 	s.hear(levelError, "first\n")
 	s.hear(levelError, "second\n")
 	s.hear(2, "no error\n")
-	if len(s.buffers) != 2 || s.buffers[0] != (Buffer{"CPU_Mapped", 123<<20 + 1<<19}) || s.buffers[1] != (Buffer{"CPU_REPACK", 2 << 20}) || s.cache != 16<<20 || s.fault != "second" {
+	if len(s.buffers) != 2 || s.buffers[0] != (Buffer{"CPU_Mapped", 123<<20 + 1<<19}) || s.buffers[1] != (Buffer{"CPU_REPACK", 2 << 20}) || s.cache != 16<<20 || s.fault != "first" {
 		t.Errorf("kept %+v", s)
 	}
 }

@@ -22,16 +22,16 @@ type loaded struct {
 	engine         Engine
 	said           said
 	model, context pointer
-	cells          int // most tokens
 	memory         pointer
 	pool           pointer
+	pools          map[int]pointer // by number of threads
 }
 
 // said is what the library has said that is worth keeping.
 type said struct {
 	buffers []Buffer
 	cache   int64
-	fault   string // the last error
+	fault   string // the first error of a request
 }
 
 // The levels of lines in the library's log.
@@ -43,7 +43,7 @@ var bufferLine = regexp.MustCompile(`^\w+: +(\S+) (model|KV) buffer size = +([0-
 // hear keeps a line of the log.
 func (s *said) hear(level int32, line string) {
 	line = strings.TrimSpace(line)
-	if level == levelError && line != "" {
+	if level == levelError && s.fault == "" {
 		s.fault = line
 	}
 	m := bufferLine.FindStringSubmatch(line)
@@ -71,7 +71,7 @@ func open(dir string) (*loaded, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &loaded{}
+	l := &loaded{pools: map[int]pointer{}}
 	if err := l.f.find(lib); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
@@ -124,7 +124,7 @@ func (l *loaded) load(opt Options) (Memory, error) {
 		return Memory{}, l.failed("does not load " + opt.Path)
 	}
 	p := usualContext
-	p.context, l.cells = uint32(opt.Context), opt.Context
+	p.context = uint32(opt.Context)
 	p.threads, p.threadsBatch = 1, 1
 	p.flash = 1
 	if opt.Plain {
@@ -151,27 +151,21 @@ func (l *loaded) failed(what string) error {
 	return fmt.Errorf("llama.cpp %s: %s", what, l.said.fault)
 }
 
-// setThreads gives the context n threads of a pool with the library's usual settings.
+// setThreads gives the context n threads of a pool with the library's usual settings. A pool stays when another is used, since the
+// backend pauses it once more then. Its threads sleep.
 func (l *loaded) setThreads(n int) error {
-	l.close()
-	var p poolParams
-	l.f.poolInit(&p, int32(n))
-	if l.pool = l.f.poolNew(&p); l.pool == nil {
-		return l.failed(fmt.Sprintf("makes no pool of %d threads", n))
+	if l.pools[n] == nil {
+		var p poolParams
+		l.f.poolInit(&p, int32(n))
+		if l.pools[n] = l.f.poolNew(&p); l.pools[n] == nil {
+			return l.failed(fmt.Sprintf("makes no pool of %d threads", n))
+		}
+		l.f.poolPause(l.pools[n])
 	}
+	l.pool = l.pools[n]
 	l.f.attach(l.context, l.pool, nil)
 	l.f.setThreads(l.context, int32(n), int32(n))
-	l.f.poolPause(l.pool)
 	return nil
-}
-
-// close frees the threads.
-func (l *loaded) close() {
-	if l.pool != nil {
-		l.f.detach(l.context)
-		l.f.poolFree(l.pool)
-		l.pool = nil
-	}
 }
 
 // decode evaluates tokens after those in the context, at once or one by one. It returns the time of each call, whose logits are
@@ -180,7 +174,7 @@ func (l *loaded) decode(tokens []int32, together bool) (steps []time.Duration, e
 	defer l.f.poolPause(l.pool)
 	n := 1
 	if together {
-		n = mostTokens
+		n = int(l.f.batch(l.context))
 	}
 	start := time.Now()
 	for len(tokens) > 0 {
@@ -199,9 +193,6 @@ func (l *loaded) decode(tokens []int32, together bool) (steps []time.Duration, e
 	}
 	return steps, nil
 }
-
-// mostTokens is the most tokens of a batch.
-const mostTokens = 2048
 
 // fill makes the context hold n tokens. It evaluates all of `tokens`, which are fewer, and saves the sequence. The rest of the
 // context is that again and again (see stretched), or, with a cache that is not plain, is evaluated too.

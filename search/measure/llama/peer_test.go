@@ -73,6 +73,17 @@ func TestProcess(t *testing.T) {
 			}
 		}
 	}
+	for _, threads := range []int{1, 2, 1} {
+		if err := p.SetThreads(ctx, threads); err != nil {
+			t.Fatal(err)
+		}
+		if again, err := p.Logits(ctx, tokens); err != nil || !slices.Equal(whole, again) {
+			t.Errorf("%d threads: other logits, or %v", threads, err)
+		}
+	}
+	if err := p.Fill(ctx, tokens, 300); err != nil {
+		t.Fatal(err)
+	}
 	time.Sleep(200 * time.Millisecond)
 	turn, err := p.Generate(ctx, 300, tokens)
 	if err != nil {
@@ -95,7 +106,7 @@ func TestRealFaults(t *testing.T) {
 	if _, err := p.Prompt(t.Context(), 0, []int32{1 << 30}); err == nil || !strings.Contains(err.Error(), "evaluates no batch of 1 tokens") {
 		t.Errorf("error %v", err)
 	}
-	if _, err := p.Prompt(t.Context(), 0, make([]int32, 1000)); err == nil || !strings.Contains(err.Error(), "evaluates no batch of 1000 tokens") {
+	if _, err := p.Prompt(t.Context(), 0, make([]int32, 1000)); err == nil || !strings.Contains(err.Error(), "evaluates no batch of 64 tokens (status 1)") {
 		t.Errorf("error %v", err)
 	}
 	if _, err := p.Prompt(t.Context(), 0, []int32{1}); err != nil {

@@ -80,16 +80,18 @@ func start(ctx context.Context, program, dir string) (*Process, error) {
 	if err != nil {
 		return nil, fmt.Errorf("llama.cpp: %w", err)
 	}
-	defer theirs.Close()
 	p.in, p.out, p.to, p.from = in, out, gob.NewEncoder(in), gob.NewDecoder(bufio.NewReaderSize(out, 1<<16))
 	p.cmd.ExtraFiles = []*os.File{theirs}
-	if err := p.cmd.Start(); err != nil {
+	err = p.cmd.Start()
+	theirs.Close() // the end of the process is then the end of its answers
+	if err != nil {
 		out.Close()
 		return nil, fmt.Errorf("llama.cpp: %w", err)
 	}
 	a, err := p.ask(ctx, "loading its libraries", nil)
 	if err != nil {
-		return nil, errors.Join(err, p.Close())
+		p.Close()
+		return nil, err
 	}
 	p.Engine = a.Engine
 	return p, nil
@@ -191,16 +193,20 @@ func (p *Process) wait() {
 	p.ended = true
 	p.in.Close()
 	p.cmd.Wait()
+	p.out.Close()
 }
 
-// Close ends the process.
-func (p *Process) Close() error {
+// grace is how long an idle process may take to end itself.
+const grace = 10 * time.Second
+
+// Close ends the process. Closing again does nothing.
+func (p *Process) Close() {
 	if !p.ended {
 		p.in.Close() // it ends itself
-		time.AfterFunc(10*time.Second, func() { p.cmd.Process.Kill() })
+		timer := time.AfterFunc(grace, func() { p.cmd.Process.Kill() })
+		defer timer.Stop()
 	}
 	p.wait()
-	return p.out.Close()
 }
 
 // assertion is what ggml says before it ends a process.
@@ -213,3 +219,6 @@ func (p *Process) cause() string {
 	line, _, _ := strings.Cut(strings.TrimSpace(text), "\n")
 	return cmp.Or(assertion.FindString(text), child.Signal(text), line, p.cmd.ProcessState.String())
 }
+
+// Ended says that the process has ended, after a *Crash or a *Timeout.
+func (p *Process) Ended() bool { return p.ended }

@@ -22,6 +22,12 @@ func fakeMain() {
 	if how == "" {
 		return
 	}
+	switch how {
+	case "dead":
+		os.Exit(7)
+	case "mute":
+		time.Sleep(time.Hour)
+	}
 	to := gob.NewEncoder(os.NewFile(answers, "answers"))
 	to.Encode(answer{Engine: Engine{"fake", how}})
 	var q request
@@ -109,8 +115,22 @@ func TestFault(t *testing.T) {
 	}
 }
 
-// TestStartFails: a program that cannot be started, or that is not there, is an error.
+// TestStartFails: a program that is not there, that ends before it greets, or that greets too late is an error.
 func TestStartFails(t *testing.T) {
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv(envFake, "dead")
+	if _, err := start(t.Context(), self, ""); err == nil || err.Error() != "llama.cpp ended the process while loading its libraries: exit status 7" {
+		t.Errorf("error %v", err)
+	}
+	t.Setenv(envFake, "mute")
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if _, err := start(ctx, self, ""); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("error %v", err)
+	}
 	if _, err := start(t.Context(), "/no/such/program", ""); err == nil || !strings.Contains(err.Error(), "/no/such/program") {
 		t.Errorf("error %v", err)
 	}

@@ -60,7 +60,7 @@ type run struct {
 
 // answer is what a process says to a request, and first of all without one.
 type answer struct {
-	Fault  string // what is wrong, "": nothing
+	Fault  string // that stopped the request, "": none
 	Engine Engine
 	Memory Memory
 	Turn   Turn
@@ -110,6 +110,7 @@ func listen(in io.Reader) <-chan request {
 
 // answer does what q asks.
 func (l *loaded) answer(q request, a *answer) (err error) {
+	l.said.fault = ""
 	switch {
 	case q.Load != nil:
 		a.Memory, err = l.load(*q.Load)
