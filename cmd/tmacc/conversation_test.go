@@ -213,3 +213,29 @@ func TestColours(t *testing.T) {
 		t.Error("colours go elsewhere than to terminals")
 	}
 }
+
+// repeating is a line without end of the input.
+type repeating string
+
+func (r repeating) line(bool) (string, error) { return string(r), nil }
+func (repeating) terminal() bool              { return false }
+
+// A message that never ends is refused when it has 16 MiB, within a moment.
+func TestEndlessMessage(t *testing.T) {
+	for _, line := range []string{`\`, `""" and`, strings.Repeat("and ", 1<<18) + `\`} {
+		if text, err := nextMessage(repeating(line)); err != errLong {
+			t.Errorf("%.10q: %d bytes, %v", line, len(text), err)
+		}
+	}
+	if text, err := nextMessage(&pipe{cli: &cli{in: io.LimitReader(zeros{}, 1<<30)}}); err != errLong {
+		t.Errorf("%d bytes, %v", len(text), err)
+	}
+}
+
+// zeros is a file of zeros without end.
+type zeros struct{}
+
+func (zeros) Read(b []byte) (int, error) {
+	clear(b)
+	return len(b), nil
+}
