@@ -34,6 +34,8 @@ func TestPlaces(t *testing.T) {
 		"{{ 4294967296 * 4294967296 }}":                      "the number does not fit in 64 bits",
 		"{{ 3 ** 41 }}":                                      "the number does not fit in 64 bits",
 		"{{ 99999999999999999999 }}":                         "the number does not fit in 64 bits",
+		"{{ ('9' * 30)|int }}":                               "the number does not fit in 64 bits",
+		"{{ '1e30'|int(5) }}":                                "the number does not fit in 64 bits",
 		"{{ 'x'.encode() }}":                                 "'x'.encode' is undefined",
 		"{{ strftime_now('%Q') }}":                           "strftime_now does not support %Q",
 		"{{ [].append(1) }}":                                 "templates must not change a list",
