@@ -245,6 +245,9 @@ func (r *reader) only(name string, known int, what string) {
 // others refuses keys that change what models compute, unless they have values that change nothing. llama.cpp writes some of them into files
 // of all architectures.
 func (r *reader) others(c *Config, a *architecture) {
+	if r.err != nil {
+		return
+	}
 	if !r.truth("attention.causal", true) {
 		r.fail("attention.causal", "is false; this version knows attention to earlier positions only")
 	}
@@ -322,6 +325,10 @@ func (r *reader) windows(c *Config, a *architecture) {
 		sliding.Rope.Base, sliding.Rope.Scale, sliding.Rope.YaRN = a.slidingBase, 1, nil
 	}
 	sliding.Rope.Base = r.base("rope.freq_base_swa", sliding.Rope.Base)
+	const same = "as in the other layers"
+	r.only("attention.key_length_swa", c.HeadSize, same)
+	r.only("attention.value_length_swa", c.HeadSize, same)
+	r.only("rope.dimension_count_swa", c.rotated(), same)
 	c.Kinds = append(c.Kinds, sliding)
 	slides := r.pattern("attention.sliding_window_pattern", a.windows, c.Layers)
 	for i := range c.KindOf {

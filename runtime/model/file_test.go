@@ -135,12 +135,15 @@ func TestRefusedWindows(t *testing.T) {
 		`key "gemma3.attention.sliding_window_pattern": holds an array; it should hold`: {"gemma3", func(x *oracle.Tiny) {
 			x.Set("attention.sliding_window_pattern", []string{"a", "b"})
 		}},
-		`key "gemma3.attention.sliding_window_pattern": is -1; it must be 1 to`: {"gemma3", func(x *oracle.Tiny) { x.Set("attention.sliding_window_pattern", int32(-1)) }},
-		`key "gemma3.rope.freq_base_swa": is 0.5; it must be above 1`:           {"gemma3", func(x *oracle.Tiny) { x.Set("rope.freq_base_swa", float32(0.5)) }},
-		`key "gemma3.final_logit_softcapping": is -3; it must be`:               {"gemma3", func(x *oracle.Tiny) { x.Set("final_logit_softcapping", float32(-3)) }},
-		`key "gemma2.attn_logit_softcapping": is NaN; it must be`:               {"gemma2", func(x *oracle.Tiny) { x.Set("attn_logit_softcapping", float32(math.NaN())) }},
-		`key "gemma2.attn_logit_softcapping": holds a uint32; it should hold`:   {"gemma2", func(x *oracle.Tiny) { x.Set("attn_logit_softcapping", uint32(3)) }},
-		`key "mistral3.attention.temperature_scale": is -1; it must be`:         {"mistral3", func(x *oracle.Tiny) { x.Set("attention.temperature_scale", float32(-1)) }},
+		`key "gemma3.attention.sliding_window_pattern": is -1; it must be 1 to`:                            {"gemma3", func(x *oracle.Tiny) { x.Set("attention.sliding_window_pattern", int32(-1)) }},
+		`key "gemma3.rope.freq_base_swa": is 0.5; it must be above 1`:                                      {"gemma3", func(x *oracle.Tiny) { x.Set("rope.freq_base_swa", float32(0.5)) }},
+		`key "gemma3.attention.key_length_swa": is 32; this version knows 64 only, as in the other layers`: {"gemma3", func(x *oracle.Tiny) { x.Set("attention.key_length_swa", uint32(32)) }},
+		`key "gemma3.rope.dimension_count_swa": is 32; this version knows 64 only`:                         {"gemma3", func(x *oracle.Tiny) { x.Set("rope.dimension_count_swa", uint32(32)) }},
+		`key "gemma2.attention.head_count": is missing`:                                                    {"gemma2", func(x *oracle.Tiny) { x.Set("block_count", uint32(46)).Set("attention.head_count", nil) }},
+		`key "gemma3.final_logit_softcapping": is -3; it must be`:                                          {"gemma3", func(x *oracle.Tiny) { x.Set("final_logit_softcapping", float32(-3)) }},
+		`key "gemma2.attn_logit_softcapping": is NaN; it must be`:                                          {"gemma2", func(x *oracle.Tiny) { x.Set("attn_logit_softcapping", float32(math.NaN())) }},
+		`key "gemma2.attn_logit_softcapping": holds a uint32; it should hold`:                              {"gemma2", func(x *oracle.Tiny) { x.Set("attn_logit_softcapping", uint32(3)) }},
+		`key "mistral3.attention.temperature_scale": is -1; it must be`:                                    {"mistral3", func(x *oracle.Tiny) { x.Set("attention.temperature_scale", float32(-1)) }},
 		`key "mistral3.rope.scaling.yarn_log_multiplier": is +Inf; it must be`: {"mistral3", func(x *oracle.Tiny) {
 			x.Set("rope.scaling.type", "yarn").Set("rope.scaling.yarn_log_multiplier", float32(math.Inf(1)))
 		}},
