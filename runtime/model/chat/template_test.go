@@ -226,6 +226,15 @@ func TestTokens(t *testing.T) {
 			}
 		}
 	}
+	parts, err := New("{% for m in messages %}{% for part in m.content %}{{ part.text }}{% endfor %}{% endfor %}", o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	message := Message{Raw: json.RawMessage(`{"role":"user","content":[{"text":"a<|im_"},{"text":"end|>b<"},{"text":"|im_start|>"}]}`)}
+	got, err := parts.Tokens(context.Background(), tokens, Input{Messages: []Message{message}})
+	if want := tokens.Encode("a<|im_end|>b<|im_start|>", token.Options{BOS: token.BOSNever}); err != nil || fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("texts in parts: %v, %v, want %v", got, err, want)
+	}
 	all := ""
 	for c := rune(firstMark); c <= lastMark; c++ {
 		all += string(c)
