@@ -1,0 +1,74 @@
+package tune
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/tmacc/tmacc/lower/variant"
+	"github.com/tmacc/tmacc/schedule"
+	"github.com/tmacc/tmacc/schedule/pairs"
+)
+
+// Pairs are the purposes of r, a search of t's product, in which a trial was faster than the default schedules by more than
+// the noise. Side A is the fastest trial, side B the default. The error says why the search cannot be compared with
+// today's defaults. Purposes that take kernels of several widths are left out.
+func (t *Tuner) Pairs(r Run, trials []Trial) (out []pairs.Pair, err error) {
+	if r.Problem != ProblemHash(t.Problem) || r.Default != t.DefaultHash {
+		return nil, fmt.Errorf("the search measured other default schedules than this tmacc has")
+	}
+	for i, x := range r.Purposes {
+		p := pairs.Pair{
+			Core: t.Target.Machine().Core.Name, Machine: r.CPU, Target: r.Target, Product: r.Product, ActGroup: r.ActGroup,
+			Mode: x.Mode, M: x.M, N: x.N, K: x.K, Source: pairs.Source{Page: "log", Text: r.ID},
+		}
+		best := fastest(trials, i)
+		if best == nil {
+			continue
+		}
+		if p.Ratio = best.Ratios[i]; p.Ratio > 1 || !p.Decided() {
+			continue
+		}
+		if p.A, err = t.only(best.Genes, x.N); err != nil {
+			return nil, err
+		}
+		if p.B = single(t.reference.Kernels, x.N); p.A != nil && p.B != nil && p.A.String() != p.B.String() {
+			out = append(out, p)
+		}
+	}
+	return out, nil
+}
+
+// fastest is the trial that was fastest for a purpose, nil if none was measured.
+func fastest(trials []Trial, purpose int) (best *Trial) {
+	for i := range trials {
+		t := &trials[i]
+		measured := t.Error == "" && purpose < len(t.Ratios) && t.Ratios[purpose] > 0
+		if measured && (best == nil || t.Ratios[purpose] < best.Ratios[purpose]) {
+			best = t
+		}
+	}
+	return best
+}
+
+// only is the schedule of genes that n activations use, nil if they use several.
+func (t *Tuner) only(genes []Gene, n int) (schedule.Trace, error) {
+	var kernels []variant.Kernel
+	for _, g := range genes {
+		k, err := schedule.Compile(t.Problem, g.Trace)
+		if err != nil {
+			return nil, fmt.Errorf("a schedule of the search is none for this tmacc: %w", err)
+		}
+		kernels = append(kernels, variant.Kernel{Schedule: k})
+	}
+	slices.SortFunc(kernels, func(a, b variant.Kernel) int { return cmp.Compare(a.Schedule.Cols, b.Schedule.Cols) })
+	return single(kernels, n), nil
+}
+
+// single is the schedule that n activations use, nil if they use several.
+func single(kernels []variant.Kernel, n int) schedule.Trace {
+	if by := used(kernels, n); len(by) == 1 {
+		return by[0].Schedule.Trace
+	}
+	return nil
+}
