@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -89,6 +90,16 @@ func TestConversationFull(t *testing.T) {
 	if code != 2 || strings.Count(out, "\n") != 1 || !strings.Contains(stderr, "the answer ends here, because the context of 30 tokens is full: /clear begins a new conversation") ||
 		!strings.Contains(stderr, "tokens now, and a context of 30 has no room for an answer: /clear begins a new conversation, and -context makes room for a longer one, of up to 512") {
 		t.Errorf("exit code %d, %q\n%s", code, out, stderr)
+	}
+	_, _, stderr = chatProcess("How are you?\n", "-template", template, "-context", "1")
+	var n int
+	if _, err := fmt.Sscanf(stderr[max(0, strings.Index(stderr, "the conversation has")):], "the conversation has %d", &n); err != nil {
+		t.Fatalf("%v: %s", err, stderr)
+	}
+	for room, want := range map[int]string{n: "has no room for an answer: /clear", n + 1: "the answer ends here"} {
+		if _, _, stderr = chatProcess("How are you?\n", "-template", template, "-context", strconv.Itoa(room)); !strings.Contains(stderr, want) {
+			t.Errorf("-context %d: %s, want %s", room, stderr, want)
+		}
 	}
 	code, out, stderr = chatProcess("How are you?\n", "-json", "-template", template, "-context", "30")
 	var g generated
@@ -206,4 +217,30 @@ func TestColours(t *testing.T) {
 	if c := (&cli{err: &bytes.Buffer{}}); c.colours() || c.colours().red("x") != "x" || colours(true).red("x") != "\x1b[31mx\x1b[0m" {
 		t.Error("colours go elsewhere than to terminals")
 	}
+}
+
+// repeating is a line without end of the input.
+type repeating string
+
+func (r repeating) line(bool) (string, error) { return string(r), nil }
+func (repeating) terminal() bool              { return false }
+
+// A message that never ends is refused when it has 16 MiB, within a moment.
+func TestEndlessMessage(t *testing.T) {
+	for _, line := range []string{`\`, `""" and`, strings.Repeat("and ", 1<<18) + `\`} {
+		if text, err := nextMessage(repeating(line)); err != errLong {
+			t.Errorf("%.10q: %d bytes, %v", line, len(text), err)
+		}
+	}
+	if text, err := nextMessage(&pipe{cli: &cli{in: io.LimitReader(zeros{}, 1<<30)}}); err != errLong {
+		t.Errorf("%d bytes, %v", len(text), err)
+	}
+}
+
+// zeros is a file of zeros without end.
+type zeros struct{}
+
+func (zeros) Read(b []byte) (int, error) {
+	clear(b)
+	return len(b), nil
 }

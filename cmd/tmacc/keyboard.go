@@ -27,35 +27,45 @@ func nextMessage(from messages) (string, error) {
 		}
 		return text, err
 	}
-	for strings.HasSuffix(text, `\`) {
+	all := []byte(text)
+	for bytes.HasSuffix(all, []byte(`\`)) {
 		more, err := from.line(true)
 		if err != nil && err != io.EOF {
 			return "", err
 		}
-		text = strings.TrimSuffix(text, `\`) + "\n" + more
+		if all = append(append(all[:len(all)-1], '\n'), more...); len(all) > mostMessage {
+			return "", errLong
+		}
 		if err == io.EOF {
 			break
 		}
 	}
-	return text, nil
+	return string(all), nil
 }
 
 // until reads the rest of a message that ends with """. The end of the input ends it, too.
 func until(from messages, text string) (string, error) {
-	for {
-		if whole, closed := strings.CutSuffix(text, longText); closed {
-			return strings.Trim(whole, "\n"), nil
+	for all := []byte(text); ; {
+		if whole, closed := bytes.CutSuffix(all, []byte(longText)); closed {
+			return strings.Trim(string(whole), "\n"), nil
 		}
 		more, err := from.line(true)
 		if err == io.EOF {
-			return strings.Trim(text, "\n"), nil
+			return strings.Trim(string(all), "\n"), nil
 		}
 		if err != nil {
 			return "", err
 		}
-		text += "\n" + more
+		if all = append(append(all, '\n'), more...); len(all) > mostMessage {
+			return "", errLong
+		}
 	}
 }
+
+// mostMessage is how many bytes a message may have.
+const mostMessage = 16 << 20
+
+var errLong = errors.New("standard input: a message has more than 16 MiB")
 
 // pipe reads messages from standard input that is no terminal.
 type pipe struct {
@@ -65,9 +75,6 @@ type pipe struct {
 
 func (p *pipe) terminal() bool { return false }
 
-// mostLine is how many bytes a line may have.
-const mostLine = 16 << 20
-
 func (p *pipe) line(bool) (string, error) {
 	if p.lines == nil {
 		p.lines = bufio.NewReader(p.in)
@@ -76,8 +83,8 @@ func (p *pipe) line(bool) (string, error) {
 	var all []byte
 	for {
 		piece, err := p.lines.ReadSlice('\n')
-		if all = append(all, piece...); len(all) > mostLine {
-			return "", errors.New("standard input: a line has more than 16 MiB")
+		if all = append(all, piece...); len(all) > mostMessage {
+			return "", errLong
 		}
 		switch {
 		case err == bufio.ErrBufferFull:

@@ -49,7 +49,7 @@ var samplingFlags = []struct {
 	{"TopP", "top-p", true, true},
 	{"MinP", "min-p", true, true},
 	{"Typical", "typical", false, true},
-	{"RepeatLast", "repeat-last-n", false, true},
+	{"RepeatLast", lastFlag, false, true},
 	{"Repeat", "repeat-penalty", false, true},
 	{"Presence", "presence-penalty", false, true},
 	{"Frequency", "frequency-penalty", false, true},
@@ -60,6 +60,9 @@ var samplingFlags = []struct {
 	{"Seed", "seed", true, false},
 }
 
+// lastFlag is the flag of the number of last tokens that penalties are for.
+const lastFlag = "repeat-last-n"
+
 func (x *sampling) add(f *pflag.FlagSet) {
 	o := &x.options
 	f.Float64Var(&o.Temperature, "temp", 0, fmt.Sprintf("temperature of the choice of tokens, %v to %v; 0: the likeliest", sample.LeastTemperature, sample.MostTemperature))
@@ -67,7 +70,7 @@ func (x *sampling) add(f *pflag.FlagSet) {
 	f.Float64Var(&o.TopP, "top-p", 1, "choose among the likeliest tokens that have this probability together, 1: all")
 	f.Float64Var(&o.MinP, "min-p", 0, "choose among tokens with this share of the likeliest one's probability, 0: all")
 	f.Float64Var(&o.Typical, "typical", 1, "choose among the most typical tokens that have this probability together, 1: all")
-	f.IntVar(&o.RepeatLast, "repeat-last-n", 64, "number of last tokens that penalties are for, 0: none, -1: all")
+	f.IntVar(&o.RepeatLast, lastFlag, 64, "number of last tokens that penalties are for, -1: all")
 	f.Float64Var(&o.Repeat, "repeat-penalty", 1, "divide positive logits of tokens that the text has by this, and multiply negative ones")
 	f.Float64Var(&o.Presence, "presence-penalty", 0, "subtract this from the logits of tokens that the text has")
 	f.Float64Var(&o.Frequency, "frequency-penalty", 0, "subtract this from a logit for each time that the text has the token")
@@ -103,9 +106,6 @@ func (x *sampling) validate(f *pflag.FlagSet) error {
 	if err := oneGrammar(f); err != nil {
 		return err
 	}
-	if o.RepeatLast == 0 {
-		o.Repeat, o.Presence, o.Frequency = 1, 0, 0
-	}
 	_, err := sample.New(*o)
 	return flagged(err)
 }
@@ -138,6 +138,10 @@ func (x *sampling) needless(f *pflag.FlagSet) error {
 			return fmt.Errorf("-%s %s: has no effect beside -mirostat %d", row.flag, value, o.Mirostat)
 		case strings.HasPrefix(row.flag, "mirostat-") && o.Mirostat == 0:
 			return fmt.Errorf("-%s %s: has no effect without -mirostat", row.flag, value)
+		case row.flag == lastFlag && o.RepeatLast >= -1 && o.Repeat == 1 && o.Presence == 0 && o.Frequency == 0:
+			return fmt.Errorf("-%s %s: has no effect without a penalty, such as -repeat-penalty 1.1", row.flag, value)
+		case row.flag == lastFlag && o.RepeatLast == 0:
+			return fmt.Errorf("-%s 0: penalties have no effect then: leave them out", row.flag)
 		}
 	}
 	for flag, value := range map[string]float64{"top-p": o.TopP, "typical": o.Typical, "repeat-penalty": o.Repeat, "mirostat-ent": o.Tau, "mirostat-lr": o.Eta} {

@@ -23,6 +23,8 @@ func TestSamplingRefusals(t *testing.T) {
 		{2, "-min-p NaN: want 0, all, to 1", "run -temp 1 -min-p NaN"},
 		{2, "-typical -1: want more than 0", "run -typical -1"},
 		{2, "-repeat-last-n -2: want 1 or more, or -1: all", "run -repeat-last-n -2"},
+		{2, "-repeat-last-n 5: has no effect without a penalty, such as -repeat-penalty 1.1", "run -repeat-last-n 5"},
+		{2, "-repeat-last-n 0: penalties have no effect then: leave them out", "run -repeat-last-n 0 -presence-penalty 1"},
 		{2, "-repeat-penalty 0: want more than 0", "run -repeat-penalty 0"},
 		{2, "-presence-penalty +Inf: want -1000 to 1000", "run -presence-penalty Inf"},
 		{2, "-frequency-penalty 1001: want -1000 to 1000", "run -frequency-penalty 1001"},

@@ -159,6 +159,7 @@ func newConfig(f *gguf.File, a *architecture) (Config, error) {
 	r.kinds(&c, a)
 	r.experts(&c, a.experts)
 	r.pooling(&c)
+	r.others(&c, a)
 	if r.err != nil {
 		return Config{}, r.err
 	}
@@ -241,6 +242,45 @@ func (r *reader) only(name string, known int, what string) {
 	}
 }
 
+// others refuses keys that change what models compute, unless they have values that change nothing. llama.cpp writes some of them into files
+// of all architectures.
+func (r *reader) others(c *Config, a *architecture) {
+	if r.err != nil {
+		return
+	}
+	if !r.truth("attention.causal", true) {
+		r.fail("attention.causal", "is false; this version knows attention to earlier positions only")
+	}
+	for _, x := range []struct {
+		name  string
+		known []float64
+	}{
+		{"attention.scale", []float64{0, 1 / math.Sqrt(float64(a.scoreWidth(c)))}},
+		{"attention.clamp_kqv", []float64{0}},
+		{"attention.max_alibi_bias", []float64{0}},
+		{"embedding_scale", []float64{0, 1}},
+		{"residual_scale", []float64{0, 1}},
+		{"logit_scale", []float64{0, 1}},
+		{"rope.scaling.yarn_ext_factor", []float64{-1, 1}},
+	} {
+		if r.has(x.name) {
+			r.oneOf(x.name, x.known)
+		}
+	}
+}
+
+// oneOf refuses a number that is none of the known ones, in the precision of 32-bit floats.
+func (r *reader) oneOf(name string, known []float64) {
+	x, err := r.f.Float(r.key(name))
+	if err != nil {
+		r.err = err
+		return
+	}
+	if !slices.ContainsFunc(known, func(k float64) bool { return math.Abs(x-k) <= 1e-6*math.Abs(k) }) {
+		r.fail(name, "is %v, which models of architecture %s do not compute with in this version", x, r.arch)
+	}
+}
+
 // kinds reads what attention is like in each layer.
 func (r *reader) kinds(c *Config, a *architecture) {
 	c.Original = r.count("rope.scaling.original_context_length", max(c.Context, 1), math.MaxInt32)
@@ -285,6 +325,10 @@ func (r *reader) windows(c *Config, a *architecture) {
 		sliding.Rope.Base, sliding.Rope.Scale, sliding.Rope.YaRN = a.slidingBase, 1, nil
 	}
 	sliding.Rope.Base = r.base("rope.freq_base_swa", sliding.Rope.Base)
+	const same = "as in the other layers"
+	r.only("attention.key_length_swa", c.HeadSize, same)
+	r.only("attention.value_length_swa", c.HeadSize, same)
+	r.only("rope.dimension_count_swa", c.rotated(), same)
 	c.Kinds = append(c.Kinds, sliding)
 	slides := r.pattern("attention.sliding_window_pattern", a.windows, c.Layers)
 	for i := range c.KindOf {

@@ -55,6 +55,14 @@ func TestRefused(t *testing.T) {
 		`key "llama.rope.scaling.yarn_log_multiplier": is not known`: func(x *oracle.Tiny) {
 			x.Set("rope.scaling.type", "yarn").Set("rope.scaling.yarn_log_multiplier", float32(1))
 		},
+		`key "llama.attention.causal": is false; this version knows attention to earlier positions only`: func(x *oracle.Tiny) { x.Set("attention.causal", false) },
+		`key "llama.attention.scale": is 0.25, which models of architecture llama do not compute with`:   func(x *oracle.Tiny) { x.Set("attention.scale", float32(0.25)) },
+		`key "llama.logit_scale": is NaN`:             func(x *oracle.Tiny) { x.Set("logit_scale", float32(math.NaN())) },
+		`key "llama.residual_scale": is 0.5`:          func(x *oracle.Tiny) { x.Set("residual_scale", float32(0.5)) },
+		`key "llama.embedding_scale": holds a string`: func(x *oracle.Tiny) { x.Set("embedding_scale", "12") },
+		`key "llama.rope.scaling.yarn_ext_factor": is 0`: func(x *oracle.Tiny) {
+			x.Set("rope.scaling.type", "yarn").Set("rope.scaling.yarn_ext_factor", float32(0))
+		},
 		`tensor "blk.1.ffn_up.weight": is missing; models of architecture llama need it`: func(x *oracle.Tiny) { remove(x, "blk.1.ffn_up.weight") },
 		`tensor "token_embd.weight": is missing`:                                         func(x *oracle.Tiny) { remove(x, "token_embd.weight") },
 		`tensor "blk.0.attn_q_norm.weight": is unknown in models of architecture llama`:  func(x *oracle.Tiny) { x.AddVector("blk.0.attn_q_norm.weight", 64) },
@@ -77,6 +85,16 @@ func TestRefused(t *testing.T) {
 		if err := refusal(x, model.Options{}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v\nwant %s", err, want)
 		}
+	}
+}
+
+// TestOtherKeys: keys of other architectures are taken with values that change nothing, as llama.cpp writes them.
+func TestOtherKeys(t *testing.T) {
+	want := bits(inPieces(t, tiny(t, oracle.NewTiny("llama", oracle.Same("F32")), model.Options{}), text(9, 1), 9))
+	x := oracle.NewTiny("llama", oracle.Same("F32")).Set("attention.causal", true).Set("attention.scale", float32(0.125)).Set("attention.clamp_kqv", float32(0))
+	x.Set("embedding_scale", float32(1)).Set("residual_scale", float32(0)).Set("logit_scale", float32(0)).Set("rope.scaling.yarn_ext_factor", float32(-1))
+	if have := bits(inPieces(t, tiny(t, x, model.Options{}), text(9, 1), 9)); !equal(have, want) {
+		t.Error("other logits")
 	}
 }
 
@@ -117,12 +135,15 @@ func TestRefusedWindows(t *testing.T) {
 		`key "gemma3.attention.sliding_window_pattern": holds an array; it should hold`: {"gemma3", func(x *oracle.Tiny) {
 			x.Set("attention.sliding_window_pattern", []string{"a", "b"})
 		}},
-		`key "gemma3.attention.sliding_window_pattern": is -1; it must be 1 to`: {"gemma3", func(x *oracle.Tiny) { x.Set("attention.sliding_window_pattern", int32(-1)) }},
-		`key "gemma3.rope.freq_base_swa": is 0.5; it must be above 1`:           {"gemma3", func(x *oracle.Tiny) { x.Set("rope.freq_base_swa", float32(0.5)) }},
-		`key "gemma3.final_logit_softcapping": is -3; it must be`:               {"gemma3", func(x *oracle.Tiny) { x.Set("final_logit_softcapping", float32(-3)) }},
-		`key "gemma2.attn_logit_softcapping": is NaN; it must be`:               {"gemma2", func(x *oracle.Tiny) { x.Set("attn_logit_softcapping", float32(math.NaN())) }},
-		`key "gemma2.attn_logit_softcapping": holds a uint32; it should hold`:   {"gemma2", func(x *oracle.Tiny) { x.Set("attn_logit_softcapping", uint32(3)) }},
-		`key "mistral3.attention.temperature_scale": is -1; it must be`:         {"mistral3", func(x *oracle.Tiny) { x.Set("attention.temperature_scale", float32(-1)) }},
+		`key "gemma3.attention.sliding_window_pattern": is -1; it must be 1 to`:                            {"gemma3", func(x *oracle.Tiny) { x.Set("attention.sliding_window_pattern", int32(-1)) }},
+		`key "gemma3.rope.freq_base_swa": is 0.5; it must be above 1`:                                      {"gemma3", func(x *oracle.Tiny) { x.Set("rope.freq_base_swa", float32(0.5)) }},
+		`key "gemma3.attention.key_length_swa": is 32; this version knows 64 only, as in the other layers`: {"gemma3", func(x *oracle.Tiny) { x.Set("attention.key_length_swa", uint32(32)) }},
+		`key "gemma3.rope.dimension_count_swa": is 32; this version knows 64 only`:                         {"gemma3", func(x *oracle.Tiny) { x.Set("rope.dimension_count_swa", uint32(32)) }},
+		`key "gemma2.attention.head_count": is missing`:                                                    {"gemma2", func(x *oracle.Tiny) { x.Set("block_count", uint32(46)).Set("attention.head_count", nil) }},
+		`key "gemma3.final_logit_softcapping": is -3; it must be`:                                          {"gemma3", func(x *oracle.Tiny) { x.Set("final_logit_softcapping", float32(-3)) }},
+		`key "gemma2.attn_logit_softcapping": is NaN; it must be`:                                          {"gemma2", func(x *oracle.Tiny) { x.Set("attn_logit_softcapping", float32(math.NaN())) }},
+		`key "gemma2.attn_logit_softcapping": holds a uint32; it should hold`:                              {"gemma2", func(x *oracle.Tiny) { x.Set("attn_logit_softcapping", uint32(3)) }},
+		`key "mistral3.attention.temperature_scale": is -1; it must be`:                                    {"mistral3", func(x *oracle.Tiny) { x.Set("attention.temperature_scale", float32(-1)) }},
 		`key "mistral3.rope.scaling.yarn_log_multiplier": is +Inf; it must be`: {"mistral3", func(x *oracle.Tiny) {
 			x.Set("rope.scaling.type", "yarn").Set("rope.scaling.yarn_log_multiplier", float32(math.Inf(1)))
 		}},

@@ -352,7 +352,7 @@ func (l *loader) fill(x *plan, to []byte) error {
 
 // wrap is the matrix in memory that fill has filled.
 func (x *plan) wrap(data []byte) (*matrix, error) {
-	out := &matrix{m: x.m, k: x.k}
+	out := &matrix{m: x.m, k: x.k, typeName: x.typeName}
 	var err error
 	if x.p == nil {
 		out.floats, err = ops.MatrixOf(x.elem, data, x.m, x.k)

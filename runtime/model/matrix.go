@@ -9,10 +9,11 @@ import (
 
 // matrix is m rows of k weights, packed for a product or as floats.
 type matrix struct {
-	m, k   int
-	packed *runtime.Matrix // nil: floats
-	floats *ops.Matrix
-	memory *runtime.Buffer // of either; nil: it belongs to the model, or to nobody
+	m, k     int
+	typeName string          // the GGUF type, which says how activations are rounded
+	packed   *runtime.Matrix // nil: floats
+	floats   *ops.Matrix
+	memory   *runtime.Buffer // of either; nil: it belongs to the model, or to nobody
 }
 
 // row writes row r to dst, k elements.

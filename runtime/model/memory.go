@@ -26,10 +26,7 @@ const logitRows = 8
 func (m *Model) newAttentions() (all []*attention) {
 	c := &m.config
 	elem := map[CacheType]ops.Elem{CacheF16: ops.F16, CacheF32: ops.F32, CacheQ8: ops.I8}[m.options.Cache]
-	width, shared := c.HeadSize, new(pages)
-	if m.row.width != nil {
-		width = m.row.width(c)
-	}
+	width, shared := m.row.scoreWidth(c), new(pages)
 	for i, kind := range c.Kinds {
 		a := &attention{kind: i, heads: c.Heads, kvHeads: c.KVHeads, size: c.HeadSize, positions: m.options.Context, chunk: m.options.Chunk, window: m.options.Context,
 			scale: float32(1 / math.Sqrt(float64(width))), cap: c.ScoreCap, epsilon: c.Epsilon, elem: elem, pages: shared}

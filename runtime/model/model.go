@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"errors"
-	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -227,13 +226,9 @@ func (m *Model) Close() error {
 		return nil
 	}
 	var errs []error
-	for i := range m.layers {
-		l := &m.layers[i]
-		for _, x := range slices.Concat(append(l.stacks[:], l.matrices[:])...) {
-			errs = append(errs, x.close())
-		}
+	for _, x := range m.matrices() {
+		errs = append(errs, x.close())
 	}
-	errs = append(errs, m.embedding.close(), m.head.close())
 	if m.free = nil; m.kept != nil {
 		errs = append(errs, m.kept())
 	}

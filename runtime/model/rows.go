@@ -79,6 +79,14 @@ var architectures = []architecture{
 	{name: "bitnet-b1.58", gate: ops.ReLU2Mul, needs: []role{mixedNorm, gatedNorm}},
 }
 
+// scoreWidth is what scores of attention are divided by the root of.
+func (a *architecture) scoreWidth(c *Config) int {
+	if a.width != nil {
+		return a.width(c)
+	}
+	return c.HeadSize
+}
+
 // fused is a tensor of each layer whose rows are the matrices of several roles, one behind the other.
 type fused struct {
 	name  string

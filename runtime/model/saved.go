@@ -5,8 +5,10 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"errors"
+	"hash"
 	"hash/crc32"
 	"io"
+	"slices"
 
 	"github.com/tmacc/tmacc/runtime/ops"
 )
@@ -208,8 +210,8 @@ func (c *cache) Load(r io.Reader, n int) error {
 // rowsOfIdentity is how many rows of each matrix the identity of a model has.
 const rowsOfIdentity = 4
 
-// newIdentity tells models apart whose sessions differ: it is a hash of the hyperparameters, all vectors, and rows of all matrices. Where the
-// weights come from, and how they are packed, does not matter.
+// newIdentity tells models apart whose sessions differ: it is a hash of the hyperparameters, all vectors, and the types and some rows of all
+// matrices. Where the weights come from, and how they are packed, does not matter.
 func (m *Model) newIdentity() (id [sha256.Size]byte, err error) {
 	config, err := json.Marshal(struct {
 		Config Config
@@ -218,32 +220,57 @@ func (m *Model) newIdentity() (id [sha256.Size]byte, err error) {
 	if err != nil {
 		return id, err
 	}
-	h := sha256.New()
+	h := &identityHash{Hash: sha256.New()}
 	h.Write(config)
-	vectors, matrices := [][]float32{m.outputNorm}, []*matrix{m.embedding, m.head}
+	h.values(m.outputNorm)
 	for i := range m.layers {
-		vectors, matrices = append(vectors, m.layers[i].vectors[:]...), append(matrices, m.layers[i].matrices[:]...)
-	}
-	var data []byte
-	write := func(x []float32) {
-		data = grow(data, 4*len(x))
-		ops.StoreRow(data, ops.F32, x)
-		h.Write(data)
-	}
-	for _, v := range vectors {
-		write(v)
-	}
-	for _, x := range matrices {
-		if x == nil {
-			continue
+		for _, v := range m.layers[i].vectors {
+			h.values(v)
 		}
-		row := make([]float32, x.k)
-		for i := range rowsOfIdentity {
-			if err := x.row(row, i*(x.m-1)/(rowsOfIdentity-1)); err != nil {
-				return id, err
-			}
-			write(row)
+	}
+	for _, x := range m.matrices() {
+		if err := h.matrix(x); err != nil {
+			return id, err
 		}
 	}
 	return [sha256.Size]byte(h.Sum(nil)), nil
+}
+
+// matrices are all matrices of the model, and nil for roles that a layer has none of.
+func (m *Model) matrices() []*matrix {
+	all := []*matrix{m.embedding, m.head}
+	for i := range m.layers {
+		l := &m.layers[i]
+		all = append(all, slices.Concat(append(l.stacks[:], l.matrices[:])...)...)
+	}
+	return all
+}
+
+// identityHash hashes weights.
+type identityHash struct {
+	hash.Hash
+	data []byte
+}
+
+// values adds floats.
+func (h *identityHash) values(x []float32) {
+	h.data = grow(h.data, 4*len(x))
+	ops.StoreRow(h.data, ops.F32, x)
+	h.Write(h.data)
+}
+
+// matrix adds the type and rows of a matrix, if it is one.
+func (h *identityHash) matrix(x *matrix) error {
+	if x == nil {
+		return nil
+	}
+	io.WriteString(h, x.typeName)
+	row := make([]float32, x.k)
+	for i := range rowsOfIdentity {
+		if err := x.row(row, i*(x.m-1)/(rowsOfIdentity-1)); err != nil {
+			return err
+		}
+		h.values(row)
+	}
+	return nil
 }

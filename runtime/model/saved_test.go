@@ -145,6 +145,16 @@ func TestSavedRefusals(t *testing.T) {
 		changed.Tensor(name).Data[at] ^= 1
 		refused("is of another model", tiny(t, changed, model.Options{}), data)
 	}
+	for name, y := range sameButFor() {
+		of := tiny(t, y[0], model.Options{})
+		s := oracle.NewSession(t, of)
+		oracle.Feed(t, s, model.WantNone, text(3, 1))
+		data := save(t, s)
+		load(t, of, data)
+		if s, err := tiny(t, y[1], model.Options{}).LoadSession(bytes.NewReader(data)); s != nil || err == nil || !strings.Contains(err.Error(), "is of another model") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
 	refused("begins as no session does", m, append([]byte("GGUF\x03\x00\x00\x00"), data...))
 	for at, want := range map[int]string{8: "computes otherwise", 48 + 3: "option Context is", 52 + 1: "token 0 is", 52 + 4*70 + 5: "checksum", len(data) - 1: "checksum"} {
 		changed := bytes.Clone(data)
@@ -170,6 +180,23 @@ func TestSavedRefusals(t *testing.T) {
 	if err := s.Save(io.Discard); err == nil || !strings.Contains(err.Error(), "is closed") {
 		t.Error(err)
 	}
+}
+
+// sameButFor are pairs of models that have the same vectors and matrices, but for experts or for the type of a matrix with the same values.
+func sameButFor() map[string][2]*oracle.Tiny {
+	experts, exact := [2]*oracle.Tiny{}, [2]*oracle.Tiny{}
+	for i := range experts {
+		experts[i] = oracle.NewTinyExperts("qwen3moe", 4, oracle.Same("F16"))
+		exact[i] = oracle.NewTiny("llama", func(name string) string {
+			if i == 1 && name == "blk.0.ffn_up.weight" {
+				return "F32"
+			}
+			return "F16"
+		})
+		clear(exact[i].Tensor("blk.0.ffn_up.weight").Data)
+	}
+	experts[1].Tensor("blk.1.ffn_down_exps.weight").Data[2*256*256*3] ^= 1 // the first row of the last expert
+	return map[string][2]*oracle.Tiny{"experts": experts, "types": exact}
 }
 
 // limited is a writer with room for some bytes.

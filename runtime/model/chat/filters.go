@@ -291,8 +291,12 @@ func toInt(r *render, v jinja.Value, a []jinja.Value) (jinja.Value, error) {
 		if prefix, ok := map[int]string{16: "0x", 8: "0o", 2: "0b"}[base]; ok && strings.HasPrefix(strings.ToLower(s), prefix) {
 			s = s[len(prefix):]
 		}
-		if n, err := strconv.ParseInt(s, base, 64); err == nil {
+		n, err := strconv.ParseInt(s, base, 64)
+		switch {
+		case err == nil:
 			return jinja.NewInt(n), nil
+		case errors.Is(err, strconv.ErrRange):
+			return v, errLarge
 		}
 		if x, err := strconv.ParseFloat(s, 64); err == nil {
 			f = x
@@ -301,6 +305,8 @@ func toInt(r *render, v jinja.Value, a []jinja.Value) (jinja.Value, error) {
 	switch {
 	case math.Abs(f) < 1<<63:
 		return jinja.NewInt(int64(f)), nil
+	case math.Abs(f) <= math.MaxFloat64:
+		return v, errLarge
 	case a[0].IsUndefined():
 		return jinja.NewInt(0), nil
 	}

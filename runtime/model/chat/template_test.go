@@ -34,6 +34,8 @@ func TestPlaces(t *testing.T) {
 		"{{ 4294967296 * 4294967296 }}":                      "the number does not fit in 64 bits",
 		"{{ 3 ** 41 }}":                                      "the number does not fit in 64 bits",
 		"{{ 99999999999999999999 }}":                         "the number does not fit in 64 bits",
+		"{{ ('9' * 30)|int }}":                               "the number does not fit in 64 bits",
+		"{{ '1e30'|int(5) }}":                                "the number does not fit in 64 bits",
 		"{{ 'x'.encode() }}":                                 "'x'.encode' is undefined",
 		"{{ strftime_now('%Q') }}":                           "strftime_now does not support %Q",
 		"{{ [].append(1) }}":                                 "templates must not change a list",
@@ -223,6 +225,15 @@ func TestTokens(t *testing.T) {
 				t.Errorf("%q: %v, want %v: %q", said, got, want, tokens.Decode(got, true))
 			}
 		}
+	}
+	parts, err := New("{% for m in messages %}{% for part in m.content %}{{ part.text }}{% endfor %}{% endfor %}", o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	message := Message{Raw: json.RawMessage(`{"role":"user","content":[{"text":"a<|im_"},{"text":"end|>b<"},{"text":"|im_start|>"}]}`)}
+	got, err := parts.Tokens(context.Background(), tokens, Input{Messages: []Message{message}})
+	if want := tokens.Encode("a<|im_end|>b<|im_start|>", token.Options{BOS: token.BOSNever}); err != nil || fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("texts in parts: %v, %v, want %v", got, err, want)
 	}
 	all := ""
 	for c := rune(firstMark); c <= lastMark; c++ {

@@ -258,36 +258,26 @@ func (g *Grammar) recursion(circle []step) error {
 	return errorf(place, "%s begins with itself: left recursion is not possible", names[0])
 }
 
-// classify puts bytes that no set tells apart into the same class.
+// classify puts bytes that no set tells apart into the same class. There are never more classes than bytes.
 func (g *Grammar) classify() {
 	g.count = 1
 	for _, s := range g.sets {
-		split := map[uint8]uint8{}
+		var numbers [2][256]int // of new classes from 1 on: of bytes outside of the set and in it, by their old classes
+		g.count = 0
 		for b := range 256 {
-			if c := g.class[b]; s.has(byte(b)) {
-				if _, ok := split[c]; !ok {
-					split[c] = uint8(g.count)
-					g.count++
-				}
-				g.class[b] = split[c]
+			in := 0
+			if s.has(byte(b)) {
+				in = 1
 			}
+			number := &numbers[in][g.class[b]]
+			if *number == 0 {
+				g.count++
+				*number = g.count
+			}
+			g.class[b] = uint8(*number - 1)
 		}
-		g.compact()
 	}
 	for b := range 256 {
 		g.bytes[g.class[b]] = uint8(b)
 	}
-}
-
-// compact numbers the classes that there are from 0 on.
-func (g *Grammar) compact() {
-	numbers := map[uint8]uint8{}
-	for b := range 256 {
-		c := g.class[b]
-		if _, ok := numbers[c]; !ok {
-			numbers[c] = uint8(len(numbers))
-		}
-		g.class[b] = numbers[c]
-	}
-	g.count = len(numbers)
 }

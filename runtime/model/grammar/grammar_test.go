@@ -448,3 +448,32 @@ func TestHostileGrammars(t *testing.T) {
 		t.Logf("%s, %d bytes: %v, %.150v", what, len(text), took, err)
 	}
 }
+
+// TestClasses: bytes have the same class if and only if no set tells them apart, however many classes there are.
+func TestClasses(t *testing.T) {
+	var many strings.Builder
+	many.WriteString("root ::= (")
+	for c := rune(' '); c < 0x800; c++ {
+		fmt.Fprintf(&many, "\"\\u%04X\" | ", c)
+	}
+	many.WriteString("\"\") [^a]")
+	for _, text := range []string{`root ::= ""`, `root ::= [a-z]+ "," [0-9a-f]`, many.String()} {
+		g := parsed(t, text)
+		classes := map[uint8]bool{}
+		for a := range 256 {
+			classes[g.class[a]] = true
+			for b := range 256 {
+				apart := slices.ContainsFunc(g.sets, func(s byteSet) bool { return s.has(byte(a)) != s.has(byte(b)) })
+				if apart == (g.class[a] == g.class[b]) {
+					t.Fatalf("%.40s: bytes %#x and %#x have the classes %d and %d", text, a, b, g.class[a], g.class[b])
+				}
+			}
+			if b := g.bytes[g.class[a]]; g.class[b] != g.class[a] {
+				t.Errorf("%.40s: byte %#x stands for class %d and has %d", text, b, g.class[a], g.class[b])
+			}
+		}
+		if g.count != len(classes) {
+			t.Errorf("%.40s: %d classes, %d counted", text, len(classes), g.count)
+		}
+	}
+}

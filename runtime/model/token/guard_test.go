@@ -35,8 +35,25 @@ func TestGuard(t *testing.T) {
 				}
 			}
 		}
+		guardedParts(t, name, x)
 		if found == 0 {
 			t.Errorf("%s has no control tokens", name)
+		}
+	}
+}
+
+// guardedParts: two guarded texts, one behind the other, make no control token either.
+func guardedParts(t *testing.T, name string, x *Tokenizer) {
+	const mark = "\ufdd0"
+	for _, s := range x.special.list {
+		for at := range s.text {
+			if at == 0 {
+				continue
+			}
+			got := x.Encode(x.Guard("a "+s.text[:at], mark)+x.Guard(s.text[at:]+" b", mark), Options{Special: true, Mark: mark})
+			if want := x.Encode("a "+s.text+" b", Options{}); s.hidden && !slices.Equal(got, want) {
+				t.Errorf("%s: %q in parts at %d: %v, want %v", name, s.text, at, got, want)
+			}
 		}
 	}
 }

@@ -89,6 +89,26 @@ func (s *specials) hiddenAt(text string) bool {
 	return false
 }
 
+// hiddenBegins reports whether text is the beginning of a special that is found only if asked for, and no special begins with it that is
+// always found.
+func (s *specials) hiddenBegins(text string) bool {
+	for i := s.longest(text); i >= 0; i = s.list[i].shorter {
+		if !s.list[i].hidden {
+			return false
+		}
+	}
+	first := sort.Search(len(s.list), func(i int) bool { return s.list[i].text > text })
+	for _, x := range s.list[first:] {
+		if !strings.HasPrefix(x.text, text) {
+			return false
+		}
+		if x.hidden {
+			return true
+		}
+	}
+	return false
+}
+
 // match is a special token in a text. With the white space that it eats it takes the bytes from start to end.
 type match struct {
 	start, end int

@@ -136,13 +136,14 @@ func unmarked(text, mark string) string {
 	return strings.ReplaceAll(text, mark, "")
 }
 
-// Guard puts mark into each text of a control token that it finds, behind the first character. Encode with Special and the
-// same mark then gives the tokens that text has without Special. So a part of a text cannot be taken for control tokens.
+// Guard puts mark into each text of a control token that it finds, behind the first character, and into the beginning of one at the
+// end, which another text might complete. Encode with Special and the same mark then gives the tokens that text has without Special. So
+// parts of a text cannot be taken for control tokens.
 func (t *Tokenizer) Guard(text, mark string) string {
 	var b strings.Builder
 	at := 0
 	for i := range len(text) {
-		if t.special.begins[1][text[i]] && t.special.hiddenAt(text[i:]) {
+		if t.special.begins[1][text[i]] && (t.special.hiddenAt(text[i:]) || t.special.hiddenBegins(text[i:])) {
 			_, n := utf8.DecodeRuneInString(text[i:])
 			b.WriteString(text[at:i+n] + mark)
 			at = i + n
