@@ -16,7 +16,7 @@ import (
 // A saved session is, with little-endian numbers:
 //
 //	magic (8 bytes)   definition (4)   identity of the model (32)   cache type (4)   number of tokens n (4)
-//	the tokens (4 each)   the states of all layers after n positions   CRC-32C of all before (4)
+//	the tokens (4 each)   hash of their embeddings (32)   the states of all layers after n positions   CRC-32C of all before (4)
 //
 // Everything follows from the tokens and the model, so sessions with equal tokens have equal bytes, on every machine, unless a
 // window made them forget pages.
@@ -45,6 +45,11 @@ func (s *Session) Save(w io.Writer) error {
 	for _, t := range s.tokens {
 		head = binary.LittleEndian.AppendUint32(head, uint32(t))
 	}
+	embeddings, err := s.embeddings()
+	if err != nil {
+		return err
+	}
+	head = append(head, embeddings[:]...)
 	if _, err := summed.Write(head); err != nil {
 		return err
 	}
@@ -158,7 +163,31 @@ func (s *Session) loadTokens(r io.Reader, n int) error {
 		}
 		s.tokens = append(s.tokens, t)
 	}
+	want, err := s.embeddings()
+	if err != nil {
+		return err
+	}
+	var have [sha256.Size]byte
+	if _, err := io.ReadFull(r, have[:]); err != nil {
+		return err
+	}
+	if have != want {
+		return errorf("saved session", "is of another model, or damaged: its tokens have other embeddings")
+	}
 	return nil
+}
+
+// embeddings is a hash of the embeddings of the session's tokens. The model's identity has few of them, and a model may differ in one.
+func (s *Session) embeddings() (id [sha256.Size]byte, err error) {
+	h := &identityHash{Hash: sha256.New()}
+	row := make([]float32, s.model.config.Embedding)
+	for _, t := range s.tokens {
+		if err := s.model.embedding.row(row, int(t)); err != nil {
+			return id, err
+		}
+		h.values(row)
+	}
+	return [sha256.Size]byte(h.Sum(nil)), nil
 }
 
 // Save writes the number of the first page that it keeps, and the pages from there on, as Append would find them: behind the last position

@@ -145,6 +145,9 @@ func TestSavedRefusals(t *testing.T) {
 		changed.Tensor(name).Data[at] ^= 1
 		refused("is of another model", tiny(t, changed, model.Options{}), data)
 	}
+	changed := oracle.NewTiny("llama", oracle.Same("F16"))
+	changed.Tensor("token_embd.weight").Data[2*256*int(s.Tokens()[40])] ^= 1
+	refused("other embeddings", tiny(t, changed, model.Options{}), data)
 	for name, y := range sameButFor() {
 		of := tiny(t, y[0], model.Options{})
 		s := oracle.NewSession(t, of)
@@ -156,7 +159,7 @@ func TestSavedRefusals(t *testing.T) {
 		}
 	}
 	refused("begins as no session does", m, append([]byte("GGUF\x03\x00\x00\x00"), data...))
-	for at, want := range map[int]string{8: "computes otherwise", 48 + 3: "option Context is", 52 + 1: "token 0 is", 52 + 4*70 + 5: "checksum", len(data) - 1: "checksum"} {
+	for at, want := range map[int]string{8: "computes otherwise", 48 + 3: "option Context is", 52 + 1: "token 0 is", 52 + 4*70 + 5: "other embeddings", 52 + 4*70 + 32 + 5: "checksum", len(data) - 1: "checksum"} {
 		changed := bytes.Clone(data)
 		changed[at] ^= 1
 		refused(want, m, changed)
