@@ -171,7 +171,8 @@ func TestLab(t *testing.T) {
 			return err
 		}
 		files++
-		if name := d.Name(); name != "README.md" && !strings.Contains(string(index), name) {
+		folder := "`" + filepath.Base(filepath.Dir(path)) + "`" // a row of its own stands for its files
+		if name := d.Name(); name != "README.md" && !strings.Contains(string(index), name) && !strings.Contains(string(index), folder) {
 			t.Errorf("docs/lab/README.md does not say what %s is", path)
 		}
 		return nil

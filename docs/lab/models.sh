@@ -32,11 +32,11 @@ for model in "$@"; do
 	bonsai-1.7b-q2_0) # takes llama.cpp half a second a token: one round
 		measure "$model" -p 128 -n 16 -threads 1 -r 1
 		measure "$model" -p 512 -n 16 -threads 2 -r 1
-		measure "$model" -p 0 -n 16 -d 4096 -threads 1 -r 1
+		measure "$model" -p 0 -n 16 -d 4080 -threads 1 -r 1
 		;;
 	*)
 		measure "$model" -p 512 -n 32 -threads 1,2 -r 3
-		measure "$model" -p 0 -n 16 -d 4096 -threads 1 -r 3
+		measure "$model" -p 0 -n 16 -d 4080 -threads 1 -r 3
 		;;
 	esac
 	mv "$scratch/$model.json" "docs/lab/models/$model${VARIANT:+-$VARIANT}.json"

@@ -53,7 +53,7 @@ func NewOperator(rng *rand.Rand, o operator.Operator, sizes map[string]int, wild
 var floatBits = []uint32{0, 1 << 31, 1, 0x807fffff, 0x00800000, 0x3f800000, 0xbf800001, 0x7f7fffff, 0x7f800000, 0xff800000,
 	0x7fc00000, 0xffc12345, 0x7f800001, 0x42b00000, 0xc2b00000, 0x42b20001, 0x33000001, 0x38800000, 0x477fefff, 0x477ff000}
 
-// element draws the bits of an element: of an f32 or f16 a number as activations have them, of an i32 a small count.
+// element draws the bits of an element: of an f32 or f16 a number as activations have them, of an i32 a small count, of an i8 any.
 func element(rng *rand.Rand, e format.DType, wild bool) int64 {
 	x := float32(rng.NormFloat64()) * float32(math.Ldexp(1, rng.Intn(9)-4))
 	bits := math.Float32bits(x)
@@ -67,6 +67,8 @@ func element(rng *rand.Rand, e format.DType, wild bool) int64 {
 		return int64(format.HalfFromFloat32(math.Float32frombits(bits)))
 	case format.U16: // a bf16
 		return int64(bits >> 16)
+	case format.I8:
+		return int64(int8(bits >> 8))
 	}
 	return int64(bits)
 }
@@ -149,11 +151,14 @@ func (c *OperatorCase) each(p schedule.OperatorParam, a *ir.Array, step int, f f
 }
 
 func store(b []byte, e format.DType, v int64) {
-	if e.Bytes() == 2 {
+	switch e.Bytes() {
+	case 1:
+		b[0] = byte(v)
+	case 2:
 		binary.LittleEndian.PutUint16(b, uint16(v))
-		return
+	default:
+		binary.LittleEndian.PutUint32(b, uint32(v))
 	}
-	binary.LittleEndian.PutUint32(b, uint32(v))
 }
 
 // Compare holds what a kernel has made of args to the definition. Where the definition leaves open which NaN a result is, any will do.

@@ -118,7 +118,7 @@ func child(t *testing.T, q request) (reply, time.Duration) {
 		t.Fatal(err)
 	}
 	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), envChild+"="+string(text))
+	cmd.Env = append(os.Environ(), envChild+"="+string(text), "GOGC=100") // as users have it
 	cmd.Stderr = os.Stderr
 	begin := time.Now()
 	out, err := cmd.Output()
