@@ -12,7 +12,6 @@ import (
 	"github.com/tmacc/tmacc/runtime/cache"
 	"github.com/tmacc/tmacc/search/bench/duel"
 	"github.com/tmacc/tmacc/search/bench/inference"
-	"github.com/tmacc/tmacc/search/kernels"
 	"github.com/tmacc/tmacc/search/measure/library"
 	"github.com/tmacc/tmacc/search/measure/llama"
 	"github.com/tmacc/tmacc/search/tune"
@@ -46,25 +45,17 @@ func (c *cli) duelModel(ctx context.Context, b benchFlags, lock *tune.Lock) erro
 	}
 	defer remove()
 	defer file.Close()
-	provider, err := kernels.New(ctx, kernels.Options{Lock: lock, Say: c.heard(bar)})
+	tools, err := c.modelTools(ctx, b, file, lock, bar)
 	if err != nil {
 		return err
 	}
-	defer provider.Close()
-	provider.Expect(kernels.Needed(file))
-	bar.step("assembling the probes of this machine")
-	machines, err := inference.NewMachines(slices.Max(b.threads))
-	if err != nil {
-		return err
-	}
-	defer machines.Close()
+	defer tools.close()
 	s := duel.Suite{
-		File: file, Path: path, Name: name, Kernels: provider, Cache: cacheTypes[b.model.cache],
-		Tests:   inference.Tests(b.model.prompts, b.ns, b.model.depths),
-		Threads: b.threads, Rounds: b.model.repetitions, Folder: dir,
+		File: file, Path: path, Name: name, Kernels: tools.provider, Cache: cacheTypes[b.model.cache],
+		Tests: tools.tests, Threads: b.threads, Rounds: b.model.repetitions, Folder: dir,
 	}
 	var records []duel.Record
-	err = s.Run(ctx, machines, func(text string) { bar.step("%s", text) }, func(r duel.Record) { records = append(records, r) })
+	err = s.Run(ctx, tools.machines, func(text string) { bar.step("%s", text) }, func(r duel.Record) { records = append(records, r) })
 	bar.done()
 	if err != nil {
 		return err

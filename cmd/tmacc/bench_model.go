@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/tmacc/tmacc/ir/format/gguf"
 	"github.com/tmacc/tmacc/runtime/model"
 	"github.com/tmacc/tmacc/search/bench/inference"
 	"github.com/tmacc/tmacc/search/kernels"
@@ -105,6 +106,37 @@ func (m *benchModelFlags) blamed(err error) error {
 	return fmt.Errorf("%s: %w", m.path, err)
 }
 
+// modelTools is what measurements of a whole model need.
+type modelTools struct {
+	tests    []inference.Test
+	provider *kernels.Provider
+	machines *inference.Machines
+}
+
+// modelTools makes them. A model that cannot be measured is refused before the probes, which take a while.
+func (c *cli) modelTools(ctx context.Context, b benchFlags, file *gguf.File, lock *tune.Lock, bar *progress) (*modelTools, error) {
+	x := &modelTools{tests: inference.Tests(b.model.prompts, b.ns, b.model.depths)}
+	err := model.Check(file, model.Options{Context: inference.Longest(x.tests)})
+	if err != nil {
+		return nil, b.model.blamed(err)
+	}
+	if x.provider, err = kernels.New(ctx, kernels.Options{Lock: lock, Say: c.heard(bar)}); err != nil {
+		return nil, err
+	}
+	x.provider.Expect(kernels.Needed(file))
+	bar.step("assembling the probes of this machine")
+	if x.machines, err = inference.NewMachines(slices.Max(b.threads)); err != nil {
+		x.provider.Close()
+		return nil, err
+	}
+	return x, nil
+}
+
+func (x *modelTools) close() {
+	x.machines.Close()
+	x.provider.Close()
+}
+
 // benchModel measures a whole model beside its products alone and beside the machine.
 func (c *cli) benchModel(ctx context.Context, b benchFlags, lock *tune.Lock) error {
 	file, name, err := inference.Open(b.model.path)
@@ -112,30 +144,19 @@ func (c *cli) benchModel(ctx context.Context, b benchFlags, lock *tune.Lock) err
 		return plain(err)
 	}
 	defer file.Close()
-	tests := inference.Tests(b.model.prompts, b.ns, b.model.depths)
-	if err := model.Check(file, model.Options{Context: inference.Longest(tests)}); err != nil { // before the probes, which take a while
-		return b.model.blamed(err)
-	}
 	bar := newProgress(c.err, b.quiet)
 	defer bar.done()
-	provider, err := kernels.New(ctx, kernels.Options{Lock: lock, Say: c.heard(bar)})
+	tools, err := c.modelTools(ctx, b, file, lock, bar)
 	if err != nil {
 		return err
 	}
-	defer provider.Close()
-	provider.Expect(kernels.Needed(file))
-	bar.step("assembling the probes of this machine")
-	machines, err := inference.NewMachines(slices.Max(b.threads))
-	if err != nil {
-		return err
-	}
-	defer machines.Close()
+	defer tools.close()
 	s := inference.Suite{
-		File: file, Name: name, Kernels: provider, Cache: cacheTypes[b.model.cache],
-		Tests: tests, Threads: b.threads, Repetitions: b.model.repetitions,
+		File: file, Name: name, Kernels: tools.provider, Cache: cacheTypes[b.model.cache],
+		Tests: tools.tests, Threads: b.threads, Repetitions: b.model.repetitions,
 	}
 	var records []inference.Record
-	err = s.Run(ctx, machines, func(text string) { bar.step("%s", text) }, func(r inference.Record) { records = append(records, r) })
+	err = s.Run(ctx, tools.machines, func(text string) { bar.step("%s", text) }, func(r inference.Record) { records = append(records, r) })
 	bar.done()
 	if err != nil {
 		return b.model.blamed(err)

@@ -90,31 +90,23 @@ func (c *cli) texts(x embedFlags) ([]string, error) {
 
 // embedTexts prints the embeddings of the texts.
 func (c *cli) embedTexts(ctx context.Context, x embedFlags) error {
-	o, err := c.begin(ctx, x.opening)
-	if err != nil {
+	var texts []string
+	input := func() (err error) {
+		texts, err = c.texts(x)
 		return err
 	}
-	defer o.close()
-	if o.program != "" {
-		return c.instead(ctx, o.program)
-	}
-	texts, err := c.texts(x)
-	if err != nil {
-		return err
-	}
-	if err := o.load(); err != nil {
-		return err
-	}
-	w := &embedding{opened: o, flags: x, texts: texts}
-	if err := w.encode(); err != nil {
-		return err
-	}
-	began := time.Now()
-	if err := w.print(ctx); err != nil || x.quiet {
-		return err
-	}
-	w.note(time.Since(began))
-	return nil
+	return c.with(ctx, x.opening, input, func(o *opened) error {
+		w := &embedding{opened: o, flags: x, texts: texts}
+		if err := w.encode(); err != nil {
+			return err
+		}
+		began := time.Now()
+		if err := w.print(ctx); err != nil || x.quiet {
+			return err
+		}
+		w.note(time.Since(began))
+		return nil
+	})
 }
 
 // embedding is texts whose embeddings are computed.

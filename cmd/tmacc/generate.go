@@ -128,26 +128,17 @@ func (c *cli) noteInput() {
 
 // runModel continues the text.
 func (c *cli) runModel(ctx context.Context, x generateFlags) error {
-	if err := x.sampling.read(c); err != nil {
+	var text string
+	input := func() (err error) {
+		if err = x.sampling.read(c); err == nil {
+			text, err = c.text(x)
+		}
 		return err
 	}
-	o, err := c.begin(ctx, x.opening)
-	if err != nil {
-		return err
-	}
-	defer o.close()
-	if o.program != "" {
-		return c.instead(ctx, o.program)
-	}
-	text, err := c.text(x)
-	if err != nil {
-		return err
-	}
-	if err := o.load(); err != nil {
-		return err
-	}
-	w := &writing{opened: o, flags: x, prompt: text}
-	return w.write(ctx)
+	return c.with(ctx, x.opening, input, func(o *opened) error {
+		w := &writing{opened: o, flags: x, prompt: text}
+		return w.write(ctx)
+	})
 }
 
 // writing is a text that is being continued.

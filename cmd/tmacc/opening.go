@@ -118,6 +118,26 @@ type opened struct {
 	bar       *progress
 }
 
+// with calls run with a model. Before, it calls input, which reads what else the run needs: weights take longer. Where another program has
+// the kernels, that runs instead, and reads the input itself.
+func (c *cli) with(ctx context.Context, x opening, input func() error, run func(o *opened) error) error {
+	o, err := c.begin(ctx, x)
+	if err != nil {
+		return err
+	}
+	defer o.close()
+	if o.program != "" {
+		return c.instead(ctx, o.program)
+	}
+	if err := input(); err != nil {
+		return err
+	}
+	if err := o.load(); err != nil {
+		return err
+	}
+	return run(o)
+}
+
 // begin opens the file of a model and makes the kernels that it needs. The caller closes the result.
 func (c *cli) begin(ctx context.Context, x opening) (*opened, error) {
 	f, err := x.open()

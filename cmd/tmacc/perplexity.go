@@ -120,30 +120,18 @@ func (c *cli) measurePerplexity(ctx context.Context, x perplexityFlags) error {
 		}
 		j.flags.context = j.base.Context
 	}
-	var err error
-	if j.opened, err = c.begin(ctx, j.flags.opening); err != nil {
-		return err
-	}
-	defer j.close()
-	if j.program != "" {
-		return c.instead(ctx, j.program)
-	}
-	if err := j.read(); err != nil {
-		return err
-	}
-	return j.judge(ctx)
-}
-
-// read reads the text and the model.
-func (j *judging) read() error {
-	if j.flags.text != "" {
-		text, err := j.inputs().Text(j.flags.text)
-		if err != nil {
-			return err
+	input := func() error {
+		if x.text == "" {
+			return nil
 		}
+		text, err := c.inputs().Text(x.text)
 		j.text = strings.TrimSuffix(string(text), "\n")
+		return err
 	}
-	return j.load()
+	return c.with(ctx, j.flags.opening, input, func(o *opened) error {
+		j.opened = o
+		return j.judge(ctx)
+	})
 }
 
 // judge measures the perplexity, and prints it.

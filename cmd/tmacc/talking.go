@@ -107,34 +107,22 @@ func (c *cli) givenTemplate(x generateFlags, f *gguf.File) (*chat.Template, erro
 
 // talk holds a conversation.
 func (c *cli) talk(ctx context.Context, x generateFlags) error {
-	if err := x.sampling.read(c); err != nil {
-		return err
-	}
 	var template *chat.Template
 	x.check = func(f *gguf.File) (err error) {
 		template, err = c.templateOf(x, f)
 		return err
 	}
-	o, err := c.begin(ctx, x.opening)
-	if err != nil {
-		return err
-	}
-	defer o.close()
-	if o.program != "" {
-		return c.instead(ctx, o.program)
-	}
-	if err := o.load(); err != nil {
-		return err
-	}
-	v, err := newConversation(o, x, template)
-	if err != nil {
-		return err
-	}
-	defer v.session.Close()
-	if keyboard := c.keyboard(); keyboard != nil {
-		return v.converse(ctx, keyboard)
-	}
-	return v.converse(ctx, &pipe{cli: c})
+	return c.with(ctx, x.opening, func() error { return x.sampling.read(c) }, func(o *opened) error {
+		v, err := newConversation(o, x, template)
+		if err != nil {
+			return err
+		}
+		defer v.session.Close()
+		if keyboard := c.keyboard(); keyboard != nil {
+			return v.converse(ctx, keyboard)
+		}
+		return v.converse(ctx, &pipe{cli: c})
+	})
 }
 
 // messages is where the messages of a user come from.

@@ -113,7 +113,7 @@ func Notes(records []Record) (lines []string) {
 				read = append(read, r.ReadGBS)
 			}
 		}
-		add(fmt.Sprintf("This machine beside it, threads %d: reads %.1f GB/s (median)", n, median(read)))
+		add(fmt.Sprintf("This machine beside it, threads %d: reads %.1f GB/s (median)", n, inference.Median(read)))
 	}
 	if !slices.ContainsFunc(records, func(r Record) bool { return r.Energy == EnergyKnown }) {
 		add("J/token: " + EnergyUnknown)

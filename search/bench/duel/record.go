@@ -6,11 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/tmacc/tmacc/search/bench/inference"
 	"github.com/tmacc/tmacc/search/measure/llama"
-	"github.com/tmacc/tmacc/search/timing"
 )
 
 // Figures are of one side of a test.
@@ -85,15 +83,15 @@ func (r Record) Test() inference.Test {
 func (x *Result) Record(m inference.Model, threads int) Record {
 	r := Record{
 		Model: m, Threads: threads, Prompt: x.Prompt, Generate: x.Generate, Depth: x.Depth,
-		Rounds: len(x.ours.totals), Short: x.Short, SlowS: x.Slow, ReadGBS: median(x.Read),
+		Rounds: len(x.ours.totals), Short: x.Short, SlowS: x.Slow, ReadGBS: inference.Median(x.Read),
 	}
 	r.Ours, r.Theirs = x.figures(&x.ours, m, r.ReadGBS), x.figures(&x.theirs, m, r.ReadGBS)
 	if x.fault != nil {
 		r.Error, r.Theirs = x.fault.Error(), Figures{}
 	}
-	r.Ratio = over(r.Ours.MedianTS, r.Theirs.MedianTS)
+	r.Ratio = inference.Over(r.Ours.MedianTS, r.Theirs.MedianTS)
 	for i, theirs := range r.Theirs.SamplesTS {
-		ratio := over(r.Ours.SamplesTS[i], theirs)
+		ratio := inference.Over(r.Ours.SamplesTS[i], theirs)
 		r.High = max(r.High, ratio)
 		if i == 0 || ratio < r.Low {
 			r.Low = ratio
@@ -101,8 +99,8 @@ func (x *Result) Record(m inference.Model, threads int) Record {
 	}
 	all := float64(len(x.ours.totals) * (x.Prompt + x.Generate))
 	p := x.ours.parts
-	r.PartProducts, r.PartAttention = over(float64(p.Products), all), over(float64(p.Attention), all)
-	r.PartRest, r.PartHead = over(float64(p.Rest), all), over(float64(p.Head), all)
+	r.PartProducts, r.PartAttention = inference.Over(float64(p.Products), all), inference.Over(float64(p.Attention), all)
+	r.PartRest, r.PartHead = inference.Over(float64(p.Rest), all), inference.Over(float64(p.Head), all)
 	return r
 }
 
@@ -111,41 +109,17 @@ func (x *Result) figures(s *side, m inference.Model, read float64) (f Figures) {
 	tokens := float64(x.Prompt + x.Generate)
 	for _, total := range s.totals {
 		f.SamplesNs = append(f.SamplesNs, total.Nanoseconds())
-		f.SamplesTS = append(f.SamplesTS, over(tokens*1e9, float64(total)))
+		f.SamplesTS = append(f.SamplesTS, inference.Over(tokens*1e9, float64(total)))
 	}
-	f.MedianTS = median(f.SamplesTS)
-	f.MedianNs = median(nanoseconds(s.steps)) / float64(max(x.Prompt, 1))
+	f.MedianTS = inference.Median(f.SamplesTS)
+	f.MedianNs = inference.Median(inference.Nanoseconds(s.steps)) / float64(max(x.Prompt, 1))
 	if x.Prompt == 0 {
-		f.WeightGBS = over(float64(m.Weights), f.MedianNs)
-		f.ReadShare = over(f.WeightGBS, read)
+		f.WeightGBS = inference.Over(float64(m.Weights), f.MedianNs)
+		f.ReadShare = inference.Over(f.WeightGBS, read)
 	}
-	f.Joules = over(s.joules, tokens*float64(len(s.totals)))
-	f.IdleCPU = over(float64(s.idle.CPU), float64(s.idle.Time))
+	f.Joules = inference.Over(s.joules, tokens*float64(len(s.totals)))
+	f.IdleCPU = inference.Over(float64(s.idle.CPU), float64(s.idle.Time))
 	return f
-}
-
-func nanoseconds(all []time.Duration) []float64 {
-	out := make([]float64, len(all))
-	for i, d := range all {
-		out[i] = float64(d)
-	}
-	return out
-}
-
-// median is 0 without figures.
-func median(x []float64) float64 {
-	if len(x) == 0 {
-		return 0
-	}
-	return timing.Median(x)
-}
-
-// over is a/b, 0 if b is 0.
-func over(a, b float64) float64 {
-	if b == 0 {
-		return 0
-	}
-	return a / b
 }
 
 // ParseRecords reads what tmacc bench -model -peer -o json has printed: one or more arrays, one after the other.

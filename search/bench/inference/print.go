@@ -127,9 +127,9 @@ func ceilings(records []Record) string {
 	}
 	text := "\n"
 	for _, n := range order {
-		text += fmt.Sprintf("This machine beside it, threads %d: reads %.1f GB/s", n, median(read[n]))
+		text += fmt.Sprintf("This machine beside it, threads %d: reads %.1f GB/s", n, Median(read[n]))
 		if len(dot[n]) > 0 {
-			text += fmt.Sprintf(", multiplies %.0f GMAC/s of int8", median(dot[n]))
+			text += fmt.Sprintf(", multiplies %.0f GMAC/s of int8", Median(dot[n]))
 		}
 		text += " (medians)\n"
 	}

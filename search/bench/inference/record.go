@@ -3,8 +3,6 @@ package inference
 import (
 	"math"
 	"time"
-
-	"github.com/tmacc/tmacc/search/timing"
 )
 
 // Samples is what the repetitions of a test measured.
@@ -73,53 +71,29 @@ func (s Samples) Record(m Model, threads int) Record {
 	tokens := float64(s.tokens())
 	for _, total := range s.Totals {
 		r.SamplesNs = append(r.SamplesNs, total.Nanoseconds())
-		r.SamplesTS = append(r.SamplesTS, over(tokens*1e9, float64(total)))
+		r.SamplesTS = append(r.SamplesTS, Over(tokens*1e9, float64(total)))
 	}
-	r.MeanNs, r.DeviantNs = spread(floats(s.Totals))
+	r.MeanNs, r.DeviantNs = spread(Nanoseconds(s.Totals))
 	r.MeanTS, r.DeviantTS = spread(r.SamplesTS)
 	step := float64(max(s.Prompt, 1)) // tokens
-	r.MedianNs, r.ProductsNs = median(floats(s.Steps))/step, median(floats(s.Products))/step
-	r.Ratio = over(r.MedianNs, r.ProductsNs)
-	r.ReadGBS, r.DotGMACS = median(s.Read), median(s.Dot)
+	r.MedianNs, r.ProductsNs = Median(Nanoseconds(s.Steps))/step, Median(Nanoseconds(s.Products))/step
+	r.Ratio = Over(r.MedianNs, r.ProductsNs)
+	r.ReadGBS, r.DotGMACS = Median(s.Read), Median(s.Dot)
 	if s.Prompt > 0 {
-		r.GMACS = over(float64(m.MACs-m.Head)+float64(m.Head)/step, r.MedianNs)
-		r.DotShare = over(r.GMACS, r.DotGMACS)
+		r.GMACS = Over(float64(m.MACs-m.Head)+float64(m.Head)/step, r.MedianNs)
+		r.DotShare = Over(r.GMACS, r.DotGMACS)
 	} else {
-		r.WeightGBS = over(float64(m.Weights), r.MedianNs)
-		r.ReadShare = over(r.WeightGBS, r.ReadGBS)
+		r.WeightGBS = Over(float64(m.Weights), r.MedianNs)
+		r.ReadShare = Over(r.WeightGBS, r.ReadGBS)
 	}
 	all := tokens * float64(len(s.Totals))
-	r.PartProducts, r.PartAttention = over(float64(s.Parts.Products), all), over(float64(s.Parts.Attention), all)
-	r.PartRest, r.PartHead = over(float64(s.Parts.Rest), all), over(float64(s.Parts.Head), all)
+	r.PartProducts, r.PartAttention = Over(float64(s.Parts.Products), all), Over(float64(s.Parts.Attention), all)
+	r.PartRest, r.PartHead = Over(float64(s.Parts.Rest), all), Over(float64(s.Parts.Head), all)
 	return r
 }
 
 // Test is the test that r is of.
 func (r Record) Test() Test { return Test{r.Prompt, r.Generate, r.Depth} }
-
-func floats(all []time.Duration) []float64 {
-	out := make([]float64, len(all))
-	for i, d := range all {
-		out[i] = float64(d)
-	}
-	return out
-}
-
-// median is 0 without samples.
-func median(x []float64) float64 {
-	if len(x) == 0 {
-		return 0
-	}
-	return timing.Median(x)
-}
-
-// over is a/b, 0 if b is 0.
-func over(a, b float64) float64 {
-	if b == 0 {
-		return 0
-	}
-	return a / b
-}
 
 // spread returns the mean and the standard deviation of samples, which is 0 of fewer than two.
 func spread(x []float64) (mean, deviation float64) {
