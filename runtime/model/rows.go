@@ -12,8 +12,9 @@ type architecture struct {
 	may      []role // have
 	fused    []fused
 	scaled   bool // embeddings are multiplied by the root of their length
-	// width, unless nil, is what scores of attention are divided by the root of, in place of the elements of a head.
-	width func(c *Config) int
+	// wide, unless 0, is how many layers the models have whose scores of attention are divided by the root of the hidden state's equal part
+	// for a head, in place of the head's own elements.
+	wide int
 	// caps are the keys of soft caps that its models have, and the values for files without them; 0: none.
 	caps map[string]float64
 	// windows, unless 0, gives all layers sliding windows but the last of each `windows` layers, if there is a window.
@@ -50,23 +51,13 @@ var architectures = []architecture{
 		name: "gemma2", gate: ops.GELUMul, scaled: true, windows: 2, window: 4096,
 		caps:  map[string]float64{"attn_logit_softcapping": 50, "final_logit_softcapping": 30},
 		needs: []role{mixedEndNorm, feedEndNorm},
-		width: func(c *Config) int {
-			if c.Layers == 46 { // of 27B
-				return c.Embedding / c.Heads
-			}
-			return c.HeadSize
-		},
+		wide:  46, // 27B
 	},
 	{
 		name: "gemma3", gate: ops.GELUMul, scaled: true, windows: 6, slidingBase: 10000,
 		caps:  map[string]float64{"final_logit_softcapping": 0},
 		needs: []role{queryNorm, keyNorm, mixedEndNorm, feedEndNorm},
-		width: func(c *Config) int {
-			if c.Layers == 62 { // of 27B
-				return c.Embedding / c.Heads
-			}
-			return c.HeadSize
-		},
+		wide:  62, // 27B
 	},
 	{
 		name: "phi3", gate: ops.SiLUMul, may: []role{shortFactors, longFactors},
@@ -81,8 +72,8 @@ var architectures = []architecture{
 
 // scoreWidth is what scores of attention are divided by the root of.
 func (a *architecture) scoreWidth(c *Config) int {
-	if a.width != nil {
-		return a.width(c)
+	if a.wide > 0 && c.Layers == a.wide {
+		return c.Embedding / c.Heads
 	}
 	return c.HeadSize
 }
