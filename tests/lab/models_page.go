@@ -26,7 +26,7 @@ The libraries come from %[1]snpm i --ignore-scripts @node-llama-cpp/linux-x64@3.
 
 ## How both are measured
 
-* Tests have llama-bench's names: pp512 evaluates a prompt of 512 tokens, tg32 generates 32 tokens one by one, @ d4096 does so after 4096 tokens. Tokens are random, and tokenizing and
+* Tests have llama-bench's names: pp512 evaluates a prompt of 512 tokens, tg32 generates 32 tokens one by one, @ d4080 does so after 4080 tokens (bitnet-2b was made for 4096). Tokens are random, and tokenizing and
   sampling are left out. Both sides evaluate the same tokens.
 * The models have the shapes and types of published ones and random weights. Both sides read the same file. Before anything is timed, the logits of a prompt are compared.
 * llama.cpp runs in a process of its own: flash attention, repacked weights, keys and values in f16, batches of 512, a pool of threads with its usual settings. The variant of
