@@ -1,6 +1,7 @@
 package schedule
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/tmacc/tmacc/ir"
@@ -261,4 +262,79 @@ func shiftsNeeded(bits []format.BitPos, s int) int {
 		}
 	}
 	return n
+}
+
+// Propose implements Proposer: each loop along K that is unrolled or the lanes of a vector.
+func (x Rfactor) Propose(s State, _ Machine) (out []Step) {
+	for _, l := range s.Loops() {
+		if l.N > 1 && l.Root == "k" && (l.Kind == nest.Unrolled || l.Kind == nest.Vector) && (x.Loop == "" || x.Loop == l.Name) {
+			out = append(out, Rfactor{l.Name})
+		}
+	}
+	return out
+}
+
+// Propose implements Proposer: each loop along K outside the lanes.
+func (x WidenEvery) Propose(s State, _ Machine) (out []Step) {
+	for _, l := range s.Loops() {
+		if l.Root == "k" && !isLane(l) && l.Kind != nest.Averaged && (x.Loop == "" || x.Loop == l.Name) {
+			out = append(out, WidenEvery{l.Name})
+		}
+	}
+	return out
+}
+
+// Propose implements Proposer: the narrow types, bytes for sums of entries only.
+func (x Accumulate) Propose(s State, _ Machine) []Step {
+	if p, ok := s.(*Product); !ok || p.tables == nil {
+		return []Step{Accumulate{"i16"}}
+	}
+	return []Step{Accumulate{"i16"}, Accumulate{"i8"}}
+}
+
+// Propose implements Proposer: half a byte, which takes few accumulators, no shifts at all, and quarters for fields of odd width.
+func (x ReadScaled) Propose(s State, _ Machine) []Step {
+	p, ok := s.(*Product)
+	if !ok || p.tables != nil || p.weights == nil {
+		return nil
+	}
+	if p.Problem.Weight.Bits%2 == 1 {
+		return []Step{ReadScaled{4}, ReadScaled{8}, ReadScaled{2}}
+	}
+	return []Step{ReadScaled{4}, ReadScaled{8}}
+}
+
+// Sums is how many vectors of some bits hold the sums of a call at once.
+func (s *Product) Sums(bits int) (vectors int) {
+	if len(s.stages) == 0 {
+		return 0
+	}
+	st := s.main()
+	kept, below := map[string]int{}, ""
+	for i, acc := range st.accumulators {
+		for _, k := range st.within(acc.At, acc.Keep) {
+			kept[k.Name] = k.N
+		}
+		at := cmp.Or(acc.At, st.outermost(acc.root))
+		if i+1 < len(st.accumulators) {
+			next := st.accumulators[i+1]
+			below = cmp.Or(next.At, st.outermost(next.root))
+		}
+		if i+1 < len(st.accumulators) && at == below {
+			continue // it is there when the ones below are not any more
+		}
+		n, lanes := 1, acc.Temp.Elem.Bits()
+		for _, l := range st.loops {
+			_, apart := kept[l.Name]
+			switch {
+			case st.reduce[l.Root] && !apart || l.Kind == nest.Outer:
+			case isLane(l):
+				lanes *= l.N
+			default:
+				n *= max(l.N, 1)
+			}
+		}
+		vectors += n * max(kept["scale"], 1) * ((lanes + bits - 1) / bits)
+	}
+	return vectors
 }

@@ -246,7 +246,7 @@ func (p *packing) cell() error {
 		}
 		n *= l.N
 	}
-	if n > 64 {
+	if n > mostFields {
 		return illegal(p.x, p.x.Tensor, "%d fields in a cell", n)
 	}
 	var err error
@@ -571,4 +571,149 @@ func (p *packing) sharedLoops(span int) (loops []nest.Loop, err error) {
 		return strings.Compare(a.Root, b.Root) // g, k, m
 	})
 	return loops, nil
+}
+
+// mostFields bounds the codes of a cell.
+const mostFields = 64
+
+// CellSizes lists the numbers of codes that some map puts into a cell: the two smallest of each kind, ascending.
+func (s *Product) CellSizes() (out []int) {
+	type kind struct {
+		bits string
+		join int
+	}
+	sizes := map[kind][]int{}
+	for n := s.unit(); n <= mostFields; n += s.unit() {
+		for _, x := range s.maps(n) {
+			of := kind{x.Map, x.Join}
+			if all := sizes[of]; len(all) < 2 && !slices.Contains(all, n) {
+				sizes[of] = append(all, n)
+				out = append(out, n)
+			}
+		}
+	}
+	return slices.Compact(out)
+}
+
+// maps lists the ways to place the bits of n codes in a cell that waste at most a sixteenth of a word. Codes are joined where that takes
+// fewer bits, or, with tables, where an index has the digits of a codeword.
+func (s *Product) maps(n int) (out []Pack) {
+	w, word := s.Problem.Weight, 8
+	add := func(x Pack) {
+		if _, _, _, err := x.cell(w, n); err == nil {
+			out = append(out, x)
+		}
+	}
+	if s.tables != nil {
+		word = s.indexType().Bits()
+	}
+	byBit, joined := s.tables != nil && s.tables.ByBit, s.tables != nil && !s.tables.ByBit && len(s.tables.Alphabet) < 1<<w.Bits
+	if !byBit && !joined && n*w.Bits%word == 0 {
+		add(Pack{Map: "dense"})
+	}
+	if (byBit || s.tables == nil && w.Bits > 1) && n%word == 0 {
+		add(Pack{Map: "planes"})
+	}
+	for join := 2; join <= min(n, 8) && !byBit; join++ {
+		_, bits, err := format.JoinCodes(w.Codes(), join, 0)
+		if err != nil || s.tables == nil && bits >= join*w.Bits || s.tables != nil && join != s.tables.Parts[0] {
+			continue
+		}
+		for mirror := range join + 1 {
+			_, b, err := format.JoinCodes(w.Codes(), join, mirror)
+			over := (word - n/join*b%word) % word
+			if err != nil || b > bits && s.tables == nil || over > max(word/16, 1) || s.tables != nil && (mirror > 0) != s.tables.Mirror || s.tables != nil && mirror != 0 && mirror != join {
+				continue
+			}
+			add(Pack{Map: "words", Join: join, Mirror: mirror})
+			if mirror > 0 && s.tables != nil {
+				add(Pack{Map: "signs", Join: join, Mirror: mirror})
+			}
+		}
+		for head := 1; head < join && s.tables == nil; head++ {
+			add(Pack{Map: "words", Join: join, Head: head})
+		}
+	}
+	return out
+}
+
+// Propose implements Proposer. Of activations it lists chunks. Of codes, Order has the loops over tiles, the word "words" and what follows
+// it in a layout; the loops over rows go in between: all together behind the loops over K, or the outer ones of them around the loops
+// within a group or a record. Shared values of groups may lie behind the codes of each group, or lead a record.
+func (x Pack) Propose(s State, _ Machine) (out []Step) {
+	p, ok := s.(*Product)
+	if !ok || len(p.stages) == 0 {
+		return nil
+	}
+	if x.Tensor == "act" {
+		for _, chunk := range []int{16, 32, 64} {
+			out = append(out, Pack{Tensor: "act", Chunk: chunk})
+		}
+		return out
+	}
+	n := 1
+	for _, name := range x.Fields {
+		n *= max(loopCalled(s, name).N, 1)
+	}
+	if p.tables != nil {
+		x.Fields = append(slices.Clone(x.Fields), digitLoop)
+		n *= p.unit()
+		x.Word = map[int]int{32: 4}[p.indexType().Bits()]
+	}
+	for _, m := range p.maps(n) {
+		m.Tensor, m.Fields, m.Word = x.Tensor, x.Fields, x.Word
+		for _, m.Order = range x.placements(p) {
+			out = append(out, m)
+			if p.Problem.Unit() > p.Problem.GroupK() && p.tables == nil {
+				m.Lead = true
+				out = append(out, m)
+				m.Lead = false
+			}
+		}
+	}
+	return out
+}
+
+// placements are the orders that Propose tries.
+func (x Pack) placements(p *Product) (out [][]string) {
+	w, words := p.Problem.Weight, slices.Index(x.Order, "words")
+	tiles, inner := x.Order[:words], x.Order[words:]
+	var along, rows []string
+	shared := -1 // behind this one of along, the codes of a group that is less than a record are complete
+	for _, l := range p.main().loops {
+		switch {
+		case !overMatrix(l) || slices.Contains(x.Order, l.Name) || slices.Contains(x.Fields, l.Name):
+		case l.Root == "m":
+			rows = append(rows, l.Name)
+		default:
+			if along = append(along, l.Name); shared < 0 && l.N > 0 && w.Group < p.Problem.Unit() && p.fullCoef(l) == w.Group {
+				shared = len(along) - 1
+			}
+		}
+	}
+	if len(rows) == 0 || len(along) == 0 {
+		return nil
+	}
+	if p.tables != nil {
+		last := inner
+		if p.indexType().Bits() == 16 { // neighbouring lanes have their bytes beside each other
+			last = append(slices.Clone(inner[1:]), inner[0])
+		}
+		if p.tables.ByBit {
+			rows = slices.Insert(rows, len(rows)-1, "planes")
+		}
+		return [][]string{slices.Concat(tiles, along, rows, last)}
+	}
+	in := 1 // after the record, and what is outermost in it of groups
+	if p.Problem.GroupK() > 0 {
+		in = min(2, len(along))
+	}
+	for cut := range len(rows) + 1 {
+		order := slices.Concat(tiles, along[:in], rows[:cut], along[in:], rows[cut:], inner)
+		if shared > 0 && (cut == 0 || shared < in) {
+			out = append(out, slices.Insert(slices.Clone(order), len(tiles)+shared+1, sharedWord))
+		}
+		out = append(out, order)
+	}
+	return out
 }

@@ -322,3 +322,77 @@ func (x Prefetch) ApplyPreparation(s *Preparation) (*Preparation, error) {
 	c.nextIn = x.In
 	return c, nil
 }
+
+// mostStaged bounds the vectors of a staged value: more would not stay in registers.
+const mostStaged = 8
+
+// Propose implements Proposer: the loops in which few enough vectors of the value are at hand, outermost last.
+func (x Stage) Propose(s State, m Machine) (out []Step) {
+	p, ok := s.(*Product)
+	if !ok || len(p.stages) == 0 || x.Value != "super" && p.main().values[x.Value] == nil {
+		return nil
+	}
+	size := 1
+	for _, l := range slices.Backward(s.Loops()) {
+		if isLane(l) {
+			size *= l.N
+			continue
+		}
+		if vectors := size * 8 / m.Bits; l.Kind == nest.Outer || vectors > mostStaged {
+			return out
+		}
+		if x.Value != "super" || l.Root == "g" {
+			out = append(out, Stage{x.Value, l.Name})
+		}
+		if l.Root != "n" && x.Value != "super" {
+			size *= max(l.N, 1)
+		}
+	}
+	return out
+}
+
+// Propose implements Proposer: the product of scales is formed at the beginning. Without the step it is formed at the end.
+func (x ScaleAt) Propose(State, Machine) []Step { return []Step{ScaleAt{"begin"}} }
+
+// Propose implements Proposer: each loop over the groups of a block.
+func (x Fission) Propose(s State, _ Machine) (out []Step) {
+	p, ok := s.(*Product)
+	if !ok || len(p.stages) == 0 || !p.Problem.Weight.Min {
+		return nil
+	}
+	for _, l := range s.Loops() {
+		if p.main().inBlock(l) {
+			out = append(out, Fission{l.Name})
+		}
+	}
+	return out
+}
+
+// Propose implements Proposer: distances of the weights on a ladder whose steps are a factor of about 1.4, alone, with activations or
+// with a second stream into the second-level cache.
+func (x Prefetch) Propose(s State, _ Machine) (out []Step) {
+	if _, ok := s.(*Product); !ok {
+		return nil
+	}
+	for ahead := 1024; ahead <= 8192; ahead *= 2 {
+		out = append(out, Prefetch{Bytes: ahead}, Prefetch{Bytes: ahead + ahead/2})
+	}
+	out = append(out, Prefetch{Bytes: 128}, Prefetch{Bytes: 256}, Prefetch{Bytes: 512})
+	for _, act := range []int{128, 256, 1024, 2048, 4096} {
+		out = append(out, Prefetch{Act: act}, Prefetch{Bytes: 2048, Act: act})
+	}
+	for _, far := range []int{8 << 10, 16 << 10} {
+		for _, every := range []bool{false, true} {
+			for ahead := 0; ahead < 8192; ahead = max(2*ahead, 512) {
+				out = append(out, Prefetch{Bytes: ahead, Far: far, Every: every}, Prefetch{Bytes: ahead, Far: far, Every: every, Act: 256})
+			}
+		}
+	}
+	for _, y := range slices.Clone(out) {
+		if y := y.(Prefetch); y.Bytes+y.Far > 0 && y.Act == 0 {
+			y.Rest = true
+			out = append(out, y)
+		}
+	}
+	return out
+}

@@ -212,3 +212,14 @@ func (s *Product) halved(sum ir.Expr) ir.Expr {
 	}
 	return sum
 }
+
+// IndexBits is the bits of an index into tables, 0 of a product without them.
+func (s *Product) IndexBits() int {
+	if s.tables == nil {
+		return 0
+	}
+	return s.indexType().Bits()
+}
+
+// Residual says that tables are bytes with residuals.
+func (s *Product) Residual() bool { return s.tables != nil && s.tables.Residual }
