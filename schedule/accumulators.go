@@ -277,7 +277,10 @@ func (x Rfactor) Propose(s State, _ Machine) (out []Step) {
 // Propose implements Proposer: each loop along K outside the lanes.
 func (x WidenEvery) Propose(s State, _ Machine) (out []Step) {
 	for _, l := range s.Loops() {
-		if l.Root == "k" && !isLane(l) && l.Kind != nest.Averaged && (x.Loop == "" || x.Loop == l.Name) {
+		if isLane(l) {
+			return out
+		}
+		if l.Root == "k" && l.Kind != nest.Averaged && (x.Loop == "" || x.Loop == l.Name) {
 			out = append(out, WidenEvery{l.Name})
 		}
 	}
@@ -292,16 +295,23 @@ func (x Accumulate) Propose(s State, _ Machine) []Step {
 	return []Step{Accumulate{"i16"}, Accumulate{"i8"}}
 }
 
-// Propose implements Proposer: half a byte, which takes few accumulators, no shifts at all, and quarters for fields of odd width.
-func (x ReadScaled) Propose(s State, _ Machine) []Step {
+// Propose implements Proposer: half a byte, which takes few accumulators, no shifts at all, and quarters for fields of odd width; what
+// pairs of products have room for.
+func (x ReadScaled) Propose(s State, _ Machine) (out []Step) {
 	p, ok := s.(*Product)
 	if !ok || p.tables != nil || p.weights == nil {
 		return nil
 	}
-	if p.Problem.Weight.Bits%2 == 1 {
-		return []Step{ReadScaled{4}, ReadScaled{8}, ReadScaled{2}}
+	pairs := slices.ContainsFunc(s.Loops(), func(l nest.Loop) bool { return l.Kind == nest.Dot && l.N == 2 })
+	for _, x.Below = range []int{4, 8, 2} {
+		if x.Below == 2 && p.Problem.Weight.Bits%2 == 0 {
+			continue
+		}
+		if c, err := x.Apply(p); err == nil && (!pairs || c.checkPairs() == nil) {
+			out = append(out, x)
+		}
 	}
-	return []Step{ReadScaled{4}, ReadScaled{8}}
+	return out
 }
 
 // Sums is how many vectors of some bits hold the sums of a call at once.

@@ -607,14 +607,14 @@ func (s *Product) maps(n int) (out []Pack) {
 	if s.tables != nil {
 		word = s.indexType().Bits()
 	}
-	byBit, joined := s.tables != nil && s.tables.ByBit, s.tables != nil && !s.tables.ByBit && len(s.tables.Alphabet) < 1<<w.Bits
+	byBit, joined := s.tables != nil && s.tables.ByBit, s.tables != nil && !s.tables.ByBit && (len(s.tables.Alphabet) < 1<<w.Bits || s.tables.Mirror)
 	if !byBit && !joined && n*w.Bits%word == 0 {
 		add(Pack{Map: "dense"})
 	}
 	if (byBit || s.tables == nil && w.Bits > 1) && n%word == 0 {
 		add(Pack{Map: "planes"})
 	}
-	for join := 2; join <= min(n, 8) && !byBit; join++ {
+	for join := 2; join <= min(n, 8) && (joined || s.tables == nil); join++ {
 		_, bits, err := format.JoinCodes(w.Codes(), join, 0)
 		if err != nil || s.tables == nil && bits >= join*w.Bits || s.tables != nil && join != s.tables.Parts[0] {
 			continue

@@ -1,6 +1,7 @@
 package space
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -91,31 +92,31 @@ func unrolled(s schedule.State, root string) int {
 // book kb, steps ks, cells u, fields f, lanes x, dot products j; or of tables f and neighbours q, planes, parts and halves.
 var products = []Rule{
 	{Name: "fill", Offers: optional(schedule.FillGroups{})},
-	{Name: "decompose", Offers: each(schedule.Decompose{})},
+	{Name: "decompose", Must: true, Offers: each(schedule.Decompose{})},
 	{Name: "entries", Offers: each(schedule.QuantizeTable{})},
 	{Name: "zero", Offers: zero},
-	{Name: "columns", Offers: columns},
-	{Name: "tile", Offers: tile},
+	{Name: "columns", Must: true, Offers: columns},
+	{Name: "tile", Must: true, Offers: tile},
 	{Name: "runs", Offers: dots(splitRows("rq", "mq", "outer", true))},
-	{Name: "call", Offers: splitRows("ro", "mb", "outer", false)},
+	{Name: "call", Must: true, Offers: splitRows("ro", "mb", "outer", false)},
 	{Name: "runs in a call", Offers: dots(splitRows("rb", "mc", "unrolled", true))},
-	{Name: "vectors", Offers: splitRows("r", "mr", "unrolled", false)},
-	{Name: "lanes", Offers: lanes},
-	{Name: "pairs", Offers: pairs},
-	{Name: "record", Offers: record},
+	{Name: "vectors", Must: true, Offers: splitRows("r", "mr", "unrolled", false)},
+	{Name: "lanes", Must: true, Offers: lanes},
+	{Name: "pairs", Must: true, Offers: pairs},
+	{Name: "record", Must: true, Offers: record},
 	{Name: "groups b", Offers: span(0)},
 	{Name: "groups c", Offers: span(1)},
 	{Name: "groups d", Offers: span(2)},
 	{Name: "groups", Offers: spelledOut("gi")},
 	{Name: "books", Offers: books},
-	{Name: "steps", Offers: steps},
-	{Name: "cells", Offers: cells},
+	{Name: "steps", Must: true, Offers: steps},
+	{Name: "cells", Must: true, Offers: cells},
 	{Name: "steps spelled out", Offers: spelledOut("ks")},
 	{Name: "cells spelled out", Offers: spelledOut("u")},
-	{Name: "fields", Offers: fields},
-	{Name: "instruction", Offers: instruction},
-	{Name: "order", Offers: order},
-	{Name: "pack", Offers: pack},
+	{Name: "fields", Must: true, Offers: fields},
+	{Name: "instruction", Must: true, Offers: instruction},
+	{Name: "order", Must: true, Offers: order},
+	{Name: "pack", Must: true, Offers: pack},
 	{Name: "chunk", Offers: dots(optional(schedule.Pack{Tensor: "act"}))},
 	{Name: "averages", Offers: optional(schedule.HalvingAdd{})},
 	{Name: "lanes apart", Offers: each(schedule.Rfactor{Loop: "x"})},
@@ -265,17 +266,22 @@ func splitRows(outer, inner, to string, may bool) offers {
 				out = append(out, schedule.Trace{split(l.Name, n, outer, inner), bind(outer, to)})
 			}
 		}
-		if outer == "r" {
-			slices.Reverse(out)
+		if full := m.Lanes(32); outer == "r" { // a vector without rows in a cell first
+			slices.SortStableFunc(out, func(a, b schedule.Trace) int {
+				return cmp.Compare(far(a[0].(schedule.Split).By, full), far(b[0].(schedule.Split).By, full))
+			})
 		}
 		return out
 	}
 }
 
+// far is how far a number is from a power of two times another.
+func far(n, of int) int { return max(n/of, of/n) }
+
 // rows lists the parts of n rows that are whole vectors, with one row or several in a cell.
 func rows(s schedule.State, m schedule.Machine, n int) (out []int) {
 	for by := 1; by <= n; by++ {
-		whole := func(w int) bool { return by%w == 0 && (w > 1 || n <= 16) && shares(s, by/w) }
+		whole := func(w int) bool { return by%w == 0 && (w > 1 || n <= mostAlone) }
 		if n%by == 0 && slices.ContainsFunc(widths(s, m), whole) {
 			out = append(out, by)
 		}
@@ -283,8 +289,8 @@ func rows(s schedule.State, m schedule.Machine, n int) (out []int) {
 	return out
 }
 
-// shares says that n rows, or some of them, may share a cell.
-func shares(s schedule.State, n int) bool { return n > 0 }
+// mostAlone bounds the rows of a tile whose lanes are elements of K: each has a sum of its own.
+const mostAlone = 8
 
 // fieldsOf says that some cell has codes of n rows.
 func fieldsOf(s schedule.State, n int) bool {

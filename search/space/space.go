@@ -16,9 +16,10 @@ import (
 // Rule is one decision.
 type Rule struct {
 	Name string
-	// Offers lists what may be decided on a state, a sensible decision first. An empty list of steps leaves things as they are. No
-	// offers at all mean that there is nothing to decide.
+	// Offers lists what may be decided on a state, a sensible decision first. An empty list of steps leaves things as they are.
 	Offers func(s schedule.State, m schedule.Machine) []schedule.Trace
+	// Must says that a state without offers is a dead end. Of other rules, it has nothing to decide.
+	Must bool
 	// Proves says that the decision may be refused by what Space.Proves looks at.
 	Proves bool
 	// Open says that decisions of other numbers than offered are as good: traces have distances between those of a ladder.
@@ -65,10 +66,11 @@ func (sp *Space) only(rule string, keep func(schedule.State) bool) *Space {
 
 // offers are what rule i may decide on s.
 func (sp *Space) offers(i int, s schedule.State) []schedule.Trace {
-	if all := sp.rules[i].Offers(s, sp.machine); len(all) > 0 {
-		return all
+	all := sp.rules[i].Offers(s, sp.machine)
+	if len(all) == 0 && !sp.rules[i].Must {
+		return []schedule.Trace{nil}
 	}
-	return []schedule.Trace{nil}
+	return all
 }
 
 // after is the state after the steps of an offer of rule i.
@@ -172,6 +174,9 @@ func (sp *Space) Sample(rng *rand.Rand) (x Point, err error) {
 }
 
 func drawn(rng *rand.Rand, offers []schedule.Trace) []schedule.Trace {
+	if len(offers) == 0 {
+		return nil
+	}
 	out := slices.Clone(offers)
 	first := rng.Intn(2) == 0
 	rng.Shuffle(len(out), func(i, j int) { out[i], out[j] = out[j], out[i] })
