@@ -330,7 +330,7 @@ func (s *Product) Sums(bits int) (vectors int) {
 			next := st.accumulators[i+1]
 			below = cmp.Or(next.At, st.outermost(next.root))
 		}
-		if i+1 < len(st.accumulators) && at == below {
+		if i+1 < len(st.accumulators) && at == below && (i+1 >= st.made || s.Problem.GroupK() == 0) {
 			continue // it is there when the ones below are not any more
 		}
 		n, lanes := 1, acc.Temp.Elem.Bits()
@@ -340,8 +340,8 @@ func (s *Product) Sums(bits int) (vectors int) {
 			case st.reduce[l.Root] && !apart || l.Kind == nest.Outer:
 			case isLane(l):
 				lanes *= l.N
-			default:
-				n *= max(l.N, 1)
+			case l.Kind == nest.Unrolled:
+				n *= l.N
 			}
 		}
 		vectors += n * max(kept["scale"], 1) * ((lanes + bits - 1) / bits)

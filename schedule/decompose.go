@@ -223,10 +223,14 @@ func (x Decompose) Propose(s State, _ Machine) (out []Step) {
 	return out
 }
 
-// indexParts are ways to cut an index of digits of some bits: equal parts, and, unless they must be equal, up to four that fill 8 or
+// indexParts are ways to cut an index of digits of some bits: equal parts, and, unless they must be equal codewords, up to four that fill 8 or
 // 16 bits, the largest or the smallest first.
 func indexParts(digit int, equal bool) (out [][]int) {
-	for n := 1; n*digit <= 8; n++ {
+	least := 1
+	if equal { // a codeword is of several codes
+		least = 2
+	}
+	for n := least; n*digit <= 8; n++ {
 		for parts := []int{n}; len(parts) <= 4 && len(parts)*n*digit <= 16; parts = append(slices.Clone(parts), n) {
 			out = append(out, parts)
 		}

@@ -140,6 +140,9 @@ func (s *Product) scaledClasses() bool {
 	return slices.ContainsFunc(s.main().accumulators, func(l accumulator) bool { return l.shift != nil })
 }
 
+// MustHoist says that no kernel does without hoist_zero.
+func (s *Product) MustHoist() bool { return s.Problem.Weight.Zero || s.bias() != 0 }
+
 // Propose implements Proposer: at the beginning where the levels are one apart, and at the end.
 func (x HoistZero) Propose(s State, _ Machine) []Step {
 	p, ok := s.(*Product)

@@ -374,13 +374,15 @@ func (x Bind) Propose(s State, _ Machine) (out []Step) {
 	return out
 }
 
-// Propose implements Proposer: the dot products of the loop's length, those in 16 bits as the machine has them.
+// Propose implements Proposer: the dot products of the loop's length, those in 16 bits as the machine has them. Pairs of products take
+// weights without a sign and saturate.
 func (x Tensorize) Propose(s State, m Machine) []Step {
-	switch n := loopCalled(s, x.Loop).N; {
-	case n == 4, n == m.Narrow:
-		return []Step{Tensorize{x.Loop, fmt.Sprint("dot", n)}}
+	n := loopCalled(s, x.Loop).N
+	p, ok := s.(*Product)
+	if n != 4 && n != m.Narrow && (!ok || p.tables == nil) || n == 2 && ok && p.tables == nil && (!p.hoisted || p.checkPairs() != nil) {
+		return nil
 	}
-	return nil
+	return []Step{Tensorize{x.Loop, fmt.Sprint("dot", n)}}
 }
 
 // Propose implements Proposer: the loops of Order stay innermost, those over K in the order that they have. The rows, the row fields

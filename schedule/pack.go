@@ -576,62 +576,76 @@ func (p *packing) sharedLoops(span int) (loops []nest.Loop, err error) {
 // mostFields bounds the codes of a cell.
 const mostFields = 64
 
-// CellSizes lists the numbers of codes that some map puts into a cell: the two smallest of each kind, ascending.
+// CellSizes lists the numbers of codes that some map puts into a cell: the two smallest of each kind.
 func (s *Product) CellSizes() (out []int) {
-	type kind struct {
-		bits string
-		join int
-	}
-	sizes := map[kind][]int{}
-	for n := s.unit(); n <= mostFields; n += s.unit() {
-		for _, x := range s.maps(n) {
-			of := kind{x.Map, x.Join}
-			if all := sizes[of]; len(all) < 2 && !slices.Contains(all, n) {
-				sizes[of] = append(all, n)
+	for _, x := range s.codings() {
+		for n, found := s.unit(), 0; n <= mostFields && found < 2; n += s.unit() {
+			if x.fills(n) {
+				found++
 				out = append(out, n)
 			}
 		}
 	}
+	slices.Sort(out)
 	return slices.Compact(out)
 }
 
-// maps lists the ways to place the bits of n codes in a cell that waste at most a sixteenth of a word. Codes are joined where that takes
-// fewer bits, or, with tables, where an index has the digits of a codeword.
-func (s *Product) maps(n int) (out []Pack) {
-	w, word := s.Problem.Weight, 8
-	add := func(x Pack) {
-		if _, _, _, err := x.cell(w, n); err == nil {
-			out = append(out, x)
-		}
+// coding is a way to place codes in a cell of whole words: join codes in some bits.
+type coding struct {
+	Pack
+	join, bits int
+	word       int // bits of a word
+}
+
+// fills says that n codes waste at most a sixteenth of a word.
+func (x coding) fills(n int) bool {
+	over := (x.word - n/x.join*x.bits%x.word) % x.word
+	switch {
+	case n%x.join != 0 || x.Join == 0 && over > 0 || over > max(x.word/16, 1):
+		return false
+	case x.Map == "planes":
+		return n%x.word == 0
 	}
-	if s.tables != nil {
-		word = s.indexType().Bits()
+	return x.Map != "signs" || n/x.join%8 == 0
+}
+
+// codings lists the ways to place codes. They are joined where that takes fewer bits, or, with tables, where an index has the digits of
+// a codeword.
+func (s *Product) codings() (out []coding) {
+	w, t, word := s.Problem.Weight, s.tables, 8
+	byBit, dense, joined := false, true, true
+	if t != nil {
+		word, byBit = s.indexType().Bits(), t.ByBit
+		dense, joined = !byBit && len(t.Alphabet) == 1<<w.Bits && !t.Mirror, !byBit && len(t.Alphabet) == w.Codes()
 	}
-	byBit, joined := s.tables != nil && s.tables.ByBit, s.tables != nil && !s.tables.ByBit && (len(s.tables.Alphabet) < 1<<w.Bits || s.tables.Mirror)
-	if !byBit && !joined && n*w.Bits%word == 0 {
-		add(Pack{Map: "dense"})
+	if dense {
+		out = append(out, coding{Pack{Map: "dense"}, 1, w.Bits, word})
 	}
-	if (byBit || s.tables == nil && w.Bits > 1) && n%word == 0 {
-		add(Pack{Map: "planes"})
+	if byBit || t == nil && w.Bits > 1 {
+		out = append(out, coding{Pack{Map: "planes"}, 1, w.Bits, word})
 	}
-	for join := 2; join <= min(n, 8) && (joined || s.tables == nil); join++ {
+	for join := 2; joined; join++ {
 		_, bits, err := format.JoinCodes(w.Codes(), join, 0)
-		if err != nil || s.tables == nil && bits >= join*w.Bits || s.tables != nil && join != s.tables.Parts[0] {
-			continue
+		if err != nil {
+			break
 		}
 		for mirror := range join + 1 {
 			_, b, err := format.JoinCodes(w.Codes(), join, mirror)
-			over := (word - n/join*b%word) % word
-			if err != nil || b > bits && s.tables == nil || over > max(word/16, 1) || s.tables != nil && (mirror > 0) != s.tables.Mirror || s.tables != nil && mirror != 0 && mirror != join {
-				continue
-			}
-			add(Pack{Map: "words", Join: join, Mirror: mirror})
-			if mirror > 0 && s.tables != nil {
-				add(Pack{Map: "signs", Join: join, Mirror: mirror})
+			switch x := (coding{Pack{Map: "words", Join: join, Mirror: mirror}, join, b, word}); {
+			case err != nil:
+			case t == nil && b == bits && bits < join*w.Bits:
+				out = append(out, x)
+			case t != nil && join == t.Parts[0] && (mirror == join) == t.Mirror && mirror%join == 0:
+				if out = append(out, x); t.Mirror {
+					x.Map = "signs"
+					out = append(out, x)
+				}
 			}
 		}
-		for head := 1; head < join && s.tables == nil; head++ {
-			add(Pack{Map: "words", Join: join, Head: head})
+		for head := 1; head < join && t == nil && bits < join*w.Bits; head++ {
+			if _, err := format.HeadCodes(w.Codes(), join, head); err == nil {
+				out = append(out, coding{Pack{Map: "words", Join: join, Head: head}, join, 8, word})
+			}
 		}
 	}
 	return out
@@ -660,9 +674,14 @@ func (x Pack) Propose(s State, _ Machine) (out []Step) {
 		n *= p.unit()
 		x.Word = map[int]int{32: 4}[p.indexType().Bits()]
 	}
-	for _, m := range p.maps(n) {
+	placements := x.placements(p)
+	for _, of := range p.codings() {
+		if !of.fills(n) {
+			continue
+		}
+		m := of.Pack
 		m.Tensor, m.Fields, m.Word = x.Tensor, x.Fields, x.Word
-		for _, m.Order = range x.placements(p) {
+		for _, m.Order = range placements {
 			out = append(out, m)
 			if p.Problem.Unit() > p.Problem.GroupK() && p.tables == nil {
 				m.Lead = true

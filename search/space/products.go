@@ -2,8 +2,8 @@ package space
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
+	"sync"
 
 	"github.com/tmacc/tmacc/ir"
 	"github.com/tmacc/tmacc/ir/format"
@@ -19,7 +19,7 @@ func For(p ir.Problem, t lower.Target) (*Space, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Space{rules: products, start: s, machine: MachineOf(t), proves: provesProduct, fits: fitsProduct}, nil
+	return &Space{rules: products, start: s, machine: MachineOf(t), proves: provesProduct, fits: fitsProduct, known: new(sync.Map)}, nil
 }
 
 // MachineOf is what proposals ask of a target.
@@ -122,7 +122,7 @@ var products = []Rule{
 	{Name: "lanes apart", Offers: each(schedule.Rfactor{Loop: "x"})},
 	{Name: "scaled", Offers: readScaled},
 	{Name: "apart", Offers: apart},
-	{Name: "sums", Offers: sums, Proves: true},
+	{Name: "sums", Offers: sums, Whole: true},
 	{Name: "stage", Offers: staged},
 	{Name: "stage super", Offers: optional(schedule.Stage{Value: "super"})},
 	{Name: "fission", Offers: optional(schedule.Fission{})},
@@ -193,8 +193,11 @@ func bind(loop, to string) schedule.Step { return schedule.Bind{Loop: loop, To: 
 func zero(s schedule.State, m schedule.Machine) []schedule.Trace {
 	w := s.(*schedule.Product).Problem.Weight
 	out := each(schedule.HoistZero{})(s, m)
-	if indexed(s) == 0 && w.MaxLevel()-w.MinLevel() > 127 && !(m.Unsigned && m.Dot4) {
+	if indexed(s) == 0 && !w.Zero && w.MaxLevel()-w.MinLevel() > 127 && !(m.Unsigned && m.Dot4) {
 		return append([]schedule.Trace{nil}, out...)
+	}
+	if s.(*schedule.Product).MustHoist() {
+		return out
 	}
 	return append(out, nil)
 }
@@ -280,9 +283,9 @@ func far(n, of int) int { return max(n/of, of/n) }
 
 // rows lists the parts of n rows that are whole vectors, with one row or several in a cell.
 func rows(s schedule.State, m schedule.Machine, n int) (out []int) {
+	whole := slices.DeleteFunc(widths(s, m), func(w int) bool { return w == 1 && (n > mostAlone || len(cellLengths(s, m, w, 1)) == 0) })
 	for by := 1; by <= n; by++ {
-		whole := func(w int) bool { return by%w == 0 && (w > 1 || n <= mostAlone) }
-		if n%by == 0 && slices.ContainsFunc(widths(s, m), whole) {
+		if n%by == 0 && slices.ContainsFunc(whole, func(w int) bool { return by%w == 0 }) {
 			out = append(out, by)
 		}
 	}
@@ -292,22 +295,11 @@ func rows(s schedule.State, m schedule.Machine, n int) (out []int) {
 // mostAlone bounds the rows of a tile whose lanes are elements of K: each has a sum of its own.
 const mostAlone = 8
 
-// fieldsOf says that some cell has codes of n rows.
-func fieldsOf(s schedule.State, n int) bool {
-	return slices.ContainsFunc(s.(*schedule.Product).CellSizes(), func(cell int) bool { return cell%(n*unit(s)) == 0 })
-}
-
-// unit is how many elements of K one iteration over k advances.
-func unit(s schedule.State) int {
-	k := open(s, "k")
-	return max(k.Coef, 1)
-}
-
 // lanes of a vector, and the rows of a cell that are in other vectors.
 func lanes(s schedule.State, m schedule.Machine) (out []schedule.Trace) {
 	l := open(s, "m")
 	for _, w := range widths(s, m) {
-		if w > 0 && l.N%w == 0 && fieldsOf(s, l.N/w) {
+		if l.N%w == 0 && len(cellLengths(s, m, w, l.N/w)) > 0 {
 			out = append(out, schedule.Trace{split(l.Name, w, "s", "l"), bind("s", "unrolled")})
 		}
 	}
@@ -327,35 +319,53 @@ func pairs(s schedule.State, m schedule.Machine) (out []schedule.Trace) {
 	return out
 }
 
-// alongs are how many iterations over k the lanes of a field may take.
-func alongs(s schedule.State, m schedule.Machine) []int {
-	n, full := loop(s, "l").N*max(loop(s, "e").N, 1), m.Lanes(32)
+// alongs are how many iterations over k the lanes of a field may take, beside some lanes of rows.
+func alongs(s schedule.State, m schedule.Machine, lanes int) []int {
+	full := m.Lanes(32)
 	switch b := indexed(s); {
-	case b == 0 && n == 1:
+	case b == 0 && lanes == 1:
 		return []int{4 * full, 2 * full}
 	case b == 0 && m.Octets:
 		return []int{4, 8}
 	case b == 0:
 		return []int{4}
-	case b == 8 && n <= full:
+	case b == 8 && lanes <= full:
 		return []int{4, 1}
-	case b == 16 && n <= full:
+	case b == 16 && lanes <= full:
 		return []int{2, 1}
 	}
 	return []int{1}
 }
 
-// cellLengths are how many iterations over k a cell may take, and each in how many lanes of a field.
-func cellLengths(s schedule.State, m schedule.Machine) (out [][2]int) {
-	each := max(loop(s, "s").N, 1) * unit(s)
-	for _, along := range alongs(s, m) {
-		for _, n := range s.(*schedule.Product).CellSizes() {
-			if n%each == 0 {
-				out = append(out, [2]int{n / each * along, along})
+// cellLengths are how many iterations over k a cell may take, and each in how many lanes of a field, beside some lanes of rows and
+// with the fields of some rows. What shares a scale or a book is whole cells.
+func cellLengths(s schedule.State, m schedule.Machine, lanes, rows int) (out [][2]int) {
+	p, k := s.(*schedule.Product), open(s, "k")
+	for _, along := range alongs(s, m, lanes) {
+		for _, n := range p.CellSizes() {
+			cell := n / (rows * unit(s)) * along
+			if n%(rows*unit(s)) == 0 && p.Problem.SpanK()%(cell*unit(s)) == 0 && k.N%cell == 0 {
+				out = append(out, [2]int{cell, along})
 			}
 		}
 	}
 	return out
+}
+
+// unit is how many elements of K the innermost loops advance by.
+func unit(s schedule.State) int {
+	n := 0
+	for _, l := range s.Loops() {
+		if l.Root == "k" && (n == 0 || l.Coef < n) {
+			n = l.Coef
+		}
+	}
+	return n
+}
+
+// cellsHere are the cellLengths of the lanes and rows that were decided.
+func cellsHere(s schedule.State, m schedule.Machine) [][2]int {
+	return cellLengths(s, m, loop(s, "l").N*max(loop(s, "e").N, 1), loop(s, "s").N)
 }
 
 // record: what follows the codes of all rows of a tile: a few cells, or one or several groups.
@@ -367,7 +377,7 @@ func record(s schedule.State, m schedule.Machine) (out []schedule.Trace) {
 		}
 		return out
 	}
-	for _, cell := range cellLengths(s, m) {
+	for _, cell := range cellsHere(s, m) {
 		for _, x := range (schedule.Split{Loop: "k", By: cell[0], Into: schedule.Pair{"kt", "kc"}}).Propose(s, m) {
 			n := x.(schedule.Split).By * unit(s)
 			if o := (schedule.Trace{x}); n <= 1024 && n%max(p.Weight.BookGroup, 1) == 0 && !contains(out, o) {
@@ -446,7 +456,7 @@ func books(s schedule.State, m schedule.Machine) (out []schedule.Trace) {
 // steps: the cells of a sum, as many as are a short piece of code first.
 func steps(s schedule.State, m schedule.Machine) (out []schedule.Trace) {
 	l := open(s, "k")
-	for _, cell := range cellLengths(s, m) {
+	for _, cell := range cellsHere(s, m) {
 		for _, x := range (schedule.Split{Loop: l.Name, By: cell[0], Into: schedule.Pair{"ks", "kk"}}).Propose(s, m) {
 			if o := (schedule.Trace{x}); !contains(out, o) {
 				out = append(out, o)
@@ -459,7 +469,7 @@ func steps(s schedule.State, m schedule.Machine) (out []schedule.Trace) {
 // cells of a step.
 func cells(s schedule.State, m schedule.Machine) (out []schedule.Trace) {
 	l := open(s, "k")
-	for _, cell := range cellLengths(s, m) {
+	for _, cell := range cellsHere(s, m) {
 		if o := (schedule.Trace{split(l.Name, cell[0], "u", "ku")}); l.N%cell[0] == 0 && !contains(out, o) {
 			out = append(out, o)
 		}
@@ -470,7 +480,7 @@ func cells(s schedule.State, m schedule.Machine) (out []schedule.Trace) {
 // fields of a cell, of tables with what an index is made of.
 func fields(s schedule.State, m schedule.Machine) (out []schedule.Trace) {
 	l := open(s, "k")
-	for _, cell := range cellLengths(s, m) {
+	for _, cell := range cellsHere(s, m) {
 		switch {
 		case cell[0] != l.N:
 		case indexed(s) == 0:
@@ -493,18 +503,46 @@ func instruction(s schedule.State, m schedule.Machine) (out []schedule.Trace) {
 		if l.N == 1 {
 			return []schedule.Trace{{bind("q", "unrolled")}}
 		}
-		return []schedule.Trace{{schedule.Tensorize{Loop: "q", To: fmt.Sprint("dot", l.N)}}}
+		return each(schedule.Tensorize{Loop: "q"})(s, m)
 	}
 	t := schedule.Trace{split(l.Name, 4, "x", "j"), bind("x", "unrolled")}
 	if l.N > 4 {
 		t[1] = bind("x", "vector")
 	}
-	wide := append(slices.Clip(t), schedule.Tensorize{Loop: "j", To: "dot4"})
-	narrow := append(slices.Clip(t), split("j", m.Narrow, "jo", "ji"), bind("jo", "vector"), schedule.Tensorize{Loop: "ji", To: fmt.Sprint("dot", m.Narrow)})
-	if m.Dot4 {
-		return []schedule.Trace{wide, narrow}
+	halves := append(slices.Clip(t), split("j", m.Narrow, "jo", "ji"), bind("jo", "vector"))
+	wide, narrow := dotted(s, m, t, "j"), dotted(s, m, halves, "ji")
+	for _, t := range narrow { // what fields add up fits if it is widened as often as it can be
+		sums := append(slices.Clip(t), schedule.Rfactor{Loop: "jo"}, schedule.WidenEvery{Loop: "f"}, schedule.Accumulate{Type: "i16"})
+		if next, err := after(s, sums); err != nil || next.(*schedule.Product).CheckRanges() != nil {
+			narrow = nil
+		}
 	}
-	return []schedule.Trace{narrow, wide}
+	if m.Dot4 {
+		return append(wide, narrow...)
+	}
+	return append(narrow, wide...)
+}
+
+// after is the state after some steps.
+func after(s schedule.State, t schedule.Trace) (next schedule.State, err error) {
+	for _, x := range t {
+		if s, err = s.After(x); err != nil {
+			return nil, err
+		}
+	}
+	return s, nil
+}
+
+// dotted are the steps of t, and dot products of a loop that they make.
+func dotted(s schedule.State, m schedule.Machine, t schedule.Trace, name string) (out []schedule.Trace) {
+	next, err := after(s, t)
+	if err != nil {
+		return nil
+	}
+	for _, x := range (schedule.Tensorize{Loop: name}).Propose(next, m) {
+		out = append(out, append(slices.Clip(t), x))
+	}
+	return out
 }
 
 // present lists the loops of some names that there are.

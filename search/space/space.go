@@ -9,6 +9,7 @@ import (
 	"math/rand"
 	"reflect"
 	"slices"
+	"sync"
 
 	"github.com/tmacc/tmacc/schedule"
 )
@@ -20,8 +21,8 @@ type Rule struct {
 	Offers func(s schedule.State, m schedule.Machine) []schedule.Trace
 	// Must says that a state without offers is a dead end. Of other rules, it has nothing to decide.
 	Must bool
-	// Proves says that the decision may be refused by what Space.Proves looks at.
-	Proves bool
+	// Whole says that nothing is left open after this rule: what later rules decide may make a kernel faster.
+	Whole bool
 	// Open says that decisions of other numbers than offered are as good: traces have distances between those of a ladder.
 	Open bool
 }
@@ -37,6 +38,8 @@ type Space struct {
 	fits func(schedule.State, schedule.Machine) bool
 	// keeps says, after the rule of a name, that a state is among those that the space was restricted to.
 	keeps map[string][]func(schedule.State) bool
+	// known has what rules offer on start: decompositions take long to list, and every walk begins there.
+	known *sync.Map
 }
 
 // Point is one decision of each rule of a space.
@@ -66,23 +69,28 @@ func (sp *Space) only(rule string, keep func(schedule.State) bool) *Space {
 
 // offers are what rule i may decide on s.
 func (sp *Space) offers(i int, s schedule.State) []schedule.Trace {
+	if s == sp.start {
+		if all, ok := sp.known.Load(i); ok {
+			return all.([]schedule.Trace)
+		}
+	}
 	all := sp.rules[i].Offers(s, sp.machine)
 	if len(all) == 0 && !sp.rules[i].Must {
-		return []schedule.Trace{nil}
+		all = []schedule.Trace{nil}
+	}
+	if s == sp.start {
+		sp.known.Store(i, all)
 	}
 	return all
 }
 
 // after is the state after the steps of an offer of rule i.
 func (sp *Space) after(i int, s schedule.State, offer schedule.Trace) (schedule.State, error) {
-	for _, x := range offer {
-		next, err := s.After(x)
-		if err != nil {
-			return nil, err
-		}
-		s = next
+	s, err := after(s, offer)
+	if err != nil {
+		return nil, err
 	}
-	if sp.rules[i].Proves || i == len(sp.rules)-1 {
+	if whole := slices.IndexFunc(sp.rules, func(r Rule) bool { return r.Whole }); i == whole || i > whole && len(offer) > 0 {
 		return s, sp.proves(s)
 	}
 	return s, nil
@@ -114,8 +122,10 @@ type prefer func(rule int, offers []schedule.Trace) []schedule.Trace
 // mostTried bounds the offers of one rule that a walk follows to a dead end each, and mostDecided all that it tries to decide.
 const (
 	mostTried   = 3
-	mostDecided = 600
+	mostDecided = 300
 )
+
+var Dead func(string, Point, error)
 
 // walk completes picks, decisions of the first rules that lead to s, by what prefer says. It goes back from dead ends.
 func (sp *Space) walk(s schedule.State, picks Point, by prefer) (Point, error) {
@@ -145,6 +155,9 @@ func (sp *Space) descend(s schedule.State, picks Point, by prefer, left *int) (P
 		} else if fail == nil {
 			fail = fmt.Errorf("%s: %w", sp.rules[i].Name, err)
 		}
+	}
+	if tried == 0 && *left >= 0 && Dead != nil {
+		Dead(sp.rules[i].Name, picks, fail)
 	}
 	if fail == nil {
 		fail = fmt.Errorf("%s: no decision left", sp.rules[i].Name)
