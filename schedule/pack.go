@@ -661,7 +661,9 @@ func (x Pack) Propose(s State, _ Machine) (out []Step) {
 	}
 	if x.Tensor == "act" {
 		for _, chunk := range []int{16, 32, 64} {
-			out = append(out, Pack{Tensor: "act", Chunk: chunk})
+			if p.weights != nil && p.weights.RecordK%chunk == 0 {
+				out = append(out, Pack{Tensor: "act", Chunk: chunk})
+			}
 		}
 		return out
 	}

@@ -368,31 +368,43 @@ func (x Fission) Propose(s State, _ Machine) (out []Step) {
 	return out
 }
 
-// Propose implements Proposer: distances of the weights on a ladder whose steps are a factor of about 1.4, alone, with activations or
-// with a second stream into the second-level cache.
+// Propose implements Proposer: distances on ladders, of the weights by steps of about 1.4, alone or with activations, of tables farther
+// ahead; or with a second stream into the second-level cache; and all of these without the first of tiles side by side.
 func (x Prefetch) Propose(s State, _ Machine) (out []Step) {
-	if _, ok := s.(*Product); !ok {
+	p, ok := s.(*Product)
+	if !ok || p.weights == nil {
 		return nil
 	}
-	for ahead := 1024; ahead <= 8192; ahead *= 2 {
-		out = append(out, Prefetch{Bytes: ahead}, Prefetch{Bytes: ahead + ahead/2})
+	acts := []int{0, 128, 256}
+	if p.tables != nil {
+		acts = []int{0, 1024, 2048, 4096}
 	}
-	out = append(out, Prefetch{Bytes: 128}, Prefetch{Bytes: 256}, Prefetch{Bytes: 512})
-	for _, act := range []int{128, 256, 1024, 2048, 4096} {
-		out = append(out, Prefetch{Act: act}, Prefetch{Bytes: 2048, Act: act})
-	}
-	for _, far := range []int{8 << 10, 16 << 10} {
-		for _, every := range []bool{false, true} {
-			for ahead := 0; ahead < 8192; ahead = max(2*ahead, 512) {
-				out = append(out, Prefetch{Bytes: ahead, Far: far, Every: every}, Prefetch{Bytes: ahead, Far: far, Every: every, Act: 256})
+	add := func(y Prefetch) {
+		for _, y.Act = range acts {
+			if y.Bytes+y.Far+y.Act > 0 {
+				out = append(out, y)
 			}
 		}
-	}
-	for _, y := range slices.Clone(out) {
-		if y := y.(Prefetch); y.Bytes+y.Far > 0 && y.Act == 0 {
+		if y.Act = 0; y.Bytes+y.Far > 0 && p.hasRest() {
 			y.Rest = true
 			out = append(out, y)
 		}
 	}
+	for _, ahead := range []int{2048, 3072, 4096, 6144, 8192, 1536, 1024, 768, 512, 256, 128, 0} {
+		add(Prefetch{Bytes: ahead})
+	}
+	for ahead := 0; ahead < 8192; ahead = max(2*ahead, 512) {
+		for _, far := range []int{8 << 10, 16 << 10} {
+			add(Prefetch{Bytes: ahead, Far: far})
+			add(Prefetch{Bytes: ahead, Far: far, Every: true})
+		}
+	}
 	return out
+}
+
+// hasRest says that a call reads several tiles side by side.
+func (s *Product) hasRest() bool {
+	return slices.ContainsFunc(s.main().loops, func(l nest.Loop) bool {
+		return l.Kind == nest.Unrolled && l.Root == "m" && l.Coef >= s.weights.TileM
+	})
 }

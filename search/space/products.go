@@ -1,7 +1,7 @@
 package space
 
 import (
-	"cmp"
+	"reflect"
 	"slices"
 	"sync"
 
@@ -19,7 +19,7 @@ func For(p ir.Problem, t lower.Target) (*Space, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Space{rules: products, start: s, machine: MachineOf(t), proves: provesProduct, fits: fitsProduct, known: new(sync.Map)}, nil
+	return &Space{rules: withOthers(products), start: s, machine: MachineOf(t), proves: provesProduct, fits: fitsProduct, known: new(sync.Map)}, nil
 }
 
 // MachineOf is what proposals ask of a target.
@@ -65,7 +65,8 @@ func provesProduct(s schedule.State) error {
 // mostCode bounds the iterations that are spelled out one after the other: code and the time to compile it grow with them.
 const mostCode = 1024
 
-// fitsProduct says that the sums of a call leave registers for what is added to them, and that the code is no longer than it may be.
+// fitsProduct says that the sums of a call may fit the registers, some of them only while they are used, and that the code is no
+// longer than it may be.
 func fitsProduct(s schedule.State, m schedule.Machine) bool {
 	code := 1
 	for _, l := range s.Loops() {
@@ -73,7 +74,7 @@ func fitsProduct(s schedule.State, m schedule.Machine) bool {
 			code *= l.N
 		}
 	}
-	return code <= mostCode && s.(*schedule.Product).Sums(m.Bits) <= m.Vectors
+	return code <= mostCode && 2*s.(*schedule.Product).Sums(m.Bits) <= 3*m.Vectors
 }
 
 // unrolled is how many iterations the unrolled loops over an axis have together.
@@ -100,7 +101,7 @@ var products = []Rule{
 	{Name: "runs", Offers: dots(splitRows("rq", "mq", "outer", true))},
 	{Name: "call", Must: true, Offers: splitRows("ro", "mb", "outer", false)},
 	{Name: "runs in a call", Offers: dots(splitRows("rb", "mc", "unrolled", true))},
-	{Name: "vectors", Must: true, Offers: splitRows("r", "mr", "unrolled", false)},
+	{Name: "vectors", Must: true, Offers: rows},
 	{Name: "lanes", Must: true, Offers: lanes},
 	{Name: "pairs", Must: true, Offers: pairs},
 	{Name: "record", Must: true, Offers: record},
@@ -128,6 +129,25 @@ var products = []Rule{
 	{Name: "fission", Offers: optional(schedule.Fission{})},
 	{Name: "scale", Offers: optional(schedule.ScaleAt{})},
 	{Name: "prefetch", Offers: optional(schedule.Prefetch{}), Open: true},
+}
+
+// placed are the kinds of steps that the rules of products make.
+var placed = []schedule.Step{
+	schedule.FillGroups{}, schedule.Decompose{}, schedule.QuantizeTable{}, schedule.HoistZero{}, schedule.Split{}, schedule.Fuse{},
+	schedule.Bind{}, schedule.Tensorize{}, schedule.Reorder{}, schedule.Pack{}, schedule.HalvingAdd{}, schedule.Rfactor{},
+	schedule.ReadScaled{}, schedule.WidenEvery{}, schedule.Accumulate{}, schedule.Stage{}, schedule.Fission{}, schedule.ScaleAt{}, schedule.Prefetch{},
+}
+
+// withOthers adds a rule for each kind of step that proposes its values and that no rule makes: before the last one, or not at all.
+func withOthers(rules []Rule) []Rule {
+	last := len(rules) - 1
+	out := slices.Clone(rules[:last])
+	for _, x := range schedule.Proposers() {
+		if !slices.ContainsFunc(placed, func(y schedule.Step) bool { return reflect.TypeOf(x) == reflect.TypeOf(y) }) {
+			out = append(out, Rule{Name: schedule.NameOf(x), Offers: optional(x)})
+		}
+	}
+	return append(out, rules[last])
 }
 
 // offers is what a rule offers on a state.
@@ -259,41 +279,46 @@ func tile(s schedule.State, m schedule.Machine) (out []schedule.Trace) {
 // Tiles side by side are read whole.
 func splitRows(outer, inner, to string, may bool) offers {
 	return func(s schedule.State, m schedule.Machine) (out []schedule.Trace) {
-		l := open(s, "m")
-		for _, n := range slices.Backward(rows(s, m, l.N)) {
+		l, whole := open(s, "m"), vectors(s, m)
+		for n := l.N; n > 0; n-- {
+			of := func(v int) bool { return n%v == 0 && (v >= m.Lanes(32)/2 || l.N <= mostAlone) }
 			switch {
-			case to == "outer" && loop(s, "side").N > 1 && n < l.N:
+			case l.N%n != 0 || !slices.ContainsFunc(whole, of) || to == "outer" && loop(s, "side").N > 1 && n < l.N:
 			case may && n == l.N:
 				out = append(out, nil)
 			default:
 				out = append(out, schedule.Trace{split(l.Name, n, outer, inner), bind(outer, to)})
 			}
 		}
-		if full := m.Lanes(32); outer == "r" { // a vector without rows in a cell first
-			slices.SortStableFunc(out, func(a, b schedule.Trace) int {
-				return cmp.Compare(far(a[0].(schedule.Split).By, full), far(b[0].(schedule.Split).By, full))
-			})
-		}
 		return out
 	}
 }
 
-// far is how far a number is from a power of two times another.
-func far(n, of int) int { return max(n/of, of/n) }
+// mostAlone bounds the rows of a tile whose lanes are elements of K: each has a sum of its own.
+const mostAlone = 8
 
-// rows lists the parts of n rows that are whole vectors, with one row or several in a cell.
-func rows(s schedule.State, m schedule.Machine, n int) (out []int) {
-	whole := slices.DeleteFunc(widths(s, m), func(w int) bool { return w == 1 && (n > mostAlone || len(cellLengths(s, m, w, 1)) == 0) })
-	for by := 1; by <= n; by++ {
-		if n%by == 0 && slices.ContainsFunc(whole, func(w int) bool { return by%w == 0 }) {
-			out = append(out, by)
+// vectors lists the numbers of rows, the preferred one first, that lanes have whose cells have fields of one row or of several.
+func vectors(s schedule.State, m schedule.Machine) (out []int) {
+	for _, share := range []int{1, 2, 4, 8} {
+		for _, w := range widths(s, m) {
+			if len(cellLengths(s, m, w, share)) > 0 {
+				out = append(out, share*w)
+			}
 		}
 	}
 	return out
 }
 
-// mostAlone bounds the rows of a tile whose lanes are elements of K: each has a sum of its own.
-const mostAlone = 8
+// rows of a vector and of the cells that it shares with others.
+func rows(s schedule.State, m schedule.Machine) (out []schedule.Trace) {
+	l := open(s, "m")
+	for _, n := range vectors(s, m) {
+		if o := (schedule.Trace{split(l.Name, n, "r", "mr"), bind("r", "unrolled")}); l.N%n == 0 && l.N/n <= m.Vectors && !contains(out, o) {
+			out = append(out, o)
+		}
+	}
+	return out
+}
 
 // lanes of a vector, and the rows of a cell that are in other vectors.
 func lanes(s schedule.State, m schedule.Machine) (out []schedule.Trace) {

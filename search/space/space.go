@@ -125,8 +125,6 @@ const (
 	mostDecided = 300
 )
 
-var Dead func(string, Point, error)
-
 // walk completes picks, decisions of the first rules that lead to s, by what prefer says. It goes back from dead ends.
 func (sp *Space) walk(s schedule.State, picks Point, by prefer) (Point, error) {
 	left := mostDecided
@@ -156,9 +154,6 @@ func (sp *Space) descend(s schedule.State, picks Point, by prefer, left *int) (P
 			fail = fmt.Errorf("%s: %w", sp.rules[i].Name, err)
 		}
 	}
-	if tried == 0 && *left >= 0 && Dead != nil {
-		Dead(sp.rules[i].Name, picks, fail)
-	}
 	if fail == nil {
 		fail = fmt.Errorf("%s: no decision left", sp.rules[i].Name)
 	}
@@ -177,7 +172,7 @@ const mostSamples = 20
 func (sp *Space) Sample(rng *rand.Rand) (x Point, err error) {
 	for range mostSamples {
 		x, err = sp.walk(sp.start, nil, func(_ int, offers []schedule.Trace) []schedule.Trace {
-			return drawn(rng, offers)
+			return shuffled(rng, offers)
 		})
 		if err == nil {
 			return x, nil
@@ -186,7 +181,7 @@ func (sp *Space) Sample(rng *rand.Rand) (x Point, err error) {
 	return nil, err
 }
 
-func drawn(rng *rand.Rand, offers []schedule.Trace) []schedule.Trace {
+func shuffled(rng *rand.Rand, offers []schedule.Trace) []schedule.Trace {
 	if len(offers) == 0 {
 		return nil
 	}
