@@ -355,7 +355,7 @@ func (x Split) Propose(s State, _ Machine) (out []Step) {
 	return out
 }
 
-// Propose implements Proposer: the ways in which a loop of so many iterations can run.
+// Propose implements Proposer: the ways in which the loop can run.
 func (x Bind) Propose(s State, _ Machine) (out []Step) {
 	l := loopCalled(s, x.Loop)
 	for _, b := range []struct {

@@ -725,7 +725,7 @@ func (x Pack) placements(p *Product) (out [][]string) {
 		}
 		return [][]string{slices.Concat(tiles, along, rows, last)}
 	}
-	in := 1 // after the record, and what is outermost in it of groups
+	in := 1 // after the record, and the outermost loop over groups in it
 	if p.Problem.GroupK() > 0 {
 		in = min(2, len(along))
 	}

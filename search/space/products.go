@@ -19,7 +19,7 @@ func For(p ir.Problem, t lower.Target) (*Space, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Space{rules: withOthers(products), start: s, machine: MachineOf(t), proves: provesProduct, fits: fitsProduct, known: new(sync.Map)}, nil
+	return &Space{rules: withOthers(products), start: s, machine: MachineOf(t), proves: provesProduct, fits: fitsProduct, part: 1, known: new(sync.Map)}, nil
 }
 
 // MachineOf is what proposals ask of a target.
@@ -66,15 +66,15 @@ func provesProduct(s schedule.State) error {
 const mostCode = 1024
 
 // fitsProduct says that the sums of a call may fit the registers, some of them only while they are used, and that the code is no
-// longer than it may be.
-func fitsProduct(s schedule.State, m schedule.Machine) bool {
+// longer than it may be, or 1/part of both.
+func fitsProduct(s schedule.State, m schedule.Machine, part int) bool {
 	code := 1
 	for _, l := range s.Loops() {
 		if l.Kind == nest.Unrolled {
 			code *= l.N
 		}
 	}
-	return code <= mostCode && 2*s.(*schedule.Product).Sums(m.Bits) <= 3*m.Vectors
+	return code*part <= mostCode && 2*part*s.(*schedule.Product).Sums(m.Bits) <= 3*m.Vectors
 }
 
 // unrolled is how many iterations the unrolled loops over an axis have together.
@@ -275,7 +275,7 @@ func tile(s schedule.State, m schedule.Machine) (out []schedule.Trace) {
 	return out
 }
 
-// splitRows splits what is left of a tile, into whole vectors, the whole of it first, or not at all if it need not be split.
+// splitRows splits the open part of a tile into whole vectors, the whole of it first, or not at all if it need not be split.
 // Tiles side by side are read whole.
 func splitRows(outer, inner, to string, may bool) offers {
 	return func(s schedule.State, m schedule.Machine) (out []schedule.Trace) {
@@ -417,7 +417,7 @@ func contains(all []schedule.Trace, t schedule.Trace) bool {
 	return slices.ContainsFunc(all, func(o schedule.Trace) bool { return distance(o, t) == 0 })
 }
 
-// spelledOut offers to run a loop or to unroll it, first what is less code than mostSpelledOut.
+// spelledOut offers to run a loop or to unroll it. Up to mostSpelledOut iterations are unrolled first.
 func spelledOut(name string) offers {
 	return func(s schedule.State, m schedule.Machine) []schedule.Trace {
 		n := loop(s, name).N
@@ -478,7 +478,7 @@ func books(s schedule.State, m schedule.Machine) (out []schedule.Trace) {
 	return []schedule.Trace{{x, bind("kb", "unrolled")}, {x}}
 }
 
-// steps: the cells of a sum, as many as are a short piece of code first.
+// steps: the cells of a sum, few first.
 func steps(s schedule.State, m schedule.Machine) (out []schedule.Trace) {
 	l := open(s, "k")
 	for _, cell := range cellsHere(s, m) {

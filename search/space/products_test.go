@@ -6,6 +6,7 @@ import (
 	"os"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/tmacc/tmacc/ir"
@@ -268,5 +269,17 @@ func TestSharing(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
+	}
+}
+
+// docs/schedule.md lists the rules of products.
+func TestRules(t *testing.T) {
+	page, err := os.ReadFile("../../docs/schedule.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	sp := spaceOf(t, problems(t)[0], targets.Ordinary()[0])
+	if list := "<!-- rules -->\n" + strings.Join(sp.Rules(), ", ") + "\n"; !strings.Contains(string(page), list) {
+		t.Errorf("docs/schedule.md lacks\n%s", list)
 	}
 }

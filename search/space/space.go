@@ -23,7 +23,7 @@ type Rule struct {
 	Must bool
 	// Whole says that nothing is left open after this rule: what later rules decide may make a kernel faster.
 	Whole bool
-	// Open says that decisions of other numbers than offered are as good: traces have distances between those of a ladder.
+	// Open says that decisions of other numbers than offered are as good: traces have distances between the steps of a ladder.
 	Open bool
 }
 
@@ -34,8 +34,9 @@ type Space struct {
 	machine schedule.Machine
 	// proves says why a state without open decisions has no kernel.
 	proves func(schedule.State) error
-	// fits says that a state is worth a try: that its sums fit the registers, say. Parse does not ask.
-	fits func(schedule.State, schedule.Machine) bool
+	// fits says that a state is worth a try: that its sums fit 1/part of the room that there is, say. Parse does not ask.
+	fits func(s schedule.State, m schedule.Machine, part int) bool
+	part int
 	// keeps says, after the rule of a name, that a state is among those that the space was restricted to.
 	keeps map[string][]func(schedule.State) bool
 	// known has what rules offer on start: decompositions take long to list, and every walk begins there.
@@ -105,7 +106,7 @@ func (sp *Space) decide(i int, s schedule.State, offer schedule.Trace) (schedule
 	if err != nil {
 		return nil, err
 	}
-	if !sp.fits(next, sp.machine) {
+	if !sp.fits(next, sp.machine, sp.part) {
 		return nil, errNotKept
 	}
 	for _, keep := range sp.keeps[sp.rules[i].Name] {
@@ -168,10 +169,13 @@ func (sp *Space) First() (Point, error) {
 // mostSamples is how often Sample and Mutate begin again.
 const mostSamples = 20
 
-// Sample draws a point. Each rule takes its first offer in one case of two, else any. The same state of rng gives the same point.
+// Sample draws a point. Each rule takes its first offer in one case of two, else any. Sums and code take half of the room that other
+// points may take, because most kernels that take all of it do not lower. The same state of rng gives the same point.
 func (sp *Space) Sample(rng *rand.Rand) (x Point, err error) {
+	half := *sp
+	half.part *= 2
 	for range mostSamples {
-		x, err = sp.walk(sp.start, nil, func(_ int, offers []schedule.Trace) []schedule.Trace {
+		x, err = half.walk(sp.start, nil, func(_ int, offers []schedule.Trace) []schedule.Trace {
 			return shuffled(rng, offers)
 		})
 		if err == nil {
@@ -194,7 +198,7 @@ func shuffled(rng *rand.Rand, offers []schedule.Trace) []schedule.Trace {
 	return out
 }
 
-// nearest prefers what is most like the decision of x.
+// nearest prefers the offers most like the decisions of x.
 func nearest(x Point) prefer {
 	return func(rule int, offers []schedule.Trace) []schedule.Trace { return near(x[rule], offers) }
 }
@@ -257,7 +261,7 @@ func (sp *Space) states(x Point) ([]schedule.State, error) {
 	return out, nil
 }
 
-// vary is x with the decision of rule i, on s, as offered, and what is nearest to x's decisions of later rules.
+// vary is x with the decision of rule i, on s, as offered, and the nearest offers to x's decisions of later rules.
 func (sp *Space) vary(s schedule.State, x Point, i int, offer schedule.Trace) (Point, error) {
 	next, err := sp.decide(i, s, offer)
 	if err != nil {
@@ -305,14 +309,14 @@ func (sp *Space) Mutate(rng *rand.Rand, x Point) (Point, error) {
 	return x, nil
 }
 
-// Cross draws a point whose decisions are nearest to those of a or of b.
+// Cross draws a point that takes each decision, or the nearest one, from a or b.
 func (sp *Space) Cross(rng *rand.Rand, a, b Point) (Point, error) {
 	return sp.walk(sp.start, nil, func(rule int, offers []schedule.Trace) []schedule.Trace {
 		return near([]Point{a, b}[rng.Intn(2)][rule], offers)
 	})
 }
 
-// Near is the point whose decisions are nearest to those of x, a point of a space with the same rules.
+// Near is the point with the decisions of x, or the nearest ones: a point of a space with the same rules.
 func (sp *Space) Near(x Point) (Point, error) { return sp.walk(sp.start, nil, nearest(x)) }
 
 // Parse finds the point of a trace. The error says which rule makes no such decision.
