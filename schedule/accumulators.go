@@ -314,37 +314,36 @@ func (x ReadScaled) Propose(s State, _ Machine) (out []Step) {
 	return out
 }
 
-// Sums is how many vectors of some bits hold the sums of a call at once.
-func (s *Product) Sums(bits int) (vectors int) {
-	if len(s.stages) == 0 {
-		return 0
+// Sums is how many vectors of some bits hold the sums of a stage at once, at most.
+func (n *nests) Sums(bits int) (most int) {
+	for _, st := range n.stages {
+		most = max(most, st.sums(bits))
 	}
-	st := s.main()
-	kept, below := map[string]int{}, ""
+	return most
+}
+
+func (st *stage) sums(bits int) (vectors int) {
+	kept, grouped := map[string]int{}, slices.ContainsFunc(st.loops, func(l nest.Loop) bool { return l.Root == "g" && st.reduce["g"] })
+	at := func(i int) string { return cmp.Or(st.accumulators[i].At, st.outermost(st.accumulators[i].root)) }
 	for i, acc := range st.accumulators {
 		for _, k := range st.within(acc.At, acc.Keep) {
 			kept[k.Name] = k.N
 		}
-		at := cmp.Or(acc.At, st.outermost(acc.root))
-		if i+1 < len(st.accumulators) {
-			next := st.accumulators[i+1]
-			below = cmp.Or(next.At, st.outermost(next.root))
-		}
-		if i+1 < len(st.accumulators) && at == below && (i+1 >= st.made || s.Problem.GroupK() == 0) {
+		if i+1 < len(st.accumulators) && at(i) == at(i+1) && !(grouped && i+1 < st.made) {
 			continue // it is there when the ones below are not any more
 		}
-		n, lanes := 1, acc.Temp.Elem.Bits()
+		unrolled, lanes := max(kept["scale"], 1), acc.Temp.Elem.Bits()
 		for _, l := range st.loops {
 			_, apart := kept[l.Name]
 			switch {
-			case st.reduce[l.Root] && !apart || l.Kind == nest.Outer:
+			case st.reduce[l.Root] && !apart:
 			case isLane(l):
 				lanes *= l.N
 			case l.Kind == nest.Unrolled:
-				n *= l.N
+				unrolled *= l.N
 			}
 		}
-		vectors += n * max(kept["scale"], 1) * ((lanes + bits - 1) / bits)
+		vectors += unrolled * ((lanes + bits - 1) / bits)
 	}
 	return vectors
 }

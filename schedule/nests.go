@@ -3,6 +3,7 @@ package schedule
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/tmacc/tmacc/ir"
 	"github.com/tmacc/tmacc/ir/format"
@@ -60,6 +61,66 @@ func (n *nests) Loops() []nest.Loop {
 		out = append(out, st.loops...)
 	}
 	return out
+}
+
+// Stages names the stages that have loops of their own.
+func (n *nests) Stages() (names []string) {
+	for _, st := range n.stages {
+		names = append(names, st.name)
+	}
+	return names
+}
+
+// InOrder says that an axis is summed in floats, in ascending order.
+func (n *nests) InOrder(root string) bool {
+	for _, st := range n.stages {
+		if st.reduce[root] && st.lowest().Temp.Elem == format.F32 {
+			return true
+		}
+	}
+	return false
+}
+
+// Neighbours says that all that a stage reads and writes at neighbouring values of an axis are neighbours too, or the same.
+func (s *Operator) Neighbours(root string) bool {
+	for _, st := range s.stages {
+		if _, ok := st.dims[root]; !ok {
+			continue
+		}
+		for _, t := range s.tensors() {
+			for _, index := range st.accesses(t) {
+				for i, e := range index {
+					first, _ := ir.EvalExpr(e, axes{})
+					next, _ := ir.EvalExpr(e, axes{root: 1})
+					if by := next - first; by != 0 && (by != 1 || i < len(index)-1 || s.Of.Stride[t.Name] > 1) {
+						return false
+					}
+				}
+			}
+		}
+	}
+	return true
+}
+
+// Neighbours says that the lanes of a vector may be an axis of a preparation: all of them are.
+func (s *Preparation) Neighbours(string) bool { return true }
+
+// Builds says why the loops over axes that begin with a name and a point have no nest.
+func (n *nests) Builds(name string) error {
+	for _, st := range n.stages {
+		if len(st.loops) == 0 || !strings.HasPrefix(st.loops[0].Root, name+".") {
+			continue
+		}
+		plan, err := st.plan()
+		if err == nil && len(st.reduce) > 0 && st.lowest().Temp.Elem == format.F32 {
+			err = st.ascending()
+		}
+		if err == nil {
+			_, err = nest.Build(plan)
+		}
+		return err
+	}
+	return nil
 }
 
 // loopEdit is a step that treats the loops of products, preparations and operators alike.

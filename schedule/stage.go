@@ -328,6 +328,14 @@ const mostStaged = 8
 
 // Propose implements Proposer: the loops in which few enough vectors of the value are at hand, outermost last.
 func (x Stage) Propose(s State, m Machine) (out []Step) {
+	if x.Value == "wide" {
+		for _, l := range s.Loops() {
+			if y := (Stage{x.Value, l.Name}); l.Root == "table.u" {
+				out = []Step{y} // the innermost one
+			}
+		}
+		return out
+	}
 	p, ok := s.(*Product)
 	if !ok || len(p.stages) == 0 || x.Value != "super" && p.main().values[x.Value] == nil {
 		return nil
@@ -372,6 +380,20 @@ func (x Fission) Propose(s State, _ Machine) (out []Step) {
 // ahead; or with a second stream into the second-level cache; and all of these without the first of tiles side by side.
 func (x Prefetch) Propose(s State, _ Machine) (out []Step) {
 	p, ok := s.(*Product)
+	switch s := s.(type) {
+	case *Preparation:
+		for _, l := range s.Loops() {
+			if l.Kind == nest.Serial {
+				out = append(out, Prefetch{In: l.Name})
+			}
+		}
+		return out
+	case *Operator:
+		for ahead := 512; ahead <= 8192; ahead *= 2 {
+			out = append(out, Prefetch{Bytes: ahead, Tensor: x.Tensor}, Prefetch{Bytes: ahead, Far: 4 * ahead, Every: true, Tensor: x.Tensor})
+		}
+		return out
+	}
 	if !ok || p.weights == nil {
 		return nil
 	}

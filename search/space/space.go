@@ -91,7 +91,8 @@ func (sp *Space) after(i int, s schedule.State, offer schedule.Trace) (schedule.
 	if err != nil {
 		return nil, err
 	}
-	if whole := slices.IndexFunc(sp.rules, func(r Rule) bool { return r.Whole }); i == whole || i > whole && len(offer) > 0 {
+	whole := slices.IndexFunc(sp.rules, func(r Rule) bool { return r.Whole })
+	if i == whole || whole >= 0 && i > whole && len(offer) > 0 {
 		return s, sp.proves(s)
 	}
 	return s, nil
@@ -120,15 +121,15 @@ func (sp *Space) decide(i int, s schedule.State, offer schedule.Trace) (schedule
 // prefer puts the offers of a rule in the order in which a walk tries them.
 type prefer func(rule int, offers []schedule.Trace) []schedule.Trace
 
-// mostTried bounds the offers of one rule that a walk follows to a dead end each, and mostDecided all that it tries to decide.
+// mostTried bounds the offers of one rule that a walk follows to a dead end each, and mostDecided, times the number of rules, all that it tries to decide.
 const (
 	mostTried   = 3
-	mostDecided = 300
+	mostDecided = 8
 )
 
 // walk completes picks, decisions of the first rules that lead to s, by what prefer says. It goes back from dead ends.
 func (sp *Space) walk(s schedule.State, picks Point, by prefer) (Point, error) {
-	left := mostDecided
+	left := mostDecided * len(sp.rules)
 	return sp.descend(s, picks, by, &left)
 }
 
