@@ -80,6 +80,9 @@ func (f *fill) digits(filled []format.Digit) (out []format.Digit) {
 			out = append(out, format.Digit{Axis: d.Axis, Div: f.group, Mod: d.Mod / n, Stride: d.Stride * n})
 			d.In, d.Mod = f.group, n
 		}
+		if d.In == f.group { // the values of elements that there are
+			d.Mod = min(d.Mod, (f.group+d.Div-1)/d.Div)
+		}
 		out = append(out, d)
 	}
 	return out

@@ -213,6 +213,9 @@ func (s *Product) halved(sum ir.Expr) ir.Expr {
 	return sum
 }
 
+// UnitK is the number of elements of K that the innermost loops advance by.
+func (s *Product) UnitK() int { return s.unit() }
+
 // IndexBits is the bits of an index into tables, 0 of a product without them.
 func (s *Product) IndexBits() int {
 	if s.tables == nil {

@@ -24,7 +24,7 @@ func TestOperatorTracesAreMembers(t *testing.T) {
 				t.Fatal(ok, err)
 			}
 			sp := ForOperator(o, tg)
-			again, err := sp.Canonical(trace)
+			again, err := canonical(sp, trace)
 			if err != nil {
 				t.Errorf("%s: %v", o.Name, err)
 				continue
@@ -79,7 +79,7 @@ func TestPreparationsAreMembers(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		again, err := sp.Canonical(trace)
+		again, err := canonical(sp, trace)
 		if err != nil {
 			t.Errorf("%v: %v", c, err)
 			continue

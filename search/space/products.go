@@ -19,7 +19,7 @@ func For(p ir.Problem, t lower.Target) (*Space, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Space{rules: withOthers(products), start: s, machine: MachineOf(t), proves: provesProduct, fits: fitsProduct, part: 1, known: new(sync.Map)}, nil
+	return &Space{rules: withOthers(products, placed), start: s, machine: MachineOf(t), proves: provesProduct, fits: fitsProduct, part: 1, known: new(sync.Map)}, nil
 }
 
 // MachineOf is what proposals ask of a target.
@@ -111,7 +111,7 @@ var products = []Rule{
 	{Name: "groups", Offers: spelledOut("gi")},
 	{Name: "books", Offers: books},
 	{Name: "steps", Must: true, Offers: steps},
-	{Name: "cells", Must: true, Offers: cells},
+	{Name: "cells", Must: true, Offers: oneCell},
 	{Name: "steps spelled out", Offers: spelledOut("ks")},
 	{Name: "cells spelled out", Offers: spelledOut("u")},
 	{Name: "fields", Must: true, Offers: fields},
@@ -131,15 +131,15 @@ var products = []Rule{
 	{Name: "prefetch", Offers: optional(schedule.Prefetch{}), Open: true},
 }
 
-// placed are the kinds of steps that the rules of products make.
+// placed are the kinds of steps that the rules of products make, and those of operators only.
 var placed = []schedule.Step{
 	schedule.FillGroups{}, schedule.Decompose{}, schedule.QuantizeTable{}, schedule.HoistZero{}, schedule.Split{}, schedule.Fuse{},
 	schedule.Bind{}, schedule.Tensorize{}, schedule.Reorder{}, schedule.Pack{}, schedule.HalvingAdd{}, schedule.Rfactor{},
-	schedule.ReadScaled{}, schedule.WidenEvery{}, schedule.Accumulate{}, schedule.Stage{}, schedule.Fission{}, schedule.ScaleAt{}, schedule.Prefetch{},
+	schedule.ReadScaled{}, schedule.WidenEvery{}, schedule.Accumulate{}, schedule.Stage{}, schedule.Fission{}, schedule.ScaleAt{}, schedule.Prefetch{}, schedule.Inline{},
 }
 
 // withOthers adds a rule for each kind of step that proposes its values and that no rule makes: before the last one, or not at all.
-func withOthers(rules []Rule) []Rule {
+func withOthers(rules []Rule, placed []schedule.Step) []Rule {
 	last := len(rules) - 1
 	out := slices.Clone(rules[:last])
 	for _, x := range schedule.Proposers() {
@@ -299,9 +299,10 @@ const mostAlone = 8
 
 // vectors lists the numbers of rows, the preferred one first, that lanes have whose cells have fields of one row or of several.
 func vectors(s schedule.State, m schedule.Machine) (out []int) {
+	sizes := cellSizes(s)
 	for _, share := range []int{1, 2, 4, 8} {
 		for _, w := range widths(s, m) {
-			if len(cellLengths(s, m, w, share)) > 0 {
+			if len(sizes.lengths(s, m, w, share)) > 0 {
 				out = append(out, share*w)
 			}
 		}
@@ -322,9 +323,9 @@ func rows(s schedule.State, m schedule.Machine) (out []schedule.Trace) {
 
 // lanes of a vector, and the rows of a cell that are in other vectors.
 func lanes(s schedule.State, m schedule.Machine) (out []schedule.Trace) {
-	l := open(s, "m")
+	l, sizes := open(s, "m"), cellSizes(s)
 	for _, w := range widths(s, m) {
-		if l.N%w == 0 && len(cellLengths(s, m, w, l.N/w)) > 0 {
+		if l.N%w == 0 && len(sizes.lengths(s, m, w, l.N/w)) > 0 {
 			out = append(out, schedule.Trace{split(l.Name, w, "s", "l"), bind("s", "unrolled")})
 		}
 	}
@@ -362,14 +363,25 @@ func alongs(s schedule.State, m schedule.Machine, lanes int) []int {
 	return []int{1}
 }
 
-// cellLengths are how many iterations over k a cell may take, and each in how many lanes of a field, beside some lanes of rows and
+// cells are the numbers of codes that a cell may have, and how many elements of K the innermost loops advance by.
+type cells struct {
+	codes []int
+	unit  int
+}
+
+func cellSizes(s schedule.State) cells {
+	p := s.(*schedule.Product)
+	return cells{p.CellSizes(), p.UnitK()}
+}
+
+// lengths are how many iterations over k a cell may take, and each in how many lanes of a field, beside some lanes of rows and
 // with the fields of some rows. What shares a scale or a book is whole cells.
-func cellLengths(s schedule.State, m schedule.Machine, lanes, rows int) (out [][2]int) {
-	p, k := s.(*schedule.Product), open(s, "k")
+func (c cells) lengths(s schedule.State, m schedule.Machine, lanes, rows int) (out [][2]int) {
+	span, k := s.(*schedule.Product).Problem.SpanK(), open(s, "k")
 	for _, along := range alongs(s, m, lanes) {
-		for _, n := range p.CellSizes() {
-			cell := n / (rows * unit(s)) * along
-			if n%(rows*unit(s)) == 0 && p.Problem.SpanK()%(cell*unit(s)) == 0 && k.N%cell == 0 {
+		for _, n := range c.codes {
+			cell := n / (rows * c.unit) * along
+			if n%(rows*c.unit) == 0 && span%(cell*c.unit) == 0 && k.N%cell == 0 {
 				out = append(out, [2]int{cell, along})
 			}
 		}
@@ -377,20 +389,9 @@ func cellLengths(s schedule.State, m schedule.Machine, lanes, rows int) (out [][
 	return out
 }
 
-// unit is how many elements of K the innermost loops advance by.
-func unit(s schedule.State) int {
-	n := 0
-	for _, l := range s.Loops() {
-		if l.Root == "k" && (n == 0 || l.Coef < n) {
-			n = l.Coef
-		}
-	}
-	return n
-}
-
-// cellsHere are the cellLengths of the lanes and rows that were decided.
+// cellsHere are the lengths of cells beside the lanes and rows that were decided.
 func cellsHere(s schedule.State, m schedule.Machine) [][2]int {
-	return cellLengths(s, m, loop(s, "l").N*max(loop(s, "e").N, 1), loop(s, "s").N)
+	return cellSizes(s).lengths(s, m, loop(s, "l").N*max(loop(s, "e").N, 1), loop(s, "s").N)
 }
 
 // record: what follows the codes of all rows of a tile: a few cells, or one or several groups.
@@ -404,7 +405,7 @@ func record(s schedule.State, m schedule.Machine) (out []schedule.Trace) {
 	}
 	for _, cell := range cellsHere(s, m) {
 		for _, x := range (schedule.Split{Loop: "k", By: cell[0], Into: schedule.Pair{"kt", "kc"}}).Propose(s, m) {
-			n := x.(schedule.Split).By * unit(s)
+			n := x.(schedule.Split).By * s.(*schedule.Product).UnitK()
 			if o := (schedule.Trace{x}); n <= 1024 && n%max(p.Weight.BookGroup, 1) == 0 && !contains(out, o) {
 				out = append(out, o)
 			}
@@ -471,10 +472,10 @@ func span(i int) offers {
 // books: what has one book of levels in a record or a group.
 func books(s schedule.State, m schedule.Machine) (out []schedule.Trace) {
 	l, n := open(s, "k"), s.(*schedule.Product).Problem.Weight.BookGroup
-	if n == 0 || n >= l.N*unit(s) {
+	if n == 0 || n >= l.N*s.(*schedule.Product).UnitK() {
 		return nil
 	}
-	x := split(l.Name, n/unit(s), "kb", "kd")
+	x := split(l.Name, n/s.(*schedule.Product).UnitK(), "kb", "kd")
 	return []schedule.Trace{{x, bind("kb", "unrolled")}, {x}}
 }
 
@@ -491,8 +492,8 @@ func steps(s schedule.State, m schedule.Machine) (out []schedule.Trace) {
 	return out
 }
 
-// cells of a step.
-func cells(s schedule.State, m schedule.Machine) (out []schedule.Trace) {
+// oneCell divides a step into cells.
+func oneCell(s schedule.State, m schedule.Machine) (out []schedule.Trace) {
 	l := open(s, "k")
 	for _, cell := range cellsHere(s, m) {
 		if o := (schedule.Trace{split(l.Name, cell[0], "u", "ku")}); l.N%cell[0] == 0 && !contains(out, o) {

@@ -235,40 +235,53 @@ func neighbours(t *testing.T, c cell, sp *Space, x Point) {
 	}
 }
 
-// What shares buffers has other columns, and the same packed matrices.
+// Points of other numbers of columns share the buffers of the first point, and so do their mutations.
 func TestSharing(t *testing.T) {
-	p, err := ir.Named("w4-g32")
-	if err != nil {
-		t.Fatal(err)
-	}
-	sp := spaceOf(t, p, targets.ByName("avx2"))
-	one, err := sp.Columns(1).First()
-	if err != nil {
-		t.Fatal(err)
-	}
-	k, err := sp.Kernel(one)
-	if err != nil {
-		t.Fatal(err)
-	}
-	rng := rand.New(rand.NewSource(1))
-	for _, n := range []int{2, 4} {
-		shared := sp.Sharing(k).Columns(n)
-		x, err := shared.Near(one)
+	for _, c := range drawn.Some(drawn.New(t), 20, cellsOf(t, targets.Ordinary())) {
+		sp := spaceOf(t, c.p, c.on)
+		one, err := sp.Columns(1).First()
+		if err != nil {
+			t.Fatalf("%v: %v", c, err)
+		}
+		k, err := sp.Kernel(one)
 		if err != nil {
 			t.Fatal(err)
 		}
-		for range 5 {
-			y, err := sp.Kernel(x)
+		rng := rand.New(rand.NewSource(1))
+		for _, n := range []int{2, 4} { // for 8 the registers of some targets are too few
+			shared := sp.Sharing(k).Columns(n)
+			x, err := shared.Near(one)
 			if err != nil {
-				t.Fatal(err)
+				t.Errorf("%v: %d columns: %v", c, n, err)
+				continue
 			}
-			if y.Cols != n || !y.SharesBuffers(k) {
-				t.Errorf("%d columns, want %d; the buffers of %v are others than of %v", y.Cols, n, y.Trace, k.Trace)
-			}
-			if x, err = shared.Mutate(rng, x); err != nil {
-				t.Fatal(err)
+			for range 3 {
+				y, err := sp.Kernel(x)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if y.Cols != n || !y.SharesBuffers(k) {
+					t.Errorf("%v: %d columns, want %d; the buffers of %v are others than of %v", c, y.Cols, n, y.Trace, k.Trace)
+				}
+				if x, err = shared.Mutate(rng, x); err != nil {
+					t.Fatal(err)
+				}
 			}
 		}
+	}
+}
+
+// A kind of step that no rule makes has one before the last rule.
+func TestOthers(t *testing.T) {
+	rules := slices.DeleteFunc(slices.Clone(products), func(r Rule) bool { return r.Name == "scale" })
+	kinds := slices.DeleteFunc(slices.Clone(placed), func(x schedule.Step) bool { return schedule.NameOf(x) == "scale_at" })
+	sp := Space{rules: withOthers(rules, kinds)}
+	names := sp.Rules()
+	if n := len(names); len(names) != len(products) || names[n-2] != "scale_at" || names[n-1] != "prefetch" {
+		t.Errorf("the rules are %v", names)
+	}
+	if names := (&Space{rules: withOthers(products, placed)}).Rules(); slices.Contains(names, "inline") {
+		t.Errorf("a step of operators is among the rules of products: %v", names)
 	}
 }
 
