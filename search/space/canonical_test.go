@@ -1,7 +1,6 @@
 package space
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
@@ -79,33 +78,24 @@ func (c *canon) axis(root string) (out schedule.Trace) {
 	open, all := root, c.of(root)
 	free := map[nest.Kind][]string{nest.Dot: {"d"}, nest.Vector: {"v"}, nest.Unrolled: {"u", "t"}, nest.Serial: {"t"}}
 	for i, l := range all {
-		to := l.Kind.String()
+		to := map[nest.Kind]string{nest.Vector: "vector", nest.Unrolled: "unrolled", nest.Dot: "dot"}[l.Kind]
 		if i == len(all)-1 {
-			if c.names[l.Name] = open; l.Kind != nest.Serial {
-				out = append(out, bind(open, kindName(l.Kind)))
+			if c.names[l.Name] = open; to != "" {
+				out = append(out, runs(open, to))
 			}
 			return out
 		}
 		if len(free[l.Kind]) == 0 {
-			return append(out, bind(open, to)) // which is refused
+			return append(out, bind(open, l.Kind.String())) // which is refused
 		}
 		inner := root + free[l.Kind][0]
 		free[l.Kind] = free[l.Kind][1:]
 		out = append(out, split(open, l.N, root+"o", inner))
-		open, c.names[l.Name] = root+"o", inner
-		switch l.Kind {
-		case nest.Dot:
-			out = append(out, schedule.Tensorize{Loop: inner, To: fmt.Sprint("dot", l.N)})
-		case nest.Serial:
-		default:
-			out = append(out, bind(inner, kindName(l.Kind)))
+		if open, c.names[l.Name] = root+"o", inner; to != "" {
+			out = append(out, runs(inner, to))
 		}
 	}
 	return out
-}
-
-func kindName(k nest.Kind) string {
-	return map[nest.Kind]string{nest.Vector: "vector", nest.Unrolled: "unrolled", nest.Dot: "dot"}[k]
 }
 
 // order puts the loops of a stage in the order of the end.

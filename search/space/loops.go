@@ -92,18 +92,13 @@ func axis(root, part, to string) offers {
 		if of := s.(nests); l.Name == "" || lanes && (of.InOrder(root) || !of.Neighbours(root)) {
 			return nil
 		}
-		inner := root + part
 		for _, by := range parts(l.N, to, m) {
-			if by == l.N && to != "dot" {
-				out = append(out, schedule.Trace{bind(l.Name, to)})
+			if by == l.N {
+				out = append(out, schedule.Trace{runs(l.Name, to)})
 				continue
 			}
-			x := split(l.Name, by, root+"o", inner)
-			if to == "dot" {
-				out = append(out, schedule.Trace{x, schedule.Tensorize{Loop: inner, To: "dot4"}})
-				continue
-			}
-			if out = append(out, schedule.Trace{x, bind(inner, to)}); part == "t" {
+			x := split(l.Name, by, root+"o", root+part)
+			if out = append(out, schedule.Trace{x, runs(root+part, to)}); part == "t" {
 				out = append(out, schedule.Trace{x})
 			}
 		}
@@ -113,6 +108,14 @@ func axis(root, part, to string) offers {
 		}
 		return append(out, nil)
 	}
+}
+
+// runs makes a loop run in some way.
+func runs(loop, to string) schedule.Step {
+	if to == "dot" {
+		return schedule.Tensorize{Loop: loop, To: "dot4"}
+	}
+	return bind(loop, to)
 }
 
 // last says that an axis is the innermost one of its stage.

@@ -41,13 +41,13 @@ func TestOperatorTracesAreMembers(t *testing.T) {
 				t.Errorf("%s: %v", o.Name, err)
 				continue
 			}
-			sameCode(t, tg, a.Nest, b.Nest)
+			sameCode(t, tg, []schedule.Trace{trace, again}, a.Nest, b.Nest)
 		}
 	}
 }
 
 // sameCode demands that two nests become the same code. Names of loops may differ, as the names of trip counts.
-func sameCode(t *testing.T, tg lower.Target, a, b *nest.Nest) {
+func sameCode(t *testing.T, tg lower.Target, what []schedule.Trace, a, b *nest.Nest) {
 	t.Helper()
 	code := func(n *nest.Nest) string {
 		k, err := lower.Build(t.Context(), tg, n)
@@ -57,7 +57,7 @@ func sameCode(t *testing.T, tg lower.Target, a, b *nest.Nest) {
 		return regexp.MustCompile(`count[._a-z0-9]+`).ReplaceAllString(lower.Dump(k), "count")
 	}
 	if x, y := code(a), code(b); x != y {
-		t.Errorf("%s: other code:\n%.2000s\nthan\n%.20000s", a.Name, x, y)
+		t.Errorf("%v:\nother code:\n%.2000s\nthan\n%.2000s", what, x, y)
 	}
 }
 
@@ -96,7 +96,7 @@ func TestPreparationsAreMembers(t *testing.T) {
 			t.Errorf("%v: %v", c, err)
 			continue
 		}
-		sameCode(t, c.on, a.Nest, b.Nest)
+		sameCode(t, c.on, []schedule.Trace{trace, again}, a.Nest, b.Nest)
 	}
 }
 
