@@ -125,8 +125,8 @@ func (x *Package) buildProduct(ctx context.Context, w *product, t lower.Target) 
 }
 
 // Origins says where the schedules of w would come from, by the name of the target.
-func (x *Package) Origins(w *order.Product) map[string]defaults.Origin {
-	out := map[string]defaults.Origin{}
+func (x *Package) Origins(w *order.Product) map[string]string {
+	out := map[string]string{}
 	for _, t := range x.Targets {
 		by := defaults.Default
 		switch {
@@ -137,7 +137,7 @@ func (x *Package) Origins(w *order.Product) map[string]defaults.Origin {
 		case x.Defaults.Record(w.Problem, t) != nil:
 			by = defaults.Record
 		}
-		out[t.Machine().Name] = by
+		out[t.Machine().Name] = string(by)
 	}
 	return out
 }

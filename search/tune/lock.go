@@ -313,6 +313,15 @@ func (e *Entry) Gain() float64 {
 	return math.Exp(sum / float64(max(n, 1)))
 }
 
+// Measured says what e gained, where and when, on one line.
+func (e *Entry) Measured() string {
+	text := fmt.Sprintf("%.2f times as fast as the default schedules on %s", e.Gain(), e.Host.CPU)
+	if e.Date != "" {
+		text += ", " + e.Date
+	}
+	return text
+}
+
 // Uses are the schedules of e.
 func (e *Entry) Uses() []search.Use {
 	var out []search.Use
