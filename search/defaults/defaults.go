@@ -16,7 +16,6 @@ import (
 
 	"github.com/tmacc/tmacc/gen/message"
 	"github.com/tmacc/tmacc/ir"
-	"github.com/tmacc/tmacc/ir/format"
 	"github.com/tmacc/tmacc/lower"
 	"github.com/tmacc/tmacc/lower/core"
 	"github.com/tmacc/tmacc/runtime/cache"
@@ -62,8 +61,8 @@ const (
 	Default Origin = "default"
 )
 
-// mostBytes bounds the folder: it has room for the defaults of some thousand products.
-const mostBytes = 32 << 20
+// MostBytes bounds the folder: it has room for the defaults of some thousand products.
+const MostBytes = 32 << 20
 
 // Folder is the folder in which default schedules are kept.
 func Folder() (string, error) { return cache.Path("schedules") }
@@ -75,7 +74,7 @@ func (c *Chooser) Keep(path string) {
 		c.tell("default schedules are not kept: " + message.Line(err))
 		return
 	}
-	c.folder.Most = mostBytes
+	c.folder.Most = MostBytes
 	go cache.ThisProgram() // while the caller works
 }
 
@@ -119,7 +118,12 @@ func (c *Chooser) Choose(ctx context.Context, p ir.Problem, t lower.Target) (Cho
 	if err := p.Validate(); err != nil {
 		return Chosen{}, err
 	}
-	if e := c.Record(p, t); e != nil {
+	return c.choose(ctx, p, t, c.Record(p, t))
+}
+
+// choose is Choose with a record, nil if there is none.
+func (c *Chooser) choose(ctx context.Context, p ir.Problem, t lower.Target, e *tune.Entry) (Chosen, error) {
+	if e != nil {
 		uses, err := replay(ctx, p, t, e)
 		if err == nil || ctx.Err() != nil {
 			return Chosen{uses, e}, ctx.Err()
@@ -201,7 +205,7 @@ func encode(uses []search.Use) []byte {
 // decode is the schedules in data, nil if there are none.
 func decode(data []byte) (uses []search.Use) {
 	var all []stored
-	if format.UnmarshalStrict(data, &all) != nil {
+	if json.Unmarshal(data, &all) != nil {
 		return nil
 	}
 	for _, x := range all {

@@ -1,7 +1,7 @@
 // Package records has schedules that a search found faster than the default ones on a processor core. They are data: a file for
 // each core, a line for each product on a target. tmacc tune -record writes them, and package defaults prefers them.
 //
-//	golden-cove.jsonl    {"product": "w2", "act_group": 0, "target": "amd64/avx2", ..., "kernels": [...]}
+//	CORE.jsonl    {"product": "w2", "act_group": 0, "target": "amd64/avx2", ..., "kernels": [...]}
 //
 // A record is an entry of a lock with a date. Its figures say what it gained over the default schedules when it was measured.
 package records
