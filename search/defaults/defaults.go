@@ -31,7 +31,9 @@ type Chooser struct {
 	NoRecords bool
 	Say       func(string) // hears why a record or the folder is not used, in one line; nil: nobody
 
-	folder *cache.Folder // nil: nothing is kept
+	path   string // of the folder, "": nothing is kept
+	open   sync.Once
+	folder *cache.Folder // nil: it was not opened, or cannot be
 	mu     sync.Mutex    // of said
 	said   map[string]bool
 }
@@ -67,15 +69,27 @@ const MostBytes = 32 << 20
 // Folder is the folder in which default schedules are kept.
 func Folder() (string, error) { return cache.Path("schedules") }
 
-// Keep makes c keep default schedules in a folder, until it is closed. Where that cannot be used, c keeps nothing and says why.
+// Keep makes c keep default schedules in a folder, until c is closed. The first choice makes the folder. Where it cannot be used, c
+// keeps nothing and says why.
 func (c *Chooser) Keep(path string) {
-	var err error
-	if c.folder, err = cache.Open(path); err != nil {
-		c.tell("default schedules are not kept: " + message.Line(err))
-		return
-	}
-	c.folder.Most = MostBytes
+	c.path = path
 	go cache.ThisProgram() // while the caller works
+}
+
+// opened is the folder, nil if nothing is kept.
+func (c *Chooser) opened() *cache.Folder {
+	if c == nil || c.path == "" {
+		return nil
+	}
+	c.open.Do(func() {
+		f, err := cache.Open(c.path)
+		if err != nil {
+			c.tell("default schedules are not kept: " + message.Line(err))
+			return
+		}
+		f.Most, c.folder = MostBytes, f
+	})
+	return c.folder
 }
 
 // Close closes the folder.
@@ -162,11 +176,12 @@ type stored struct {
 
 // kept is search.Default by way of the folder.
 func (c *Chooser) kept(ctx context.Context, p ir.Problem, t lower.Target) ([]search.Use, error) {
-	if c == nil || c.folder == nil {
+	folder := c.opened()
+	if folder == nil {
 		return search.Default(ctx, p, t)
 	}
 	id := identity(cache.ThisProgram(), p, t)
-	data, _, err := c.folder.Get(id)
+	data, _, err := folder.Get(id)
 	if uses := decode(data); err == nil && uses != nil {
 		return uses, nil
 	}
@@ -175,7 +190,7 @@ func (c *Chooser) kept(ctx context.Context, p ir.Problem, t lower.Target) ([]sea
 		return nil, fail
 	}
 	if err == nil {
-		err = c.folder.Put(id, encode(uses))
+		err = folder.Put(id, encode(uses))
 	}
 	if err != nil {
 		c.tell("default schedules are not kept: " + message.Line(err))

@@ -122,9 +122,9 @@ func (t *Tuner) compile(trace schedule.Trace, again bool) (k variant.Kernel, err
 	return k, err
 }
 
-// again says that kernels that compute values again are worth a measurement: the default does.
+// again says that kernels that compute values again are worth a measurement: the default does, or may.
 func (t *Tuner) again() bool {
-	return slices.ContainsFunc(t.Default, func(u search.Use) bool { return u.Choice.Again })
+	return !t.chosen() || slices.ContainsFunc(t.Default, func(u search.Use) bool { return u.Choice.Again })
 }
 
 // preparation names what prepares activations for x.
