@@ -65,28 +65,35 @@ func texts(t *testing.T, p ir.Problem, target lower.Target, uses []search.Use) (
 // Kept schedules are those that search chooses, with their choices, and make the same bytes.
 func TestSame(t *testing.T) {
 	dir := t.TempDir()
-	d := drawn.New(t)
-	for _, name := range drawn.Some(d, 3, []string{"w1", "w2", "w4-g32", "w1-f32act", "q3_k", "cb2x4"}) {
-		for _, target := range drawn.Some(d, 4, targets.All()) {
-			p := named(t, name)
-			plain, err := search.Default(t.Context(), p, target)
+	type product struct {
+		format string
+		target lower.Target
+	}
+	var all []product
+	for _, name := range []string{"w1", "w2", "w4-g32", "w1-f32act", "q3_k", "cb2x4"} {
+		for _, target := range targets.All() {
+			all = append(all, product{name, target})
+		}
+	}
+	for _, x := range drawn.Some(drawn.New(t), len(all)/2, all) {
+		p, at := named(t, x.format), x.format+" on "+x.target.Machine().Name
+		plain, err := search.Default(t.Context(), p, x.target)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := texts(t, p, x.target, plain)
+		for i := range 2 {
+			c := keeping(t, dir)
+			c.NoRecords = true
+			uses, err := c.Uses(t.Context(), p, x.target)
 			if err != nil {
 				t.Fatal(err)
 			}
-			want := texts(t, p, target, plain)
-			for i := range 2 {
-				c := keeping(t, dir)
-				c.NoRecords = true
-				uses, err := c.Uses(t.Context(), p, target)
-				if err != nil {
-					t.Fatal(err)
-				}
-				if have := texts(t, p, target, uses); !slices.Equal(have, want) {
-					t.Errorf("%s on %s, time %d:\n%q\nwant\n%q", name, target.Machine().Name, i, have, want)
-				}
-				if fresh := uses[0].Kernel != nil; fresh != (i == 0) {
-					t.Errorf("%s on %s, time %d: chosen anew: %t", name, target.Machine().Name, i, fresh)
-				}
+			if have := texts(t, p, x.target, uses); !slices.Equal(have, want) {
+				t.Errorf("%s, time %d:\n%q\nwant\n%q", at, i, have, want)
+			}
+			if fresh := uses[0].Kernel != nil; fresh != (i == 0) {
+				t.Errorf("%s, time %d: chosen anew: %t", at, i, fresh)
 			}
 		}
 	}
@@ -97,7 +104,7 @@ func TestQuick(t *testing.T) {
 	p, target := named(t, "w2"), targets.ByName("amd64/avx2")
 	took := func(c *Chooser) (least time.Duration) {
 		least = time.Hour
-		for range 3 {
+		for range 2 {
 			began := time.Now()
 			if _, err := c.Uses(t.Context(), p, target); err != nil {
 				t.Fatal(err)
@@ -233,13 +240,11 @@ func TestDamaged(t *testing.T) {
 	if _, err := c.Uses(t.Context(), p, target); err != nil {
 		t.Fatal(err)
 	}
-	check := func(what string) {
+	check := func(what string, anew bool) {
 		t.Helper()
-		for i := range 2 {
-			uses, err := c.Uses(t.Context(), p, target)
-			if err != nil || len(uses) != len(want) || uses[0].Trace.String() != want[0].Trace.String() || (uses[0].Kernel != nil) != (i == 0) {
-				t.Errorf("%s, time %d: %d uses, %v", what, i, len(uses), err)
-			}
+		uses, err := c.Uses(t.Context(), p, target)
+		if err != nil || len(uses) != len(want) || uses[0].Trace.String() != want[0].Trace.String() || (uses[0].Kernel != nil) != anew {
+			t.Errorf("%s: %d uses, %v", what, len(uses), err)
 		}
 	}
 	files, err := filepath.Glob(filepath.Join(dir, "*"))
@@ -249,15 +254,13 @@ func TestDamaged(t *testing.T) {
 	if err := os.WriteFile(files[0], []byte("[]"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	check("damaged")
-	for _, text := range []string{"[]", "{", `[{"cols":1,"trace":[{"nonsense":{}}]}]`} {
+	check("damaged", true)
+	check("made again", false)
+	for _, text := range []string{"[]", `[{"cols":1,"trace":[{"nonsense":{}}]}]`} {
 		if err := errors.Join(c.folder.Clear(), c.folder.Put(identity(cache.ThisProgram(), p, target), []byte(text))); err != nil {
 			t.Fatal(err)
 		}
-		check(text)
-		if err := c.folder.Clear(); err != nil {
-			t.Fatal(err)
-		}
+		check(text, true)
 	}
 }
 
@@ -345,10 +348,6 @@ func TestRecord(t *testing.T) {
 	if err != nil || x.Origin() != Record || x.Record.Problem != e.Problem || len(x.Uses) != len(e.Kernels) || x.Uses[0].Trace.String() != e.Kernels[0].Trace.String() {
 		t.Errorf("%+v, %v", x.Record, err)
 	}
-	x, err = (&Chooser{NoRecords: true}).Choose(t.Context(), p, target)
-	if err != nil || x.Origin() != Default || x.Record != nil {
-		t.Errorf("%+v, %v", x.Record, err)
-	}
 	own := onCore{target, target.Machine().Core}
 	own.core.Own = true
 	if e := c.Record(p, own); e != nil {
@@ -367,7 +366,7 @@ func TestRecord(t *testing.T) {
 	}
 }
 
-// A record that does not compile any more is not used, and that is said once.
+// A record that does not compile any more is not used, and that is said once. Nor is one that is left out.
 func TestBrokenRecord(t *testing.T) {
 	p, target, e := recorded(t)
 	broken := *e
@@ -375,13 +374,22 @@ func TestBrokenRecord(t *testing.T) {
 	broken.Kernels[0].Trace = broken.Kernels[0].Trace[:1]
 	var said []string
 	c := &Chooser{Say: func(text string) { said = append(said, text) }}
+	c.Keep(t.TempDir())
+	defer c.Close()
+	var traces []string
 	for range 2 {
 		x, err := c.choose(t.Context(), p, target, &broken)
 		if err != nil || x.Origin() != Default || len(x.Uses) == 0 {
-			t.Errorf("%+v, %v", x, err)
+			t.Fatalf("%+v, %v", x, err)
 		}
+		traces = append(traces, x.Uses[0].Trace.String())
 	}
 	if len(said) != 1 || !strings.HasPrefix(said[0], "a record is not used: "+p.Name()+" on "+target.Machine().Name) {
 		t.Errorf("%q", said)
+	}
+	c.NoRecords = true
+	x, err := c.Choose(t.Context(), p, target)
+	if err != nil || x.Origin() != Default || x.Record != nil || x.Uses[0].Trace.String() != traces[0] || traces[1] != traces[0] {
+		t.Errorf("%+v, %v", x.Record, err)
 	}
 }
