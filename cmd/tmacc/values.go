@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -127,7 +126,7 @@ func noFolder(path string) error {
 		return fmt.Errorf("%s: is a folder: want a file", path)
 	}
 	if err := isFolder(filepath.Dir(path)); err != nil {
-		return fmt.Errorf("%s: %w", path, errors.Unwrap(err))
+		return fmt.Errorf("%s: %w", path, err)
 	}
 	return nil
 }
@@ -136,10 +135,7 @@ func noFolder(path string) error {
 func isFolder(path string) error {
 	info, err := os.Stat(path)
 	if err == nil && !info.IsDir() {
-		err = errors.New("is no folder")
+		return fmt.Errorf("%s: is no folder", path)
 	}
-	if err != nil {
-		return fmt.Errorf("%s: %w", path, plain(err))
-	}
-	return nil
+	return plain(err)
 }
