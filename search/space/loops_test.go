@@ -64,7 +64,11 @@ func sameCode(t *testing.T, tg lower.Target, what []schedule.Trace, a, b *nest.N
 // The usual schedules of preparations are points, with the same code.
 func TestPreparationsAreMembers(t *testing.T) {
 	for _, c := range drawn.Some(drawn.New(t), 100, cellsOf(t, targets.Ordinary())) {
-		tables, chunk, err := search.DefaultTables(t.Context(), c.p, c.on)
+		uses, err := search.Default(t.Context(), c.p, c.on)
+		if err != nil {
+			t.Fatal(err)
+		}
+		tables, chunk, err := search.TablesOf(c.p, uses)
 		if err != nil {
 			t.Fatal(err)
 		}
