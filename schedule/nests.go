@@ -81,18 +81,38 @@ func (n *nests) InOrder(root string) bool {
 	return false
 }
 
+// Reduces says that a stage sums over an axis, or takes the largest.
+func (n *nests) Reduces(root string) bool {
+	return slices.ContainsFunc(n.stages, func(st *stage) bool { return st.reduce[root] })
+}
+
+// Adds says that an axis is summed in integers, which instructions may add four at a time.
+func (n *nests) Adds(root string) bool {
+	return slices.ContainsFunc(n.stages, func(st *stage) bool {
+		return st.reduce[root] && st.lowest().Op == ir.Add && st.lowest().Temp.Elem == format.I32
+	})
+}
+
 // Neighbours says that all that a stage reads and writes at neighbouring values of an axis are neighbours too, or the same.
-func (s *Operator) Neighbours(root string) bool {
-	for _, st := range s.stages {
+func (s *Operator) Neighbours(root string, _ Machine) bool { return s.neighbours(root, s.Of.Stride) }
+
+// Neighbours is that of Operator. Where an instruction gathers, neighbours may also be a group apart.
+func (s *Preparation) Neighbours(root string, m Machine) bool {
+	return m.Gathers || s.neighbours(root, nil)
+}
+
+// neighbours has the distance of neighbours along the last index of some tensors.
+func (n *nests) neighbours(root string, stride map[string]int) bool {
+	for _, st := range n.stages {
 		if _, ok := st.dims[root]; !ok {
 			continue
 		}
-		for _, t := range s.tensors() {
+		for _, t := range n.tensors() {
 			for _, index := range st.accesses(t) {
 				for i, e := range index {
 					first, _ := ir.EvalExpr(e, axes{})
 					next, _ := ir.EvalExpr(e, axes{root: 1})
-					if by := next - first; by != 0 && (by != 1 || i < len(index)-1 || s.Of.Stride[t.Name] > 1) {
+					if by := int(next-first) / max(t.Block, 1); by != 0 && (by != 1 || i < len(index)-1 || stride[t.Name] > 1) {
 						return false
 					}
 				}
@@ -101,9 +121,6 @@ func (s *Operator) Neighbours(root string) bool {
 	}
 	return true
 }
-
-// Neighbours says that the lanes of a vector may be an axis of a preparation: all of them are.
-func (s *Preparation) Neighbours(string) bool { return true }
 
 // Builds says why the loops over axes that begin with a name and a point have no nest.
 func (n *nests) Builds(name string) error {

@@ -180,7 +180,7 @@ func (st *stage) ascending() error {
 }
 
 // tensors lists the inputs, then what the stages make.
-func (s *Operator) tensors() []*ir.Tensor {
+func (s *nests) tensors() []*ir.Tensor {
 	out := slices.Clone(s.Graph.Inputs)
 	for _, st := range s.stages {
 		out = append(out, st.out)

@@ -27,6 +27,7 @@ type Machine struct {
 	Narrow   int  // products of bytes that one instruction adds to a sum of 16 bits: 2 or 1
 	Dot4     bool // an instruction adds four products of bytes
 	Unsigned bool // such an instruction takes weights without a sign
+	Gathers  bool // an instruction gathers lanes from two registers
 	Octets   bool // an instruction multiplies two rows by two columns, eight elements of K of each
 }
 
@@ -78,7 +79,7 @@ func Proposers() (out []Proposer) {
 	return out
 }
 
-// loopOf is the loop called name, of no iterations if there is none.
+// loopCalled is the loop called name, of no iterations if there is none.
 func loopCalled(s State, name string) nest.Loop {
 	for _, l := range s.Loops() {
 		if l.Name == name {

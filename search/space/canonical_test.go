@@ -79,7 +79,7 @@ func (c *canon) axis(root string) (out schedule.Trace) {
 	free := map[nest.Kind][]string{nest.Dot: {"d"}, nest.Vector: {"v"}, nest.Unrolled: {"u", "t"}, nest.Serial: {"t"}}
 	for i, l := range all {
 		to := map[nest.Kind]string{nest.Vector: "vector", nest.Unrolled: "unrolled", nest.Dot: "dot"}[l.Kind]
-		if i == len(all)-1 {
+		if i == len(all)-1 && !(c.end.(nests).Reduces(root) && (l.Kind == nest.Vector || l.Kind == nest.Dot)) {
 			if c.names[l.Name] = open; to != "" {
 				out = append(out, runs(open, to))
 			}
@@ -95,6 +95,9 @@ func (c *canon) axis(root string) (out schedule.Trace) {
 			out = append(out, runs(inner, to))
 		}
 	}
+	if len(all) > 0 {
+		out = append(out, bind(open, "unrolled"))
+	}
 	return out
 }
 
@@ -109,6 +112,12 @@ func (c *canon) order(s schedule.State, stage string) schedule.Trace {
 	for _, l := range c.end.Loops() {
 		if name := c.names[l.Name]; stageOf(l) == stage && name != "" {
 			want = append(want, name)
+		}
+	}
+	for _, name := range have { // a loop around lanes goes before all lanes
+		if !slices.Contains(want, name) {
+			i := slices.IndexFunc(want, func(n string) bool { k := loop(s, n).Kind; return k == nest.Vector || k == nest.Dot })
+			want = slices.Insert(want, max(i, 0), name)
 		}
 	}
 	if len(want) == 0 || slices.Equal(have, want) {

@@ -36,7 +36,9 @@ func ForOperator(o operator.Operator, t lower.Target) *Space {
 // nests are the states that have stages.
 type nests interface {
 	InOrder(root string) bool
-	Neighbours(root string) bool
+	Reduces(root string) bool
+	Adds(root string) bool
+	Neighbours(root string, m schedule.Machine) bool
 	Builds(stage string) error
 	Sums(bits int) int
 }
@@ -89,11 +91,11 @@ func axis(root, part, to string) offers {
 	return func(s schedule.State, m schedule.Machine) (out []schedule.Trace) {
 		l := openOf(s, root)
 		lanes := to == "vector" || to == "dot"
-		if of := s.(nests); l.Name == "" || lanes && (of.InOrder(root) || !of.Neighbours(root)) {
+		if of := s.(nests); l.Name == "" || lanes && (of.InOrder(root) || !of.Neighbours(root, m)) || to == "dot" && !of.Adds(root) {
 			return nil
 		}
 		for _, by := range parts(l.N, to, m) {
-			if by == l.N {
+			if by == l.N && !(lanes && s.(nests).Reduces(root)) { // lanes of a sum are in a loop where it begins
 				out = append(out, schedule.Trace{runs(l.Name, to)})
 				continue
 			}

@@ -18,7 +18,7 @@ import (
 // The schedules of operators are points, with the same code.
 func TestOperatorTracesAreMembers(t *testing.T) {
 	for _, tg := range operators.Targets() {
-		for _, o := range drawn.Some(drawn.New(t), 4, operator.All()) {
+		for _, o := range drawn.Some(drawn.New(t), 6, operator.All()) {
 			trace, ok, err := operators.Trace(o, tg)
 			if err != nil || !ok {
 				t.Fatal(ok, err)
@@ -63,7 +63,7 @@ func sameCode(t *testing.T, tg lower.Target, what []schedule.Trace, a, b *nest.N
 
 // The usual schedules of preparations are points, with the same code.
 func TestPreparationsAreMembers(t *testing.T) {
-	for _, c := range drawn.Some(drawn.New(t), 100, cellsOf(t, targets.Ordinary())) {
+	for _, c := range drawn.Some(drawn.New(t), 150, cellsOf(t, targets.Ordinary())) {
 		uses, err := search.Default(t.Context(), c.p, c.on)
 		if err != nil {
 			t.Fatal(err)
@@ -108,7 +108,7 @@ func TestPreparationsAreMembers(t *testing.T) {
 func TestOperatorSamples(t *testing.T) {
 	for _, tg := range operators.Targets() {
 		rng, n, lowered := rand.New(rand.NewSource(1)), 0, 0
-		for _, o := range drawn.Some(drawn.New(t), 4, operator.All()) {
+		for _, o := range drawn.Some(drawn.New(t), 6, operator.All()) {
 			sp := ForOperator(o, tg)
 			build := func(x Point, err error) bool {
 				if err != nil {
@@ -137,5 +137,41 @@ func TestOperatorSamples(t *testing.T) {
 		if float64(lowered) < leastShare*float64(n) {
 			t.Errorf("%s: %d of %d samples lower, want %.0f %%", tg.Machine().Name, lowered, n, 100*leastShare)
 		}
+	}
+}
+
+// The first points of preparations without tables lower, and most samples.
+func TestPreparationSamples(t *testing.T) {
+	rng, n, lowered := rand.New(rand.NewSource(1)), 0, 0
+	for _, c := range drawn.Some(drawn.New(t), 80, cellsOf(t, targets.Ordinary())) {
+		if c.p.Act.Floats() {
+			continue
+		}
+		sp, err := ForPreparation(c.p, nil, 0, c.on)
+		if err != nil {
+			t.Fatal(err)
+		}
+		build := func(x Point, err error) error {
+			if err != nil {
+				return err
+			}
+			k, err := schedule.CompilePreparation(c.p, nil, x.Trace())
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, err = lower.Build(t.Context(), c.on, k.Nest)
+			return err
+		}
+		if x, err := sp.First(); build(x, err) != nil {
+			t.Errorf("%v: the first point does not lower: %v\n%v", c, build(x, err), x.Trace())
+		}
+		for range 5 {
+			if n++; build(sp.Sample(rng)) == nil {
+				lowered++
+			}
+		}
+	}
+	if t.Logf("%d of %d samples lower", lowered, n); float64(lowered) < leastShare*float64(n) {
+		t.Errorf("%d of %d samples lower, want %.0f %%", lowered, n, 100*leastShare)
 	}
 }

@@ -28,6 +28,9 @@ func MachineOf(t lower.Target) schedule.Machine {
 	return schedule.Machine{
 		Bits: m.VecBits, Vectors: m.NumVec, Narrow: m.Narrow, Octets: m.Octets,
 		Dot4: lower.Can(t, func(r lower.Row) bool { return r.Op == vir.OpDot4 }),
+		Gathers: lower.Can(t, func(r lower.Row) bool {
+			return r.Op == vir.OpLookupPair && r.Dst == vir.Type{Elem: format.I32, Lanes: m.VecBits / 32}
+		}),
 		Unsigned: lower.Can(t, func(r lower.Row) bool {
 			return r.Op == vir.OpDot4 && r.Args[1].Elem == format.U8 || r.Op == vir.OpDot2Sat
 		}),
