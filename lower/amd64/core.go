@@ -51,6 +51,9 @@ var classes = []core.Class{
 type figure struct {
 	tenths int
 	on     units
+	// Latency and ports as core.Cost has them. The unit of a port is 256 bits on a core that computes on registers of 512 bits by half.
+	latency int
+	ports   string
 }
 
 // units are some of a core's four units that compute on vectors. Two of the four multiply, the other two shift. The
