@@ -12,6 +12,7 @@ import (
 type Pipeline struct {
 	Width      int    `json:"width"`      // instructions that enter per cycle; an operand from memory is no other one
 	Window     int    `json:"window"`     // instructions in flight: how far the youngest is behind the oldest that has no result yet; 1: they start in order
+	Waiting    int    `json:"waiting"`    // instructions on vectors and numbers in flight that have not begun
 	Scalar     string `json:"scalar"`     // ports of additions and branches, as in Cost.Ports
 	Mispredict int    `json:"mispredict"` // cycles from a wrongly foreseen branch to the instructions behind it
 	Foreseen   int    `json:"foreseen"`   // the most iterations of a loop whose end is foreseen
@@ -81,6 +82,7 @@ func checkPorts(at, text string) error {
 func (p Pipeline) check() error {
 	return cmp.Or(
 		within("pipeline.width", p.Width, 1, maxWidth), within("pipeline.window", p.Window, 1, maxWindow),
+		within("pipeline.waiting", p.Waiting, 1, maxWindow),
 		checkPorts("pipeline.scalar", p.Scalar),
 		within("pipeline.mispredict", p.Mispredict, 0, maxLatency), within("pipeline.foreseen", p.Foreseen, 0, maxTenths))
 }

@@ -17,10 +17,7 @@ type tripsOf func(count vir.Extent, listed bool) float64
 // of simulates a tile of m that follows another one.
 func of(m *lower.Kernel, trips tripsOf) Pipeline {
 	x := newSimulator(m, trips)
-	x.body(0, len(x.code))
-	first := x.now()
-	x.body(0, len(x.code))
-	return Pipeline{Cycles: x.now() - first, Stretches: x.stretches(), Vectors: m.Vectors, Scalars: m.Scalars}
+	return Pipeline{Cycles: x.tile(), Stretches: x.stretches(), Vectors: m.Vectors, Scalars: m.Scalars}
 }
 
 // Most ports of a core.
@@ -55,6 +52,7 @@ type simulator struct {
 	last    int       // when the last instruction began
 	ring    []int     // when the instructions in the window have retired
 	at      int       // in ring
+	waiting []int     // when instructions that have entered begin, a heap: the next first
 	extra   float64   // cycles that were not simulated
 	steady  []float64 // by loop, cycles of an iteration once it is steady
 	count   int       // instructions so far
@@ -74,6 +72,21 @@ type part struct {
 
 // now is when all instructions so far have retired, by the clock that includes what was not simulated.
 func (x *simulator) now() float64 { return float64(x.retired) + x.extra }
+
+// tile is what a tile takes once tiles follow each other steadily.
+func (x *simulator) tile() float64 {
+	done, mark, from := 0, 0.0, 0
+	for {
+		x.body(0, len(x.code))
+		done++
+		switch {
+		case from == 0 && x.count >= x.core.Window:
+			mark, from = x.now(), done
+		case from > 0 && x.count >= 2*x.core.Window:
+			return (x.now() - mark) / float64(done-from)
+		}
+	}
+}
 
 // body runs code from one index to another.
 func (x *simulator) body(from, to int) {
@@ -135,6 +148,9 @@ func (x *simulator) step(op *micro) {
 	x.count++
 	oldest := x.ring[x.at]
 	x.slot = max(x.slot, oldest*x.core.Width)
+	if len(op.does) > 0 && len(x.waiting) == x.core.Waiting {
+		x.slot = max(x.slot, x.next()*x.core.Width)
+	}
 	enter := (x.slot + op.slots) / x.core.Width
 	x.slot += op.slots
 	x.ports.pass(x.slot / x.core.Width)
@@ -158,6 +174,7 @@ func (x *simulator) step(op *micro) {
 	if len(op.does) > 0 {
 		begin = x.start(p, op.does, begin)
 		result = begin + op.latency
+		x.wait(begin)
 	}
 	x.last = max(begin, enter)
 	if op.dst >= 0 {
@@ -169,6 +186,35 @@ func (x *simulator) step(op *micro) {
 		x.at = 0
 	}
 	p.slots += op.slots
+}
+
+// wait puts an instruction that begins at a time among the waiting ones.
+func (x *simulator) wait(begin int) {
+	x.waiting = append(x.waiting, begin)
+	h := x.waiting
+	for i := len(h) - 1; i > 0 && h[(i-1)/2] > h[i]; i = (i - 1) / 2 {
+		h[i], h[(i-1)/2] = h[(i-1)/2], h[i]
+	}
+}
+
+// next takes the waiting instruction that begins first, and returns when.
+func (x *simulator) next() int {
+	h := x.waiting
+	first, last := h[0], len(h)-1
+	h[0], h = h[last], h[:last]
+	x.waiting = h
+	for i := 0; 2*i+1 < last; {
+		child := 2*i + 1
+		if child+1 < last && h[child+1] < h[child] {
+			child++
+		}
+		if h[i] <= h[child] {
+			break
+		}
+		h[i], h[child] = h[child], h[i]
+		i = child
+	}
+	return first
 }
 
 // start gives micro-operations their ports, and returns when the last begins.
