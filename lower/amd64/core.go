@@ -25,6 +25,7 @@ const (
 	shuffle     core.Class = "shuffle"       // within 128 bits
 	permute     core.Class = "permute"       // across 128 bits
 	permuteByte core.Class = "permute_bytes" // of bytes, across 128 bits
+	permuteWord core.Class = "permute_words" // of 16 bits, across 128 bits
 	permutes    core.Class = "permute2"      // of two registers, where the index must be copied first
 	bytePairs   core.Class = "permute2_bytes"
 	toFloat     core.Class = "to_float"  // 16-bit to 32-bit floats, and back
@@ -39,12 +40,13 @@ const (
 	toMask      core.Class = "mask"   // compare into a mask register, and the mask back
 	narrow      core.Class = "narrow" // lanes of fewer bits
 	blend       core.Class = "blend"  // by top bits
+	move        core.Class = "move"   // of a register to another one, which costs nothing in tenths
 )
 
 // classes are all of them but free.
 var classes = []core.Class{
-	alu, select3, compare, shift, multi, mul32, shuffle, permute, permuteByte, permutes, bytePairs, toFloat,
-	floatAdd, floatMul, floatFMA, divide, load, splat, splatBytes, store, toMask, narrow, blend,
+	alu, select3, compare, shift, multi, mul32, shuffle, permute, permuteByte, permuteWord, permutes, bytePairs, toFloat,
+	floatAdd, floatMul, floatFMA, divide, load, splat, splatBytes, store, toMask, narrow, blend, move,
 }
 
 // figure is the reciprocal throughput of a class, in tenths of a cycle, and the units that it runs on.

@@ -146,10 +146,14 @@ func (s *rowSet) add(r lower.Row, c core.Class, e emit) {
 		bits = max(bits, a.Bits())
 	}
 	r.Cost, r.Busy = s.cost(c, bits)
-	r.Latency, r.Micros = s.costs[c].Latency, s.micros(c, bits)
-	if r.Op == vir.OpPrefetch || r.Op == vir.OpPrefetch2 {
-		r.Micros = s.micros(load, 0)
+	on := c
+	switch r.Op {
+	case vir.OpPrefetch, vir.OpPrefetch2:
+		on = load
+	case vir.OpBitcast:
+		on = move
 	}
+	r.Latency, r.Micros = s.costs[on].Latency, s.micros(on, bits)
 	r.Need |= AVX2
 	if s.evex() {
 		r.Need |= evex
@@ -487,7 +491,7 @@ var permuting = []struct {
 	pairNeeds lower.Features
 }{
 	{elems8, inst{evex: x86.VPERMB}, permuteByte, 256, x86.VPERMI2B, bytePairs, AVX512VBMI, AVX512VBMI},
-	{elems16, inst{evex: x86.VPERMW}, permute, 128, x86.VPERMI2W, permutes, 0, 0},
+	{elems16, inst{evex: x86.VPERMW}, permuteWord, 128, x86.VPERMI2W, permutes, 0, 0},
 	{ints32, both(x86.VPERMD), permute, 256, x86.VPERMI2D, permute, 0, 0},
 	{f32Only, both(x86.VPERMPS), permute, 256, x86.VPERMI2PS, permute, 0, 0},
 }

@@ -2,7 +2,6 @@ package core
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -14,6 +13,7 @@ type Pipeline struct {
 	Window     int    `json:"window"`     // instructions in flight: how far the youngest is behind the oldest that has no result yet; 1: they start in order
 	Waiting    int    `json:"waiting"`    // instructions on vectors and numbers in flight that have not begun
 	Scalar     string `json:"scalar"`     // ports of additions and branches, as in Cost.Ports
+	Closed     string `json:"closed"`     // ports that do nothing on vectors in kernels with instructions of more than 256 bits
 	Mispredict int    `json:"mispredict"` // cycles from a wrongly foreseen branch to the instructions behind it
 	Foreseen   int    `json:"foreseen"`   // the most iterations of a loop whose end is foreseen
 }
@@ -31,8 +31,11 @@ const portNames = "0123456789abcdefghijklmnopqrstuvwxyz"
 func PortName(port int) string { return portNames[port : port+1] }
 
 // Micros reads micro-operations, joined by +. Each has the letters of the ports that can do it, and behind * the cycles
-// that it keeps one of them busy, else one: "05", "05+5", "01*2".
+// that it keeps one of them busy, else one: "05", "05+5", "01*2". An empty text is none.
 func Micros(text string) (all []Micro, err error) {
+	if text == "" {
+		return nil, nil
+	}
 	for one := range strings.SplitSeq(text, "+") {
 		ports, cycles, several := strings.Cut(one, "*")
 		m := Micro{Cycles: 1}
@@ -69,9 +72,6 @@ const (
 
 // checkPorts refuses ports that Micros does not read.
 func checkPorts(at, text string) error {
-	if text == "" {
-		return errors.New(at + ` is empty: want the ports of each micro-operation, such as "05+5"`)
-	}
 	if _, err := Micros(text); err != nil {
 		return fmt.Errorf("%s: %w", at, err)
 	}
@@ -83,6 +83,6 @@ func (p Pipeline) check() error {
 	return cmp.Or(
 		within("pipeline.width", p.Width, 1, maxWidth), within("pipeline.window", p.Window, 1, maxWindow),
 		within("pipeline.waiting", p.Waiting, 1, maxWindow),
-		checkPorts("pipeline.scalar", p.Scalar),
+		checkPorts("pipeline.scalar", p.Scalar), checkPorts("pipeline.closed", p.Closed),
 		within("pipeline.mispredict", p.Mispredict, 0, maxLatency), within("pipeline.foreseen", p.Foreseen, 0, maxTenths))
 }

@@ -300,6 +300,7 @@ func newSimulator(m *lower.Kernel, trips tripsOf) *simulator {
 	for i := range m.Ops {
 		r.read(i)
 	}
+	r.close()
 	for i := range x.code {
 		for _, set := range [][]core.Micro{x.code[i].read, x.code[i].does} {
 			for _, u := range set {
@@ -368,6 +369,32 @@ func (r *reader) read(i int) {
 	r.x.parts[c.stretch].instrs++
 }
 
+// close takes ports away from instructions on vectors, where a wide one closes them.
+func (r *reader) close() {
+	closed, _ := core.Micros(r.x.core.Closed)
+	if len(closed) == 0 || !slices.ContainsFunc(r.m.Func.Regs, func(t vir.Type) bool { return t.Bits() > 256 }) {
+		return
+	}
+	narrowed := map[*core.Micro][]core.Micro{}
+	for i := range r.x.code {
+		c := &r.x.code[i]
+		if c.kind != lower.MInstr || len(c.does) == 0 {
+			continue
+		}
+		all := narrowed[&c.does[0]]
+		if all == nil {
+			all = slices.Clone(c.does)
+			for j := range all {
+				if rest := all[j].Ports &^ closed[0].Ports; rest != 0 {
+					all[j].Ports = rest
+				}
+			}
+			narrowed[&c.does[0]] = all
+		}
+		c.does = all
+	}
+}
+
 // instr reads an instruction on vectors.
 func (r *reader) instr(op *lower.MOp, c *micro) {
 	in := op.In
@@ -390,7 +417,7 @@ func (r *reader) instr(op *lower.MOp, c *micro) {
 	switch {
 	case in.Op.HasMem() && in.Dst != vir.NoReg, in.Op == vir.OpConst, in.Op == vir.OpSplat:
 		c.read, c.readTime = row.Micros, row.Latency
-	case in.Op == vir.OpHalf && in.Imm == 0: // a move
+	case in.Op == vir.OpHalf && in.Imm == 0:
 	default:
 		c.does, c.latency = row.Micros, row.Latency
 		c.slots = max(1, len(row.Micros))
