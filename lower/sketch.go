@@ -71,3 +71,12 @@ func (k *Kernel) LoadRow(in *vir.Instr) *Row {
 	}
 	return rows[0]
 }
+
+func SketchExact(ctx context.Context, s *Selected) (*Kernel, error) {
+	c := &fitter{ctx: ctx, t: s.table, f: s.Func}
+	p, _, err := c.fit()
+	if err != nil {
+		return nil, err
+	}
+	return c.sketch(p)
+}

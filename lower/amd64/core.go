@@ -40,13 +40,12 @@ const (
 	toMask      core.Class = "mask"   // compare into a mask register, and the mask back
 	narrow      core.Class = "narrow" // lanes of fewer bits
 	blend       core.Class = "blend"  // by top bits
-	move        core.Class = "move"   // of a register to another one, which costs nothing in tenths
 )
 
 // classes are all of them but free.
 var classes = []core.Class{
 	alu, select3, compare, shift, multi, mul32, shuffle, permute, permuteByte, permuteWord, permutes, bytePairs, toFloat,
-	floatAdd, floatMul, floatFMA, divide, load, splat, splatBytes, store, toMask, narrow, blend, move,
+	floatAdd, floatMul, floatFMA, divide, load, splat, splatBytes, store, toMask, narrow, blend,
 }
 
 // figure is the reciprocal throughput of a class, in tenths of a cycle, and the units that it runs on.

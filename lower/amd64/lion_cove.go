@@ -37,8 +37,8 @@ var lionCoveCosts = onUnits(core.Costs{
 	toFloat: {Tenths: 5, Busy: []int{5, 5, 5}},
 	mul32:   goldenCoveCosts[mul32], divide: goldenCoveCosts[divide],
 	select3: goldenCoveCosts[select3], toMask: goldenCoveCosts[toMask], narrow: goldenCoveCosts[narrow],
-	permuteWord: goldenCoveCosts[permuteWord], move: goldenCoveCosts[move],
-	permutes: goldenCoveCosts[permutes], bytePairs: goldenCoveCosts[bytePairs],
+	permuteWord: goldenCoveCosts[permuteWord],
+	permutes:    goldenCoveCosts[permutes], bytePairs: goldenCoveCosts[bytePairs],
 }, core.Costs{
 	alu:         {Latency: 1, Ports: "0123"},
 	blend:       {Latency: 3, Ports: "0123+0123+0123"},
@@ -54,7 +54,6 @@ var lionCoveCosts = onUnits(core.Costs{
 	permute:     {Latency: 3, Ports: "23"},
 	permuteByte: {Latency: 3, Ports: "23"},
 	permuteWord: {Latency: 3, Ports: "01+23"},
-	move:        {Latency: 1, Ports: "0123"},
 	floatAdd:    {Latency: 3, Ports: "23"},
 	splatBytes:  {Latency: 8, Ports: "89a+23"},
 	toFloat:     {Latency: 8, Ports: "01+23"},

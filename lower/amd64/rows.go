@@ -147,11 +147,8 @@ func (s *rowSet) add(r lower.Row, c core.Class, e emit) {
 	}
 	r.Cost, r.Busy = s.cost(c, bits)
 	on := c
-	switch r.Op {
-	case vir.OpPrefetch, vir.OpPrefetch2:
+	if r.Op == vir.OpPrefetch || r.Op == vir.OpPrefetch2 {
 		on = load
-	case vir.OpBitcast:
-		on = move
 	}
 	r.Latency, r.Micros = s.costs[on].Latency, s.micros(on, bits)
 	r.Need |= AVX2

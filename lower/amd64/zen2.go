@@ -52,7 +52,6 @@ var zen2Costs = onUnits(goldenCoveCosts, core.Costs{
 	permute:     {Latency: 2, Ports: "12"},
 	permuteByte: {Latency: 2, Ports: "12"},
 	permuteWord: {Latency: 2, Ports: "12"},
-	move:        {},
 	permutes:    {Latency: 2, Ports: "12"},
 	bytePairs:   {Latency: 2, Ports: "12"},
 	narrow:      {Latency: 1, Ports: "12"},

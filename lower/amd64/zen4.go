@@ -67,7 +67,6 @@ var zen4Costs = halved(map[core.Class]figure{
 	permute:     {10, permutations, 4, "12"},
 	permuteByte: {10, permutations, 4, "12"},
 	permuteWord: {10, permutations, 4, "12"},
-	move:        {1, anyUnit, 0, ""},
 	permutes:    {11, permutations, 4, "12"},
 	bytePairs:   {17, anyUnit, 4, "12+0123"}, // which are multiplied
 	narrow:      {10, permutations, 4, "12+12"},

@@ -50,7 +50,6 @@ var zen5Costs = whole(map[core.Class]figure{
 	permute:     {5, permutations, 4, "12"},
 	permuteByte: {5, permutations, 4, "12"},
 	permuteWord: {5, permutations, 4, "12"},
-	move:        {1, anyUnit, 0, ""},
 	permutes:    {7, permutations, 4, "12"},
 	bytePairs:   {7, permutations, 5, "12+12"},
 	narrow:      {10, permutations, 4, "12+12"},

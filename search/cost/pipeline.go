@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"os"
 
 	"github.com/tmacc/tmacc/ir/vir"
 	"github.com/tmacc/tmacc/lower"
@@ -42,7 +43,11 @@ func Run(k *schedule.Kernel, s *lower.Selected) Pipeline { return At(k, s, Typic
 
 // At is Run for another K.
 func At(k *schedule.Kernel, s *lower.Selected, elements int) Pipeline {
-	m, err := lower.Sketch(context.Background(), s)
+	sketch := lower.Sketch
+	if os.Getenv("EXACT") != "" {
+		sketch = lower.SketchExact
+	}
+	m, err := sketch(context.Background(), s)
 	if err != nil {
 		p := Pipeline{Cycles: math.Inf(1), Refused: err}
 		if need := (*lower.Pressure)(nil); errors.As(err, &need) && need.Kind == "vector" {
