@@ -11,7 +11,7 @@ var neoverseN1 = core.Core{
 	Name: "neoverse-n1", ISAs: []string{"arm64/neon", "arm64/dotprod", "arm64/i8mm"},
 	Memory:   core.Memory{Streams: streams, Slow: streams, Scattered: streams, Tables: 2 << 10, Skipping: 1.07},
 	Costs:    neoverseN1Costs,
-	Pipeline: core.Pipeline{Width: 4, Window: 128, Waiting: 64, Scalar: "def", Mispredict: 11, Foreseen: 16},
+	Pipeline: core.Pipeline{Width: 4, Window: 128, Waiting: 64, Scalar: "def"},
 }
 
 // streams is how far prefetches are ahead.
