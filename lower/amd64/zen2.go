@@ -19,7 +19,7 @@ var zen2 = core.Core{
 		Scattered: sparse, SuperTiles: sparse,
 	},
 	Costs:    zen2Costs,
-	Pipeline: core.Pipeline{Width: 6, Window: 224, Waiting: 64, Scalar: "cdef"},
+	Pipeline: core.Pipeline{Width: 6, Window: 224, Waiting: 128, Scalar: "cdef"},
 }
 
 // The vendors of Zen cores, as CPUID has them.
