@@ -60,7 +60,7 @@ type simulator struct {
 	parts []part
 }
 
-// part is a stretch: what is known of all its simulated runs together, except times and instrs.
+// part is a stretch: all its simulated runs together, except times and instrs.
 type part struct {
 	loop          int     // id of the innermost loop around, -1: none
 	times         float64 // that it runs in a call
