@@ -24,6 +24,8 @@ type Product struct {
 	Problem  ir.Problem
 	Target   lower.Target
 	Purposes []Purpose
+	// Reference are the schedules that candidates are measured beside, nil: the default ones.
+	Reference []search.Use
 }
 
 // Purpose is a size at which a product is used: M x K weights times N activations.
@@ -88,7 +90,10 @@ func New(ctx context.Context, p Product) (*Tuner, error) {
 	t := &Tuner{Product: p, Limit: limit, ReferenceNs: make([]float64, len(p.Purposes)),
 		prepares: map[string]*prepared{}, known: map[string]Result{}, verified: map[string]bool{}, times: map[string]took{}, widthBests: map[string][]widthBest{}}
 	var err error
-	if t.Default, err = search.Default(ctx, p.Problem, p.Target); err != nil {
+	if t.Default = p.Reference; t.Default == nil {
+		t.Default, err = search.Default(ctx, p.Problem, p.Target)
+	}
+	if err != nil {
 		return nil, err
 	}
 	v, err := build.Variant(ctx, p.Problem, p.Target, t.Default)

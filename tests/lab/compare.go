@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -73,23 +74,24 @@ func (x *lab) compare(ctx context.Context, args []string) error {
 	return x.runCompare(ctx, o, old, now)
 }
 
-func (o *compareFlags) check() error {
-	for _, mode := range o.modes {
-		if !slices.Contains([]string{measure.ModeL2, measure.ModeL3, measure.ModeDRAM}, mode) {
-			return fmt.Errorf("-mode %s: want l2, l3 or dram", mode)
-		}
-	}
-	for _, text := range o.ns {
-		n, err := strconv.Atoi(text)
-		if err != nil || n < 1 || n > 1<<12 {
-			return fmt.Errorf("-n %s: want 1 to %d", text, 1<<12)
-		}
-		o.columns = append(o.columns, n)
+func (o *compareFlags) check() (err error) {
+	if o.columns, err = columns(o.ns); err != nil {
+		return err
 	}
 	if !(o.minutes >= 0) {
 		return fmt.Errorf("-minutes %v: want 0 or more", o.minutes)
 	}
-	return between("rows", o.rows, 0, 1<<20)
+	return cmp.Or(modes(o.modes), between("rows", o.rows, 0, 1<<20))
+}
+
+// modes refuses words that are no places of weights.
+func modes(words []string) error {
+	for _, mode := range words {
+		if !slices.Contains([]string{measure.ModeL2, measure.ModeL3, measure.ModeDRAM}, mode) {
+			return fmt.Errorf("-mode %s: want l2, l3 or dram", mode)
+		}
+	}
+	return nil
 }
 
 func readDefaults(path string) ([]defaults.Row, error) {

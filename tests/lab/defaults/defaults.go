@@ -95,7 +95,27 @@ func Untuned() (all []ir.Problem) {
 	return all
 }
 
-// Products are the products that words name: "usual" and "untuned" for the lists above, or built-in products.
+// Study are the products of the study of searches: of two formats that the compiler was made with, and of three others.
+func Study() (all []ir.Problem) {
+	for _, w := range []format.Weight{
+		builtIn("w2"), builtIn("ternary"), builtIn("w4-g48"),
+		{Name: "w5", Bits: 5, Levels: format.UpFrom(-16, 32), Per: format.PerRow, Scale: format.F32},
+		{Name: "cb6", Bits: 3, Levels: []int{-97, -41, -12, 9, 38, 110}, Per: format.PerRow, Scale: format.F32}, // arbitrary
+	} {
+		all = append(all, ir.Problem{Weight: w, Act: blocks.UsualAct(w)})
+	}
+	return all
+}
+
+func builtIn(name string) format.Weight {
+	w, err := format.Lookup(name)
+	if err != nil {
+		panic("BUG: " + err.Error())
+	}
+	return w
+}
+
+// Products are the products that words name: "usual", "untuned" and "study" for the lists above, or built-in products.
 func Products(words []string) (all []ir.Problem, err error) {
 	for _, word := range words {
 		var some []ir.Problem
@@ -104,6 +124,8 @@ func Products(words []string) (all []ir.Problem, err error) {
 			some, err = Usual()
 		case "untuned":
 			some = Untuned()
+		case "study":
+			some = Study()
 		default:
 			var p ir.Problem
 			if p, err = ir.Named(word); err == nil && !p.Act.Floats() {
