@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"regexp"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/tmacc/tmacc/runtime/cache"
@@ -31,7 +32,7 @@ func (x *lab) choosing(ctx context.Context, args []string) error {
 	f.StringVar(&o.format, "format", "usual", "products, as for export")
 	f.StringVar(&o.only, "only", "", "only products and targets that match a regular `expression`, such as '^q4_0 .*avx2$'")
 	f.IntVar(&o.rounds, "rounds", 3, "how often each program runs")
-	f.Float64Var(&o.minutes, "minutes", 0, "begin no product after so many minutes, 0: no limit")
+	f.Float64Var(&o.minutes, "minutes", 0, "`minutes` after which no product begins, 0: no limit")
 	if err := x.parse(f, args, 2); err != nil {
 		return err
 	}
@@ -117,7 +118,7 @@ func choose(ctx context.Context, program, format, name, home string) (float64, e
 	var out, why bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &why
 	if err := cmd.Run(); err != nil {
-		return 0, fmt.Errorf("%s: %w: %s", program, err, bytes.TrimSpace(why.Bytes()))
+		return 0, fmt.Errorf("%s: %w", cmp.Or(strings.TrimSpace(why.String()), program), err)
 	}
 	rows, err := defaults.Read(&out)
 	if err != nil || len(rows) != 1 {

@@ -51,8 +51,8 @@ func (x *lab) compare(ctx context.Context, args []string) error {
 	f.StringVar(&o.only, "only", "", "only rows whose product, target and mode match a regular `expression`, such as '^q4_0 .*avx2 l2$'")
 	f.Var(&o.modes, "mode", "where weights are, separated by commas")
 	f.Var(&o.ns, "n", "numbers of activations, separated by commas")
-	f.IntVar(&o.rows, "rows", 0, "measure about so many rows, 0: all")
-	f.Float64Var(&o.minutes, "minutes", 0, "begin no measurement after so many minutes, 0: no limit")
+	f.IntVar(&o.rows, "rows", 0, "about how many rows to measure, 0: all")
+	f.Float64Var(&o.minutes, "minutes", 0, "`minutes` after which no measurement begins, 0: no limit")
 	f.Int64Var(&o.seed, "seed", 1, "draws the order of measurements")
 	f.BoolVar(&o.all, "all", false, "measure rows whose schedules are the same, too: their ratios are noise")
 	f.BoolVar(&o.report, "report", false, "measure nothing")
@@ -109,7 +109,7 @@ func readDefaults(path string) ([]defaults.Row, error) {
 
 // compared is a row: the old and the new schedules of a product on a target, with weights at a place, for n activations.
 type compared struct {
-	ID      string     `json:"id"` // of the schedules and of what is measured
+	ID      string     `json:"id"` // of the schedules and of the measurement
 	Name    string     `json:"name"`
 	Mode    string     `json:"mode"`
 	M       int        `json:"m"`
@@ -235,7 +235,7 @@ func (o *compareFlags) known(units [][]compared) error {
 // measured says that the ratio of c is known.
 func (c *compared) measured() bool { return c.Ratio.Median > 0 }
 
-// measureUnits measures what is not known, until a limit is reached. An interrupt is no error: what was measured is kept.
+// measureUnits measures the rows that are not known, until a limit is reached. An interrupt is no error: what was measured is kept.
 func (x *lab) measureUnits(ctx context.Context, o compareFlags, units [][]compared) error {
 	order := rand.New(rand.NewSource(o.seed)).Perm(len(units))
 	begun, done := time.Now(), 0

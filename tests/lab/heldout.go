@@ -27,6 +27,7 @@ type heldoutFlags struct {
 	formats           list
 	modes, ns         list
 	time              time.Duration
+	trials            int
 	minutes           float64
 	report            bool
 	columns           []int
@@ -48,9 +49,13 @@ func (x *lab) heldout(ctx context.Context, args []string) error {
 	f.Var(&o.modes, "mode", "where weights are, separated by commas; all count")
 	f.Var(&o.ns, "n", "numbers of activations, separated by commas; all count")
 	f.DurationVar(&o.time, "time", time.Minute, "length of each search")
-	f.Float64Var(&o.minutes, "minutes", 0, "begin no search after so many minutes, 0: no limit")
+	f.IntVar(&o.trials, "trials", session.UsualTrials, "candidates that a search measures at most")
+	f.Float64Var(&o.minutes, "minutes", 0, "`minutes` after which no search begins, 0: no limit")
 	f.BoolVar(&o.report, "report", false, "measure nothing")
 	if err := x.parse(f, args, 0); err != nil {
+		return err
+	}
+	if err := between("trials", o.trials, 1, 1<<20); err != nil {
 		return err
 	}
 	if o.time <= 0 || !(o.minutes >= 0) {
@@ -138,17 +143,17 @@ func (x *lab) holdOut(ctx context.Context, o heldoutFlags, p ir.Problem, t targe
 		return nil, nil
 	}
 	x.step("%s", r.Name)
-	if err := r.tune(ctx, tuner); err != nil {
+	if err := r.tune(ctx, tuner, o.trials); err != nil {
 		return nil, fmt.Errorf("%s: %w", r.Name, err)
 	}
 	return &r, appendLine(o.log, r)
 }
 
 // tune searches, and measures the best schedules beside the default ones.
-func (r *heldoutRun) tune(ctx context.Context, t *tune.Tuner) error {
+func (r *heldoutRun) tune(ctx context.Context, t *tune.Tuner, trials int) error {
 	limited, stop := context.WithTimeout(ctx, time.Duration(r.Limit*float64(time.Second)))
 	defer stop()
-	out, err := t.Search(limited, tune.Options{Trials: 1 << 20, Rng: rand.New(rand.NewSource(1))}, t.Seeds(limited)...)
+	out, err := t.Search(limited, tune.Options{Trials: trials, Rng: rand.New(rand.NewSource(1))}, t.Seeds(limited)...)
 	if err == nil {
 		err = ctx.Err()
 	}

@@ -35,7 +35,7 @@ func main() {
 	}
 }
 
-// exporter says what is exported.
+// exporter says which rows are written.
 type exporter struct {
 	formats, targets, only, path, commit string
 	known                                []defaults.Row // in the file
@@ -45,7 +45,7 @@ type exporter struct {
 func run(ctx context.Context, args []string, out io.Writer) error {
 	var x exporter
 	f := flag.NewFlagSet("export", flag.ContinueOnError)
-	f.StringVar(&x.formats, "format", "usual", "products, separated by commas: usual (all built-in formats and GGUF types), untuned (five formats that nobody tuned), study (those of lab study), or names")
+	f.StringVar(&x.formats, "format", "usual", "products, separated by commas: usual (all built-in formats and GGUF types), untuned (five formats that nobody tuned), study (the formats of lab study), or names")
 	f.StringVar(&x.targets, "target", "here", "targets, separated by commas: here (all that this machine runs), or names")
 	f.StringVar(&x.only, "only", "", "only rows whose product and target match a regular `expression`, such as '^q4_0 .*avx2$'")
 	f.StringVar(&x.path, "o", "", "`file` that rows are appended to; those that it has are not made again (default standard output)")
