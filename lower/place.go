@@ -20,8 +20,10 @@ import (
 func placeConstants(f *vir.Func, reload int) (*vir.Func, error) {
 	p := &placer{b: &Builder{F: clone(f)}, reload: map[vir.Reg]bool{}, held: map[string]*held{}}
 	p.collect(f)
-	for _, r := range p.byUse(f)[:min(reload, p.count)] {
-		p.reload[r] = true
+	if reload > 0 {
+		for _, r := range p.byUse(f)[:min(reload, p.count)] {
+			p.reload[r] = true
+		}
 	}
 	for _, n := range f.Body {
 		p.node(n)
@@ -77,9 +79,12 @@ func (p *placer) collect(f *vir.Func) {
 // by the number of uses there.
 func (p *placer) byUse(f *vir.Func) []vir.Reg {
 	type weight struct{ depth, uses int }
-	uses := map[vir.Reg]weight{}
+	uses := make([]weight, len(f.Regs))
 	vir.Walk(f.Body, func(in *vir.Instr, loops []*vir.Loop) {
 		for _, r := range in.Args {
+			if !p.isConstant(r) {
+				continue
+			}
 			w := uses[r]
 			switch {
 			case w.depth == len(loops):
