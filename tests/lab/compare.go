@@ -168,7 +168,9 @@ func (o *compareFlags) unit(old, now *defaults.Row, mode string) (out []compared
 	for _, n := range o.columns {
 		c := compared{Name: now.Name(), Mode: mode, N: n, Commits: [2]string{old.Commit, now.Commit}, old: old, now: now}
 		c.M, c.K = measure.Shape(mode)
-		c.K = now.Problem.WholeK(c.K)
+		if c.K = now.Problem.WholeK(c.K); n > measure.MaxGEMV {
+			c.M = min(c.M, gemmRows)
+		}
 		before, after := schedules(old, n), schedules(now, n)
 		c.ID = shortHash(fmt.Sprintln(now.Problem, now.Target, mode, c.M, n, c.K) + before + "\n" + after)
 		if before == after && !o.all {
@@ -178,6 +180,9 @@ func (o *compareFlags) unit(old, now *defaults.Row, mode string) (out []compared
 	}
 	return out, nil
 }
+
+// gemmRows is how many rows of weights many activations are multiplied by at most: calls that take longer are disturbed more often.
+const gemmRows = 1024
 
 // schedules are the schedules by which the runtime multiplies n activations, and the schedule of their preparation.
 func schedules(r *defaults.Row, n int) (text string) {
