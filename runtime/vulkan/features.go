@@ -24,7 +24,7 @@ type chain struct {
 	v11         vk.PhysicalDeviceVulkan11Features
 	v12         vk.PhysicalDeviceVulkan12Features
 	v13         vk.PhysicalDeviceVulkan13Features
-	cooperative vk.PhysicalDeviceCooperativeMatrixFeatures
+	cooperative vk.PhysicalDeviceCooperativeMatrixFeaturesKHR
 }
 
 const cooperativeExtension = "VK_KHR_cooperative_matrix"
@@ -112,7 +112,7 @@ func (d *Info) enabled() *chain {
 var components = map[uint32]string{0: "f16", 1: "f32", 2: "f64", 3: "s8", 4: "s16", 5: "s32", 6: "s64", 7: "u8", 8: "u16", 9: "u32", 10: "u64", 1000141000: "bf16"}
 
 func (in *instance) shapes(h vk.PhysicalDevice) (out []Cooperative) {
-	all := list(func(n *uint32, p *vk.CooperativeMatrixProperties) {
+	all := list(func(n *uint32, p *vk.CooperativeMatrixPropertiesKHR) {
 		if p != nil {
 			for i := range unsafe.Slice(p, *n) {
 				unsafe.Slice(p, *n)[i].SType = vk.StructureTypeCooperativeMatrixProperties

@@ -4,16 +4,16 @@ import "unsafe"
 
 // The extension VK_KHR_cooperative_matrix, which Debian 12's registry does not have yet.
 
-// PhysicalDeviceCooperativeMatrixFeatures is VkPhysicalDeviceCooperativeMatrixFeaturesKHR.
-type PhysicalDeviceCooperativeMatrixFeatures struct {
+// PhysicalDeviceCooperativeMatrixFeaturesKHR is VkPhysicalDeviceCooperativeMatrixFeaturesKHR.
+type PhysicalDeviceCooperativeMatrixFeaturesKHR struct {
 	SType                               uint32
 	PNext                               unsafe.Pointer
 	CooperativeMatrix                   uint32
 	CooperativeMatrixRobustBufferAccess uint32
 }
 
-// CooperativeMatrixProperties is VkCooperativeMatrixPropertiesKHR.
-type CooperativeMatrixProperties struct {
+// CooperativeMatrixPropertiesKHR is VkCooperativeMatrixPropertiesKHR.
+type CooperativeMatrixPropertiesKHR struct {
 	SType                                    uint32
 	PNext                                    unsafe.Pointer
 	MSize, NSize, KSize                      uint32
@@ -29,5 +29,5 @@ const (
 
 // CooperativeCommands are functions of the extension. One that is not there is nil.
 type CooperativeCommands struct {
-	GetPhysicalDeviceCooperativeMatrixPropertiesKHR func(physicalDevice PhysicalDevice, pPropertyCount *uint32, pProperties *CooperativeMatrixProperties) Result
+	GetPhysicalDeviceCooperativeMatrixPropertiesKHR func(physicalDevice PhysicalDevice, pPropertyCount *uint32, pProperties *CooperativeMatrixPropertiesKHR) Result
 }

@@ -26,9 +26,9 @@ func Text(s string) *byte { return &append([]byte(s), 0)[0] }
 
 // Texts is a list of strings as C has it, nil if it is empty.
 func Texts(list []string) **byte {
-	out := make([]*byte, len(list))
-	for i, s := range list {
-		out[i] = Text(s)
+	var out []*byte
+	for _, s := range list {
+		out = append(out, Text(s))
 	}
 	return unsafe.SliceData(out)
 }

@@ -15,7 +15,8 @@ type registry struct {
 	kinds    map[string]string   // of types: category, or for handles the macro that declares them
 	base     map[string]string   // the type behind a typedef, such as VkFlags64
 	values   map[string]int64
-	results  []string // names of VkResult in the registry's order
+	results  []string // names of VkResult in the registry's order, without extensions
+	version  string   // the last part of it
 }
 
 // member is a field or a parameter.
@@ -57,7 +58,7 @@ func parse(text []byte) (*registry, error) {
 	if err := xml.Unmarshal(text, &root); err != nil {
 		return nil, fmt.Errorf("registry: %w", err)
 	}
-	r := &registry{map[string][]member{}, map[string][]member{}, map[string]string{}, map[string]string{}, map[string]int64{}, nil}
+	r := &registry{map[string][]member{}, map[string][]member{}, map[string]string{}, map[string]string{}, map[string]int64{}, nil, ""}
 	for _, section := range root.Children {
 		switch section.XMLName.Local {
 		case "types":
@@ -65,7 +66,10 @@ func parse(text []byte) (*registry, error) {
 		case "commands":
 			r.readCommands(section)
 		case "enums":
-			r.enums(section, "", section.attr("name") == "VkResult")
+			r.enums(section, "")
+			if section.attr("name") == "VkResult" {
+				r.results = namesOf(section)
+			}
 		case "feature":
 			r.required(section, section.attr("number"))
 		case "extensions":
@@ -82,6 +86,10 @@ func (r *registry) types(section element) {
 		name := e.attr("name")
 		if name == "" {
 			name = e.child("name")
+		}
+		if name == "VK_HEADER_VERSION" {
+			_, version, _ := strings.Cut(e.Inner, "</name>")
+			r.version = strings.TrimSpace(version)
 		}
 		switch category := e.attr("category"); category {
 		case "handle":
@@ -135,24 +143,27 @@ func (r *registry) readCommands(section element) {
 func (r *registry) required(e element, number string) {
 	for _, c := range e.Children {
 		if c.XMLName.Local == "require" {
-			r.enums(c, number, false)
+			r.enums(c, number)
 		}
 	}
 }
 
 // enums reads constants. Numbers of extensions follow from the extension's number.
-func (r *registry) enums(e element, extension string, results bool) {
+func (r *registry) enums(e element, extension string) {
 	for _, c := range e.Children {
-		name := c.attr("name")
-		value, ok := valueOf(c, extension)
-		if c.XMLName.Local != "enum" || !ok {
-			continue
+		if value, ok := valueOf(c, extension); ok && c.XMLName.Local == "enum" {
+			r.values[c.attr("name")] = value
 		}
-		if _, again := r.values[name]; !again && (results || c.attr("extends") == "VkResult") {
-			r.results = append(r.results, name)
-		}
-		r.values[name] = value
 	}
+}
+
+func namesOf(e element) (names []string) {
+	for _, c := range e.Children {
+		if c.XMLName.Local == "enum" {
+			names = append(names, c.attr("name"))
+		}
+	}
+	return names
 }
 
 func valueOf(c element, extension string) (int64, bool) {

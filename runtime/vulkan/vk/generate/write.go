@@ -101,6 +101,7 @@ func (w *writer) structs(names []string) {
 	for _, name := range names {
 		if w.registry.structs[name] == nil {
 			w.fail("no struct %s", name)
+			continue
 		}
 		fmt.Fprintf(&w.text, "\n// %s is %s.\ntype %s struct {\n", goName(name), name, goName(name))
 		for _, m := range w.registry.structs[name] {
@@ -150,13 +151,11 @@ func (w *writer) constants(names []string) {
 	w.text.WriteString(")\n")
 }
 
-// results writes the names of all codes, of which only some are constants.
+// results writes the names of codes, as some are no constants.
 func (w *writer) results() {
 	w.text.WriteString("\nvar resultNames = map[Result]string{\n")
 	for _, name := range w.registry.results {
-		if v := w.values[name]; v <= 0 || v < 1000 {
-			fmt.Fprintf(&w.text, "%d: %q,\n", v, name)
-		}
+		fmt.Fprintf(&w.text, "%d: %q,\n", w.value(name), name)
 	}
 	w.text.WriteString("}\n")
 }
