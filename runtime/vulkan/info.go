@@ -110,7 +110,7 @@ func (in *instance) devices() ([]Info, error) {
 		return nil, err
 	}
 	if len(handles) == 0 {
-		return nil, noDriver()
+		return nil, noDriver("no driver finds a device")
 	}
 	var all []Info
 	for i, h := range handles {

@@ -74,6 +74,7 @@ func (d *Device) Record(commands []Command, o RecordOptions) (s *Sequence, err e
 		s.free()
 		return nil, err
 	}
+	s.setOf = nil
 	d.keep(s)
 	return s, nil
 }
