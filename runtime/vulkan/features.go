@@ -72,10 +72,43 @@ func (f *Features) rows(c *chain) []feature {
 	}
 }
 
-// capabilityNames are SPIR-V's names of the capabilities of rows.
+// Ranges of SPIR-V's numbers of capabilities.
+const (
+	capabilityMatrix, capabilityShader       = 0, 1
+	capabilitySubgroup, lastSubgroup         = 61, 68     // by the bits of Subgroup.Operations
+	capabilityControls, lastControls         = 4464, 4468 // that execution modes use
+	capabilityDotInput, capabilityDotProduct = 6016, 6019
+)
+
+// capable says whether the device has a capability enabled.
+func (i *Info) capable(capability uint32) bool {
+	switch {
+	case capability == capabilityMatrix || capability == capabilityShader || capability >= capabilityControls && capability <= lastControls:
+		return true
+	case capability >= capabilitySubgroup && capability <= lastSubgroup:
+		return i.Subgroup.Operations>>(capability-capabilitySubgroup)&1 != 0
+	case capability >= capabilityDotInput && capability < capabilityDotProduct:
+		return i.Features.IntegerDot
+	}
+	f := i.Features
+	return slices.ContainsFunc(f.rows(newChain(false)), func(r feature) bool { return r.capability == capability && *r.has })
+}
+
+// modeNames are SPIR-V's names of execution modes of floats, from firstControl.
+var modeNames = []string{"DenormPreserve", "DenormFlushToZero", "SignedZeroInfNanPreserve", "RoundingModeRTE", "RoundingModeRTZ"}
+
+// has says whether the device has an execution mode.
+func (f FloatControls) has(mode uint32) bool {
+	return []bool{f.PreserveDenormals, f.FlushDenormals, f.PreserveSpecials, f.RoundToEven, f.RoundToZero}[mode-firstControl]
+}
+
+// capabilityNames are SPIR-V's names of capabilities.
 var capabilityNames = map[uint32]string{9: "Float16", 10: "Float64", 11: "Int64", 12: "Int64Atomics", 22: "Int16", 39: "Int8",
+	61: "GroupNonUniform", 62: "GroupNonUniformVote", 63: "GroupNonUniformArithmetic", 64: "GroupNonUniformBallot", 65: "GroupNonUniformShuffle",
+	66: "GroupNonUniformShuffleRelative", 67: "GroupNonUniformClustered", 68: "GroupNonUniformQuad",
 	4433: "StorageBuffer16BitAccess", 4435: "StoragePushConstant16", 4448: "StorageBuffer8BitAccess", 4450: "StoragePushConstant8",
-	5345: "VulkanMemoryModel", 5346: "VulkanMemoryModelDeviceScope", 6019: "DotProduct", 6022: "CooperativeMatrixKHR"}
+	5345: "VulkanMemoryModel", 5346: "VulkanMemoryModelDeviceScope", 6016: "DotProductInputAll",
+	6017: "DotProductInput4x8Bit", 6018: "DotProductInput4x8BitPacked", 6019: "DotProduct", 6022: "CooperativeMatrixKHR"}
 
 // features fills in what the driver has.
 func (in *instance) features(d *Info) {

@@ -10,8 +10,14 @@ import (
 // open opens a device that the validation layer watches, if the layer is installed. Without a device the test is skipped.
 func open(t testing.TB, o Options) *Device {
 	t.Helper()
-	t.Setenv("TMACC_CACHE", t.TempDir())
 	o.Validate = true
+	return unwatched(t, o)
+}
+
+// unwatched opens a device without the layer, unless the options have it.
+func unwatched(t testing.TB, o Options) *Device {
+	t.Helper()
+	t.Setenv("TMACC_CACHE", t.TempDir())
 	d, err := Open(o)
 	var no *Unavailable
 	if errors.As(err, &no) && no.Problem == noLayer {

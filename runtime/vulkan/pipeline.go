@@ -1,6 +1,7 @@
 package vulkan
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -73,9 +74,14 @@ func (i *Info) accepts(m *module, l Layout) error {
 	if !slices.Contains(m.entries, l.Entry) {
 		return refuse("its module has no compute shader %q: it has %q", l.Entry, m.entries)
 	}
-	for _, r := range i.Features.rows(newChain(false)) {
-		if r.capability != 0 && !*r.has && slices.Contains(m.capabilities, r.capability) {
-			return refuse("its module needs capability %s, which the device lacks", capabilityNames[r.capability])
+	for _, c := range m.capabilities {
+		if !i.capable(c) {
+			return refuse("its module needs capability %s, which the device lacks", cmp.Or(capabilityNames[c], fmt.Sprint(c)))
+		}
+	}
+	for _, c := range m.controls {
+		if f := i.FloatControls[int(c.width)]; !f.has(c.mode) {
+			return refuse("its module needs execution mode %s of %d bits, which the device lacks", modeNames[c.mode-firstControl], c.width)
 		}
 	}
 	if m.bindings > l.Buffers {

@@ -46,6 +46,12 @@ func TestLayoutRefused(t *testing.T) {
 		{func(i *Info, m *module, l *Layout) { m.capabilities = []uint32{1, 39} }, "needs capability Int8, which the device lacks"},
 		{func(i *Info, m *module, l *Layout) { m.capabilities, i.Features.Int8 = []uint32{1, 39}, true }, ""},
 		{func(i *Info, m *module, l *Layout) { m.capabilities = []uint32{6022} }, "needs capability CooperativeMatrixKHR"},
+		{func(i *Info, m *module, l *Layout) { m.capabilities = []uint32{4449} }, "needs capability 4449"},
+		{func(i *Info, m *module, l *Layout) { m.controls = []control{{4462, 32}} }, "needs execution mode RoundingModeRTE of 32 bits"},
+		{func(i *Info, m *module, l *Layout) { m.controls = []control{{4463, 7}} }, "needs execution mode RoundingModeRTZ of 7 bits"},
+		{func(i *Info, m *module, l *Layout) {
+			m.controls, i.FloatControls = []control{{4459, 16}}, map[int]FloatControls{16: {PreserveDenormals: true}}
+		}, ""},
 		{func(i *Info, m *module, l *Layout) { m.bindings = 3 }, "has binding 2, its layout 2 buffers"},
 		{func(i *Info, m *module, l *Layout) { l.Buffers = 9 }, "9 buffers, the device has 0 to 8"},
 		{func(i *Info, m *module, l *Layout) { l.PushBytes = 132 }, "132 bytes of push constants, the device has 0 to 128"},
@@ -76,19 +82,21 @@ func TestLayoutRefused(t *testing.T) {
 	}
 }
 
-// TestCapabilityNames: each capability that a feature stands for has a name.
-func TestCapabilityNames(t *testing.T) {
-	var f Features
-	n := 0
-	for _, r := range f.rows(newChain(false)) {
-		if r.capability != 0 {
-			if n++; capabilityNames[r.capability] == "" {
-				t.Errorf("capability %d has no name", r.capability)
-			}
+// TestCapabilities: each has a name, and no device without features has it.
+func TestCapabilities(t *testing.T) {
+	all := &Info{Subgroup: Subgroup{Operations: 0xff}}
+	for _, r := range all.Features.rows(newChain(false)) {
+		if *r.has = true; r.capability != 0 && capabilityNames[r.capability] == "" {
+			t.Errorf("capability %d has no name", r.capability)
 		}
 	}
-	if n != len(capabilityNames) {
-		t.Errorf("%d capabilities, %d names", n, len(capabilityNames))
+	for c, name := range capabilityNames {
+		if !all.capable(c) || (&Info{}).capable(c) {
+			t.Errorf("capability %s: %v with all features, %v without", name, all.capable(c), (&Info{}).capable(c))
+		}
+	}
+	if one := (&Info{Subgroup: Subgroup{Operations: 1 << 2}}); !one.capable(63) || one.capable(61) || one.capable(64) {
+		t.Error("subgroups have other operations than their bits say")
 	}
 }
 
