@@ -257,7 +257,8 @@ func (d *Device) lose(why string) error {
 	return *d.lost.Load()
 }
 
-// LoseAfter is for tests: the device accepts so much more work, counted in submissions, and is lost then.
+// LoseAfter is for tests: after this number of further submissions the device is lost. A start of a sequence is a submission,
+// and so is each slot of a copy.
 func (d *Device) LoseAfter(submissions int) { d.loseAfter.Store(int64(submissions)) }
 
 // Close frees the device with all its buffers, pipelines and sequences. It waits for calls and for work that has been started.

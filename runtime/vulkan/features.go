@@ -1,6 +1,8 @@
 package vulkan
 
 import (
+	"cmp"
+	"fmt"
 	"slices"
 	"unsafe"
 
@@ -144,6 +146,10 @@ func (d *Info) enabled() *chain {
 // components are names of VkComponentTypeKHR.
 var components = map[uint32]string{0: "f16", 1: "f32", 2: "f64", 3: "s8", 4: "s16", 5: "s32", 6: "s64", 7: "u8", 8: "u16", 9: "u32", 10: "u64", 1000141000: "bf16"}
 
+func component(n uint32) string {
+	return cmp.Or(components[n], fmt.Sprint("component type ", n))
+}
+
 func (in *instance) shapes(h vk.PhysicalDevice) (out []Cooperative) {
 	all := list(func(n *uint32, p *vk.CooperativeMatrixPropertiesKHR) {
 		if p != nil {
@@ -154,8 +160,8 @@ func (in *instance) shapes(h vk.PhysicalDevice) (out []Cooperative) {
 		in.cooperative.GetPhysicalDeviceCooperativeMatrixPropertiesKHR(h, n, p)
 	})
 	for _, p := range all {
-		out = append(out, Cooperative{int(p.MSize), int(p.NSize), int(p.KSize), components[p.AType], components[p.BType],
-			components[p.CType], components[p.ResultType], p.SaturatingAccumulation != 0, int(p.CooperativeScope)})
+		out = append(out, Cooperative{int(p.MSize), int(p.NSize), int(p.KSize), component(p.AType), component(p.BType),
+			component(p.CType), component(p.ResultType), p.SaturatingAccumulation != 0, int(p.CooperativeScope)})
 	}
 	return out
 }

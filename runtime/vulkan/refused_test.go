@@ -156,6 +156,17 @@ func TestFreed(t *testing.T) {
 		free(p, x, s) // waits for s
 		refused(t, s.Start(), []string{"a pipeline of the sequence was freed", "a buffer of 8 bytes of the sequence was freed", "the sequence was freed"}[i])
 	}
-	_, err := d.Record([]Command{&Copy{}}, RecordOptions{})
-	refused(t, err, "no buffer of this device")
+	x := filled(t, d, 1, 2)
+	x.Free()
+	for want, c := range map[string]*Copy{"no buffer of this device": {}, "the buffer was freed": {To: x.All(), From: x.All()}} {
+		_, err := d.Record([]Command{c}, RecordOptions{})
+		refused(t, err, want)
+	}
+	if d.Limits.Timestamp > 0 {
+		s := must[*Sequence](t)(d.Record(nil, RecordOptions{Timed: true}))
+		ok(t, s.Run())
+		s.Free()
+		_, err := s.Times()
+		refused(t, err, "has no times")
+	}
 }

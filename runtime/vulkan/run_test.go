@@ -91,9 +91,15 @@ func TestTimes(t *testing.T) {
 	if _, err := s.Times(); err == nil {
 		t.Error("a sequence that has not run has times")
 	}
-	ok(t, s.Run())
-	if times := must[[]time.Duration](t)(s.Times()); times[2] < 2*times[1] {
-		t.Errorf("1 and 500 workgroups took %v", times[1:])
+	least := []time.Duration{time.Hour, time.Hour, time.Hour}
+	for range 5 {
+		ok(t, s.Run())
+		for i, took := range must[[]time.Duration](t)(s.Times()) {
+			least[i] = min(least[i], took)
+		}
+	}
+	if least[2] < 2*least[1] {
+		t.Errorf("1 and 500 workgroups took %v", least[1:])
 	}
 	want := uint32(0)
 	for range 60000 {
