@@ -161,7 +161,7 @@ func (in *instance) shapes(h vk.PhysicalDevice) (out []Cooperative) {
 	})
 	for _, p := range all {
 		out = append(out, Cooperative{int(p.MSize), int(p.NSize), int(p.KSize), component(p.AType), component(p.BType),
-			component(p.CType), component(p.ResultType), p.SaturatingAccumulation != 0, int(p.CooperativeScope)})
+			component(p.CType), component(p.ResultType), p.SaturatingAccumulation != 0, int(p.Scope)})
 	}
 	return out
 }

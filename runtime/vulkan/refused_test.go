@@ -2,6 +2,7 @@ package vulkan
 
 import (
 	"encoding/binary"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -114,7 +115,7 @@ func TestDispatchRefused(t *testing.T) {
 		{func(c *Dispatch) { c.Buffers = c.Buffers[:1] }, "1 buffers, its pipeline takes 2"},
 		{func(c *Dispatch) { c.Push = nil }, "0 bytes of push constants, its pipeline takes 8"},
 		{func(c *Dispatch) { c.Groups[1] = -1 }, "-1 workgroups in dimension 1"},
-		{func(c *Dispatch) { c.Groups[2] = 1 << 40 }, "1099511627776 workgroups in dimension 2"},
+		{func(c *Dispatch) { c.Groups[2] = math.MaxInt32 }, "2147483647 workgroups in dimension 2"},
 		{func(c *Dispatch) { c.Buffers[1] = Range{} }, "buffer 1: no buffer of this device"},
 		{func(c *Dispatch) { c.Buffers[1].Size++ }, "buffer 1: 1025 bytes at 0 of a buffer of 1024"},
 		{func(c *Dispatch) { c.Buffers[1].Size = 0 }, "buffer 1: 0 bytes at 0"},
