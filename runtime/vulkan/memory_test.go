@@ -6,6 +6,8 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
+
+	"github.com/tmacc/tmacc/runtime/vulkan/vk"
 )
 
 // piece is the size of slots in tests.
@@ -56,6 +58,28 @@ func TestCopyOrder(t *testing.T) {
 		if got := contents(t, y)[0]; got != 42 {
 			t.Errorf("slots of %d: %d, want 42", slot, got)
 		}
+	}
+}
+
+// TestOverlap: an upload returns while the device still works.
+func TestOverlap(t *testing.T) {
+	d := open(t, Options{slotBytes: piece})
+	p := must[*Pipeline](t)(d.Pipeline(shader(t, "spin"), Layout{Buffers: 1, PushBytes: 4}))
+	x, y := filled(t, d, 0), must[*Buffer](t)(d.Buffer(slots*piece))
+	s := must[*Sequence](t)(d.Record([]Command{&Dispatch{Pipeline: p, Groups: [3]int{1000}, Buffers: []Range{x.All()}, Push: bytesOf(60000)}}, RecordOptions{}))
+	data := bytes.Repeat([]byte{7}, slots*piece)
+	ok(t, d.Wait())
+	ok(t, s.Start())
+	ok(t, y.Upload(0, data))
+	end := s.lastUse()
+	r := d.vk.WaitSemaphores(d.handle, &vk.SemaphoreWaitInfo{SType: vk.StructureTypeSemaphoreWaitInfo, SemaphoreCount: 1, PSemaphores: &end.q.timeline, PValues: &end.value}, 0)
+	if d.Type == Software && r != vk.Timeout {
+		t.Errorf("the upload waited for the device: %v", r)
+	}
+	got := make([]byte, len(data))
+	ok(t, y.Download(0, got))
+	if !bytes.Equal(got, data) {
+		t.Error("the upload came back changed")
 	}
 }
 
