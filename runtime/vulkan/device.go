@@ -28,7 +28,9 @@ type Options struct {
 	Timeout     time.Duration // of one wait for the device, 0 for 2 minutes
 	NoCache     bool          // pipelines are neither read from the user's folder of files nor kept there
 
-	slotBytes int64 // for tests: copies go through slots of this size even where the host reaches the device's memory
+	// For tests:
+	slotBytes    int64 // copies go through slots of this size even where the host reaches the device's memory
+	twoTimelines bool  // copies have a timeline of their own even where the device has one queue
 }
 
 // Device is an open device. Its methods, and the methods of its buffers, may be called from several goroutines at once.
@@ -188,8 +190,8 @@ func (d *Device) start() (err error) {
 	if d.compute, err = d.newQueue(families[0]); err != nil {
 		return err
 	}
-	if d.transfer = d.compute; len(families) > 1 {
-		if d.transfer, err = d.newQueue(families[1]); err != nil {
+	if d.transfer = d.compute; len(families) > 1 || d.options.twoTimelines {
+		if d.transfer, err = d.newQueue(families[len(families)-1]); err != nil {
 			return err
 		}
 	}

@@ -17,14 +17,14 @@ import (
 )
 
 func TestRun(t *testing.T) {
-	for _, slot := range []int64{0, piece} {
-		d := open(t, Options{slotBytes: slot})
+	for _, o := range ways {
+		d := open(t, o)
 		x, y := filled(t, d, count(1000, 1)...), filled(t, d, count(1000, 7)...)
 		ok(t, d.Run(adder(t, d), [3]int{16, 1, 1}, []*Buffer{x, y}, bytesOf(999, 3)))
 		want := count(1000, 10)
 		want[999] = 7 * 999 // beyond n
 		if got := contents(t, y); !slices.Equal(got, want) {
-			t.Errorf("slots of %d: %d, want %d", slot, got, want)
+			t.Errorf("%+v: %d, want %d", o, got, want)
 		}
 	}
 }
@@ -156,8 +156,8 @@ func TestConstants(t *testing.T) {
 
 // TestConcurrent: one device, many goroutines with sequences, copies and pipelines of their own.
 func TestConcurrent(t *testing.T) {
-	for _, slot := range []int64{0, piece} {
-		d := open(t, Options{slotBytes: slot})
+	for _, o := range ways {
+		d := open(t, o)
 		code := shader(t, "add")
 		var wait sync.WaitGroup
 		for g := range 8 {
