@@ -53,7 +53,8 @@ type Device struct {
 	closed      bool
 	mu          sync.Mutex // guards what follows, and submissions
 	cacheErr    error
-	allocated   int64 // bytes of buffers
+	buffers     int
+	allocated   int64 // bytes of buffers in the device's own memory
 	layouts     map[layoutKey]layout
 	freeOnClose map[freer]bool
 }

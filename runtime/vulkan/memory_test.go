@@ -201,3 +201,18 @@ func TestOutOfMemory(t *testing.T) {
 		t.Error(text)
 	}
 }
+
+// TestManyBuffers: the number of buffers is bounded by the device, and those that were freed do not count.
+func TestManyBuffers(t *testing.T) {
+	d := open(t, Options{})
+	d.Limits.Allocations = 3
+	for range 5 {
+		a, b := filled(t, d, 1), must[*Buffer](t)(d.HostBuffer(4))
+		c := filled(t, d, 1)
+		_, err := d.Buffer(4)
+		refused(t, err, "has 3 buffers, and no more: use ranges of larger ones")
+		for _, b := range []*Buffer{a, b, c} {
+			b.Free()
+		}
+	}
+}
