@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -19,6 +20,9 @@ import (
 
 // EnvDevice is the environment variable that names a device: a number in the list of Devices, or a part of a name.
 const EnvDevice = "TMACC_DEVICE"
+
+// Untested is true where this package's tests have never run: on Windows and darwin.
+const Untested = runtime.GOOS != "linux"
 
 // Options of Open. The zero value opens the preferred device.
 type Options struct {

@@ -21,5 +21,5 @@
 // A lost device loses the call and its buffers: Close it and open it again.
 //
 // Programs that do not import this package link and load nothing of Vulkan. With it, a program for Linux is linked dynamically, with glibc,
-// also where it is built without cgo. Windows and darwin (MoltenVK) are untested.
+// also where it is built without cgo. Windows and darwin (MoltenVK) are [Untested].
 package vulkan
