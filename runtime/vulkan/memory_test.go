@@ -178,7 +178,7 @@ func TestBeyondRange(t *testing.T) {
 	}
 }
 
-// TestOutOfMemory: what does not fit is refused with what is missing, and there is as much again when buffers are freed.
+// TestOutOfMemory: what does not fit is refused with the bytes that are missing, and there is as much again when buffers are freed.
 func TestOutOfMemory(t *testing.T) {
 	d := open(t, Options{MemoryLimit: 1 << 20})
 	a := must[*Buffer](t)(d.Buffer(1 << 19))
