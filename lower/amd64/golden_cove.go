@@ -31,7 +31,7 @@ const skipping = 1.07
 //
 // Latencies and ports were measured on a Granite Rapids, in loops of one instruction, alone and in turns with one that runs on
 // port 0 or 5 only. LLVM's model (llvm/lib/Target/X86/X86SchedSapphireRapids.td) agrees, except that it gives products of
-// 512 bits port 0 alone. Of its 97 entries for instructions that wait, 56 fit 733 kernels best: the rest seems to hold others.
+// 512 bits port 0 alone. Of its 97 entries for instructions that wait, 40 to 56 fit 733 measured kernels: the rest seems to hold others.
 var goldenCoveCosts = core.Costs{
 	alu:         {Tenths: 3, Wide: 5, Latency: 1, Ports: "015", WidePorts: "05"},
 	select3:     {Tenths: 3, Wide: 5, Latency: 1, Ports: "015", WidePorts: "05"},

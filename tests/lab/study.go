@@ -214,7 +214,7 @@ func (x *studyFlags) search(ctx context.Context, r *tune.StudyRun) error {
 	return nil
 }
 
-// usual are the schedules that searches are measured beside: those of the reference, if there is one, else the default ones.
+// usual returns the schedules that searches are measured beside: the reference, if there is one, else the defaults.
 func (x *studyFlags) usual(ctx context.Context, p ir.Problem, t lower.Target) (uses []search.Use, err error) {
 	if x.reference == nil {
 		return search.Default(ctx, p, t)
