@@ -20,7 +20,7 @@ import (
 // loop it was set outside of is carried by the loop and updated in place.
 func Vectorize(n *nest.Nest, name string) (*vir.Func, error) {
 	v := &vectorizer{n: n, f: &vir.Func{Name: name}, vars: map[string]int{}, temps: map[string]*temp{},
-		roots: map[string][]nest.Loop{}, params: map[string]int{}, places: map[string]accessed{}}
+		roots: map[string][]nest.Loop{}, params: map[string]int{}, places: map[string]accessed{}, sums: map[nest.Buffer]*sums{}}
 	for i, p := range n.Params {
 		v.params[p] = i
 		v.f.Params = append(v.f.Params, vir.Param{Name: ident(p), Int: nest.IntParam(p)})
@@ -83,6 +83,7 @@ type vectorizer struct {
 	out    []vir.Node          // the block being written
 	loads  map[string]vir.Reg  // loads of the block, by address
 	places map[string]accessed // by access
+	sums   map[nest.Buffer]*sums
 	loopID int
 	count  int
 }

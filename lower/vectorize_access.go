@@ -274,6 +274,13 @@ func (v *vectorizer) lanePlaces(b nest.Buffer, index []laneIndex, out []nest.Pos
 			return err
 		}
 	}
+	if sums := v.sumsOf(b); sums != nil {
+		for i := range out {
+			row, k := sums.row.at(values[0][i]+moved[0]), sums.k.at(values[1][i]+moved[1])
+			out[i] = nest.Pos{Byte: row.Byte + k.Byte, Steps: row.Steps + k.Steps, Sides: row.Sides + k.Sides, Field: row.Field + k.Field}
+		}
+		return nil
+	}
 	idx := make([]int, len(index))
 	for i := range out {
 		for j := range idx {
@@ -282,6 +289,55 @@ func (v *vectorizer) lanePlaces(b nest.Buffer, index []laneIndex, out []nest.Pos
 		out[i] = b.Pos(idx)
 	}
 	return nil
+}
+
+// sums are the places of a packed matrix: the sum of a place for the row and of one for the element of K.
+type sums struct{ row, k places }
+
+// places are the places by one index, where they are known.
+type places struct {
+	of    func(i int) nest.Pos
+	known []knownPos
+}
+
+type knownPos struct {
+	nest.Pos
+	is bool
+}
+
+// mostPlaces bounds the places that are remembered.
+const mostPlaces = 1 << 14
+
+func (p *places) at(i int) nest.Pos {
+	if i < 0 || i >= mostPlaces {
+		return p.of(i)
+	}
+	for i >= len(p.known) {
+		p.known = append(p.known, make([]knownPos, max(64, len(p.known)))...)
+	}
+	x := &p.known[i]
+	if !x.is {
+		x.Pos, x.is = p.of(i), true
+	}
+	return x.Pos
+}
+
+// sumsOf are the sums of a packed buffer, nil for others.
+func (v *vectorizer) sumsOf(b nest.Buffer) *sums {
+	switch b.(type) {
+	case *nest.Packed, *nest.Codes:
+	default:
+		return nil
+	}
+	s := v.sums[b]
+	if s == nil {
+		s = &sums{
+			row: places{of: func(i int) nest.Pos { return b.Pos([]int{i, 0}) }},
+			k:   places{of: func(i int) nest.Pos { return b.Pos([]int{0, i}) }},
+		}
+		v.sums[b] = s
+	}
+	return s
 }
 
 // laneValues evaluates e in every lane: in all of them, or if it is affine, in the

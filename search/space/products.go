@@ -3,7 +3,6 @@ package space
 import (
 	"reflect"
 	"slices"
-	"sync"
 
 	"github.com/tmacc/tmacc/ir"
 	"github.com/tmacc/tmacc/ir/format"
@@ -19,7 +18,12 @@ func For(p ir.Problem, t lower.Target) (*Space, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Space{rules: withOthers(products, placed), start: s, machine: MachineOf(t), proves: provesProduct, fits: fitsProduct, part: 1, known: new(sync.Map)}, nil
+	known := newMemo()
+	proves := func(s schedule.State) error {
+		_, err := known.kernel(s.(*schedule.Product))
+		return err
+	}
+	return &Space{rules: withOthers(products, placed), start: s, machine: MachineOf(t), proves: proves, fits: fitsProduct, part: 1, known: known}, nil
 }
 
 // MachineOf is what proposals ask of a target.
@@ -53,16 +57,13 @@ func (sp *Space) Kernel(x Point) (*schedule.Kernel, error) {
 	if err != nil {
 		return nil, err
 	}
-	k, err := states[len(states)-1].(*schedule.Product).Kernel()
-	if err == nil {
-		k.Trace = x.Trace()
+	k, err := sp.known.kernel(states[len(states)-1].(*schedule.Product))
+	if err != nil {
+		return nil, err
 	}
-	return k, err
-}
-
-func provesProduct(s schedule.State) error {
-	_, err := s.(*schedule.Product).Kernel()
-	return err
+	c := *k
+	c.Trace = x.Trace()
+	return &c, nil
 }
 
 // mostCode bounds the iterations that are spelled out one after the other: code and the time to compile it grow with them.

@@ -9,7 +9,6 @@ import (
 	"math/rand"
 	"reflect"
 	"slices"
-	"sync"
 
 	"github.com/tmacc/tmacc/schedule"
 )
@@ -39,8 +38,7 @@ type Space struct {
 	part int
 	// keeps says, after the rule of a name, that a state is among those that the space was restricted to.
 	keeps map[string][]func(schedule.State) bool
-	// known has what rules offer on start: decompositions take long to list, and every walk begins there.
-	known *sync.Map
+	known *memo
 }
 
 // Point is one decision of each rule of a space.
@@ -70,24 +68,18 @@ func (sp *Space) only(rule string, keep func(schedule.State) bool) *Space {
 
 // offers are what rule i may decide on s.
 func (sp *Space) offers(i int, s schedule.State) []schedule.Trace {
-	if s == sp.start {
-		if all, ok := sp.known.Load(i); ok {
-			return all.([]schedule.Trace)
+	return sp.known.offersOf(i, s, func() []schedule.Trace {
+		all := sp.rules[i].Offers(s, sp.machine)
+		if len(all) == 0 && !sp.rules[i].Must {
+			all = []schedule.Trace{nil}
 		}
-	}
-	all := sp.rules[i].Offers(s, sp.machine)
-	if len(all) == 0 && !sp.rules[i].Must {
-		all = []schedule.Trace{nil}
-	}
-	if s == sp.start {
-		sp.known.Store(i, all)
-	}
-	return all
+		return all
+	})
 }
 
 // after is the state after the steps of an offer of rule i.
 func (sp *Space) after(i int, s schedule.State, offer schedule.Trace) (schedule.State, error) {
-	s, err := after(s, offer)
+	s, err := sp.known.after(s, offer)
 	if err != nil {
 		return nil, err
 	}
