@@ -97,7 +97,7 @@ func (e *evaluation) point(x space.Point) string {
 	if e.lap(); err != nil {
 		return said(err)
 	}
-	s, err := lower.Select(e.b.Context(), e.target, f)
+	s, err := lower.SelectShort(e.b.Context(), e.target, f, cost.MostInstrs)
 	if e.lap(); err != nil {
 		return said(err)
 	}

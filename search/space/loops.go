@@ -239,6 +239,9 @@ func stageApart(stage string) offers {
 	}
 }
 
+// mostCode bounds the iterations of a stage that are spelled out one after the other.
+const mostCode = 1024
+
 // fitsNests says that the sums of no stage need more registers, and that no stage is more code, than it may be, or 1/part of both.
 func fitsNests(s schedule.State, m schedule.Machine, part int) bool {
 	code := map[string]int{}

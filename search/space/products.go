@@ -66,19 +66,23 @@ func (sp *Space) Kernel(x Point) (*schedule.Kernel, error) {
 	return &c, nil
 }
 
-// mostCode bounds the iterations that are spelled out one after the other: code and the time to compile it grow with them.
-const mostCode = 1024
+// mostRegisters bounds the iterations that are spelled out one after the other, each of a register of bytes: code and the time to compile it
+// grow with them. They are at least as many instructions, on average five times as many; the longest default schedules have 512.
+const mostRegisters = 768
 
 // fitsProduct says that the sums of a call may fit the registers, some of them only while they are used, and that the code is no
 // longer than it may be, or 1/part of both.
 func fitsProduct(s schedule.State, m schedule.Machine, part int) bool {
-	code := 1
+	code, lanes := 1, 1
 	for _, l := range s.Loops() {
-		if l.Kind == nest.Unrolled {
+		switch l.Kind {
+		case nest.Unrolled:
 			code *= l.N
+		case nest.Vector, nest.Dot, nest.Pair:
+			lanes *= l.N
 		}
 	}
-	return code*part <= mostCode && 2*part*s.(*schedule.Product).Sums(m.Bits) <= 3*m.Vectors
+	return code*max(lanes/m.Lanes(8), 1)*part <= mostRegisters && 2*part*s.(*schedule.Product).Sums(m.Bits) <= 3*m.Vectors
 }
 
 // unrolled is how many iterations the unrolled loops over an axis have together.
