@@ -85,8 +85,8 @@ func (v *vectorizer) accessKey(b nest.Buffer, index []ir.Expr) (string, error) {
 	defer v.setLanes(0)
 	for _, lane := range []int{0, v.width() - 1} {
 		v.setLanes(lane)
-		for _, e := range index {
-			x, err := ir.EvalExpr(e, v)
+		for j := range index {
+			x, err := v.value(index, j)
 			if err != nil {
 				return "", err
 			}
@@ -162,7 +162,7 @@ func (v *vectorizer) together(b nest.Buffer, at []laneIndex, at0, strides []nest
 	}
 	last := make([]int, len(v.serial))
 	for i, o := range v.serial {
-		defer func() { v.vars[o.loop.Name] = 0 }()
+		defer func() { v.set(o.loop.Name, 0) }()
 		var err error
 		if last[i], err = v.lastTried(b, at, o.loop); err != nil {
 			return err
@@ -178,7 +178,7 @@ func (v *vectorizer) together(b nest.Buffer, at []laneIndex, at0, strides []nest
 		}
 		var moved nest.Pos
 		for i, o := range v.serial {
-			moved = plus(moved, v.vars[o.loop.Name], strides[i])
+			moved = plus(moved, v.variable(o.loop.Name).at, strides[i])
 		}
 		for i := range pos {
 			if pos[i] != plus(at0[i], 1, moved) {
@@ -193,11 +193,11 @@ func (v *vectorizer) together(b nest.Buffer, at []laneIndex, at0, strides []nest
 // It reports false after the last combination.
 func (v *vectorizer) next(last []int) bool {
 	for i, o := range v.serial {
-		if v.vars[o.loop.Name] < last[i] {
-			v.vars[o.loop.Name]++
+		if v.variable(o.loop.Name).at < last[i] {
+			v.variable(o.loop.Name).at++
 			return true
 		}
-		v.vars[o.loop.Name] = 0
+		v.set(o.loop.Name, 0)
 	}
 	return false
 }
@@ -205,7 +205,7 @@ func (v *vectorizer) next(last []int) bool {
 // movedLoops counts the serial loops that are not at their first iteration.
 func (v *vectorizer) movedLoops() (n int) {
 	for _, o := range v.serial {
-		if v.vars[o.loop.Name] != 0 {
+		if v.variable(o.loop.Name).at != 0 {
 			n++
 		}
 	}
@@ -221,10 +221,10 @@ func (v *vectorizer) lastTried(b nest.Buffer, index []laneIndex, l nest.Loop) (i
 	if l.N > 0 {
 		return l.N - 1, nil
 	}
-	defer func() { v.vars[l.Name] = 0 }()
+	defer func() { v.set(l.Name, 0) }()
 	var at [2]int64
 	for it := range at {
-		v.vars[l.Name] = it
+		v.set(l.Name, it)
 		var err error
 		if at[it], err = ir.EvalExpr(index[len(index)-1].e, v); err != nil {
 			return 0, err
@@ -240,6 +240,7 @@ func (v *vectorizer) lastTried(b nest.Buffer, index []laneIndex, l nest.Loop) (i
 // laneIndex is an index of an access, and its value in every lane where the loops around begin.
 type laneIndex struct {
 	e      ir.Expr
+	all    []ir.Expr // indices that it is one of
 	values []int
 	affine bool
 }
@@ -251,7 +252,7 @@ func (v *vectorizer) laneIndices(index []ir.Expr) ([]laneIndex, error) {
 		if err != nil {
 			return nil, err
 		}
-		out[j] = laneIndex{e, values, affine(e)}
+		out[j] = laneIndex{e, index, values, affine(e)}
 	}
 	return out, nil
 }
@@ -262,7 +263,7 @@ func (v *vectorizer) lanePlaces(b nest.Buffer, index []laneIndex, out []nest.Pos
 	moved, values := make([]int, len(index)), make([][]int, len(index))
 	for j, x := range index {
 		if values[j] = x.values; x.affine {
-			now, err := ir.EvalExpr(x.e, v)
+			now, err := v.value(x.all, j)
 			if err != nil {
 				return err
 			}
@@ -394,7 +395,7 @@ func affine(e ir.Expr) bool {
 // setLanes moves the variables of the vector loops to lane i.
 func (v *vectorizer) setLanes(i int) {
 	for _, l := range slices.Backward(v.lanes) {
-		v.vars[l.Name] = i % l.N
+		v.set(l.Name, i%l.N)
 		i /= l.N
 	}
 }
@@ -402,14 +403,14 @@ func (v *vectorizer) setLanes(i int) {
 // stride is what one iteration of a serial loop adds to every lane's place. It looks at every iteration: a layout may
 // leave a line and come back to it, so some iterations prove nothing about the others.
 func (v *vectorizer) stride(b nest.Buffer, at []laneIndex, at0 []nest.Pos, l nest.Loop) (step nest.Pos, err error) {
-	defer func() { v.vars[l.Name] = 0 }()
+	defer func() { v.set(l.Name, 0) }()
 	last, err := v.lastTried(b, at, l)
 	if err != nil {
 		return step, err
 	}
 	pos := make([]nest.Pos, len(at0))
 	for it := 1; it <= last; it++ {
-		v.vars[l.Name] = it
+		v.set(l.Name, it)
 		if err := v.lanePlaces(b, at, pos); err != nil {
 			return step, err
 		}
@@ -433,9 +434,9 @@ func (v *vectorizer) callers(b nest.Buffer, at []laneIndex, at0 []nest.Pos) erro
 		if l.Kind != nest.Outer {
 			continue
 		}
-		defer func() { v.vars[l.Name] = 0 }()
+		defer func() { v.set(l.Name, 0) }()
 		for it := 1; it < l.N; it++ {
-			v.vars[l.Name] = it
+			v.set(l.Name, it)
 			if err := v.lanePlaces(b, at, pos); err != nil {
 				return err
 			}
@@ -446,7 +447,7 @@ func (v *vectorizer) callers(b nest.Buffer, at []laneIndex, at0 []nest.Pos) erro
 				}
 			}
 		}
-		v.vars[l.Name] = 0
+		v.set(l.Name, 0)
 	}
 	return nil
 }
