@@ -76,21 +76,22 @@ func ident(s string) string { return strings.ReplaceAll(s, ".", "_") }
 const maxInstrs = 20000
 
 type vectorizer struct {
-	n      *nest.Nest
-	f      *vir.Func
-	params map[string]int
-	roots  map[string][]nest.Loop
-	vars   map[string]*variable       // by loop; serial loops and lanes stand at 0
-	affine map[*ir.Expr][]affineIndex // indices of accesses, by the first
-	lanes  []nest.Loop                // open vector loops, outermost first
-	serial []*openLoop
-	temps  map[string]*temp
-	out    []vir.Node          // the block being written
-	loads  map[string]vir.Reg  // loads of the block, by address
-	places map[string]accessed // by access
-	sums   map[nest.Buffer]*sums
-	loopID int
-	count  int
+	n       *nest.Nest
+	f       *vir.Func
+	params  map[string]int
+	roots   map[string][]nest.Loop
+	vars    map[string]*variable       // by loop; serial loops and lanes stand at 0
+	affine  map[*ir.Expr][]affineIndex // indices of accesses, by the first
+	lanes   []nest.Loop                // open vector loops, outermost first
+	serial  []*openLoop
+	temps   map[string]*temp
+	out     []vir.Node          // the block being written
+	loads   map[string]vir.Reg  // loads of the block, by address
+	places  map[string]accessed // by access
+	sums    map[nest.Buffer]*sums
+	scratch []nest.Pos
+	loopID  int
+	count   int
 }
 
 // openLoop is a vir loop being written.

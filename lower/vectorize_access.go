@@ -48,14 +48,18 @@ func (v *vectorizer) findAccess(b nest.Buffer, index []ir.Expr) ([]nest.Pos, vir
 		return pos, mem, err
 	}
 	out := make([]nest.Pos, v.width())
+	steps, step := make([]int, len(all)), 1 // of each loop over lanes, in pos
+	for i, l := range slices.Backward(all) {
+		if slices.Contains(some, l) {
+			steps[i] = step
+			step *= l.N
+		}
+	}
 	for i := range out {
-		at, rest, step := 0, i, 1
-		for _, l := range slices.Backward(all) {
-			if slices.Contains(some, l) {
-				at += rest % l.N * step
-				step *= l.N
-			}
-			rest /= l.N
+		at, rest := 0, i
+		for j := len(all) - 1; j >= 0; j-- {
+			at += rest % all[j].N * steps[j]
+			rest /= all[j].N
 		}
 		out[i] = pos[at]
 	}
@@ -146,6 +150,14 @@ func (v *vectorizer) multiples(b nest.Buffer, p nest.Pos) (m [2]vir.Multiple) {
 	return m
 }
 
+// room is for n places that nobody keeps. The next call gives it out again.
+func (v *vectorizer) room(n int) []nest.Pos {
+	if n > len(v.scratch) {
+		v.scratch = make([]nest.Pos, n)
+	}
+	return v.scratch[:n]
+}
+
 // plus is p moved it times by s.
 func plus(p nest.Pos, it int, s nest.Pos) nest.Pos {
 	p.Byte += it * s.Byte
@@ -168,7 +180,7 @@ func (v *vectorizer) together(b nest.Buffer, at []laneIndex, at0, strides []nest
 			return err
 		}
 	}
-	pos := make([]nest.Pos, len(at0))
+	pos := v.room(len(at0))
 	for v.next(last) {
 		if v.movedLoops() < 2 {
 			continue // stride has looked at these
@@ -260,7 +272,11 @@ func (v *vectorizer) laneIndices(index []ir.Expr) ([]laneIndex, error) {
 // lanePlaces evaluates the place of every lane. Away from where the loops begin, an affine index has
 // moved as far in all lanes as in the first.
 func (v *vectorizer) lanePlaces(b nest.Buffer, index []laneIndex, out []nest.Pos) error {
-	moved, values := make([]int, len(index)), make([][]int, len(index))
+	var rooms struct {
+		moved  [4]int
+		values [4][]int
+	}
+	moved, values := append(rooms.moved[:0], make([]int, len(index))...), append(rooms.values[:0], make([][]int, len(index))...)
 	for j, x := range index {
 		if values[j] = x.values; x.affine {
 			now, err := v.value(x.all, j)
@@ -298,8 +314,11 @@ type sums struct{ row, k places }
 // places are the places by one index, where they are known.
 type places struct {
 	of    func(i int) nest.Pos
-	known []knownPos
+	known []*[page]knownPos
 }
+
+// page is how many places that follow each other are remembered together.
+const page = 16
 
 type knownPos struct {
 	nest.Pos
@@ -313,10 +332,13 @@ func (p *places) at(i int) nest.Pos {
 	if i < 0 || i >= mostPlaces {
 		return p.of(i)
 	}
-	for i >= len(p.known) {
-		p.known = append(p.known, make([]knownPos, max(64, len(p.known)))...)
+	if n := i/page + 1 - len(p.known); n > 0 {
+		p.known = append(p.known, make([]*[page]knownPos, n)...)
 	}
-	x := &p.known[i]
+	if p.known[i/page] == nil {
+		p.known[i/page] = new([page]knownPos)
+	}
+	x := &p.known[i/page][i%page]
 	if !x.is {
 		x.Pos, x.is = p.of(i), true
 	}
@@ -408,7 +430,7 @@ func (v *vectorizer) stride(b nest.Buffer, at []laneIndex, at0 []nest.Pos, l nes
 	if err != nil {
 		return step, err
 	}
-	pos := make([]nest.Pos, len(at0))
+	pos := v.room(len(at0))
 	for it := 1; it <= last; it++ {
 		v.set(l.Name, it)
 		if err := v.lanePlaces(b, at, pos); err != nil {
@@ -429,7 +451,7 @@ func (v *vectorizer) stride(b nest.Buffer, at []laneIndex, at0 []nest.Pos, l nes
 // callers checks that the offsets within a call do not depend on which rows of
 // a tile the caller asks for.
 func (v *vectorizer) callers(b nest.Buffer, at []laneIndex, at0 []nest.Pos) error {
-	pos := make([]nest.Pos, len(at0))
+	pos := v.room(len(at0))
 	for _, l := range v.n.Loops {
 		if l.Kind != nest.Outer {
 			continue
