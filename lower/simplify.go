@@ -357,7 +357,7 @@ func needed(f *vir.Func) []bool {
 	return need
 }
 
-// sweep is body without what is not needed: body itself if it needs all.
+// sweep drops from body the instructions whose results are not needed. It returns body itself if there are none.
 func sweep(body []vir.Node, need []bool) []vir.Node {
 	var out []vir.Node // nil as long as nothing has changed
 	for i, n := range body {
@@ -385,7 +385,7 @@ func sweep(body []vir.Node, need []bool) []vir.Node {
 	return out
 }
 
-// sweptLoop is n without what is not needed, nil if it is empty.
+// sweptLoop is sweep of a loop, nil if nothing is left of it.
 func sweptLoop(n *vir.Loop, need []bool) *vir.Loop {
 	body := sweep(n.Body, need)
 	if len(body) == 0 {

@@ -32,7 +32,7 @@ func eachLoop(body []vir.Node, fn func(*vir.Loop)) {
 }
 
 // clone returns a copy of f to which registers and constants can be added. Its
-// body, registers and constants are still those of f: passes replace nodes, they never write to them.
+// body, registers and constants still belong to f: passes replace nodes, they never write to them.
 func clone(f *vir.Func) *vir.Func {
 	g := *f
 	g.Regs = slices.Clip(f.Regs)

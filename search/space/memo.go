@@ -15,8 +15,8 @@ type memo struct {
 	kernels map[schedule.State]kernel
 }
 
-// decided is a state, and a decision about it: an offer is the one with the same first step in memory, and as many. Offers come out of
-// the memo too.
+// decided is a state, and a decision about it. Offers are equal that have the same first step in memory, and equally many steps: they come
+// out of the memo too.
 type decided struct {
 	rule  int
 	state schedule.State

@@ -67,7 +67,7 @@ func (sp *Space) Kernel(x Point) (*schedule.Kernel, error) {
 }
 
 // mostRegisters bounds the iterations that are spelled out one after the other, each of a register of bytes: code and the time to compile it
-// grow with them. They are at least as many instructions, on average five times as many; the longest default schedules have 512.
+// grow with them. An iteration becomes at least one instruction, on average five. The longest default schedules have 512.
 const mostRegisters = 768
 
 // fitsProduct says that the sums of a call may fit the registers, some of them only while they are used, and that the code is no
