@@ -11,12 +11,14 @@ import (
 // Bounds of a verified function. They keep hostile text from taking memory or
 // overflowing an address.
 const (
-	MaxLanes = 1024 // lanes of a register
-	MaxBytes = 1024 // bytes of a register
-	MaxRegs  = 1 << 16
-	MaxDepth = 32      // nested loops
-	maxDisp  = 1 << 30 // bytes from a pointer that an access reaches in loops of constant trip counts, either sign: instructions have 32 bits for what moves it there and back
-	maxCount = 1<<31 - 1
+	MaxLanes  = 1024 // lanes of a register
+	MaxBytes  = 1024 // bytes of a register
+	MaxRegs   = 1 << 16
+	MaxDepth  = 32      // nested loops
+	maxDisp   = 1 << 30 // bytes from a pointer that an access reaches in loops of constant trip counts, either sign: instructions have 32 bits for what moves it there and back
+	maxCount  = 1<<31 - 1
+	maxAlign  = 4096
+	maxShared = 1 << 16
 )
 
 // Verify checks what every pass keeps and every consumer relies on: types,
@@ -27,10 +29,16 @@ func Verify(f *Func) error {
 	v := &verifier{f: f, regs: make([]regState, len(f.Regs)), ids: map[int]bool{}}
 	err := v.header()
 	if err == nil && f.Repeat != nil {
-		err = v.repeat(f.Repeat)
+		err = v.repeat("repeat", f.Repeat)
+	}
+	if err == nil {
+		err = v.grid()
 	}
 	if err == nil {
 		err = v.body(f.Body)
+	}
+	if err == nil {
+		err = v.lanes()
 	}
 	if err != nil {
 		return fmt.Errorf("vir: func %s: %w", f.Name, err)
@@ -73,6 +81,12 @@ func (v *verifier) header() error {
 		if p.Most < 0 || p.Most > p.limit() || p.Int && p.Most > 0 || p.Words && p.Most == 0 {
 			return fmt.Errorf("parameter %s: bytes up to %d: want 1 to %d, of a pointer", p.Name, p.Most, p.limit())
 		}
+		if p.Align < 0 || p.Align&(p.Align-1) != 0 || p.Align > maxAlign || p.Shared > 0 && p.Align > 0 {
+			return fmt.Errorf("parameter %s: align %d: want a power of two up to %d, of what is not shared", p.Name, p.Align, maxAlign)
+		}
+		if p.Shared < 0 || p.Shared > maxShared || p.Shared > 0 && (p.Int || p.Most > 0) {
+			return fmt.Errorf("parameter %s: shared %d: want at most %d bytes", p.Name, p.Shared, maxShared)
+		}
 		if seen[p.Name] {
 			return fmt.Errorf("two parameters %s", p.Name)
 		}
@@ -86,22 +100,64 @@ func (v *verifier) header() error {
 	return nil
 }
 
-func (v *verifier) repeat(r *Repeat) error {
+// grid checks the workgroups.
+func (v *verifier) grid() error {
+	if len(v.f.Grid) > MaxGrid || v.f.Grid != nil && v.f.Repeat != nil {
+		return fmt.Errorf("groups: %d dimensions, at most %d and none beside repeat", len(v.f.Grid), MaxGrid)
+	}
+	for i := range v.f.Grid {
+		if err := v.repeat("groups", &v.f.Grid[i]); err != nil {
+			return err
+		}
+		if slices.ContainsFunc(v.f.Grid[:i], func(g Repeat) bool { return g.Count == v.f.Grid[i].Count }) {
+			return fmt.Errorf("groups: %s counts two dimensions", v.f.paramName(v.f.Grid[i].Count))
+		}
+	}
+	return nil
+}
+
+// lanes checks that all of a function with lanes but pure code and loads is in one nest of their loops.
+func (v *verifier) lanes() error {
+	if !slices.ContainsFunc(v.f.Body, isLane) {
+		return nil
+	}
+	for body := v.f.Body; slices.ContainsFunc(body, isLane); {
+		var in *Loop
+		for _, n := range body {
+			if l, ok := n.(*Loop); ok {
+				if in != nil || !l.Lane {
+					return fmt.Errorf("%s: beside lanes: all loops are in one nest of loops of lanes", v.f.formatLoop(l))
+				}
+				in = l
+			}
+			if x, ok := n.(*Instr); ok && x.Op.Orders() {
+				return fmt.Errorf("%s: not in all loops of lanes", v.f.Format(x))
+			}
+		}
+		body = in.Body
+	}
+	if n := v.f.Lanes(); n > MaxLanesOfGroup {
+		return fmt.Errorf("%d lanes, at most %d", n, MaxLanesOfGroup)
+	}
+	return nil
+}
+
+func (v *verifier) repeat(what string, r *Repeat) error {
 	is := func(i int, integer bool) bool {
-		return i >= 0 && i < len(v.f.Params) && v.f.Params[i].Int == integer
+		return i >= 0 && i < len(v.f.Params) && v.f.Params[i].Int == integer && v.f.Params[i].Shared == 0
 	}
 	if !is(r.Count, true) {
-		return fmt.Errorf("repeat: %s is no integer", v.f.paramName(r.Count))
+		return fmt.Errorf("%s: %s is no integer", what, v.f.paramName(r.Count))
 	}
 	moved := map[int]bool{}
 	for _, m := range r.Moves {
 		switch {
 		case !is(m.Param, false) || !is(m.By, true):
-			return fmt.Errorf("repeat: %s+%s: want a pointer and an integer", v.f.paramName(m.Param), v.f.paramName(m.By))
+			return fmt.Errorf("%s: %s+%s: want a pointer and an integer", what, v.f.paramName(m.Param), v.f.paramName(m.By))
 		case moved[m.Param]:
-			return fmt.Errorf("repeat: %s moves twice", v.f.paramName(m.Param))
+			return fmt.Errorf("%s: %s moves twice", what, v.f.paramName(m.Param))
 		case m.By == r.Count:
-			return fmt.Errorf("repeat: %s is the count and a number of bytes", v.f.paramName(m.By))
+			return fmt.Errorf("%s: %s is the count and a number of bytes", what, v.f.paramName(m.By))
 		}
 		moved[m.Param] = true
 	}
@@ -109,7 +165,9 @@ func (v *verifier) repeat(r *Repeat) error {
 }
 
 // counts says that integer parameter n changes with each run of the body.
-func (v *verifier) counts(n int) bool { return v.f.Repeat != nil && v.f.Repeat.Count == n }
+func (v *verifier) counts(n int) bool {
+	return v.f.Repeat != nil && v.f.Repeat.Count == n || slices.ContainsFunc(v.f.Grid, func(g Repeat) bool { return g.Count == n })
+}
 
 func (v *verifier) body(body []Node) error {
 	for _, n := range body {
@@ -171,6 +229,10 @@ func (v *verifier) checkLoop(l *Loop) error {
 		return fmt.Errorf("%s is a pointer, not a count", v.f.Params[l.Count.Param].Name)
 	case l.Count.Param >= 0 && v.counts(l.Count.Param):
 		return fmt.Errorf("%s counts how often the body runs", v.f.Params[l.Count.Param].Name)
+	case l.Lane && slices.ContainsFunc(v.loops, func(s *loopState) bool { return !s.loop.Lane }):
+		return errors.New("only loops of lanes are around lanes")
+	case l.Lane && (l.Count.Param >= 0 || l.List > 0 || len(l.Carried) > 0 || l.Count.Const > MaxLanesOfGroup):
+		return fmt.Errorf("lanes are at most %d, a constant, and carry nothing", MaxLanesOfGroup)
 	case l.List < 0 || l.List > len(v.f.Params):
 		return fmt.Errorf("no parameter %d", l.List-1)
 	case l.List > 0 && v.f.Params[l.List-1].Int:

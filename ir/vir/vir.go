@@ -43,6 +43,12 @@ type Param struct {
 	// its words of 32 bits, as signed numbers.
 	Most  int
 	Words bool
+	// Align is what an integer is a multiple of, or how many bytes the address that a pointer stands for is a multiple
+	// of: a power of two. 0: nothing is known.
+	Align int
+	// Shared is the number of bytes of a buffer that the lanes of a workgroup share, 0 of all other parameters. It is
+	// there when the group begins, with any contents, and has no argument.
+	Shared int
 }
 
 // limit is the largest Most: one number is beyond.
@@ -131,7 +137,8 @@ func (in *Instr) HasMem() bool { return in.Op.HasMem() || in.Fold > 0 && in.Fold
 type Loop struct {
 	ID      int
 	Count   Extent
-	List    int // 1 + the index into Func.Params of a pointer to the list, or 0
+	Lane    bool // its iterations are lanes of a workgroup, which run at once; only loops of lanes are around it
+	List    int  // 1 + the index into Func.Params of a pointer to the list, or 0
 	Carried []Reg
 	Body    []Node
 }
@@ -153,7 +160,35 @@ type Func struct {
 	Consts [][]byte
 	Regs   []Type
 	Repeat *Repeat // nil: Body runs once
-	Body   []Node
+	// Grid are the workgroups, which run at once: Body runs for each combination of their numbers, along x, y and z.
+	// Its Moves move pointers by a multiple of that number. A function has Repeat or Grid.
+	Grid []Repeat
+	Body []Node
+}
+
+// MaxGrid is the number of dimensions that workgroups have.
+const MaxGrid = 3
+
+// MaxLanesOfGroup bounds the lanes of a workgroup.
+const MaxLanesOfGroup = 1024
+
+// Lanes is the number of lanes of a workgroup of f: 1 if f has no loop of lanes.
+func (f *Func) Lanes() int {
+	n := 1
+	for body := f.Body; ; {
+		i := slices.IndexFunc(body, isLane)
+		if i < 0 {
+			return n
+		}
+		l := body[i].(*Loop)
+		n, body = n*l.Count.Const, l.Body
+	}
+}
+
+// isLane says that n is a loop of lanes.
+func isLane(n Node) bool {
+	l, ok := n.(*Loop)
+	return ok && l.Lane
 }
 
 // Repeat runs all of Body as often as the integer parameter Count says, at least once, and
