@@ -28,15 +28,20 @@ func (s *Product) complete() error {
 	dot := 0
 	for i, l := range st.loops {
 		switch {
-		case l.N == 0 && !st.reduce[l.Root] && l.Kind != nest.Outer:
+		case l.N == 0 && !st.reduce[l.Root] && !l.Kind.Outside():
 			return &Unfinished{"loop " + l.Name, "counts rows or columns at run time: bind it outer"}
-		case l.Kind == nest.Outer && i > 0 && st.loops[i-1].Kind != nest.Outer:
-			return &Unfinished{"loop " + l.Name, "outer loops come first"}
+		case l.Kind.Outside() && i > 0 && !st.loops[i-1].Kind.Outside():
+			return &Unfinished{"loop " + l.Name, "outer loops and groups come first"}
+		case l.Kind == nest.Lane && i > 0 && !st.loops[i-1].Kind.Outside() && st.loops[i-1].Kind != nest.Lane:
+			return &Unfinished{"loop " + l.Name, "lanes come right after outer loops and groups"}
 		case l.Kind == nest.Dot:
 			dot = l.N
 		case l.Kind == nest.Pair && !st.halves():
 			return &Unfinished{"loop " + l.Name, "a pair becomes two registers of twice the width: accumulate in half the bits of the accumulator above"}
 		}
+	}
+	if err := st.groups(); err != nil {
+		return err
 	}
 	if err := s.groupOrder(); err != nil {
 		return err
@@ -55,6 +60,17 @@ func (s *Product) complete() error {
 		return st.repeated(planeLoop, partLoop, halfLoop)
 	}
 	return s.completeDot(dot)
+}
+
+// groups: workgroups have tiles of rows.
+func (st *stage) groups() error {
+	has := func(kind nest.Kind, root string) bool {
+		return slices.ContainsFunc(st.loops, func(l nest.Loop) bool { return l.Kind == kind && (root == "" || l.Root == root) })
+	}
+	if (has(nest.Group, "") || has(nest.Lane, "")) && (!has(nest.Group, "m") || has(nest.Outer, "m")) {
+		return &Unfinished{"groups and lanes", "need the tiles of rows bound to group"}
+	}
+	return nil
 }
 
 // halves says that the lowest accumulator is half as wide as the one above.
@@ -154,12 +170,12 @@ func (st *stage) inOrder() error {
 func (s *Product) contiguous(k *Kernel) error {
 	for _, l := range s.main().loops {
 		size := map[string]int{"m": k.Rows, "n": k.Cols}[l.Root]
-		if size > 0 && l.N != 1 && (l.Kind == nest.Outer) != (l.Coef >= size) {
+		if size > 0 && l.N != 1 && l.Kind.Outside() != (l.Coef >= size) {
 			return &Unfinished{"loop " + l.Name, "the rows and columns of one call must be consecutive"}
 		}
 	}
 	for _, d := range s.weights.Part("codes").Fields {
-		if l := s.loopOf(d); l.Kind == nest.Outer {
+		if l := s.loopOf(d); l.Kind.Outside() {
 			return &Unfinished{"loop " + l.Name, "a call takes all fields of a cell"}
 		}
 	}

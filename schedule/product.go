@@ -139,9 +139,11 @@ func (s *Product) kernel(scaledSums bool) *Kernel {
 		k.Problem, k.Fill = s.fill.of, s.fill.to
 	}
 	k.Nest = &nest.Nest{Name: "matmul", Params: slices.Clone(matmulParams), Repeat: k.repeat()}
+	groups := map[string]bool{}
 	for _, l := range s.main().loops {
+		groups[l.Root] = groups[l.Root] || l.Kind == nest.Group
 		switch {
-		case l.Kind == nest.Outer:
+		case l.Kind.Outside():
 		case l.Root == "m":
 			k.Rows *= l.N
 		case l.Root == "n":
@@ -151,6 +153,9 @@ func (s *Product) kernel(scaledSums bool) *Kernel {
 			k.Nest.Counts = append(k.Nest.Counts, l.Name)
 			k.Nest.Params = append(k.Nest.Params, nest.CountParam(l))
 		}
+	}
+	if groups["m"] {
+		k.grid(groups["n"])
 	}
 	return k
 }
