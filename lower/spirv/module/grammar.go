@@ -56,6 +56,7 @@ const (
 	OpIEqual               Op = 170
 	OpSGreaterThan         Op = 173
 	OpULessThan            Op = 176
+	OpSLessThan            Op = 177
 	OpFOrdLessThan         Op = 184
 	OpFOrdGreaterThan      Op = 186
 	OpShiftRightLogical    Op = 194
@@ -134,6 +135,7 @@ var instructions = map[Op]instruction{
 	OpIEqual:               {"OpIEqual", "IdResultType IdResult IdRef IdRef"},
 	OpSGreaterThan:         {"OpSGreaterThan", "IdResultType IdResult IdRef IdRef"},
 	OpULessThan:            {"OpULessThan", "IdResultType IdResult IdRef IdRef"},
+	OpSLessThan:            {"OpSLessThan", "IdResultType IdResult IdRef IdRef"},
 	OpFOrdLessThan:         {"OpFOrdLessThan", "IdResultType IdResult IdRef IdRef"},
 	OpFOrdGreaterThan:      {"OpFOrdGreaterThan", "IdResultType IdResult IdRef IdRef"},
 	OpShiftRightLogical:    {"OpShiftRightLogical", "IdResultType IdResult IdRef IdRef"},

@@ -6,6 +6,7 @@ package module
 import (
 	"encoding/binary"
 	"fmt"
+	"slices"
 )
 
 //go:generate go test -run TestGrammar -update
@@ -41,19 +42,24 @@ const (
 
 var sections = map[Op]section{
 	OpCapability: capabilities, OpExtension: extensions, OpExtInstImport: imports, OpMemoryModel: memoryModel,
-	OpEntryPoint: entryPoints, OpExecutionMode: modes, OpName: names, OpMemberName: names,
+	OpExecutionMode: modes, OpName: names, OpMemberName: names,
 	OpDecorate: decorations, OpMemberDecorate: decorations,
 }
 
 // Module is a module in the making.
 type Module struct {
-	last  ID // that was given out
+	last  ID   // that was given out
+	main  ID   // the function of the entry point
+	face  []ID // variables
 	words [numSections][]uint32
 	known map[string]ID // declarations, types and constants that are there, 1 of those without a result
 }
 
 // New is an empty module.
 func New() *Module { return &Module{known: map[string]ID{}} }
+
+// String is the name of op: "OpLoad".
+func (op Op) String() string { return instructions[op].name }
 
 // NewID returns an ID that nothing has yet.
 func (m *Module) NewID() ID {
@@ -90,7 +96,16 @@ func (m *Module) NewType(op Op, operands ...uint32) ID { return m.result(globals
 
 // Variable is a new variable of all functions, with a pointer type and its storage class.
 func (m *Module) Variable(pointer ID, class uint32) ID {
-	return m.result(globals, OpVariable, pointer, []uint32{class})
+	v := m.result(globals, OpVariable, pointer, []uint32{class})
+	m.face = append(m.face, v)
+	return v
+}
+
+// Function begins the function of the entry point main. All variables that it knows by then, or that are declared while
+// it is written, are its interface.
+func (m *Module) Function(id, result, signature ID) {
+	m.main = id
+	m.put(functions, OpFunction, result, id, FunctionControlNone, signature)
 }
 
 // Do adds an instruction without a result to the function.
@@ -133,7 +148,11 @@ func (m *Module) result(at section, op Op, t ID, operands []uint32) ID {
 }
 
 func (m *Module) put(at section, op Op, operands ...uint32) {
-	m.words[at] = append(append(m.words[at], uint32(len(operands)+1)<<16|uint32(op)), operands...)
+	m.words[at] = append(m.words[at], instructionWords(op, operands)...)
+}
+
+func instructionWords(op Op, operands []uint32) []uint32 {
+	return append([]uint32{uint32(len(operands)+1)<<16 | uint32(op)}, operands...)
 }
 
 // String is the words of a literal string.
@@ -148,11 +167,12 @@ func String(s string) []uint32 {
 
 // Words are those of the module.
 func (m *Module) Words() []uint32 {
-	out := []uint32{magic, version, 0, m.last + 1, 0}
-	for _, s := range m.words {
-		out = append(out, s...)
+	words := m.words
+	if m.main != 0 {
+		operands := append([]uint32{ExecutionModelGLCompute, m.main}, append(String("main"), m.face...)...)
+		words[entryPoints] = instructionWords(OpEntryPoint, operands)
 	}
-	return out
+	return slices.Concat([]uint32{magic, version, 0, m.last + 1, 0}, slices.Concat(words[:]...))
 }
 
 // Binary is the module as a file has it, with words in little-endian order.

@@ -1,0 +1,333 @@
+package spirv
+
+import (
+	"fmt"
+
+	"github.com/tmacc/tmacc/ir/nest"
+	"github.com/tmacc/tmacc/ir/vir"
+	"github.com/tmacc/tmacc/lower"
+	"github.com/tmacc/tmacc/lower/spirv/module"
+)
+
+// Shader is a printed function, and how it is called. Buffers are storage buffers of descriptor set 0, whose sizes are
+// rounded up to words with another word behind them. Push constants are words: for each parameter of Params in its order,
+// an integer, or how many bytes a pointer is behind the beginning of its buffer. Numbers of bytes are multiples of 4, or of
+// what the parameter's Align says.
+type Shader struct {
+	*module.Module
+	Params  []int // of the function, by push constant
+	Buffers []int // the pointers among them, by binding
+	Lanes   int   // of a workgroup, along x
+	Grid    []int // parameters that count workgroups, along x, y and z
+	Bytes   bool  // it stores less than a word, which needs storageBuffer8BitAccess
+}
+
+// Controls say what a shader asks of 32-bit floats, which a device has or has not (shaderRoundingModeRTEFloat32 and so on).
+// Without them the device chooses: results that are no numbers or less than 2^-126, or all roundings, may differ.
+type Controls struct{ RoundToEven, Denormals, NotNumbers bool }
+
+// Print makes a shader of a function selected for t. The error is a *nest.Refused: the function has what no shader has.
+func (t Target) Print(s *lower.Selected, c Controls) (*Shader, error) {
+	if s.Func.Repeat != nil {
+		return nil, &nest.Refused{What: s.Func.Name, Reason: "tiles follow one another: bind the tiles of rows to group"}
+	}
+	p := newPrinter(s)
+	p.declare(t.m.Has, c)
+	p.begin()
+	p.body(s.Func.Body)
+	p.m.Do(module.OpReturn)
+	p.m.Do(module.OpFunctionEnd)
+	return p.shader, nil
+}
+
+// printer writes the module of a function.
+type printer struct {
+	*shaderTypes
+	m       *module.Module
+	f       *vir.Func
+	rows    map[*vir.Instr]*lower.Row
+	shader  *Shader
+	regs    [][]module.ID           // the words of each register
+	floats  map[module.ID]module.ID // words that are floats' bits, as floats
+	push    map[int]module.ID       // numbers of parameters that the function has read
+	views   map[view]module.ID      // variables of buffers
+	numbers map[int]module.ID       // of open loops, by ID
+	sums    map[string]module.ID    // parts of addresses that are there, by what they are
+	main    module.ID
+	block   module.ID    // the variable of the push constants
+	inputs  [2]module.ID // the variables of the workgroup and of the lane in it
+	label   module.ID    // of the block that is being written
+}
+
+// shaderTypes are the types that all shaders have.
+type shaderTypes struct{ void, bool, uint, f32, byte module.ID }
+
+func newPrinter(s *lower.Selected) *printer {
+	p := &printer{m: module.New(), f: s.Func, rows: s.Rows, regs: make([][]module.ID, len(s.Func.Regs)), floats: map[module.ID]module.ID{},
+		push: map[int]module.ID{}, views: map[view]module.ID{}, numbers: map[int]module.ID{}, sums: map[string]module.ID{}}
+	p.shader = &Shader{Module: p.m, Lanes: s.Func.Lanes()}
+	p.shaderTypes = &shaderTypes{p.m.Type(module.OpTypeVoid), p.m.Type(module.OpTypeBool), p.m.Type(module.OpTypeInt, 32, 0), p.m.Type(module.OpTypeFloat, 32), 0}
+	for _, g := range s.Func.Grid {
+		p.shader.Grid = append(p.shader.Grid, g.Count)
+	}
+	return p
+}
+
+// declare writes what stands before all types, and the variables.
+func (p *printer) declare(has lower.Features, c Controls) {
+	p.m.Declare(module.OpCapability, module.CapabilityShader)
+	if has&Dot != 0 {
+		p.m.Declare(module.OpCapability, module.CapabilityDotProduct)
+		p.m.Declare(module.OpCapability, module.CapabilityDotProductInput4x8BitPacked)
+	}
+	p.m.Declare(module.OpMemoryModel, module.AddressingModelLogical, module.MemoryModelGLSL450)
+	p.main = p.m.NewID()
+	p.m.Declare(module.OpExecutionMode, p.main, module.ExecutionModeLocalSize, uint32(p.shader.Lanes), 1, 1)
+	for _, x := range []struct {
+		on               bool
+		capability, mode uint32
+	}{
+		{c.RoundToEven, module.CapabilityRoundingModeRTE, module.ExecutionModeRoundingModeRTE},
+		{c.Denormals, module.CapabilityDenormPreserve, module.ExecutionModeDenormPreserve},
+		{c.NotNumbers, module.CapabilitySignedZeroInfNanPreserve, module.ExecutionModeSignedZeroInfNanPreserve},
+	} {
+		if x.on {
+			p.m.Declare(module.OpCapability, x.capability)
+			p.m.Declare(module.OpExecutionMode, p.main, x.mode, 32)
+		}
+	}
+	p.variables()
+}
+
+// used says which parameters the function needs.
+func (p *printer) used() []bool {
+	used := make([]bool, len(p.f.Params))
+	multiple := func(x vir.Multiple) {
+		if x.Times != 0 {
+			used[x.By] = true
+		}
+	}
+	vir.Walk(p.f.Body, func(in *vir.Instr, loops []*vir.Loop) {
+		for _, l := range loops {
+			if l.Count.Param >= 0 {
+				used[l.Count.Param] = true
+			}
+			if l.List > 0 {
+				used[l.List-1] = true
+			}
+		}
+		if !in.HasMem() || in.Op == vir.OpPrefetch || in.Op == vir.OpPrefetch2 {
+			return
+		}
+		used[in.Mem.Buf] = true
+		for _, s := range in.Mem.Stride {
+			multiple(s.Multiple)
+		}
+		for _, x := range in.Mem.Plus {
+			multiple(x)
+		}
+	})
+	for _, g := range p.f.Grid {
+		for _, m := range g.Moves {
+			used[m.By] = used[m.By] || used[m.Param]
+		}
+	}
+	return used
+}
+
+// variables declares the block of push constants, and the numbers of the workgroup and of the lane in it. Buffers are
+// declared when they are used.
+func (p *printer) variables() {
+	binding := 0
+	members := []uint32{}
+	for i, used := range p.used() {
+		if !used || p.f.Params[i].Shared > 0 {
+			continue
+		}
+		p.shader.Params = append(p.shader.Params, i)
+		members = append(members, p.uint)
+		if !p.f.Params[i].Int {
+			p.shader.Buffers = append(p.shader.Buffers, i)
+			binding++
+		}
+	}
+	vec := p.m.Type(module.OpTypeVector, p.uint, 3)
+	p.inputs[0] = p.variable(vec, module.StorageClassInput)
+	p.inputs[1] = p.variable(p.uint, module.StorageClassInput)
+	p.m.Declare(module.OpDecorate, p.inputs[0], module.DecorationBuiltIn, module.BuiltInWorkgroupId)
+	p.m.Declare(module.OpDecorate, p.inputs[1], module.DecorationBuiltIn, module.BuiltInLocalInvocationIndex)
+	if len(members) == 0 {
+		return
+	}
+	block := p.m.NewType(module.OpTypeStruct, members...)
+	p.m.Declare(module.OpDecorate, block, module.DecorationBlock)
+	for i := range members {
+		p.m.Declare(module.OpMemberDecorate, block, uint32(i), module.DecorationOffset, uint32(4*i))
+	}
+	p.block = p.variable(block, module.StorageClassPushConstant)
+}
+
+// variable is a new variable of type t.
+func (p *printer) variable(t module.ID, class uint32) module.ID {
+	return p.m.Variable(p.pointer(class, t), class)
+}
+
+// begin writes the head of the function and reads the parameters.
+func (p *printer) begin() {
+	p.m.Function(p.main, p.void, p.m.Type(module.OpTypeFunction, p.void))
+	p.begins(p.m.NewID())
+	pointer := p.m.Type(module.OpTypePointer, module.StorageClassPushConstant, p.uint)
+	for i, param := range p.shader.Params {
+		at := p.m.Emit(module.OpAccessChain, pointer, p.block, p.number(uint32(i)))
+		p.push[param] = p.m.Emit(module.OpLoad, p.uint, at)
+	}
+	if len(p.f.Grid) > 0 {
+		ids := p.m.Emit(module.OpLoad, p.m.Type(module.OpTypeVector, p.uint, 3), p.inputs[0])
+		for d, g := range p.f.Grid {
+			id := p.m.Emit(module.OpCompositeExtract, p.uint, ids, uint32(d))
+			for _, m := range g.Moves {
+				if base, ok := p.push[m.Param]; ok {
+					p.push[m.Param] = p.word(module.OpIAdd, base, p.word(module.OpIMul, id, p.push[m.By]))
+				}
+			}
+		}
+	}
+	if p.shader.Lanes > 1 {
+		p.numbers[laneNumber] = p.m.Emit(module.OpLoad, p.uint, p.inputs[1])
+	}
+}
+
+// laneNumber is in printer.numbers what is left of the number of the lane for loops of lanes that are not open yet.
+const laneNumber = -1
+
+func (p *printer) begins(id module.ID) {
+	p.m.Label(id)
+	p.label = id
+}
+
+// body writes nodes.
+func (p *printer) body(body []vir.Node) {
+	for _, n := range body {
+		switch n := n.(type) {
+		case *vir.Instr:
+			words := p.rows[n].Code.(emit)(p, n)
+			if n.Dst != vir.NoReg {
+				p.regs[n.Dst] = words
+			}
+		case *vir.Loop:
+			if n.Lane {
+				p.lanes(n)
+			} else {
+				p.loop(n)
+			}
+		}
+	}
+}
+
+// lanes writes the body of a loop of lanes for the one lane that runs it.
+func (p *printer) lanes(l *vir.Loop) {
+	inner := 1
+	for body := l.Body; ; {
+		n := len(body)
+		for _, x := range body {
+			if c, ok := x.(*vir.Loop); ok && c.Lane {
+				inner *= c.Count.Const
+				body = c.Body
+				break
+			}
+		}
+		if n == len(body) {
+			break
+		}
+	}
+	id := p.numbers[laneNumber]
+	switch {
+	case l.Count.Const == 1:
+		p.numbers[l.ID] = p.number(0)
+	case inner == 1:
+		p.numbers[l.ID] = id
+	default:
+		p.numbers[l.ID] = p.word(module.OpUDiv, id, p.number(uint32(inner)))
+		p.numbers[laneNumber] = p.word(module.OpUMod, id, p.number(uint32(inner)))
+	}
+	p.body(l.Body)
+}
+
+// loop writes a loop: a block that decides whether there is another iteration, the body, and a block that counts.
+func (p *printer) loop(l *vir.Loop) {
+	p.ahead(l)
+	head, body, next, end := p.m.NewID(), p.m.NewID(), p.m.NewID(), p.m.NewID()
+	before := p.label
+	p.m.Do(module.OpBranch, head)
+	p.begins(head)
+	number, patch := p.phi(p.number(0), before, next)
+	carried := p.carried(l, before, next)
+	more := p.m.Emit(module.OpSLessThan, p.bool, number, p.count(l.Count))
+	p.m.Do(module.OpLoopMerge, end, next, module.LoopControlNone)
+	p.m.Do(module.OpBranchConditional, more, body, end)
+	p.begins(body)
+	outer := p.sums
+	p.sums = cloneMap(outer)
+	p.numbers[l.ID] = number
+	if l.List > 0 {
+		p.numbers[l.ID] = p.listed(l, number)
+	}
+	p.body(l.Body)
+	p.m.Do(module.OpBranch, next)
+	p.begins(next)
+	p.m.Patch(patch, p.word(module.OpIAdd, number, p.number(1)))
+	for _, c := range carried {
+		for i, at := range c.patches {
+			p.m.Patch(at, p.regs[c.reg][i])
+		}
+		p.regs[c.reg] = c.phis
+	}
+	p.m.Do(module.OpBranch, head)
+	p.begins(end)
+	p.sums = outer
+}
+
+// carry is a register that a loop carries.
+type carry struct {
+	reg     vir.Reg
+	phis    []module.ID
+	patches []int
+}
+
+func (p *printer) carried(l *vir.Loop, before, next module.ID) (all []carry) {
+	for _, r := range l.Carried {
+		c := carry{reg: r}
+		for _, w := range p.regs[r] {
+			id, at := p.phi(w, before, next)
+			c.phis, c.patches = append(c.phis, id), append(c.patches, at)
+		}
+		p.regs[r] = c.phis
+		all = append(all, c)
+	}
+	return all
+}
+
+// phi is a word that is first in the first iteration. The word at the place that it returns is to be the one of the next.
+func (p *printer) phi(first, before, next module.ID) (id module.ID, patch int) {
+	id = p.m.Emit(module.OpPhi, p.uint, first, before, 0, next)
+	return id, p.m.Mark() - 2
+}
+
+// count is a trip count.
+func (p *printer) count(n vir.Extent) module.ID {
+	if n.Param >= 0 {
+		return p.push[n.Param]
+	}
+	return p.number(uint32(n.Const))
+}
+
+func cloneMap(m map[string]module.ID) map[string]module.ID {
+	c := make(map[string]module.ID, len(m))
+	for k, v := range m {
+		c[k] = v
+	}
+	return c
+}
+
+// bug is a panic for what Select promises.
+func bug(format string, args ...any) { panic("BUG: spirv: " + fmt.Sprintf(format, args...)) }
