@@ -1,0 +1,14 @@
+// Package vulkan runs SPIR-V modules on GPUs, by the loader of Vulkan 1.3 and without cgo.
+//
+//	d, err := vulkan.Open(vulkan.Options{})                                // the device that TMACC_DEVICE names, or the preferred one
+//	p, err := d.Pipeline(spirv, vulkan.Layout{Buffers: 2, PushBytes: 8})   // compiled, or found in the user's folder of files
+//	x, err := d.Buffer(4000)                                               // memory of the device
+//	err = x.Upload(0, data)
+//	err = d.Run(p, [3]int{16, 1, 1}, []*vulkan.Buffer{x, y}, push)         // once, and waits
+//	err = y.Download(0, result)
+//	s, err := d.Record([]vulkan.Command{&vulkan.Dispatch{...}, ...}, ...)  // recorded once,
+//	err = s.Run()                                                          // to run often
+//
+// Work happens in the order of calls, whatever overlaps: an upload is there for what starts later, and a download has what was started before.
+// Programs that do not import this package load nothing of Vulkan. Windows and darwin (MoltenVK) are untested.
+package vulkan
