@@ -63,8 +63,16 @@ func (p *printer) asWord(f module.ID) module.ID {
 	return w
 }
 
-// float is arithmetic that is not contracted with other arithmetic.
+// float is arithmetic that is not contracted with other arithmetic. Mesa's llvmpipe takes 0 + x for x, whatever the module
+// asks for, which has another sign if x is -0.
 func (p *printer) float(op module.Op, w ...module.ID) module.ID {
+	if zero := p.number(0); op == module.OpFAdd && (w[0] == zero || w[1] == zero) {
+		x := w[0]
+		if x == zero {
+			x = w[1]
+		}
+		return p.choose(p.m.Emit(module.OpIEqual, p.bool, x, p.number(1<<31)), zero, x)
+	}
 	f := p.m.Emit(op, p.f32, p.asFloat(w[0]), p.asFloat(w[1]))
 	p.m.Declare(module.OpDecorate, f, module.DecorationNoContraction)
 	return p.asWord(f)

@@ -1,0 +1,130 @@
+package shaders
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"github.com/tmacc/tmacc/ir/vir"
+	"github.com/tmacc/tmacc/lower"
+	"github.com/tmacc/tmacc/lower/spirv"
+	"github.com/tmacc/tmacc/runtime/vulkan"
+)
+
+var open = sync.OnceValues(func() (*vulkan.Device, error) { return vulkan.Open(vulkan.Options{}) })
+
+// device is the device that tests run on.
+func device(t *testing.T) *vulkan.Device {
+	t.Helper()
+	d, err := open()
+	if none := (*vulkan.Unavailable)(nil); errors.As(err, &none) {
+		t.Skip(err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// controls are what the device has of what shaders may ask.
+func controls(d *vulkan.Device) spirv.Controls {
+	c := d.FloatControls[32]
+	return spirv.Controls{RoundToEven: c.RoundToEven, Denormals: c.PreserveDenormals, NotNumbers: c.PreserveSpecials}
+}
+
+// compiled is the shader of f.
+func compiled(t *testing.T, target spirv.Target, f *vir.Func, c spirv.Controls) *spirv.Shader {
+	t.Helper()
+	s, err := lower.Select(context.Background(), target, f)
+	if err != nil {
+		t.Fatalf("%v\n%v", err, f)
+	}
+	sh, err := target.Print(s, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return sh
+}
+
+// begin is how many bytes behind the beginning of its buffer each pointer is.
+const begin = 4096
+
+// run runs a shader as vir.Eval runs its function: buffers of args are what it leaves.
+func run(d *vulkan.Device, sh *spirv.Shader, f *vir.Func, args []vir.Arg) error {
+	p, err := d.Pipeline(sh.Binary(), vulkan.Layout{Buffers: len(sh.Buffers), PushBytes: 4 * len(sh.Params)})
+	if err != nil {
+		return err
+	}
+	defer p.Free()
+	var push []byte
+	var buffers []*vulkan.Buffer
+	for _, i := range sh.Params {
+		if f.Params[i].Int {
+			push = binary.LittleEndian.AppendUint32(push, uint32(args[i].Int))
+			continue
+		}
+		push = binary.LittleEndian.AppendUint32(push, begin)
+		b, err := d.Buffer(int64(begin + len(args[i].Buf)&^3 + 8))
+		if err != nil {
+			return err
+		}
+		defer b.Free()
+		if err := b.Upload(begin, args[i].Buf); err != nil {
+			return err
+		}
+		buffers = append(buffers, b)
+	}
+	groups := [3]int{1, 1, 1}
+	for i, count := range sh.Grid {
+		groups[i] = int(args[count].Int)
+	}
+	if err := d.Run(p, groups, buffers, push); err != nil {
+		return err
+	}
+	for n, i := range sh.Buffers {
+		if len(args[i].Buf) > 0 {
+			if err := buffers[n].Download(begin, args[i].Buf); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// accepted holds a module against the tools of the Khronos Group: spirv-val accepts it, and spirv-as makes the same
+// words of its text.
+func accepted(t *testing.T, sh *spirv.Shader) {
+	t.Helper()
+	dir := t.TempDir()
+	binary, text, again := filepath.Join(dir, "m.spv"), filepath.Join(dir, "m.spvasm"), filepath.Join(dir, "again.spv")
+	for path, data := range map[string][]byte{binary: sh.Binary(), text: []byte(sh.Text())} {
+		if err := os.WriteFile(path, data, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	tool(t, "spirv-val", "--target-env", "vulkan1.3", binary)
+	tool(t, "spirv-as", "--preserve-numeric-ids", "--target-env", "vulkan1.3", text, "-o", again)
+	data, err := os.ReadFile(again)
+	if err != nil {
+		t.Fatal(err)
+	}
+	copy(data[8:12], sh.Binary()[8:12]) // who has made it
+	if string(data) != string(sh.Binary()) {
+		t.Error("spirv-as makes another module of the text")
+	}
+}
+
+func tool(t *testing.T, name string, args ...string) {
+	t.Helper()
+	if _, err := exec.LookPath(name); err != nil {
+		t.Skipf("needs Debian's package spirv-tools: %v", err)
+	}
+	if out, err := exec.Command(name, args...).CombinedOutput(); err != nil {
+		t.Fatalf("%s: %v\n%s", name, err, out)
+	}
+}
