@@ -26,9 +26,6 @@ func build(ctx context.Context, t Target, n *nest.Nest, allocate allocation, wat
 	if err != nil {
 		return nil, err
 	}
-	if f.Grid != nil || f.Lanes() > 1 {
-		return nil, refuse(n.Name, "%s has no workgroups: bind no loop to group or lane", t.Machine().Name)
-	}
 	if err := vir.Verify(f); err != nil {
 		panic("BUG: vectorize: " + err.Error())
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/tmacc/tmacc/gen/order"
 	"github.com/tmacc/tmacc/ir/operator"
+	"github.com/tmacc/tmacc/lower"
 	"github.com/tmacc/tmacc/search"
 	"github.com/tmacc/tmacc/search/build"
 )
@@ -42,7 +43,8 @@ func (c *cli) show() *cobra.Command {
   asm       assembly
   cost      the cycles that search expects it to take
 
-A float operator of language models, -op, has no problem, no layout and no cost. Attention is several operators.`,
+A float operator of language models, -op, has no problem, no layout and no cost. Attention is several operators.
+A shader, -target spirv, has no machine and no cost, and needs -trace.`,
 		Example: `  tmacc show -format w2 -stage trace,nest
   tmacc show -format w4-g32 -cols 8 -target avx2 -stage asm
   tmacc show -format w4 -stage vir > w4.vir && tmacc lower w4.vir -target avx512vbmi
@@ -80,7 +82,7 @@ func (c *cli) runShow(ctx context.Context, x showFlags) error {
 	if err != nil {
 		return err
 	}
-	t, err := c.finder().One(x.target, x.core)
+	selector, err := c.selector(x.target, x.core)
 	if err != nil {
 		return err
 	}
@@ -94,9 +96,13 @@ func (c *cli) runShow(ctx context.Context, x showFlags) error {
 			return err
 		}
 	}
+	t, onCPU := selector.(lower.Target)
+	if !onCPU && (use.Trace == nil || x.prepare) {
+		return fmt.Errorf("show: there are no default schedules of products and of preparations for %s yet: give the one of a product with -trace", selector.Machine().Name)
+	}
 	bar := newProgress(c.err, false)
 	defer bar.done()
-	bar.step("compiling %s for %s", x.format, t.Machine().ShortName())
+	bar.step("compiling %s for %s", x.format, selector.Machine().ShortName())
 	if use.Trace == nil {
 		if use.Trace, err = build.DefaultTrace(ctx, p, t, use.Cols); err != nil {
 			return err
@@ -106,7 +112,7 @@ func (c *cli) runShow(ctx context.Context, x showFlags) error {
 	if x.prepare {
 		all = build.PrepareStages(ctx, p, use.Trace, t)
 	} else {
-		all = build.Stages(p, use.Trace, t)
+		all = build.Stages(p, use.Trace, selector)
 	}
 	bar.done()
 	return printStages(c.out, all, names)

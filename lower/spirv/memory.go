@@ -2,6 +2,7 @@ package spirv
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/tmacc/tmacc/ir/vir"
 	"github.com/tmacc/tmacc/lower/spirv/module"
@@ -218,17 +219,20 @@ func (p *printer) listed(l *vir.Loop, i module.ID) module.ID {
 // load reads a register's bytes in accesses as wide as its address allows.
 func (p *printer) load(in *vir.Instr) []module.ID {
 	t, a := p.f.Regs[in.Dst], p.address(in.Mem)
-	bytes := t.Bytes()
 	if in.Op == vir.OpLoadSplat {
-		bytes = t.Elem.Bytes()
+		return slices.Repeat(p.loadBytes(in.Mem.Buf, a, t.Elem.Bytes()), size(t))
 	}
+	return p.loadBytes(in.Mem.Buf, a, t.Bytes())
+}
+
+// loadBytes reads bytes at a.
+func (p *printer) loadBytes(param int, a address, bytes int) (out []module.ID) {
 	if bytes < 4 || a.aligned() < 4 {
-		return p.loadParts(in.Mem.Buf, a, bytes)
+		return p.loadParts(param, a, bytes)
 	}
-	var out []module.ID
-	unit := p.unit(in.Mem.Buf, a, bytes)
+	unit := p.unit(param, a, bytes)
 	for ; bytes > 0; bytes -= unit {
-		x := p.m.Emit(module.OpLoad, p.vector(unit/4), p.at(in.Mem.Buf, unit, a))
+		x := p.m.Emit(module.OpLoad, p.vector(unit/4), p.at(param, unit, a))
 		if unit == 4 {
 			out = append(out, x)
 		}
@@ -236,9 +240,6 @@ func (p *printer) load(in *vir.Instr) []module.ID {
 			out = append(out, p.m.Emit(module.OpCompositeExtract, p.uint, x, uint32(i)))
 		}
 		a.off += unit
-	}
-	for in.Op == vir.OpLoadSplat && len(out) < size(t) {
-		out = append(out, out[0])
 	}
 	return out
 }

@@ -1,0 +1,106 @@
+package shaders
+
+import (
+	"errors"
+	"fmt"
+	"math/rand"
+	"slices"
+	"testing"
+
+	"github.com/tmacc/tmacc/ir"
+	"github.com/tmacc/tmacc/ir/format"
+	"github.com/tmacc/tmacc/ir/nest"
+	"github.com/tmacc/tmacc/ir/vir"
+	"github.com/tmacc/tmacc/lower"
+	"github.com/tmacc/tmacc/lower/spirv"
+	"github.com/tmacc/tmacc/lower/targets"
+	"github.com/tmacc/tmacc/schedule"
+	"github.com/tmacc/tmacc/search"
+	"github.com/tmacc/tmacc/tests/check"
+	"github.com/tmacc/tmacc/tests/drawn"
+)
+
+// TestFormats compares products of all formats with the definition, by schedules of CPUs whose tiles of rows are
+// workgroups: of one lane with vectors of rows, and of a lane for each row of a vector.
+func TestFormats(t *testing.T) {
+	draw := drawn.New(t)
+	for _, name := range drawn.Some(draw, 6, format.Names()) {
+		t.Run(name, func(t *testing.T) {
+			p, err := ir.Named(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			uses, err := search.Default(t.Context(), p, targets.ByName("arm64/dotprod"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, u := range drawn.Some(draw, 2, uses) {
+				for _, lanes := range []bool{false, true} {
+					t.Run(fmt.Sprint(u.Cols, map[bool]string{false: " vectors", true: " lanes"}[lanes]), func(t *testing.T) { formatOnDevice(t, p, u.Trace, lanes) })
+				}
+			}
+		})
+	}
+}
+
+func formatOnDevice(t *testing.T, p ir.Problem, trace schedule.Trace, lanes bool) {
+	k, err := schedule.Compile(p, trace)
+	if err != nil {
+		t.Fatal(err)
+	}
+	k, err = schedule.Compile(p, grouped(trace, k.Nest.Loops, lanes))
+	if err != nil {
+		t.Skip(err)
+	}
+	f, err := lower.Vectorize(k.Nest, "matmul")
+	if no := (*nest.Refused)(nil); errors.As(err, &no) {
+		t.Skip(err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	target := spirv.Targets()[1]
+	accepted(t, compiled(t, target, f, spirv.Controls{}))
+	d := device(t)
+	sh := compiled(t, target, f, controls(d))
+	whole := p.Weight.Unit()
+	c := check.New(rand.New(rand.NewSource(3)), p, 2*k.Rows+1, k.Cols, (2*k.StepK+5+whole-1)/whole*whole, check.Uniform)
+	compare(t, "device", c, k, func(args []vir.Arg) error { return run(d, sh, f, args) })
+}
+
+// grouped is a schedule whose calls are workgroups and, with lanes, whose vectors of rows are lanes of them.
+func grouped(trace schedule.Trace, loops []nest.Loop, lanes bool) (out schedule.Trace) {
+	var lane []string
+	to := map[string]string{}
+	outside := 0
+	for _, l := range loops {
+		if l.Kind == nest.Outer {
+			outside++
+		}
+		switch {
+		case l.Root != "m":
+		case l.Kind == nest.Outer:
+			to[l.Name] = "group"
+		case l.Kind == nest.Vector && lanes:
+			to[l.Name] = "lane"
+			lane = append(lane, l.Name)
+		}
+	}
+	for _, s := range trace {
+		switch x := s.(type) {
+		case schedule.Bind:
+			if to[x.Loop] != "" {
+				x.To = to[x.Loop]
+			}
+			s = x
+		case schedule.Reorder:
+			order := slices.DeleteFunc(slices.Clone(x.Order), func(n string) bool { return slices.Contains(lane, n) })
+			if len(order) < len(x.Order) {
+				x.Order = slices.Insert(order, outside, lane...)
+			}
+			s = x
+		}
+		out = append(out, s)
+	}
+	return out
+}
