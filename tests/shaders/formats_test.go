@@ -63,8 +63,7 @@ func formatOnDevice(t *testing.T, p ir.Problem, trace schedule.Trace, lanes bool
 	accepted(t, compiled(t, target, f, spirv.Controls{}))
 	d := device(t)
 	sh := compiled(t, target, f, controls(d))
-	whole := p.Weight.Unit()
-	c := check.New(rand.New(rand.NewSource(3)), p, 2*k.Rows+1, k.Cols, (2*k.StepK+5+whole-1)/whole*whole, check.Uniform)
+	c := check.New(rand.New(rand.NewSource(3)), p, 2*k.Rows+1, k.Cols, wholeK(p, 2*k.StepK+5), check.Uniform)
 	compare(t, "device", c, k, func(args []vir.Arg) error { return run(d, sh, f, args) })
 }
 

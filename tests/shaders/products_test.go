@@ -58,7 +58,7 @@ func product(t *testing.T, path, format string) {
 			sh := compiled(t, target, f, controls(d))
 			rng := rand.New(rand.NewSource(1))
 			for kind := check.Uniform; kind <= check.NotFinite; kind++ {
-				for _, shape := range [][3]int{{k.Rows, k.Cols, k.StepK}, {3*k.Rows + 1, k.Cols + 1, 2*k.StepK + 7}} {
+				for _, shape := range [][3]int{{k.Rows, k.Cols, wholeK(p, k.StepK)}, {3*k.Rows + 1, k.Cols + 1, wholeK(p, 2*k.StepK+7)}} {
 					c := check.New(rng, p, shape[0], shape[1], shape[2], kind)
 					compare(t, fmt.Sprint("vir ", kind, shape), c, k, func(args []vir.Arg) error { return vir.Eval(f, args) })
 					compare(t, fmt.Sprint("device ", kind, shape), c, k, func(args []vir.Arg) error { return run(d, sh, f, args) })
@@ -66,6 +66,12 @@ func product(t *testing.T, path, format string) {
 			}
 		})
 	}
+}
+
+// wholeK is n elements of K or a few more, in whole groups if the format wants that.
+func wholeK(p ir.Problem, n int) int {
+	unit := p.Weight.Unit()
+	return (n + unit - 1) / unit * unit
 }
 
 func compare(t *testing.T, what string, c *check.Case, k *schedule.Kernel, call check.Call) {
