@@ -34,7 +34,7 @@ type fitter struct {
 }
 
 func (c *fitter) allocate(watch []Watch) (*Kernel, error) {
-	if c.f.Grid != nil || c.f.Lanes() > 1 {
+	if c.f.Grid != nil || c.f.Lanes() != nil {
 		return nil, refuse(c.f.Name, "%s has no workgroups and no lanes of them: bind no loop to group or lane", c.t.m.Name)
 	}
 	p, k, err := c.fit()

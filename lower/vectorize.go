@@ -209,6 +209,9 @@ func (v *vectorizer) serialLoop(s *nest.For) error {
 	if err != nil {
 		return err
 	}
+	if i := slices.IndexFunc(node.Carried, func(r vir.Reg) bool { return v.typeOf(r).Elem != format.I32 }); node.Lane && i >= 0 {
+		return refuse(s.Loop.Name, "lanes have sums of i32, not of %v", v.typeOf(node.Carried[i]).Elem)
+	}
 	node.Body = body
 	slices.Sort(node.Carried)
 	v.out = append(v.out, node)
@@ -350,6 +353,9 @@ func (v *vectorizer) accumulate(s *nest.Assign, t *temp, lanes []string, key str
 	value, err := v.chosen(s.Value)
 	if err != nil {
 		return err
+	}
+	if s.Op != ir.Add && slices.ContainsFunc(v.serial[t.depth:], func(o *openLoop) bool { return o.node.Lane }) {
+		return refuse(s.Dst.Name, "lanes have sums, not the largest value")
 	}
 	s = &nest.Assign{Dst: s.Dst, Index: s.Index, How: s.How, Op: s.Op, Value: value}
 	op := combineOps[s.Op]

@@ -32,7 +32,7 @@ func (s *Product) complete() error {
 			return &Unfinished{"loop " + l.Name, "counts rows or columns at run time: bind it outer"}
 		case l.Kind.Outside() && i > 0 && !st.loops[i-1].Kind.Outside():
 			return &Unfinished{"loop " + l.Name, "outer loops and groups come first"}
-		case l.Kind == nest.Lane && i > 0 && !st.loops[i-1].Kind.Outside() && st.loops[i-1].Kind != nest.Lane:
+		case l.Kind == nest.Lane && !st.reduce[l.Root] && i > 0 && !st.loops[i-1].Kind.Outside() && st.loops[i-1].Kind != nest.Lane:
 			return &Unfinished{"loop " + l.Name, "lanes come right after outer loops and groups"}
 		case l.Kind == nest.Dot:
 			dot = l.N

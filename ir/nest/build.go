@@ -150,7 +150,7 @@ func (b *builder) check() error {
 		if p.Reduce[l.Root] && l.Kind.Outside() {
 			return refuse(l.Name, "a reduction cannot be split over calls")
 		}
-		if l.Kind == Lane && i > b.at(0) {
+		if l.Kind == Lane && !p.Reduce[l.Root] && i > b.at(0) {
 			return refuse(l.Name, "lanes have accumulators of their own: move it outside %s", p.Loops[b.at(0)].Name)
 		}
 		if !p.Reduce[l.Root] && l.Kind == Serial && i > b.at(0) {

@@ -42,10 +42,10 @@ func EvalLimit(f *Func, args []Arg, limit int) error {
 	}
 	m := &machine{f: f, args: slices.Clone(args), limit: &limit, regs: make([][]int64, len(f.Regs)), iter: map[int]*int{}}
 	err := m.aligned()
-	if err == nil && !slices.ContainsFunc(f.Body, isLane) && f.Grid == nil {
+	if err == nil && f.Lanes() == nil && f.Grid == nil {
 		err = m.run(m.compile(f.Body))
 	} else if err == nil {
-		m.races = newRaces(f, args)
+		m.races, m.inner = newRaces(f, args), f.Lanes()
 		err = m.grid(len(f.Grid) - 1)
 	}
 	for n := m.repeats(); err == nil && n > 1; n-- {
@@ -104,8 +104,9 @@ type machine struct {
 	f     *Func
 	args  []Arg
 	limit *int
-	races *races // nil: one lane, one workgroup
-	lane  int
+	races *races       // nil: one lane, one workgroup
+	lane  int          // in the workgroup: of code around loops of lanes the first of theirs
+	inner []int        // lanes of the loops of lanes that are not around the code
 	regs  [][]int64    // lanes, once an instruction defines the register
 	iter  map[int]*int // loop id -> the loop's number
 	// Lanes that live for one instruction only: a result whose register is also
@@ -123,6 +124,7 @@ type step struct {
 	body  []step
 	lanes [][]step   // of a loop of lanes, the body of each
 	by    []*machine // that runs each of lanes
+	sums  []*sum     // registers that lanes carry
 
 	call
 	eval func(*call) error
@@ -155,7 +157,7 @@ func (m *machine) compile(body []Node) []step {
 				count = int(m.args[n.Count.Param].Int)
 			}
 			if n.Lane {
-				steps = append(steps, m.fork(n))
+				steps = append(steps, m.lanes(n))
 				continue
 			}
 			iter := new(int)
@@ -250,7 +252,7 @@ func (m *machine) run(steps []step) error {
 		var err error
 		switch {
 		case s.lanes != nil:
-			err = lockstep(s.by, s.lanes)
+			err = fork([]*step{s})
 		case s.loop != nil:
 			err = m.loop(s)
 		default:
@@ -267,6 +269,9 @@ func (m *machine) run(steps []step) error {
 func (m *machine) one(s *step) error {
 	if err := m.spend(); err != nil {
 		return err
+	}
+	if s.in.Op == OpBarrier && m.races != nil {
+		m.races.epoch++
 	}
 	if err := m.exec(s); err != nil {
 		return fmt.Errorf("%s: %w", m.f.Format(s.in), err)

@@ -44,37 +44,86 @@ func (m *machine) group() error {
 	return m.run(m.compile(m.f.Body))
 }
 
-// fork makes a machine for each lane of a loop. Registers of the code around it are read only.
-func (m *machine) fork(l *Loop) step {
+// sum is a register that a loop of lanes carries: around the loop, and in each lane.
+type sum struct {
+	all   []int64
+	parts [][]int64
+}
+
+// begin gives the value to the first lane.
+func (s *sum) begin() {
+	for _, p := range s.parts {
+		clear(p)
+	}
+	copy(s.parts[0], s.all)
+}
+
+// end adds up what the lanes have.
+func (s *sum) end() {
+	clear(s.all)
+	for _, p := range s.parts {
+		for i, x := range p {
+			s.all[i] = int64(int32(s.all[i] + x))
+		}
+	}
+}
+
+// lanes makes a machine for each lane of a loop. It has registers of its own for what the loop carries and what its body
+// defines.
+func (m *machine) lanes(l *Loop) step {
 	s := step{loop: l, count: l.Count.Const}
+	for _, r := range l.Carried {
+		s.sums = append(s.sums, &sum{all: m.regs[r]})
+	}
 	for i := range s.count {
 		lane := *m
-		lane.lane = m.lane*s.count + i
+		lane.inner = m.inner[1:]
+		lane.lane += i * Product(lane.inner)
 		lane.regs, lane.iter = slices.Clone(m.regs), maps.Clone(m.iter)
 		lane.iter[l.ID] = &i
+		for n, r := range l.Carried {
+			part := make([]int64, len(m.regs[r]))
+			s.sums[n].parts = append(s.sums[n].parts, part)
+			lane.regs[r] = part
+		}
 		s.by = append(s.by, &lane)
 		s.lanes = append(s.lanes, lane.compile(l.Body))
 	}
 	return s
 }
 
+// fork runs the lanes of a loop that several lanes have come to together.
+func fork(all []*step) error {
+	var by []*machine
+	var bodies [][]step
+	for _, s := range all {
+		by, bodies = append(by, s.by...), append(bodies, s.lanes...)
+		for _, x := range s.sums {
+			x.begin()
+		}
+	}
+	err := lockstep(by, bodies)
+	for _, s := range all {
+		for _, x := range s.sums {
+			x.end()
+		}
+	}
+	return err
+}
+
 // lockstep runs the same code in lanes, one instruction after the other.
 func lockstep(by []*machine, bodies [][]step) error {
 	for i := range bodies[0] {
+		var err error
 		switch s := &bodies[0][i]; {
 		case s.lanes != nil:
-			var inner []*machine
-			var code [][]step
+			var all []*step
 			for n := range bodies {
-				inner, code = append(inner, bodies[n][i].by...), append(code, bodies[n][i].lanes...)
+				all = append(all, &bodies[n][i])
 			}
-			if err := lockstep(inner, code); err != nil {
-				return err
-			}
+			err = fork(all)
 		case s.loop != nil:
-			if err := together(by, bodies, i); err != nil {
-				return err
-			}
+			err = together(by, bodies, i)
 		case s.in.Op == OpBarrier:
 			by[0].races.epoch++
 		default:
@@ -83,6 +132,9 @@ func lockstep(by []*machine, bodies [][]step) error {
 					return fmt.Errorf("lane %d: %w", m.lane, err)
 				}
 			}
+		}
+		if err != nil {
+			return err
 		}
 	}
 	return nil

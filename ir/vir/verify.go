@@ -26,7 +26,7 @@ const (
 // the comments of Func, Loop, Instr and the operations state them. The error
 // names the function and the instruction.
 func Verify(f *Func) error {
-	v := &verifier{f: f, regs: make([]regState, len(f.Regs)), ids: map[int]bool{}}
+	v := &verifier{f: f, regs: make([]regState, len(f.Regs)), ids: map[int]bool{}, group: f.Lanes()}
 	err := v.header()
 	if err == nil && f.Repeat != nil {
 		err = v.repeat("repeat", f.Repeat)
@@ -36,9 +36,6 @@ func Verify(f *Func) error {
 	}
 	if err == nil {
 		err = v.body(f.Body)
-	}
-	if err == nil {
-		err = v.lanes()
 	}
 	if err != nil {
 		return fmt.Errorf("vir: func %s: %w", f.Name, err)
@@ -51,6 +48,7 @@ type verifier struct {
 	regs  []regState
 	loops []*loopState // enclosing, outermost first
 	ids   map[int]bool // loop ids seen
+	group []int        // lanes of a workgroup
 }
 
 // regState says where a register is defined.
@@ -116,28 +114,26 @@ func (v *verifier) grid() error {
 	return nil
 }
 
-// lanes checks that all of a function with lanes but pure code and loads is in one nest of their loops.
-func (v *verifier) lanes() error {
-	if !slices.ContainsFunc(v.f.Body, isLane) {
-		return nil
-	}
-	for body := v.f.Body; slices.ContainsFunc(body, isLane); {
-		var in *Loop
-		for _, n := range body {
-			if l, ok := n.(*Loop); ok {
-				if in != nil || !l.Lane {
-					return fmt.Errorf("%s: beside lanes: all loops are in one nest of loops of lanes", v.f.formatLoop(l))
-				}
-				in = l
-			}
-			if x, ok := n.(*Instr); ok && x.Op.Orders() {
-				return fmt.Errorf("%s: not in all loops of lanes", v.f.Format(x))
-			}
+// lanes checks a loop of lanes.
+func (v *verifier) lanes(l *Loop) error {
+	depth := 0
+	for _, s := range v.loops {
+		if s.loop.Lane {
+			depth++
 		}
-		body = in.Body
 	}
-	if n := v.f.Lanes(); n > MaxLanesOfGroup {
-		return fmt.Errorf("%d lanes, at most %d", n, MaxLanesOfGroup)
+	switch {
+	case l.Count.Param >= 0 || l.List > 0 || l.Count.Const > MaxLanesOfGroup:
+		return fmt.Errorf("lanes are a constant, at most %d", MaxLanesOfGroup)
+	case l.Count.Const != v.group[depth]:
+		return fmt.Errorf("%d lanes, where other loops have %d", l.Count.Const, v.group[depth])
+	case Product(v.group) > MaxLanesOfGroup:
+		return fmt.Errorf("lanes %v in all, at most %d", v.group, MaxLanesOfGroup)
+	}
+	for _, r := range l.Carried {
+		if v.f.typeOf(r).Elem != i32 {
+			return fmt.Errorf("lanes carry %v of %v: they have sums of i32", r, v.f.typeOf(r))
+		}
 	}
 	return nil
 }
@@ -229,14 +225,12 @@ func (v *verifier) checkLoop(l *Loop) error {
 		return fmt.Errorf("%s is a pointer, not a count", v.f.Params[l.Count.Param].Name)
 	case l.Count.Param >= 0 && v.counts(l.Count.Param):
 		return fmt.Errorf("%s counts how often the body runs", v.f.Params[l.Count.Param].Name)
-	case l.Lane && slices.ContainsFunc(v.loops, func(s *loopState) bool { return !s.loop.Lane }):
-		return errors.New("only loops of lanes are around lanes")
-	case l.Lane && (l.Count.Param >= 0 || l.List > 0 || len(l.Carried) > 0 || l.Count.Const > MaxLanesOfGroup):
-		return fmt.Errorf("lanes are at most %d, a constant, and carry nothing", MaxLanesOfGroup)
 	case l.List < 0 || l.List > len(v.f.Params):
 		return fmt.Errorf("no parameter %d", l.List-1)
 	case l.List > 0 && v.f.Params[l.List-1].Int:
 		return fmt.Errorf("%s is an integer, not a list", v.f.Params[l.List-1].Name)
+	case l.Lane:
+		return v.lanes(l)
 	}
 	return nil
 }

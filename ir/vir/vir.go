@@ -134,11 +134,15 @@ func (in *Instr) HasMem() bool { return in.Op.HasMem() || in.Fold > 0 && in.Fold
 // u32 in memory, which Body does not write. Registers in Carried are defined before
 // the loop and redefined in Body; every other register is defined exactly once and, if
 // defined in Body, not used after it.
+//
+// Iterations of a loop with Lane are lanes of a workgroup, which run at once. What stands around such a loop, inside others,
+// is done once for all of its lanes. A register that it carries begins in lane 0 with its value, in others with
+// zeros, and is the sum of all lanes' afterwards.
 type Loop struct {
 	ID      int
 	Count   Extent
-	Lane    bool // its iterations are lanes of a workgroup, which run at once; only loops of lanes are around it
-	List    int  // 1 + the index into Func.Params of a pointer to the list, or 0
+	Lane    bool
+	List    int // 1 + the index into Func.Params of a pointer to the list, or 0
 	Carried []Reg
 	Body    []Node
 }
@@ -172,23 +176,34 @@ const MaxGrid = 3
 // MaxLanesOfGroup bounds the lanes of a workgroup.
 const MaxLanesOfGroup = 1024
 
-// Lanes is the number of lanes of a workgroup of f: 1 if f has no loop of lanes.
-func (f *Func) Lanes() int {
-	n := 1
-	for body := f.Body; ; {
-		i := slices.IndexFunc(body, isLane)
-		if i < 0 {
-			return n
+// Lanes are the numbers of lanes of a workgroup of f, by how many loops of lanes are around a loop of lanes: loops with as
+// many around them have equally many. nil: f has none.
+func (f *Func) Lanes() []int { return lanesOf(f.Body) }
+
+func lanesOf(body []Node) (most []int) {
+	for _, n := range body {
+		l, ok := n.(*Loop)
+		if !ok {
+			continue
 		}
-		l := body[i].(*Loop)
-		n, body = n*l.Count.Const, l.Body
+		lanes := lanesOf(l.Body)
+		if l.Lane {
+			lanes = append([]int{l.Count.Const}, lanes...)
+		}
+		if len(lanes) > len(most) {
+			most = lanes
+		}
 	}
+	return most
 }
 
-// isLane says that n is a loop of lanes.
-func isLane(n Node) bool {
-	l, ok := n.(*Loop)
-	return ok && l.Lane
+// Product is the product of numbers: of all lanes of a workgroup.
+func Product(numbers []int) int {
+	n := 1
+	for _, x := range numbers {
+		n *= x
+	}
+	return n
 }
 
 // Repeat runs all of Body as often as the integer parameter Count says, at least once, and

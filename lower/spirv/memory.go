@@ -2,6 +2,7 @@ package spirv
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/tmacc/tmacc/ir/vir"
@@ -283,13 +284,34 @@ func (p *printer) loadWord(param int, at module.ID, behind int) module.ID {
 	return p.m.Emit(module.OpLoad, p.uint, p.m.Emit(module.OpAccessChain, p.pointer(module.StorageClassStorageBuffer, p.uint), v, p.number(0), index))
 }
 
-// store writes a register's bytes: words as load reads them, others one by one.
+// store writes a register's bytes, by one of the lanes whose loops are not around it.
 func (p *printer) store(in *vir.Instr) []module.ID {
+	inner := vir.Product(p.shader.Lanes[p.depth:])
+	if inner == 1 {
+		p.storeHere(in)
+		return nil
+	}
+	first := p.m.Emit(module.OpIEqual, p.bool, p.word(module.OpUMod, p.self, p.number(uint32(inner))), p.number(0))
+	yes, end := p.m.NewID(), p.m.NewID()
+	p.m.Do(module.OpSelectionMerge, end, module.SelectionControlNone)
+	p.m.Do(module.OpBranchConditional, first, yes, end)
+	outer := p.sums
+	p.sums = maps.Clone(outer)
+	p.begins(yes)
+	p.storeHere(in)
+	p.m.Do(module.OpBranch, end)
+	p.begins(end)
+	p.sums = outer
+	return nil
+}
+
+// storeHere writes words as load reads them, other bytes one by one.
+func (p *printer) storeHere(in *vir.Instr) {
 	w, a, param := p.arg(in, 0), p.address(in.Mem), in.Mem.Buf
 	bytes := p.f.Regs[in.Args[0]].Bytes()
 	if bytes < 4 || a.aligned() < 4 {
 		p.storeBytes(param, a, w, bytes)
-		return nil
+		return
 	}
 	unit := p.unit(param, a, bytes)
 	for ; len(w) > 0; w = w[unit/4:] {
@@ -300,7 +322,6 @@ func (p *printer) store(in *vir.Instr) []module.ID {
 		p.m.Do(module.OpStore, p.at(param, unit, a), x)
 		a.off += unit
 	}
-	return nil
 }
 
 func (p *printer) storeBytes(param int, a address, w []module.ID, bytes int) {

@@ -1,7 +1,8 @@
 package spirv
 
 import (
-	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/tmacc/tmacc/ir/nest"
 	"github.com/tmacc/tmacc/ir/vir"
@@ -17,7 +18,7 @@ type Shader struct {
 	*module.Module
 	Params  []int // of the function, by push constant
 	Buffers []int // the pointers among them, by binding
-	Lanes   int   // of a workgroup, along x
+	Lanes   []int // of a workgroup, by the depth of their loops; along x, all of them
 	Grid    []int // parameters that count workgroups, along x, y and z
 	Bytes   bool  // it stores less than a word, which needs storageBuffer8BitAccess
 }
@@ -57,6 +58,10 @@ type printer struct {
 	block   module.ID    // the variable of the push constants
 	inputs  [2]module.ID // the variables of the workgroup and of the lane in it
 	label   module.ID    // of the block that is being written
+	self    module.ID    // number of the lane in its workgroup
+	ids     []module.ID  // of the lane in loops of lanes, by depth
+	depth   int          // loops of lanes around
+	words   module.ID    // the shared buffer by which lanes exchange words
 }
 
 // shaderTypes are the types that all shaders have.
@@ -82,7 +87,7 @@ func (p *printer) declare(has lower.Features, c Controls) {
 	}
 	p.m.Declare(module.OpMemoryModel, module.AddressingModelLogical, module.MemoryModelGLSL450)
 	p.main = p.m.NewID()
-	p.m.Declare(module.OpExecutionMode, p.main, module.ExecutionModeLocalSize, uint32(p.shader.Lanes), 1, 1)
+	p.m.Declare(module.OpExecutionMode, p.main, module.ExecutionModeLocalSize, uint32(vir.Product(p.shader.Lanes)), 1, 1)
 	for _, x := range []struct {
 		on               bool
 		capability, mode uint32
@@ -192,13 +197,20 @@ func (p *printer) begin() {
 			}
 		}
 	}
-	if p.shader.Lanes > 1 {
-		p.numbers[laneNumber] = p.m.Emit(module.OpLoad, p.uint, p.inputs[1])
+	if p.shader.Lanes != nil {
+		p.self = p.m.Emit(module.OpLoad, p.uint, p.inputs[1])
+		for i, n := range p.shader.Lanes {
+			id := p.self
+			if inner := vir.Product(p.shader.Lanes[i+1:]); inner > 1 {
+				id = p.word(module.OpUDiv, id, p.number(uint32(inner)))
+			}
+			if i > 0 {
+				id = p.word(module.OpUMod, id, p.number(uint32(n)))
+			}
+			p.ids = append(p.ids, id)
+		}
 	}
 }
-
-// laneNumber is in printer.numbers what is left of the number of the lane for loops of lanes that are not open yet.
-const laneNumber = -1
 
 func (p *printer) begins(id module.ID) {
 	p.m.Label(id)
@@ -224,33 +236,112 @@ func (p *printer) body(body []vir.Node) {
 	}
 }
 
-// lanes writes the body of a loop of lanes for the one lane that runs it.
+// lanes writes the body of a loop of lanes for the one lane that runs it. Registers that it carries are summed.
 func (p *printer) lanes(l *vir.Loop) {
-	inner := 1
-	for body := l.Body; ; {
-		n := len(body)
-		for _, x := range body {
-			if c, ok := x.(*vir.Loop); ok && c.Lane {
-				inner *= c.Count.Const
-				body = c.Body
-				break
+	p.ahead(l)
+	number := p.ids[p.depth]
+	p.numbers[l.ID] = number
+	outer := p.sums
+	p.sums = maps.Clone(outer)
+	if len(l.Carried) > 0 {
+		first := p.m.Emit(module.OpIEqual, p.bool, number, p.number(0))
+		for _, r := range l.Carried {
+			words := slices.Clone(p.regs[r])
+			for i, w := range words {
+				words[i] = p.choose(first, w, p.number(0))
 			}
-		}
-		if n == len(body) {
-			break
+			p.regs[r] = words
 		}
 	}
-	id := p.numbers[laneNumber]
-	switch {
-	case l.Count.Const == 1:
-		p.numbers[l.ID] = p.number(0)
-	case inner == 1:
-		p.numbers[l.ID] = id
-	default:
-		p.numbers[l.ID] = p.word(module.OpUDiv, id, p.number(uint32(inner)))
-		p.numbers[laneNumber] = p.word(module.OpUMod, id, p.number(uint32(inner)))
-	}
+	p.depth++
 	p.body(l.Body)
+	p.depth--
+	p.sums = outer
+	if len(l.Carried) > 0 {
+		p.across(l)
+	}
+}
+
+// across sums what lanes carry: each word of each lane with that of the lane that is 1, 2, 4 and so on lanes of the loop away,
+// which it has in a shared buffer. If their number is no power of two, each lane adds up all of them.
+func (p *printer) across(l *vir.Loop) {
+	var words []module.ID
+	for _, r := range l.Carried {
+		words = append(words, p.regs[r]...)
+	}
+	inner := vir.Product(p.shader.Lanes[p.depth+1:])
+	n, number := l.Count.Const, p.ids[p.depth]
+	if n&(n-1) == 0 {
+		for step := 1; step < n; step *= 2 {
+			words = p.exchange(words, []module.ID{p.word(module.OpBitwiseXor, number, p.number(uint32(step)))}, inner, words)
+		}
+	} else {
+		var all []module.ID
+		for i := range n {
+			all = append(all, p.number(uint32(i)))
+		}
+		words = p.exchange(words, all, inner, nil)
+	}
+	for _, r := range l.Carried {
+		k := len(p.regs[r])
+		p.regs[r], words = words[:k:k], words[k:]
+	}
+}
+
+// exchange adds to sums, none if nil, the words that the lanes with these numbers in their loop have.
+func (p *printer) exchange(words, numbers []module.ID, inner int, sums []module.ID) []module.ID {
+	all := uint32(vir.Product(p.shader.Lanes))
+	at := func(lane module.ID, i int) module.ID {
+		pointer := p.pointer(module.StorageClassWorkgroup, p.uint)
+		return p.m.Emit(module.OpAccessChain, pointer, p.exchanged(), p.sum(lane, p.number(uint32(i)*all)))
+	}
+	p.barrier(nil) // all have read what was there before
+	for i, w := range words {
+		p.m.Do(module.OpStore, at(p.self, i), w)
+	}
+	p.barrier(nil)
+	out := slices.Clone(sums)
+	own := p.times(p.ids[p.depth], inner)
+	for _, number := range numbers {
+		lane := p.sum(p.self, p.word(module.OpISub, p.times(number, inner), own))
+		for i := range words {
+			x := p.m.Emit(module.OpLoad, p.uint, at(lane, i))
+			if len(out) <= i {
+				out = append(out, x)
+				continue
+			}
+			out[i] = p.sum(out[i], x)
+		}
+	}
+	return out
+}
+
+// exchanged is the shared buffer of words of each lane.
+func (p *printer) exchanged() module.ID {
+	if p.words == 0 {
+		n := mostCarried(p.f.Body, p.f) * vir.Product(p.shader.Lanes)
+		p.words = p.variable(p.m.Type(module.OpTypeArray, p.uint, p.number(uint32(n))), module.StorageClassWorkgroup)
+	}
+	return p.words
+}
+
+// mostCarried is the most words that a loop of lanes carries.
+func mostCarried(body []vir.Node, f *vir.Func) (most int) {
+	for _, n := range body {
+		l, ok := n.(*vir.Loop)
+		if !ok {
+			continue
+		}
+		words := 0
+		for _, r := range l.Carried {
+			words += size(f.Regs[r])
+		}
+		if !l.Lane {
+			words = 0
+		}
+		most = max(most, words, mostCarried(l.Body, f))
+	}
+	return most
 }
 
 // loop writes a loop: a block that decides whether there is another iteration, the body, and a block that counts.
@@ -267,7 +358,7 @@ func (p *printer) loop(l *vir.Loop) {
 	p.m.Do(module.OpBranchConditional, more, body, end)
 	p.begins(body)
 	outer := p.sums
-	p.sums = cloneMap(outer)
+	p.sums = maps.Clone(outer)
 	p.numbers[l.ID] = number
 	if l.List > 0 {
 		p.numbers[l.ID] = p.listed(l, number)
@@ -320,14 +411,3 @@ func (p *printer) count(n vir.Extent) module.ID {
 	}
 	return p.number(uint32(n.Const))
 }
-
-func cloneMap(m map[string]module.ID) map[string]module.ID {
-	c := make(map[string]module.ID, len(m))
-	for k, v := range m {
-		c[k] = v
-	}
-	return c
-}
-
-// bug is a panic for what Select promises.
-func bug(format string, args ...any) { panic("BUG: spirv: " + fmt.Sprintf(format, args...)) }
