@@ -31,9 +31,9 @@ func (s *Product) complete() error {
 		case l.N == 0 && !st.reduce[l.Root] && !l.Kind.Outside():
 			return &Unfinished{"loop " + l.Name, "counts rows or columns at run time: bind it outer"}
 		case l.Kind.Outside() && i > 0 && !st.loops[i-1].Kind.Outside():
-			return &Unfinished{"loop " + l.Name, "outer loops and groups come first"}
+			return &Unfinished{"loop " + l.Name, "outer loops come first"}
 		case l.Kind == nest.Lane && !st.reduce[l.Root] && i > 0 && !st.loops[i-1].Kind.Outside() && st.loops[i-1].Kind != nest.Lane:
-			return &Unfinished{"loop " + l.Name, "lanes come right after outer loops and groups"}
+			return &Unfinished{"loop " + l.Name, "lanes of rows come right after outer loops"}
 		case l.Kind == nest.Dot:
 			dot = l.N
 		case l.Kind == nest.Pair && !st.halves():

@@ -176,11 +176,13 @@ var refused = []struct {
 	{"w2", trace(dot), Reorder{[]string{"n", "m"}}, `reorder k: is not in the order`},
 
 	{"w2", trace(dot), Bind{"q", "outer"}, `bind q: no such loop`},
-	{"w2", trace(dot), Bind{"n", "parallel"}, `bind n: cannot be bound to "parallel"; have outer, unrolled, vector, pair`},
+	{"w2", trace(dot), Bind{"n", "parallel"}, `bind n: cannot be bound to "parallel"; have outer, unrolled, vector, pair, group, lane`},
 	{"w2", trace(dot, columns), columns, `bind n: is bound outer already`},
 	{"w2", trace(dot), Bind{"n", "vector"}, `bind n: its trip count is known at run time only`},
 	{"w2", trace(dot, Split{"m", 4, Pair{"mt", "e"}}), Bind{"e", "pair"}, `bind e: a pair is two rows or columns`},
 	{"w2", trace(dot), Bind{"k", "outer"}, `bind k: a reduction cannot be spread over calls`},
+	{"w2", trace(dot, Split{"m", 2048, Pair{"mt", "l"}}), Bind{"l", "lane"}, `bind l: 2048 lanes of a group, at most 1024`},
+	{"w4-g32", trace(dot, Split{"g", 4, Pair{"gt", "gi"}}), Bind{"gi", "lane"}, `bind gi: groups are summed in order, not in lanes`},
 	{"w2", trace(dot, Split{"m", 65, Pair{"mt", "r"}}), Bind{"r", "unrolled"}, `bind r: 65 iterations are too many to unroll`},
 	{"w2", trace(dot, Split{"m", 24, Pair{"mt", "l"}}), Bind{"l", "vector"}, `bind l: 24 is not a power of two of at most 64 lanes`},
 
@@ -321,6 +323,8 @@ var unfinished = []struct {
 	{"w4-g32-z", with(grouped("init"), "hoist_zero", pack("mt g u l j", "f")), `zero points: need hoist_zero: level - zero does not fit a byte`},
 	{"w2", with(ready(), "bind", Bind{"mt", "outer"}), `loop n: counts rows or columns at run time: bind it outer`},
 	{"w2", with(ready(), "reorder", Reorder{[]string{"mt", "ks", "n", "f", "l", "j"}}), `loop n: outer loops come first`},
+	{"w2", byGroups("n mt ks l f j", "group"), `loop l: lanes of rows come right after outer loops`},
+	{"w2", byGroups("n mt l ks f j", "outer"), `groups and lanes: need the tiles of rows bound to group`},
 	{"w2", with(ready(), "tensorize"), `trace: has no tensorize`},
 	{"w2", trace(dot, unsign, columns, Split{"m", 16, Pair{"mt", "mi"}}, Split{"mi", 4, Pair{"s", "l"}}, Bind{"mt", "outer"}, Bind{"s", "outer"}, Bind{"l", "vector"},
 		Split{"k", 4, Pair{"ks", "j"}}, Tensorize{"j", "dot4"}, Reorder{[]string{"n", "mt", "s", "ks", "l", "j"}}, pack("mt ks l j", "s")),
@@ -362,6 +366,12 @@ func inParts(order ...string) Trace {
 }
 
 // TestRefused: each of them is refused, for its reason.
+// byGroups is a schedule whose tiles of rows are bound to something, and the rows in them to lanes.
+func byGroups(order, tiles string) Trace {
+	return trace(dot, unsign, columns, Split{"m", 16, Pair{"mt", "l"}}, Bind{"mt", tiles}, Bind{"l", "lane"}, fields, Tensorize{"j", "dot4"},
+		Reorder{strings.Fields(order)}, pack("mt ks l j", "f"))
+}
+
 func TestRefused(t *testing.T) {
 	for _, c := range refused {
 		s := start(t, c.weight, c.before)

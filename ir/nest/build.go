@@ -486,7 +486,7 @@ func (b *builder) stage(at string, from int) ([]Stmt, error) {
 				return nil, refuse(s.Temp.Name, "differs from one iteration of %s to the next, which are averaged", l.Name)
 			}
 			if l.Kind == Serial || l.Kind == Lane {
-				return nil, refuse(s.Temp.Name, "staged outside the loop %s it depends on", l.Name)
+				return nil, refuse(s.Temp.Name, "staged outside the serial loop %s it depends on", l.Name)
 			}
 			loops = append(loops, l)
 			idx = append(idx, ir.Axis{Name: l.Name})

@@ -168,7 +168,7 @@ type races struct {
 	epoch int          // barriers so far
 }
 
-// accesses are those of a byte that matter.
+// accesses are the ones of a byte that matter.
 type accesses struct {
 	store, load access
 	lanes       bool // several lanes have loaded it since the last barrier

@@ -61,7 +61,7 @@ func TestRaces(t *testing.T) {
 	}
 }
 
-// Three rows of words, each summed by four lanes that take every fourth word. What is around the lanes runs once.
+// Three rows of words, each summed by four lanes that take every fourth word. Code around the lanes runs once.
 const sumRows = `func sums(in ptr, out ptr, steps int)
 	loop l0 3 lane
 		v0:i32x1 = splat 100

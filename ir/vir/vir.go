@@ -135,8 +135,8 @@ func (in *Instr) HasMem() bool { return in.Op.HasMem() || in.Fold > 0 && in.Fold
 // the loop and redefined in Body; every other register is defined exactly once and, if
 // defined in Body, not used after it.
 //
-// Iterations of a loop with Lane are lanes of a workgroup, which run at once. What stands around such a loop, inside others,
-// is done once for all of its lanes. A register that it carries begins in lane 0 with its value, in others with
+// Iterations of a loop with Lane are lanes of a workgroup, which run at once. Code around such a loop, inside others, runs
+// once for all of its lanes. A register that it carries begins in lane 0 with its value, in others with
 // zeros, and is the sum of all lanes' afterwards.
 type Loop struct {
 	ID      int
@@ -176,8 +176,8 @@ const MaxGrid = 3
 // MaxLanesOfGroup bounds the lanes of a workgroup.
 const MaxLanesOfGroup = 1024
 
-// Lanes are the numbers of lanes of a workgroup of f, by how many loops of lanes are around a loop of lanes: loops with as
-// many around them have equally many. nil: f has none.
+// Lanes are the numbers of lanes of a workgroup of f: first of the outermost loops of lanes, then of the ones in these, and
+// so on. nil: f has none.
 func (f *Func) Lanes() []int { return lanesOf(f.Body) }
 
 func lanesOf(body []Node) (most []int) {

@@ -253,8 +253,8 @@ func (p *printer) unit(param int, a address, bytes int) int {
 	return min(bytes, a.aligned(), 16)
 }
 
-// loadParts reads bytes that no whole words hold: the bits of two words, of which the second matters only if the address is
-// not a multiple of the bytes.
+// loadParts reads bytes that no whole words hold: the bits of two words. The second matters only if the address is
+// no multiple of the bytes.
 func (p *printer) loadParts(param int, a address, bytes int) (out []module.ID) {
 	crosses := a.aligned() < min(bytes, 4)
 	for ; bytes > 0; bytes -= 4 {

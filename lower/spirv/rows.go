@@ -37,7 +37,7 @@ func lanes(t vir.Type, e format.DType) vir.Type { return vir.Type{Elem: e, Lanes
 // table collects rows.
 type table []lower.Row
 
-// add adds a row that costs so many instructions.
+// add adds a row that costs some instructions.
 func (t *table) add(op vir.Op, dst vir.Type, args []vir.Type, asm string, cost int, code emit) {
 	t.need(0, op, dst, args, asm, cost, code)
 }

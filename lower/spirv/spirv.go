@@ -18,7 +18,7 @@ const Dot lower.Features = 1
 // isas are the instruction sets. A device without fast dot products may do better with plain integer code.
 var isas = []lower.ISA{isa("plain", 0), isa("dot", Dot)}
 
-// isa has registers of 128 bits, which are one access to memory. There are as many as a function needs.
+// isa has registers of 128 bits, which are one access to memory, and any number of them.
 func isa(name string, has lower.Features) lower.ISA {
 	return lower.ISA{Name: "spirv/" + name, VecBits: 128, Narrow: 1, Has: has}
 }

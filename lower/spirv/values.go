@@ -98,7 +98,7 @@ func (p *printer) ofHalf(h module.ID) module.ID {
 	return p.word(module.OpBitwiseOr, sign, p.choose(below(0x400), tiny, p.choose(below(0x7c00), usual, large)))
 }
 
-// dot is c plus the sum of products of four bytes, of which b may have no sign.
+// dot is c plus the sum of products of four bytes. The bytes of b may have no sign.
 func (p *printer) dot(op module.Op, c, a, b module.ID) module.ID {
 	return p.sum(c, p.word(op, a, b, module.PackedVectorFormat4x8Bit))
 }
@@ -212,7 +212,7 @@ func (p *printer) lanewise(in *vir.Instr) []module.ID {
 	return p.pack(t, all)
 }
 
-// lookup is what tables of n entries, side by side in words, have at the lanes of the index, of which the low bits count.
+// lookup is what tables of n entries, side by side in words, have at the lanes of the index. Its low bits count.
 func (p *printer) lookup(in *vir.Instr, words []module.ID, n int) []module.ID {
 	t := p.f.Regs[in.Dst]
 	bits := t.Elem.Bits()

@@ -57,6 +57,8 @@ func (d *Device) buffer(size int64, host bool, kinds []uint32) (b *Buffer, err e
 	}
 	b = &Buffer{d: d, size: size, host: host}
 	if err := d.allocate(b, kinds); err != nil {
+		d.mu.Lock()
+		defer d.mu.Unlock()
 		b.free()
 		return nil, err
 	}
@@ -147,8 +149,8 @@ func (d *Device) heapFree(heap int) int64 {
 	return free
 }
 
-// Free is how many bytes of the device's own memory buffers may still take. Other programs may be quicker.
-func (d *Device) Free() (bytes int64, err error) {
+// FreeMemory is how many bytes of the device's own memory buffers may still take. Other programs may be quicker.
+func (d *Device) FreeMemory() (bytes int64, err error) {
 	if err := d.enter(); err != nil {
 		return 0, err
 	}
@@ -168,7 +170,7 @@ func (d *Device) Free() (bytes int64, err error) {
 
 // Fits is an *OutOfMemory if buffers of so many bytes together do not fit.
 func (d *Device) Fits(bytes int64) error {
-	free, err := d.Free()
+	free, err := d.FreeMemory()
 	if err == nil && bytes > free {
 		return &OutOfMemory{d.Name, bytes, free}
 	}
@@ -226,7 +228,7 @@ func gcd(a, b int64) int64 {
 	return a
 }
 
-// Free frees b when what uses it is done. A sequence that uses it can no longer start. Close frees all buffers.
+// Free frees b when what has started with it is done. A sequence that uses it can no longer start. Close frees all buffers.
 func (b *Buffer) Free() { b.d.release(b, b.lastUse) }
 
 func (b *Buffer) lastUse() point {

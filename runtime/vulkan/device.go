@@ -1,6 +1,7 @@
 package vulkan
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -27,7 +28,7 @@ type Options struct {
 	Timeout     time.Duration // of one wait for the device, 0 for 2 minutes
 	NoCache     bool          // pipelines are neither read from the user's folder of files nor kept there
 
-	staged bool // copies go through staging memory even where the host reaches the device's memory
+	slotBytes int64 // for tests: copies go through slots of this size even where the host reaches the device's memory
 }
 
 // Device is an open device. Its methods, and the methods of its buffers, may be called from several goroutines at once.
@@ -41,15 +42,16 @@ type Device struct {
 	transfer    *queue // the same one if the device has no queue for copies alone
 	unified     bool   // the host reaches the device's own memory as quickly as its own
 	staging     chan *slot
+	slotBytes   int64
 	cache       *cache.Folder
-	cacheErr    error
 	loseAfter   atomic.Int64 // submissions that succeed before a simulated loss, -1 for all
 	lost        atomic.Pointer[error]
 	hung        atomic.Bool
 	inUse       sync.RWMutex // held by calls, and by Close alone
 	closed      bool
 	mu          sync.Mutex // guards what follows, and submissions
-	allocated   int64      // bytes of buffers
+	cacheErr    error
+	allocated   int64 // bytes of buffers
 	layouts     map[layoutKey]layout
 	freeOnClose map[freer]bool
 }
@@ -87,7 +89,7 @@ func (in *instance) open(o Options) (*Device, error) {
 	if o.Timeout <= 0 {
 		o.Timeout = 2 * time.Minute
 	}
-	d := &Device{Info: info, options: o, instance: in, layouts: map[layoutKey]layout{}, freeOnClose: map[freer]bool{}}
+	d := &Device{Info: info, options: o, instance: in, slotBytes: cmp.Or(o.slotBytes, slotBytes), layouts: map[layoutKey]layout{}, freeOnClose: map[freer]bool{}}
 	d.loseAfter.Store(-1)
 	if err := d.create(); err != nil {
 		return nil, err
@@ -167,6 +169,9 @@ func (d *Device) create() error {
 		return err
 	}
 	if missing := d.instance.FindDevice(d.handle, &d.vk); len(missing) > 0 {
+		if d.vk.DestroyDevice != nil {
+			d.vk.DestroyDevice(d.handle, nil)
+		}
 		return fmt.Errorf("vulkan: %s has Vulkan %s, but its driver lacks %s", d.Name, d.Version, strings.Join(missing, ", "))
 	}
 	return nil
@@ -188,22 +193,33 @@ func (d *Device) start() (err error) {
 			return err
 		}
 	}
-	d.unified = !d.options.staged && (d.Type == Integrated || d.Type == Software) && d.memoryType(^uint32(0), deviceMemory|hostMemory) >= 0
+	d.unified = d.options.slotBytes == 0 && (d.Type == Integrated || d.Type == Software) && d.memoryType(^uint32(0), deviceMemory|hostMemory) >= 0
 	d.staging = make(chan *slot, slots)
 	for range slots {
 		d.staging <- &slot{}
 	}
 	if !d.options.NoCache {
-		var path string
-		if path, d.cacheErr = cache.Path("vulkan"); d.cacheErr == nil {
-			d.cache, d.cacheErr = cache.Open(path)
-		}
+		d.openCache()
 	}
 	return nil
 }
 
-// CacheError is why pipelines are not kept in the user's folder of files, nil if they are or need not be.
-func (d *Device) CacheError() error { return d.cacheErr }
+// Wait returns when all that was started or uploaded is done.
+func (d *Device) Wait() (err error) {
+	if err := d.enter(); err != nil {
+		return err
+	}
+	defer d.leave(&err)
+	d.mu.Lock()
+	last := []point{d.transfer.last(), d.compute.last()}
+	d.mu.Unlock()
+	for _, p := range last {
+		if err := d.wait(p); err != nil {
+			return err
+		}
+	}
+	return nil
+}
 
 // enter begins a call. Its caller defers leave.
 func (d *Device) enter() error {
@@ -241,7 +257,8 @@ func (d *Device) lose(why string) error {
 	return *d.lost.Load()
 }
 
-// LoseAfter is for tests: the device accepts so much more work, counted in submissions, and is lost then.
+// LoseAfter is for tests: after this number of further submissions the device is lost. A start of a sequence is a submission,
+// and so is each slot of a copy.
 func (d *Device) LoseAfter(submissions int) { d.loseAfter.Store(int64(submissions)) }
 
 // Close frees the device with all its buffers, pipelines and sequences. It waits for calls and for work that has been started.

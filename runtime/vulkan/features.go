@@ -1,6 +1,8 @@
 package vulkan
 
 import (
+	"cmp"
+	"fmt"
 	"slices"
 	"unsafe"
 
@@ -72,10 +74,43 @@ func (f *Features) rows(c *chain) []feature {
 	}
 }
 
-// capabilityNames are SPIR-V's names of the capabilities of rows.
+// Ranges of SPIR-V's numbers of capabilities.
+const (
+	capabilityMatrix, capabilityShader       = 0, 1
+	capabilitySubgroup, lastSubgroup         = 61, 68     // by the bits of Subgroup.Operations
+	capabilityControls, lastControls         = 4464, 4468 // that execution modes use
+	capabilityDotInput, capabilityDotProduct = 6016, 6019
+)
+
+// capable says whether the device has a capability enabled.
+func (i *Info) capable(capability uint32) bool {
+	switch {
+	case capability == capabilityMatrix || capability == capabilityShader || capability >= capabilityControls && capability <= lastControls:
+		return true
+	case capability >= capabilitySubgroup && capability <= lastSubgroup:
+		return i.Subgroup.Operations>>(capability-capabilitySubgroup)&1 != 0
+	case capability >= capabilityDotInput && capability < capabilityDotProduct:
+		return i.Features.IntegerDot
+	}
+	f := i.Features
+	return slices.ContainsFunc(f.rows(newChain(false)), func(r feature) bool { return r.capability == capability && *r.has })
+}
+
+// modeNames are SPIR-V's names of execution modes of floats, from firstControl.
+var modeNames = []string{"DenormPreserve", "DenormFlushToZero", "SignedZeroInfNanPreserve", "RoundingModeRTE", "RoundingModeRTZ"}
+
+// has says whether the device has an execution mode.
+func (f FloatControls) has(mode uint32) bool {
+	return []bool{f.PreserveDenormals, f.FlushDenormals, f.PreserveSpecials, f.RoundToEven, f.RoundToZero}[mode-firstControl]
+}
+
+// capabilityNames are SPIR-V's names of capabilities.
 var capabilityNames = map[uint32]string{9: "Float16", 10: "Float64", 11: "Int64", 12: "Int64Atomics", 22: "Int16", 39: "Int8",
+	61: "GroupNonUniform", 62: "GroupNonUniformVote", 63: "GroupNonUniformArithmetic", 64: "GroupNonUniformBallot", 65: "GroupNonUniformShuffle",
+	66: "GroupNonUniformShuffleRelative", 67: "GroupNonUniformClustered", 68: "GroupNonUniformQuad",
 	4433: "StorageBuffer16BitAccess", 4435: "StoragePushConstant16", 4448: "StorageBuffer8BitAccess", 4450: "StoragePushConstant8",
-	5345: "VulkanMemoryModel", 5346: "VulkanMemoryModelDeviceScope", 6019: "DotProduct", 6022: "CooperativeMatrixKHR"}
+	5345: "VulkanMemoryModel", 5346: "VulkanMemoryModelDeviceScope", 6016: "DotProductInputAll",
+	6017: "DotProductInput4x8Bit", 6018: "DotProductInput4x8BitPacked", 6019: "DotProduct", 6022: "CooperativeMatrixKHR"}
 
 // features fills in what the driver has.
 func (in *instance) features(d *Info) {
@@ -111,6 +146,10 @@ func (d *Info) enabled() *chain {
 // components are names of VkComponentTypeKHR.
 var components = map[uint32]string{0: "f16", 1: "f32", 2: "f64", 3: "s8", 4: "s16", 5: "s32", 6: "s64", 7: "u8", 8: "u16", 9: "u32", 10: "u64", 1000141000: "bf16"}
 
+func component(n uint32) string {
+	return cmp.Or(components[n], fmt.Sprint("component type ", n))
+}
+
 func (in *instance) shapes(h vk.PhysicalDevice) (out []Cooperative) {
 	all := list(func(n *uint32, p *vk.CooperativeMatrixPropertiesKHR) {
 		if p != nil {
@@ -121,8 +160,8 @@ func (in *instance) shapes(h vk.PhysicalDevice) (out []Cooperative) {
 		in.cooperative.GetPhysicalDeviceCooperativeMatrixPropertiesKHR(h, n, p)
 	})
 	for _, p := range all {
-		out = append(out, Cooperative{int(p.MSize), int(p.NSize), int(p.KSize), components[p.AType], components[p.BType],
-			components[p.CType], components[p.ResultType], p.SaturatingAccumulation != 0, int(p.CooperativeScope)})
+		out = append(out, Cooperative{int(p.MSize), int(p.NSize), int(p.KSize), component(p.AType), component(p.BType),
+			component(p.CType), component(p.ResultType), p.SaturatingAccumulation != 0, int(p.Scope)})
 	}
 	return out
 }

@@ -37,7 +37,8 @@ type Info struct {
 	Dot           Dot
 	Subgroup      Subgroup
 	FloatControls map[int]FloatControls // by bits: 16, 32, 64
-	Cooperative   []Cooperative         // shapes of cooperative matrices
+	Independent   Independent
+	Cooperative   []Cooperative // shapes of cooperative matrices
 	Limits        Limits
 	Heaps         []Heap
 
@@ -65,6 +66,25 @@ type Subgroup struct {
 
 // FloatControls are what a shader may ask for, for floats of one width.
 type FloatControls struct{ PreserveSpecials, PreserveDenormals, FlushDenormals, RoundToEven, RoundToZero bool }
+
+// Independent says whether floats of several widths may have different controls: Alone32 if only those of 32 bits may differ
+// from the others, All, or None.
+type Independent struct{ Denormals, Rounding Independence }
+
+// Independence is a value of Independent.
+type Independence string
+
+// Values of Independence, in the order of Vulkan's numbers.
+const (
+	Alone32 Independence = "32 bits alone"
+	All     Independence = "all"
+	None    Independence = "none"
+)
+
+// independence is a value by Vulkan's number.
+func independence(n uint32) Independence {
+	return []Independence{Alone32, All, None}[min(n, 2)]
+}
 
 // Cooperative is a shape of cooperative matrices: (M x K) by (K x N), with the types of A, B, C and the result.
 type Cooperative struct {
@@ -110,7 +130,7 @@ func (in *instance) devices() ([]Info, error) {
 		return nil, err
 	}
 	if len(handles) == 0 {
-		return nil, noDriver()
+		return nil, noDriver("no driver finds a device")
 	}
 	var all []Info
 	for i, h := range handles {
@@ -176,6 +196,7 @@ func (in *instance) properties(d *Info) {
 	d.Dot = Dot{v13.IntegerDotProduct8BitSignedAccelerated != 0, v13.IntegerDotProduct8BitUnsignedAccelerated != 0,
 		v13.IntegerDotProduct8BitMixedSignednessAccelerated != 0, v13.IntegerDotProduct4x8BitPackedSignedAccelerated != 0,
 		v13.IntegerDotProduct4x8BitPackedUnsignedAccelerated != 0, v13.IntegerDotProduct4x8BitPackedMixedSignednessAccelerated != 0}
+	d.Independent = Independent{independence(v12.DenormBehaviorIndependence), independence(v12.RoundingModeIndependence)}
 	controls := func(specials, denormals, flush, even, zero uint32) FloatControls {
 		return FloatControls{specials != 0, denormals != 0, flush != 0, even != 0, zero != 0}
 	}

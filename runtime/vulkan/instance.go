@@ -17,7 +17,10 @@ const EnvLoader = "TMACC_VULKAN"
 const oldestMinor = 3
 
 // validationLayer is the name of Khronos' layer.
-const validationLayer = "VK_LAYER_KHRONOS_validation"
+const (
+	validationLayer = "VK_LAYER_KHRONOS_validation"
+	noLayer         = "the validation layer is not installed"
+)
 
 // instance is a connection to the loader. Each device has one of its own.
 type instance struct {
@@ -52,7 +55,7 @@ func newInstance(validate bool) (*instance, error) {
 	switch r := lib.CreateInstance(create, nil, &in.handle); {
 	case r == vk.ErrorIncompatibleDriver:
 		in.messages.close()
-		return nil, noDriver()
+		return nil, noDriver("the loader finds no driver")
 	case r != vk.Success:
 		in.messages.close()
 		return nil, failed("vkCreateInstance", r)
@@ -69,8 +72,9 @@ func newInstance(validate bool) (*instance, error) {
 	return in, nil
 }
 
-func noDriver() error {
-	return &Unavailable{"the loader finds no driver", "install the driver of your GPU (Debian: mesa-vulkan-drivers for AMD, Intel and the CPU itself; " +
+// noDriver is the error of a loader without a driver, or with drivers that find no device.
+func noDriver(problem string) error {
+	return &Unavailable{problem, "install the driver of your GPU (Debian: mesa-vulkan-drivers for AMD, Intel and the CPU itself; " +
 		"NVIDIA's driver brings its own), or name its JSON file in VK_DRIVER_FILES"}
 }
 
@@ -87,10 +91,15 @@ func loader() (*vk.Library, error) {
 	if lib.EnumerateInstanceVersion != nil {
 		lib.EnumerateInstanceVersion(&version)
 	}
-	if version < vk.Version(1, oldestMinor, 0) {
-		return nil, &Unavailable{fmt.Sprintf("the loader %s is of Vulkan %s, tmacc needs 1.%d", lib.Path, versionText(version), oldestMinor), "install a newer one (" + installLoader + ")"}
+	return lib, tooOld(lib.Path, version)
+}
+
+func tooOld(path string, version uint32) error {
+	if version >= vk.Version(1, oldestMinor, 0) {
+		return nil
 	}
-	return lib, nil
+	return &Unavailable{fmt.Sprintf("the loader %s is of Vulkan %s, tmacc needs 1.%d", path, versionText(version), oldestMinor),
+		"install a newer one (" + installLoader + ")"}
 }
 
 // wanted lists layers and extensions to enable.
@@ -103,7 +112,7 @@ func wanted(lib *vk.Library, validate bool) (layers, extensions []string, flags 
 		return nil, extensions, flags, nil
 	}
 	if !slices.Contains(instanceLayers(lib), validationLayer) {
-		return nil, nil, 0, &Unavailable{"the validation layer is not installed", "install it (Debian: vulkan-validationlayers), or do without validation"}
+		return nil, nil, 0, &Unavailable{noLayer, "install it (Debian: vulkan-validationlayers), or do without validation"}
 	}
 	return []string{validationLayer}, append(extensions, "VK_EXT_debug_utils", "VK_EXT_validation_features"), flags, nil
 }

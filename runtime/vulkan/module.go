@@ -12,7 +12,11 @@ type module struct {
 	entries      []string // names of its compute shaders
 	local        [3]int   // invocations of a workgroup, 0 where specialization constants decide
 	bindings     int      // one more than the largest binding
+	controls     []control
 }
+
+// control is an execution mode of floats, of a width in bits.
+type control struct{ mode, width uint32 }
 
 // Numbers of SPIR-V's specification.
 const (
@@ -26,6 +30,7 @@ const (
 	modelCompute   = 5
 	modeLocalSize  = 17
 	decorBinding   = 33
+	firstControl   = 4459 // DenormPreserve, and four more
 	headerWords    = 5
 	mostModule     = 64 << 20
 	mostOfBindings = 1 << 16
@@ -72,6 +77,8 @@ func (m *module) read(words []uint32) error {
 		m.entries = append(m.entries, literal(words[3:]))
 	case op == opExecution && len(words) == 6 && words[2] == modeLocalSize:
 		m.local = [3]int{int(words[3]), int(words[4]), int(words[5])}
+	case op == opExecution && len(words) == 4 && words[2] >= firstControl && words[2] < firstControl+5:
+		m.controls = append(m.controls, control{words[2], words[3]})
 	case op == opDecorate && len(words) == 4 && words[2] == decorBinding:
 		if words[3] >= mostOfBindings {
 			return fmt.Errorf("vulkan: a module with binding %d", words[3])

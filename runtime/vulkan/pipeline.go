@@ -1,7 +1,7 @@
 package vulkan
 
 import (
-	"crypto/sha256"
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -26,7 +26,6 @@ type Pipeline struct {
 	layout Layout
 	made   layout
 	handle vk.Pipeline
-	local  [3]int
 	Cached bool // the driver's result came from the user's folder of files
 	used   point
 	freed  bool
@@ -56,7 +55,7 @@ func (d *Device) Pipeline(spirv []byte, l Layout) (p *Pipeline, err error) {
 	if err != nil {
 		return nil, err
 	}
-	p = &Pipeline{d: d, layout: l, local: m.local}
+	p = &Pipeline{d: d, layout: l}
 	if p.made, err = d.layout(layoutKey{l.Buffers, l.PushBytes}); err != nil {
 		return nil, err
 	}
@@ -75,9 +74,14 @@ func (i *Info) accepts(m *module, l Layout) error {
 	if !slices.Contains(m.entries, l.Entry) {
 		return refuse("its module has no compute shader %q: it has %q", l.Entry, m.entries)
 	}
-	for _, r := range i.Features.rows(newChain(false)) {
-		if r.capability != 0 && !*r.has && slices.Contains(m.capabilities, r.capability) {
-			return refuse("its module needs capability %s, which the device lacks", capabilityNames[r.capability])
+	for _, c := range m.capabilities {
+		if !i.capable(c) {
+			return refuse("its module needs capability %s, which the device lacks", cmp.Or(capabilityNames[c], fmt.Sprint(c)))
+		}
+	}
+	for _, c := range m.controls {
+		if f := i.FloatControls[int(c.width)]; !f.has(c.mode) {
+			return refuse("its module needs execution mode %s of %d bits, which the device lacks", modeNames[c.mode-firstControl], c.width)
 		}
 	}
 	if m.bindings > l.Buffers {
@@ -116,11 +120,15 @@ func (i *Info) acceptsSubgroups(m *module, l Layout, refuse func(string, ...any)
 	if !l.FullSubgroups {
 		return nil
 	}
-	if size := max(l.Subgroup, 1); m.local[0]%size != 0 {
-		return refuse("full subgroups of %d need a multiple of it as the first dimension of a workgroup, which is %d", size, m.local[0])
-	}
 	if !i.Features.FullSubgroups {
 		return refuse("the device has no full subgroups")
+	}
+	size := s.Max // unless the pipeline asks for a size, it may be any
+	if l.Subgroup != 0 {
+		size = l.Subgroup
+	}
+	if m.local[0]%size != 0 {
+		return refuse("full subgroups of %d need a multiple of it as the first dimension of a workgroup, which is %d", size, m.local[0])
 	}
 	return nil
 }
@@ -204,45 +212,6 @@ func (p *Pipeline) stage(shader vk.ShaderModule) vk.PipelineShaderStageCreateInf
 	s.PSpecializationInfo = &vk.SpecializationInfo{MapEntryCount: uint32(len(entries)), PMapEntries: &entries[0],
 		DataSize: uintptr(4 * len(data)), PData: unsafe.Pointer(&data[0])}
 	return s
-}
-
-// identity is all that decides what the driver makes of a module.
-func (p *Pipeline) identity(spirv []byte) []byte {
-	l := p.layout
-	text := fmt.Appendf(nil, "pipeline 1\n%s\n%x\n%q %d %d %d %v", p.d.Info.identity, sha256.Sum256(spirv), l.Entry, l.Buffers, l.PushBytes, l.Subgroup, l.FullSubgroups)
-	for _, id := range slices.Sorted(maps.Keys(l.Constants)) {
-		text = fmt.Appendf(text, " %d=%d", id, l.Constants[id])
-	}
-	return text
-}
-
-// cacheHeader is the length of the header of a driver's result. Some drivers keep results elsewhere, and return only the header.
-const cacheHeader = 32
-
-// stored is a pipeline cache with what the user's folder of files has for an identity, or an empty one.
-func (d *Device) stored(identity []byte) (c vk.PipelineCache, known bool, err error) {
-	var data []byte
-	if d.cache != nil {
-		data, _, d.cacheErr = d.cache.Get(identity)
-	}
-	r := d.vk.CreatePipelineCache(d.handle, &vk.PipelineCacheCreateInfo{SType: vk.StructureTypePipelineCacheCreateInfo,
-		InitialDataSize: uintptr(len(data)), PInitialData: unsafe.Pointer(unsafe.SliceData(data))}, nil, &c)
-	return c, len(data) > 0, d.check("vkCreatePipelineCache", r)
-}
-
-// store keeps what the driver made.
-func (d *Device) store(identity []byte, c vk.PipelineCache) {
-	if d.cache == nil {
-		return
-	}
-	var n uintptr
-	if r := d.vk.GetPipelineCacheData(d.handle, c, &n, nil); r != vk.Success || n <= cacheHeader {
-		return
-	}
-	data := make([]byte, n)
-	if r := d.vk.GetPipelineCacheData(d.handle, c, &n, unsafe.Pointer(&data[0])); r == vk.Success {
-		d.cacheErr = d.cache.Put(identity, data[:n])
-	}
 }
 
 // Free frees p when what uses it is done. A sequence that uses it can no longer start. Close frees all pipelines.

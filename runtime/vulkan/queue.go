@@ -29,7 +29,7 @@ func (d *Device) newQueue(family uint32) (*queue, error) {
 	return q, d.check("vkCreateSemaphore", r)
 }
 
-// last is the end of what was submitted.
+// last is the end of what was submitted. d.mu is held.
 func (q *queue) last() point { return point{q, q.submitted} }
 
 // submit starts a command buffer when points of other queues are over. d.mu is held.

@@ -12,7 +12,7 @@ import (
 
 // Command is a *Dispatch or a *Copy.
 type Command interface {
-	check(d *Device) error
+	check(d *Device) error // d.mu is held
 	record(d *Device, s *Sequence)
 	beside() bool
 	ranges() []Range
@@ -64,18 +64,28 @@ func (d *Device) Record(commands []Command, o RecordOptions) (s *Sequence, err e
 	if o.Timed && d.Limits.Timestamp == 0 {
 		return nil, fmt.Errorf("vulkan: %s has no timestamps", d.Name)
 	}
-	for i, c := range commands {
-		if err := c.check(d); err != nil {
-			return nil, fmt.Errorf("vulkan: command %d: %w", i, err)
-		}
+	if err := d.checkAll(commands); err != nil {
+		return nil, err
 	}
 	s = &Sequence{d: d, count: len(commands), setOf: map[*Dispatch]vk.DescriptorSet{}}
 	if err := s.record(commands, o); err != nil {
 		s.free()
 		return nil, err
 	}
+	s.setOf = nil
 	d.keep(s)
 	return s, nil
+}
+
+func (d *Device) checkAll(commands []Command) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for i, c := range commands {
+		if err := c.check(d); err != nil {
+			return fmt.Errorf("vulkan: command %d: %w", i, err)
+		}
+	}
+	return nil
 }
 
 func (s *Sequence) record(commands []Command, o RecordOptions) (err error) {
@@ -214,6 +224,8 @@ func (r Range) check(d *Device) error {
 	switch b := r.Buffer; {
 	case b == nil || b.d != d:
 		return errors.New("no buffer of this device")
+	case b.freed:
+		return errors.New("the buffer was freed")
 	case r.Size <= 0 || r.Offset < 0 || r.Size > b.size-r.Offset:
 		return fmt.Errorf("%d bytes at %d of a buffer of %d", r.Size, r.Offset, b.size)
 	}
@@ -330,8 +342,8 @@ func (s *Sequence) Times() (times []time.Duration, err error) {
 		return nil, err
 	}
 	defer d.leave(&err)
-	if s.queries == 0 || s.lastUse().value == 0 {
-		return nil, errors.New("vulkan: a sequence that was recorded without Timed, or that has not run, has no times")
+	if s.lastUse().value == 0 || s.queries == 0 {
+		return nil, errors.New("vulkan: a sequence has no times if it was recorded without Timed, has not run, or was freed")
 	}
 	if err := d.wait(s.lastUse()); err != nil {
 		return nil, err
@@ -364,7 +376,7 @@ func (s *Sequence) free() {
 	d.vk.DestroyCommandPool(d.handle, s.pool, nil)
 	d.vk.DestroyDescriptorPool(d.handle, s.sets, nil)
 	d.vk.DestroyQueryPool(d.handle, s.queries, nil)
-	s.freed = true
+	s.queries, s.freed = 0, true
 }
 
 // Run runs a pipeline once and waits. What runs often is quicker as a Sequence.

@@ -38,8 +38,10 @@ func (d *Device) fill(s *slot) (err error) {
 	if err != nil {
 		return err
 	}
-	b := &Buffer{d: d, size: slotBytes, host: true}
+	b := &Buffer{d: d, size: d.slotBytes, host: true}
 	if err := d.allocate(b, []uint32{hostMemory | cachedMemory, hostMemory}); err != nil {
+		d.mu.Lock()
+		defer d.mu.Unlock()
 		b.free()
 		d.vk.DestroyCommandPool(d.handle, s.pool, nil)
 		return err
@@ -160,7 +162,7 @@ func (b *Buffer) downloadSlots(offset int64, data []byte) (err error) {
 		if err = b.d.ready(s); err != nil {
 			break
 		}
-		n := min(len(data), slotBytes)
+		n := min(len(data), int(b.d.slotBytes))
 		under = append(under, download{s, data[:n]})
 		err = b.d.copySlot(s, Range{b, offset, int64(n)}, true)
 		offset, data = offset+int64(n), data[n:]

@@ -13,8 +13,8 @@ import (
 	"github.com/tmacc/tmacc/lower/spirv"
 )
 
-// TestRows runs every row of every target: 32 lanes load its arguments, execute it, and store its results. What one
-// operation's rows of all types make is one shader.
+// TestRows runs every row of every target: 32 lanes load its arguments, execute it, and store its results. The rows of one
+// operation are in one shader.
 func TestRows(t *testing.T) {
 	for _, target := range spirv.Targets() {
 		rows := map[vir.Op][]lower.Row{}
@@ -46,7 +46,7 @@ type function struct {
 	f       *vir.Func
 	in, out []byte
 	body    *vir.Loop
-	floats  []int // offsets of stored floats, of which any NaN is as good as another
+	floats  []int // offsets of stored floats: any NaN is as good as another
 	rng     *rand.Rand
 }
 
@@ -123,7 +123,7 @@ func (x *function) reg(t vir.Type) vir.Reg {
 	return vir.Reg(len(x.f.Regs) - 1)
 }
 
-// room is the address of a register of type t in a buffer, of which each lane has one.
+// room is the address of a register of type t in a buffer. Each lane has one.
 func room(buffer *[]byte, number int, t vir.Type) vir.Mem {
 	at := (len(*buffer) + 15) &^ 15
 	*buffer = append(*buffer, make([]byte, at+lanes*t.Bytes()-len(*buffer))...)

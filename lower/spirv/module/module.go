@@ -83,10 +83,10 @@ func (m *Module) Declare(op Op, operands ...uint32) {
 // Import is the ID of a set of extended instructions.
 func (m *Module) Import(name string) ID { return m.once(imports, OpExtInstImport, 0, String(name)) }
 
-// Type is the ID of a type, of which there is one.
+// Type is the ID of a type that is there once.
 func (m *Module) Type(op Op, operands ...uint32) ID { return m.once(globals, op, 0, operands) }
 
-// Constant is the ID of a constant of type t, of which there is one.
+// Constant is the ID of a constant of type t that is there once.
 func (m *Module) Constant(op Op, t ID, operands ...uint32) ID {
 	return m.once(globals, op, t, operands)
 }
@@ -165,7 +165,7 @@ func String(s string) []uint32 {
 	return words
 }
 
-// Words are those of the module.
+// Words are the module's.
 func (m *Module) Words() []uint32 {
 	words := m.words
 	if m.main != 0 {

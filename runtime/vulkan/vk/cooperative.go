@@ -14,11 +14,11 @@ type PhysicalDeviceCooperativeMatrixFeaturesKHR struct {
 
 // CooperativeMatrixPropertiesKHR is VkCooperativeMatrixPropertiesKHR.
 type CooperativeMatrixPropertiesKHR struct {
-	SType                                    uint32
-	PNext                                    unsafe.Pointer
-	MSize, NSize, KSize                      uint32
-	AType, BType, CType, ResultType          uint32
-	SaturatingAccumulation, CooperativeScope uint32
+	SType                           uint32
+	PNext                           unsafe.Pointer
+	MSize, NSize, KSize             uint32
+	AType, BType, CType, ResultType uint32
+	SaturatingAccumulation, Scope   uint32
 }
 
 // Types of these structs.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/xml"
 	"fmt"
 	"regexp"
@@ -16,7 +17,7 @@ type registry struct {
 	base     map[string]string   // the type behind a typedef, such as VkFlags64
 	values   map[string]int64
 	results  []string // names of VkResult in the registry's order, without extensions
-	version  string   // the last part of it
+	version  string
 }
 
 // member is a field or a parameter.
@@ -83,11 +84,11 @@ func parse(text []byte) (*registry, error) {
 
 func (r *registry) types(section element) {
 	for _, e := range section.Children {
-		name := e.attr("name")
-		if name == "" {
-			name = e.child("name")
+		name := cmp.Or(e.attr("name"), e.child("name"))
+		for _, c := range e.Children {
+			name = cmp.Or(name, c.child("name")) // of function pointers, in newer registries
 		}
-		if name == "VK_HEADER_VERSION" {
+		if name == "VK_HEADER_VERSION" && r.version == "" {
 			_, version, _ := strings.Cut(e.Inner, "</name>")
 			r.version = strings.TrimSpace(version)
 		}
