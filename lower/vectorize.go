@@ -209,8 +209,8 @@ func (v *vectorizer) serialLoop(s *nest.For) error {
 	if err != nil {
 		return err
 	}
-	if i := slices.IndexFunc(node.Carried, func(r vir.Reg) bool { return v.typeOf(r).Elem != format.I32 }); node.Lane && i >= 0 {
-		return refuse(s.Loop.Name, "lanes have sums of i32, not of %v", v.typeOf(node.Carried[i]).Elem)
+	if i := slices.IndexFunc(node.Carried, func(r vir.Reg) bool { return v.typeOf(r).Elem.Bits() < 32 }); node.Lane && i >= 0 {
+		return refuse(s.Loop.Name, "lanes have sums of 32 bits, not of %v", v.typeOf(node.Carried[i]).Elem)
 	}
 	node.Body = body
 	slices.Sort(node.Carried)

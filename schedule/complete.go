@@ -40,10 +40,10 @@ func (s *Product) complete() error {
 			return &Unfinished{"loop " + l.Name, "a pair becomes two registers of twice the width: accumulate in half the bits of the accumulator above"}
 		}
 	}
-	if err := st.groups(); err != nil {
+	if err := s.groupOrder(); err != nil {
 		return err
 	}
-	if err := s.groupOrder(); err != nil {
+	if err := st.groups(); err != nil {
 		return err
 	}
 	if s.Problem.Act.Floats() {
@@ -128,7 +128,7 @@ func (s *Product) completeDot(dot int) error {
 
 // groupOrder: the float sum runs over groups in ascending order, each complete.
 func (s *Product) groupOrder() error {
-	coef, inner := 0, false
+	coef, inner, apart := 0, false, false // apart: lanes have groups
 	for _, l := range s.main().loops {
 		switch {
 		case s.main().reduce[l.Root] && l.Root != "g":
@@ -137,7 +137,10 @@ func (s *Product) groupOrder() error {
 			return &Unfinished{"loop " + l.Name, "groups enclose their elements: move it outside the loops over k"}
 		case l.Root == "g" && l.Kind == nest.Vector:
 			return &Unfinished{"loop " + l.Name, "groups are summed in order, not in lanes"}
+		case apart && l.N != 1 && l.Root == "g" && !s.main().inBlock(l):
+			return &Unfinished{"loop " + l.Name, "groups are added in order, a group of each lane: bind the innermost loop over groups to lanes"}
 		case l.Root == "g":
+			apart = apart || l.Kind == nest.Lane
 			if coef != 0 && l.Coef > coef {
 				return &Unfinished{"loop " + l.Name, "groups are summed in ascending order"}
 			}

@@ -246,7 +246,8 @@ func (x Reorder) edit(n *nests, _ int) error {
 // lanes: they are neighbours in the lowest accumulator, which is half as wide as the one
 // above, and that has a register for each. A flush widens every other lane, which is a
 // shift or a mask. "group" and "lane" are for targets with workgroups: a group has the lanes of all loops that are bound so,
-// and all groups run at once. Lanes of a reduction sum a part each, and the code around them runs once.
+// and all groups run at once. Lanes of a reduction sum a part each, which
+// are added up in the order of lanes, and the code around them runs once.
 //
 //	for l 16                    vector l 16
 //	    acc[l] += x[l]     ->       acc[l] += x[l]      one instruction
@@ -290,8 +291,6 @@ func (x Bind) edit(n *nests, _ int) error {
 		return illegal(x, x.Loop, "its trip count is known at run time only")
 	case kind.Outside() && st.reduce[l.Root]:
 		return illegal(x, x.Loop, "a reduction cannot be spread over calls")
-	case kind == nest.Lane && l.Root == "g":
-		return illegal(x, x.Loop, "groups are summed in order, not in lanes")
 	case kind == nest.Lane && l.N > MostGroupLanes:
 		return illegal(x, x.Loop, "%d lanes of a group, at most %d", l.N, MostGroupLanes)
 	case kind == nest.Unrolled && l.N > MostUnrolled:

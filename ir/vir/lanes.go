@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+
+	"github.com/tmacc/tmacc/ir/format"
 )
 
 // grid runs the body for every workgroup along dimension d and the ones before it.
@@ -46,24 +48,31 @@ func (m *machine) group() error {
 
 // sum is a register that a loop of lanes carries: around the loop, and in each lane.
 type sum struct {
+	elem  format.DType
 	all   []int64
 	parts [][]int64
 }
 
-// begin gives the value to the first lane.
+// begin gives lanes what adds nothing.
 func (s *sum) begin() {
 	for _, p := range s.parts {
-		clear(p)
+		for i := range p {
+			if p[i] = 0; s.elem == f32 {
+				p[i] = 1 << 31
+			}
+		}
 	}
-	copy(s.parts[0], s.all)
 }
 
-// end adds up what the lanes have.
+// end adds what the lanes have.
 func (s *sum) end() {
-	clear(s.all)
 	for _, p := range s.parts {
 		for i, x := range p {
-			s.all[i] = int64(int32(s.all[i] + x))
+			if s.elem == f32 {
+				s.all[i] = bitsOf(floatOf(s.all[i]) + floatOf(x))
+			} else {
+				s.all[i] = int64(int32(s.all[i] + x))
+			}
 		}
 	}
 }
@@ -73,7 +82,7 @@ func (s *sum) end() {
 func (m *machine) lanes(l *Loop) step {
 	s := step{loop: l, count: l.Count.Const}
 	for _, r := range l.Carried {
-		s.sums = append(s.sums, &sum{all: m.regs[r]})
+		s.sums = append(s.sums, &sum{elem: m.f.Regs[r].Elem, all: m.regs[r]})
 	}
 	for i := range s.count {
 		lane := *m

@@ -1,6 +1,8 @@
 package vir
 
 import (
+	"encoding/binary"
+	"math"
 	"strings"
 	"testing"
 )
@@ -118,5 +120,32 @@ func TestLanesRefused(t *testing.T) {
 		if err == nil {
 			t.Errorf("accepted:\n%s", text)
 		}
+	}
+}
+
+// Lanes that carry a float add theirs in the order of lanes to the value before the loop: in another order 2^24 + 1 would be lost,
+// or the small ones would not.
+func TestFloatsOfLanes(t *testing.T) {
+	f := mustParse(t, `func order(in ptr, out ptr)
+	v0:f32x1 = splat 0x3f800000
+	loop l0 2 carry v0
+		loop l1 4 lane carry v0
+			v1:f32x1 = load in+0 l0*16 l1*4
+			v0:f32x1 = add v0 v1
+		end
+	end
+	store out+0 v0
+`)
+	values := []float32{1 << 24, 1, -1 << 24, 0.5, 3, 1 << 25, -1, 0.25}
+	in, out, want := []byte{}, make([]byte, 4), float32(1)
+	for _, x := range values {
+		in = binary.LittleEndian.AppendUint32(in, math.Float32bits(x))
+		want += x
+	}
+	if err := Eval(f, []Arg{{Buf: in}, {Buf: out}}); err != nil {
+		t.Fatal(err)
+	}
+	if have := math.Float32frombits(binary.LittleEndian.Uint32(out)); have != want {
+		t.Errorf("%v, want %v", have, want)
 	}
 }

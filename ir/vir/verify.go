@@ -131,8 +131,8 @@ func (v *verifier) lanes(l *Loop) error {
 		return fmt.Errorf("lanes %v in all, at most %d", v.group, MaxLanesOfGroup)
 	}
 	for _, r := range l.Carried {
-		if v.f.typeOf(r).Elem != i32 {
-			return fmt.Errorf("lanes carry %v of %v: they have sums of i32", r, v.f.typeOf(r))
+		if e := v.f.typeOf(r).Elem; e != i32 && e != f32 {
+			return fmt.Errorf("lanes carry %v of %v: they have sums of i32 or f32", r, v.f.typeOf(r))
 		}
 	}
 	return nil

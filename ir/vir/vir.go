@@ -136,8 +136,8 @@ func (in *Instr) HasMem() bool { return in.Op.HasMem() || in.Fold > 0 && in.Fold
 // defined in Body, not used after it.
 //
 // Iterations of a loop with Lane are lanes of a workgroup, which run at once. Code around such a loop, inside others, runs
-// once for all of its lanes. A register that it carries begins in lane 0 with its value, in others with
-// zeros, and is the sum of all lanes' afterwards.
+// once for all of its lanes. A register that it carries begins in each lane with what adds nothing: 0, or -0
+// of f32. After the loop the lanes' are added to its value, in their order.
 type Loop struct {
 	ID      int
 	Count   Extent

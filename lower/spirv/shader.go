@@ -4,6 +4,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/tmacc/tmacc/ir/format"
 	"github.com/tmacc/tmacc/ir/nest"
 	"github.com/tmacc/tmacc/ir/vir"
 	"github.com/tmacc/tmacc/lower"
@@ -236,61 +237,70 @@ func (p *printer) body(body []vir.Node) {
 	}
 }
 
-// lanes writes the body of a loop of lanes for the one lane that runs it. Registers that it carries are summed.
+// lanes writes the body of a loop of lanes for the one lane that runs it.
 func (p *printer) lanes(l *vir.Loop) {
 	p.ahead(l)
-	number := p.ids[p.depth]
-	p.numbers[l.ID] = number
-	outer := p.sums
+	p.numbers[l.ID] = p.ids[p.depth]
+	outer, values := p.sums, make([][]module.ID, len(l.Carried))
 	p.sums = maps.Clone(outer)
-	if len(l.Carried) > 0 {
-		first := p.m.Emit(module.OpIEqual, p.bool, number, p.number(0))
-		for _, r := range l.Carried {
-			words := slices.Clone(p.regs[r])
-			for i, w := range words {
-				words[i] = p.choose(first, w, p.number(0))
-			}
-			p.regs[r] = words
+	for i, r := range l.Carried {
+		values[i] = p.regs[r]
+		nothing := p.number(0)
+		if p.f.Regs[r].Elem == format.F32 {
+			nothing = p.number(1 << 31) // -0
 		}
+		p.regs[r] = slices.Repeat([]module.ID{nothing}, len(values[i]))
 	}
 	p.depth++
 	p.body(l.Body)
 	p.depth--
 	p.sums = outer
 	if len(l.Carried) > 0 {
-		p.across(l)
+		p.across(l, values)
 	}
 }
 
-// across sums what lanes carry: each word of each lane with that of the lane that is 1, 2, 4 and so on lanes of the loop away,
-// which it has in a shared buffer. If their number is no power of two, each lane adds up all of them.
-func (p *printer) across(l *vir.Loop) {
-	var words []module.ID
-	for _, r := range l.Carried {
-		words = append(words, p.regs[r]...)
+// across adds to values what lanes carry, by a shared buffer. It sums integers by lanes that are 1, 2, 4 and so on lanes of the
+// loop apart, if their number is a power of two. Floats are added in the order of lanes.
+func (p *printer) across(l *vir.Loop, values [][]module.ID) {
+	n := l.Count.Const
+	inOrder := make([]module.ID, n)
+	for i := range inOrder {
+		inOrder[i] = p.number(uint32(i))
 	}
-	inner := vir.Product(p.shader.Lanes[p.depth+1:])
-	n, number := l.Count.Const, p.ids[p.depth]
-	if n&(n-1) == 0 {
-		for step := 1; step < n; step *= 2 {
-			words = p.exchange(words, []module.ID{p.word(module.OpBitwiseXor, number, p.number(uint32(step)))}, inner, words)
+	for _, float := range []bool{false, true} {
+		var parts, sums []module.ID
+		for i, r := range l.Carried {
+			if (p.f.Regs[r].Elem == format.F32) == float {
+				parts, sums = append(parts, p.regs[r]...), append(sums, values[i]...)
+			}
 		}
-	} else {
-		var all []module.ID
-		for i := range n {
-			all = append(all, p.number(uint32(i)))
+		switch {
+		case len(parts) == 0:
+			continue
+		case float:
+			sums = p.exchange(parts, inOrder, sums, func(a, b module.ID) module.ID { return p.float(module.OpFAdd, a, b) })
+		case n&(n-1) != 0:
+			sums = p.exchange(parts, inOrder, sums, p.sum)
+		default:
+			for step := 1; step < n; step *= 2 {
+				parts = p.exchange(parts, []module.ID{p.word(module.OpBitwiseXor, p.ids[p.depth], p.number(uint32(step)))}, parts, p.sum)
+			}
+			for i, x := range parts {
+				sums[i] = p.sum(sums[i], x)
+			}
 		}
-		words = p.exchange(words, all, inner, nil)
-	}
-	for _, r := range l.Carried {
-		k := len(p.regs[r])
-		p.regs[r], words = words[:k:k], words[k:]
+		for _, r := range l.Carried {
+			if k := len(p.regs[r]); (p.f.Regs[r].Elem == format.F32) == float {
+				p.regs[r], sums = sums[:k:k], sums[k:]
+			}
+		}
 	}
 }
 
-// exchange adds to sums, none if nil, the words that the lanes with these numbers in their loop have.
-func (p *printer) exchange(words, numbers []module.ID, inner int, sums []module.ID) []module.ID {
-	all := uint32(vir.Product(p.shader.Lanes))
+// exchange adds to sums the words of the lanes with these numbers in their loop.
+func (p *printer) exchange(words, numbers, sums []module.ID, add func(a, b module.ID) module.ID) []module.ID {
+	inner, all := vir.Product(p.shader.Lanes[p.depth+1:]), uint32(vir.Product(p.shader.Lanes))
 	at := func(lane module.ID, i int) module.ID {
 		pointer := p.pointer(module.StorageClassWorkgroup, p.uint)
 		return p.m.Emit(module.OpAccessChain, pointer, p.exchanged(), p.sum(lane, p.number(uint32(i)*all)))
@@ -300,20 +310,15 @@ func (p *printer) exchange(words, numbers []module.ID, inner int, sums []module.
 		p.m.Do(module.OpStore, at(p.self, i), w)
 	}
 	p.barrier(nil)
-	out := slices.Clone(sums)
-	own := p.times(p.ids[p.depth], inner)
+	sums = slices.Clone(sums)
+	first := p.word(module.OpISub, p.self, p.times(p.ids[p.depth], inner))
 	for _, number := range numbers {
-		lane := p.sum(p.self, p.word(module.OpISub, p.times(number, inner), own))
+		lane := p.sum(first, p.times(number, inner))
 		for i := range words {
-			x := p.m.Emit(module.OpLoad, p.uint, at(lane, i))
-			if len(out) <= i {
-				out = append(out, x)
-				continue
-			}
-			out[i] = p.sum(out[i], x)
+			sums[i] = add(sums[i], p.m.Emit(module.OpLoad, p.uint, at(lane, i)))
 		}
 	}
-	return out
+	return sums
 }
 
 // exchanged is the shared buffer of words of each lane.
