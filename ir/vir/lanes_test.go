@@ -127,7 +127,7 @@ func TestLanesRefused(t *testing.T) {
 // or the small ones would not.
 func TestFloatsOfLanes(t *testing.T) {
 	f := mustParse(t, `func order(in ptr, out ptr)
-	v0:f32x1 = splat 0x3f800000
+	v0:f32x1 = splat 1065353216
 	loop l0 2 carry v0
 		loop l1 4 lane carry v0
 			v1:f32x1 = load in+0 l0*16 l1*4
