@@ -205,6 +205,11 @@ func (v *vectorizer) serialLoop(s *nest.For) error {
 	v.vars[s.Loop.Name] = 0
 	v.serial = append(v.serial, &openLoop{s.Loop, node})
 	body, err := v.block(s.Body)
+	for _, x := range v.n.Shared {
+		if err == nil && x.At == s.Loop.Name {
+			body, err = v.share(body, x.Param)
+		}
+	}
 	v.serial = v.serial[:len(v.serial)-1]
 	if err != nil {
 		return err

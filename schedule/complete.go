@@ -43,7 +43,7 @@ func (s *Product) complete() error {
 	if err := s.groupOrder(); err != nil {
 		return err
 	}
-	if err := st.groups(); err != nil {
+	if err := st.groups(s.shared); err != nil {
 		return err
 	}
 	if s.Problem.Act.Floats() {
@@ -62,13 +62,19 @@ func (s *Product) complete() error {
 	return s.completeDot(dot)
 }
 
-// groups: workgroups have tiles of rows.
-func (st *stage) groups() error {
+// groups: workgroups have tiles of rows. Their lanes share something at a loop that is there.
+func (st *stage) groups(shared string) error {
 	has := func(kind nest.Kind, root string) bool {
 		return slices.ContainsFunc(st.loops, func(l nest.Loop) bool { return l.Kind == kind && (root == "" || l.Root == root) })
 	}
 	if (has(nest.Group, "") || has(nest.Lane, "")) && (!has(nest.Group, "m") || has(nest.Outer, "m")) {
 		return &Unfinished{"groups and lanes", "need the tiles of rows bound to group"}
+	}
+	if shared != "" && !slices.ContainsFunc(st.loops, func(l nest.Loop) bool { return l.Name == shared && l.Kind == nest.Serial }) {
+		return &Unfinished{"stage act", "needs a serial loop " + shared}
+	}
+	if shared != "" && !has(nest.Lane, "") {
+		return &Unfinished{"stage act", "needs lanes that share what they read"}
 	}
 	return nil
 }

@@ -19,6 +19,7 @@ type Product struct {
 	streams nest.Streams   // prefetch distances
 	hoisted bool
 	tables  *ir.Tables // of activations; nil if the product has none
+	shared  string     // loop at which lanes share activations; "": they do not
 	sumBy   int        // factor that the caller multiplies activation sums by; 0: the caller does not
 }
 
@@ -156,6 +157,9 @@ func (s *Product) kernel(scaledSums bool) *Kernel {
 	}
 	if groups["m"] {
 		k.grid(groups["n"])
+	}
+	if s.shared != "" {
+		k.Nest.Shared = []nest.Shared{{Param: "act", At: s.shared}}
 	}
 	return k
 }

@@ -95,6 +95,7 @@ type Nest struct {
 	Counts  []string          // run-time loops, by parameter
 	Repeat  *Repeat           // nil: Body runs once
 	Grid    []Repeat          // dimensions of workgroups, x first: Body runs for each of them
+	Shared  []Shared          // buffers of workgroups
 	Aligned map[string]int    // by parameter: a power of two that its number, or the address of its buffer, is a multiple of
 	Body    []Stmt
 }
@@ -105,6 +106,10 @@ type Repeat struct {
 	Count string
 	Moves []Move
 }
+
+// Shared is a copy that the lanes of a workgroup make, in each iteration of the loop At, of all that the iteration reads of the
+// buffer Param.
+type Shared struct{ Param, At string }
 
 // Move adds the parameter By, in bytes, to the pointer Param.
 type Move struct{ Param, By string }
@@ -138,6 +143,9 @@ func (n *Nest) String() string {
 	}
 	for _, r := range n.Grid {
 		r.print(&b, "groups")
+	}
+	for _, s := range n.Shared {
+		fmt.Fprintf(&b, "shared %s at %s\n", s.Param, s.At)
 	}
 	printBody(&b, n.Body, 1)
 	return b.String()

@@ -37,10 +37,12 @@ func EvalLimit(f *Func, args []Arg, limit int) error {
 	if err := Verify(f); err != nil {
 		return err
 	}
-	if len(args) != len(f.Params) {
-		return fmt.Errorf("vir: func %s: %d arguments for %d parameters", f.Name, len(args), len(f.Params))
+	own := len(f.Params) - f.shared()
+	if len(args) != own {
+		return fmt.Errorf("vir: func %s: %d arguments for %d parameters", f.Name, len(args), own)
 	}
-	m := &machine{f: f, args: slices.Clone(args), limit: &limit, regs: make([][]int64, len(f.Regs)), iter: map[int]*int{}}
+	args = slices.Concat(args, make([]Arg, f.shared()))
+	m := &machine{f: f, args: args, limit: &limit, regs: make([][]int64, len(f.Regs)), iter: map[int]*int{}}
 	err := m.aligned()
 	if err == nil && f.Lanes() == nil && f.Grid == nil {
 		err = m.run(m.compile(f.Body))

@@ -34,7 +34,7 @@ func TestLanes(t *testing.T) {
 	for i := range 12 {
 		in[4*i] = byte(i)
 	}
-	if err := Eval(f, []Arg{{Buf: in}, {Buf: out}, {Int: 3}, {Int: 16}, {}}); err != nil {
+	if err := Eval(f, []Arg{{Buf: in}, {Buf: out}, {Int: 3}, {Int: 16}}); err != nil {
 		t.Fatal(err)
 	}
 	for i := range 12 {
@@ -56,7 +56,7 @@ func TestRaces(t *testing.T) {
 		{"odd step", "bytes int align 16", "bytes int align 32", "bytes is 16, no multiple of 32"},
 	} {
 		f := mustParse(t, strings.Replace(passOn, c.from, c.to, 1))
-		err := Eval(f, []Arg{{Buf: make([]byte, 48)}, {Buf: make([]byte, 48)}, {Int: 3}, {Int: 16}, {}})
+		err := Eval(f, []Arg{{Buf: make([]byte, 48)}, {Buf: make([]byte, 48)}, {Int: 3}, {Int: 16}})
 		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
 			t.Errorf("%s: %v, want %s", c.name, err, c.want)
 		}

@@ -72,7 +72,7 @@ func (v *verifier) header() error {
 		return fmt.Errorf("%d registers, at most %d are allowed", n, MaxRegs)
 	}
 	seen := map[string]bool{}
-	for _, p := range v.f.Params {
+	for i, p := range v.f.Params {
 		if !isIdent(p.Name) {
 			return fmt.Errorf("parameter %q is no identifier", p.Name)
 		}
@@ -84,6 +84,9 @@ func (v *verifier) header() error {
 		}
 		if p.Shared < 0 || p.Shared > maxShared || p.Shared > 0 && (p.Int || p.Most > 0) {
 			return fmt.Errorf("parameter %s: shared %d: want at most %d bytes", p.Name, p.Shared, maxShared)
+		}
+		if i >= len(v.f.Params)-v.f.shared() && p.Shared == 0 {
+			return fmt.Errorf("parameter %s: shared buffers come last", p.Name)
 		}
 		if seen[p.Name] {
 			return fmt.Errorf("two parameters %s", p.Name)

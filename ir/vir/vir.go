@@ -47,7 +47,7 @@ type Param struct {
 	// of: a power of two. 0: nothing is known.
 	Align int
 	// Shared is the number of bytes of a buffer that the lanes of a workgroup share, 0 of all other parameters. It is
-	// there when the group begins, with any contents, and has no argument.
+	// there when the group begins, with any contents, and has no argument. Such parameters come last.
 	Shared int
 }
 
@@ -195,6 +195,16 @@ func lanesOf(body []Node) (most []int) {
 		}
 	}
 	return most
+}
+
+// shared is the number of parameters that are shared.
+func (f *Func) shared() (n int) {
+	for _, p := range f.Params {
+		if p.Shared > 0 {
+			n++
+		}
+	}
+	return n
 }
 
 // Product is the product of numbers: of all lanes of a workgroup.
