@@ -71,7 +71,7 @@ func (st *stage) groups(shared string) error {
 		return &Unfinished{"groups and lanes", "need the tiles of rows bound to group"}
 	}
 	if shared != "" && !slices.ContainsFunc(st.loops, func(l nest.Loop) bool { return l.Name == shared && l.Kind == nest.Serial }) {
-		return &Unfinished{"stage act", "needs a serial loop " + shared}
+		return &Unfinished{"stage act at " + shared, "needs a serial loop of this name"}
 	}
 	if shared != "" && !has(nest.Lane, "") {
 		return &Unfinished{"stage act", "needs lanes that share what they read"}

@@ -224,7 +224,9 @@ var refused = []struct {
 	{"w8", trace(with(ready(), "pack"), pack("mt ks f l j")), ReadScaled{8}, `read_scaled codes: a byte holds one field`},
 
 	{"w2", nil, Stage{"w", "k"}, `stage w: decompose first`},
-	{"w2", ready(), Stage{"scale", "ks"}, `stage scale: no such value; have w, a, x, super, wide`},
+	{"w2", ready(), Stage{"scale", "ks"}, `stage scale: no such value; have w, a, x, super, act, wide`},
+	{"w2", byGroups("n mt l ks f j", "group", "lane"), Stage{"act", "f"}, `stage f: is no serial loop`},
+	{"w2", trace(byGroups("n mt l ks f j", "group", "lane"), Stage{"act", "ks"}), Stage{"act", "ks"}, `stage act: is staged already`},
 	{"w2", ready(), Stage{"super", "ks"}, `stage super: the scales have one level`},
 	{"w4-g32-s64", trace(dot), Stage{"super", "k"}, `stage k: is not a loop over groups`},
 	{"w4-g32-s64", nil, Stage{"super", "g"}, `stage super: decompose first`},
@@ -322,8 +324,10 @@ var unfinished = []struct {
 	{"w4-g32-z", with(grouped("init"), "hoist_zero", pack("mt g u l j", "f")), `zero points: need hoist_zero: level - zero does not fit a byte`},
 	{"w2", with(ready(), "bind", Bind{"mt", "outer"}), `loop n: counts rows or columns at run time: bind it outer`},
 	{"w2", with(ready(), "reorder", Reorder{[]string{"mt", "ks", "n", "f", "l", "j"}}), `loop n: outer loops come first`},
-	{"w2", byGroups("n mt ks l f j", "group"), `loop l: lanes of rows come right after outer loops`},
-	{"w2", byGroups("n mt l ks f j", "outer"), `groups and lanes: need the tiles of rows bound to group`},
+	{"w2", byGroups("n mt ks l f j", "group", "lane"), `loop l: lanes of rows come right after outer loops`},
+	{"w2", trace(dot, Stage{"act", "k"}, byGroups("n mt l ks f j", "group", "lane")[1:]), `stage act at k: needs a serial loop of this name`},
+	{"w2", trace(byGroups("n mt ks f l j", "group", "vector"), Stage{"act", "ks"}), `stage act: needs lanes that share what they read`},
+	{"w2", byGroups("n mt l ks f j", "outer", "lane"), `groups and lanes: need the tiles of rows bound to group`},
 	{"w2", with(ready(), "tensorize"), `trace: has no tensorize`},
 	{"w2", trace(dot, unsign, columns, Split{"m", 16, Pair{"mt", "mi"}}, Split{"mi", 4, Pair{"s", "l"}}, Bind{"mt", "outer"}, Bind{"s", "outer"}, Bind{"l", "vector"},
 		Split{"k", 4, Pair{"ks", "j"}}, Tensorize{"j", "dot4"}, Reorder{[]string{"n", "mt", "s", "ks", "l", "j"}}, pack("mt ks l j", "s")),
@@ -367,9 +371,9 @@ func inParts(order ...string) Trace {
 }
 
 // TestRefused: each of them is refused, for its reason.
-// byGroups is a schedule whose tiles of rows are bound to something, and the rows in them to lanes.
-func byGroups(order, tiles string) Trace {
-	return trace(dot, unsign, columns, Split{"m", 16, Pair{"mt", "l"}}, Bind{"mt", tiles}, Bind{"l", "lane"}, fields, Tensorize{"j", "dot4"},
+// byGroups is a schedule whose tiles of rows are bound to something, and the rows in them to something else.
+func byGroups(order, tiles, rows string) Trace {
+	return trace(dot, unsign, columns, Split{"m", 16, Pair{"mt", "l"}}, Bind{"mt", tiles}, Bind{"l", rows}, fields, Tensorize{"j", "dot4"},
 		Reorder{strings.Fields(order)}, pack("mt ks l j", "f"))
 }
 
