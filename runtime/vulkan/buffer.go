@@ -66,14 +66,9 @@ func (d *Device) buffer(size int64, host bool, kinds []uint32) (b *Buffer, err e
 	return b, nil
 }
 
+// allocate makes the buffer and its memory, and maps what the host writes itself.
 func (d *Device) allocate(b *Buffer, kinds []uint32) error {
-	families := d.queueFamilies()
-	create := &vk.BufferCreateInfo{SType: vk.StructureTypeBufferCreateInfo, Size: uint64(b.size),
-		Usage: vk.BufferUsageStorageBufferBit | vk.BufferUsageTransferSrcBit | vk.BufferUsageTransferDstBit | vk.BufferUsageIndirectBufferBit}
-	if len(families) > 1 {
-		create.SharingMode, create.QueueFamilyIndexCount, create.PQueueFamilyIndices = vk.SharingModeConcurrent, uint32(len(families)), &families[0]
-	}
-	if err := d.check("vkCreateBuffer", d.vk.CreateBuffer(d.handle, create, nil, &b.handle)); err != nil {
+	if err := d.createBuffer(b); err != nil {
 		return err
 	}
 	var need vk.MemoryRequirements
@@ -93,7 +88,7 @@ func (d *Device) allocate(b *Buffer, kinds []uint32) error {
 	if err := d.check("vkBindBufferMemory", d.vk.BindBufferMemory(d.handle, b.handle, b.memory, 0)); err != nil {
 		return err
 	}
-	if d.memory.MemoryTypes[kind].PropertyFlags&hostMemory != hostMemory || !b.host && !d.unified {
+	if !b.host && !d.unified {
 		return nil
 	}
 	var at unsafe.Pointer
@@ -102,6 +97,16 @@ func (d *Device) allocate(b *Buffer, kinds []uint32) error {
 	}
 	b.bytes = unsafe.Slice((*byte)(at), b.size)
 	return nil
+}
+
+func (d *Device) createBuffer(b *Buffer) error {
+	families := d.queueFamilies()
+	create := &vk.BufferCreateInfo{SType: vk.StructureTypeBufferCreateInfo, Size: uint64(b.size),
+		Usage: vk.BufferUsageStorageBufferBit | vk.BufferUsageTransferSrcBit | vk.BufferUsageTransferDstBit | vk.BufferUsageIndirectBufferBit}
+	if len(families) > 1 {
+		create.SharingMode, create.QueueFamilyIndexCount, create.PQueueFamilyIndices = vk.SharingModeConcurrent, uint32(len(families)), &families[0]
+	}
+	return d.check("vkCreateBuffer", d.vk.CreateBuffer(d.handle, create, nil, &b.handle))
 }
 
 // memoryType is the first type of memory with all these properties, -1 if there is none.
@@ -121,18 +126,18 @@ func (d *Device) take(b *Buffer, kind int, size int64) error {
 	if limit := d.options.MemoryLimit; limit > 0 && !b.host && size > limit-d.allocated {
 		return &OutOfMemory{d.Name, size, limit - d.allocated}
 	}
+	if d.buffers >= d.Limits.Allocations {
+		return fmt.Errorf("vulkan: %s has %d buffers, and no more: use ranges of larger ones", d.Name, d.buffers)
+	}
 	r := d.vk.AllocateMemory(d.handle, &vk.MemoryAllocateInfo{SType: vk.StructureTypeMemoryAllocateInfo,
 		AllocationSize: uint64(size), MemoryTypeIndex: uint32(kind)}, nil, &b.memory)
 	if r == vk.ErrorOutOfDeviceMemory || r == vk.ErrorOutOfHostMemory {
 		return &OutOfMemory{d.Name, size, d.heapFree(int(d.memory.MemoryTypes[kind].HeapIndex))}
 	}
-	if r == vk.ErrorTooManyObjects {
-		return fmt.Errorf("vulkan: %s has no more buffers to give: use ranges of larger ones", d.Name)
-	}
 	if err := d.check("vkAllocateMemory", r); err != nil {
 		return err
 	}
-	if !b.host {
+	if d.buffers++; !b.host {
 		d.allocated += b.size
 	}
 	return nil
@@ -244,7 +249,7 @@ func (b *Buffer) free() {
 	}
 	if b.memory != 0 {
 		d.vk.FreeMemory(d.handle, b.memory, nil)
-		if !b.host {
+		if d.buffers--; !b.host {
 			d.allocated -= b.size
 		}
 	}

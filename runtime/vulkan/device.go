@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -20,6 +21,9 @@ import (
 // EnvDevice is the environment variable that names a device: a number in the list of Devices, or a part of a name.
 const EnvDevice = "TMACC_DEVICE"
 
+// Untested is true on systems without a test in CI: Windows, where the tests have passed under Wine, and darwin, where none has run.
+const Untested = runtime.GOOS != "linux"
+
 // Options of Open. The zero value opens the preferred device.
 type Options struct {
 	Device      string        // as EnvDevice, which counts if this is empty
@@ -28,7 +32,9 @@ type Options struct {
 	Timeout     time.Duration // of one wait for the device, 0 for 2 minutes
 	NoCache     bool          // pipelines are neither read from the user's folder of files nor kept there
 
-	slotBytes int64 // for tests: copies go through slots of this size even where the host reaches the device's memory
+	// For tests:
+	slotBytes    int64 // copies go through slots of this size even where the host reaches the device's memory
+	twoTimelines bool  // copies have a timeline of their own even where the device has one queue
 }
 
 // Device is an open device. Its methods, and the methods of its buffers, may be called from several goroutines at once.
@@ -51,7 +57,8 @@ type Device struct {
 	closed      bool
 	mu          sync.Mutex // guards what follows, and submissions
 	cacheErr    error
-	allocated   int64 // bytes of buffers
+	buffers     int
+	allocated   int64 // bytes of buffers in the device's own memory
 	layouts     map[layoutKey]layout
 	freeOnClose map[freer]bool
 }
@@ -188,8 +195,8 @@ func (d *Device) start() (err error) {
 	if d.compute, err = d.newQueue(families[0]); err != nil {
 		return err
 	}
-	if d.transfer = d.compute; len(families) > 1 {
-		if d.transfer, err = d.newQueue(families[1]); err != nil {
+	if d.transfer = d.compute; len(families) > 1 || d.options.twoTimelines {
+		if d.transfer, err = d.newQueue(families[len(families)-1]); err != nil {
 			return err
 		}
 	}

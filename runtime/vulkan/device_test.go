@@ -177,8 +177,8 @@ func TestClosed(t *testing.T) {
 
 // TestLost: after a loss all calls fail, other devices do not, and the device can be opened again.
 func TestLost(t *testing.T) {
-	for _, slot := range []int64{0, piece} {
-		other, d := open(t, Options{}), open(t, Options{slotBytes: slot})
+	for _, o := range ways {
+		other, d := open(t, Options{}), open(t, o)
 		p, x, y := adder(t, d), filled(t, d, 1, 2, 3), filled(t, d, 0, 0, 0)
 		s := must[*Sequence](t)(d.Record([]Command{add(p, x.All(), y.All(), 3, 1)}, RecordOptions{}))
 		d.LoseAfter(2)
@@ -196,7 +196,7 @@ func TestLost(t *testing.T) {
 		}
 		x.Free()
 		ok(t, d.Close())
-		again := open(t, Options{slotBytes: slot})
+		again := open(t, o)
 		for _, d := range []*Device{other, again} {
 			x := filled(t, d, 4)
 			ok(t, d.Run(adder(t, d), [3]int{1}, []*Buffer{filled(t, d, 3), x}, bytesOf(1, 2)))

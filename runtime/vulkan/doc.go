@@ -20,5 +20,6 @@
 // Errors are an [*Unavailable] where there is no device, an [*OutOfMemory], an [*Invalid] of the validation layer, or have [ErrLost] in them.
 // A lost device loses the call and its buffers: Close it and open it again.
 //
-// Programs that do not import this package load nothing of Vulkan. Windows and darwin (MoltenVK) are untested.
+// Programs that do not import this package link and load nothing of Vulkan. With it, a program for Linux is linked dynamically, with glibc,
+// also where it is built without cgo. Windows and darwin (MoltenVK) are [Untested].
 package vulkan

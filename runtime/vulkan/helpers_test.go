@@ -38,6 +38,12 @@ func unwatched(t testing.TB, o Options) *Device {
 	return d
 }
 
+// piece is the size of slots in tests.
+const piece = 64 << 10
+
+// ways are the ways in which bytes may go to a device and back.
+var ways = []Options{{}, {slotBytes: piece}, {slotBytes: piece, twoTimelines: true}}
+
 // must returns v, and ends the test at an error.
 func must[T any](t testing.TB) func(v T, err error) T {
 	return func(v T, err error) T {

@@ -99,6 +99,7 @@ type Limits struct {
 	Range          int64   // the most bytes of one storage buffer that a shader sees
 	RangeAlignment int64   // of the first byte of a range
 	Allocation     int64   // the most bytes of a buffer
+	Allocations    int     // buffers that may exist at once, less the few of this package
 	Push           int     // bytes of push constants
 	Buffers        int     // storage buffers of a pipeline
 	Groups, Local  [3]int  // workgroups of a dispatch, invocations of a workgroup
@@ -186,7 +187,7 @@ func (in *instance) properties(d *Info) {
 	d.Driver = vk.String(v12.DriverName[:]) + " " + vk.String(v12.DriverInfo[:])
 	d.Limits = Limits{
 		Range: int64(l.MaxStorageBufferRange), RangeAlignment: int64(l.MinStorageBufferOffsetAlignment),
-		Allocation: atMost(min(v11.MaxMemoryAllocationSize, v13.MaxBufferSize)), Push: int(l.MaxPushConstantsSize),
+		Allocation: atMost(min(v11.MaxMemoryAllocationSize, v13.MaxBufferSize)), Allocations: int(min(l.MaxMemoryAllocationCount, 1<<30)) - slots, Push: int(l.MaxPushConstantsSize),
 		Buffers: int(min(l.MaxPerStageDescriptorStorageBuffers, l.MaxPerStageResources)), Groups: three(l.MaxComputeWorkGroupCount), Local: three(l.MaxComputeWorkGroupSize),
 		Invocations: int(l.MaxComputeWorkGroupInvocations), Shared: int(l.MaxComputeSharedMemorySize), Timestamp: float64(l.TimestampPeriod),
 	}

@@ -36,29 +36,13 @@ func newInstance(validate bool) (*instance, error) {
 	if err != nil {
 		return nil, err
 	}
-	layers, extensions, flags, err := wanted(lib, validate)
-	if err != nil {
-		return nil, err
-	}
-	create := &vk.InstanceCreateInfo{
-		SType: vk.StructureTypeInstanceCreateInfo, Flags: flags,
-		PApplicationInfo: &vk.ApplicationInfo{SType: vk.StructureTypeApplicationInfo, PApplicationName: vk.Text("tmacc"),
-			PEngineName: vk.Text("tmacc"), ApiVersion: vk.Version(1, oldestMinor, 0)},
-		EnabledLayerCount: uint32(len(layers)), PpEnabledLayerNames: vk.Texts(layers),
-		EnabledExtensionCount: uint32(len(extensions)), PpEnabledExtensionNames: vk.Texts(extensions),
-	}
 	in := &instance{}
 	if validate {
 		in.messages = newMessages()
-		create.PNext = unsafe.Pointer(synchronization(in.messages.messenger()))
 	}
-	switch r := lib.CreateInstance(create, nil, &in.handle); {
-	case r == vk.ErrorIncompatibleDriver:
+	if err := in.create(lib); err != nil {
 		in.messages.close()
-		return nil, noDriver("the loader finds no driver")
-	case r != vk.Success:
-		in.messages.close()
-		return nil, failed("vkCreateInstance", r)
+		return nil, err
 	}
 	lib.Find(in.handle, &in.InstanceCommands)
 	lib.Find(in.handle, &in.cooperative)
@@ -70,6 +54,28 @@ func newInstance(validate bool) (*instance, error) {
 		}
 	}
 	return in, nil
+}
+
+func (in *instance) create(lib *vk.Library) error {
+	layers, extensions, flags, err := wanted(lib, in.messages != nil)
+	if err != nil {
+		return err
+	}
+	create := &vk.InstanceCreateInfo{
+		SType: vk.StructureTypeInstanceCreateInfo, Flags: flags,
+		PApplicationInfo: &vk.ApplicationInfo{SType: vk.StructureTypeApplicationInfo, PApplicationName: vk.Text("tmacc"),
+			PEngineName: vk.Text("tmacc"), ApiVersion: vk.Version(1, oldestMinor, 0)},
+		EnabledLayerCount: uint32(len(layers)), PpEnabledLayerNames: vk.Texts(layers),
+		EnabledExtensionCount: uint32(len(extensions)), PpEnabledExtensionNames: vk.Texts(extensions),
+	}
+	if in.messages != nil {
+		create.PNext = unsafe.Pointer(synchronization(in.messages.messenger()))
+	}
+	r := lib.CreateInstance(create, nil, &in.handle)
+	if r == vk.ErrorIncompatibleDriver {
+		return noDriver("the loader finds no driver")
+	}
+	return failed("vkCreateInstance", r)
 }
 
 // noDriver is the error of a loader without a driver, or with drivers that find no device.

@@ -10,13 +10,10 @@ import (
 	"github.com/tmacc/tmacc/runtime/vulkan/vk"
 )
 
-// piece is the size of slots in tests.
-const piece = 64 << 10
-
 // TestCopies: lengths and offsets around the sizes of words and slots.
 func TestCopies(t *testing.T) {
-	for _, slot := range []int64{0, piece} {
-		d := open(t, Options{slotBytes: slot})
+	for _, o := range ways {
+		d := open(t, o)
 		const size = 3*piece + 1000
 		b := must[*Buffer](t)(d.Buffer(size))
 		want := make([]byte, size)
@@ -31,21 +28,21 @@ func TestCopies(t *testing.T) {
 			clear(got)
 			ok(t, b.Download(int64(c.offset), got[c.offset:c.offset+c.n]))
 			if !bytes.Equal(got[c.offset:c.offset+c.n], want[c.offset:c.offset+c.n]) {
-				t.Errorf("slots of %d: %d bytes at %d came back changed", slot, c.n, c.offset)
+				t.Errorf("%+v: %d bytes at %d came back changed", o, c.n, c.offset)
 			}
 		}
 		ok(t, d.Wait())
 		ok(t, b.Download(0, got))
 		if !bytes.Equal(got, want) {
-			t.Errorf("slots of %d: bytes beside what was copied changed", slot)
+			t.Errorf("%+v: bytes beside what was copied changed", o)
 		}
 	}
 }
 
 // TestCopyOrder: a copy waits for what started before, and what starts later waits for it.
 func TestCopyOrder(t *testing.T) {
-	for _, slot := range []int64{0, piece} {
-		d := open(t, Options{slotBytes: slot})
+	for _, o := range ways {
+		d := open(t, o)
 		spin := must[*Pipeline](t)(d.Pipeline(shader(t, "spin"), Layout{Buffers: 1, PushBytes: 4}))
 		x, y := filled(t, d, 0), filled(t, d, 1)
 		p := adder(t, d)
@@ -56,7 +53,7 @@ func TestCopyOrder(t *testing.T) {
 		ok(t, sum.Start())
 		ok(t, x.Upload(0, bytesOf(1000))) // after sum, which would read it
 		if got := contents(t, y)[0]; got != 42 {
-			t.Errorf("slots of %d: %d, want 42", slot, got)
+			t.Errorf("%+v: %d, want 42", o, got)
 		}
 	}
 }
@@ -202,5 +199,20 @@ func TestOutOfMemory(t *testing.T) {
 	}
 	if text := (&OutOfMemory{"card", 5 << 30, 6 << 30}).Error(); !strings.HasSuffix(text, "5.0 GiB needed, 6.0 GiB free but refused by its driver, which needs larger free pieces") {
 		t.Error(text)
+	}
+}
+
+// TestManyBuffers: the number of buffers is bounded by the device, and those that were freed do not count.
+func TestManyBuffers(t *testing.T) {
+	d := open(t, Options{})
+	d.Limits.Allocations = 3
+	for range 5 {
+		a, b := filled(t, d, 1), must[*Buffer](t)(d.HostBuffer(4))
+		c := filled(t, d, 1)
+		_, err := d.Buffer(4)
+		refused(t, err, "has 3 buffers, and no more: use ranges of larger ones")
+		for _, b := range []*Buffer{a, b, c} {
+			b.Free()
+		}
 	}
 }

@@ -74,15 +74,8 @@ func (i *Info) accepts(m *module, l Layout) error {
 	if !slices.Contains(m.entries, l.Entry) {
 		return refuse("its module has no compute shader %q: it has %q", l.Entry, m.entries)
 	}
-	for _, c := range m.capabilities {
-		if !i.capable(c) {
-			return refuse("its module needs capability %s, which the device lacks", cmp.Or(capabilityNames[c], fmt.Sprint(c)))
-		}
-	}
-	for _, c := range m.controls {
-		if f := i.FloatControls[int(c.width)]; !f.has(c.mode) {
-			return refuse("its module needs execution mode %s of %d bits, which the device lacks", modeNames[c.mode-firstControl], c.width)
-		}
+	if lacks := i.lacks(m); lacks != "" {
+		return refuse("its module needs %s, which the device lacks", lacks)
 	}
 	if m.bindings > l.Buffers {
 		return refuse("its module has binding %d, its layout %d buffers", m.bindings-1, l.Buffers)
@@ -102,6 +95,21 @@ func (i *Info) accepts(m *module, l Layout) error {
 		return refuse("%d invocations of a workgroup, the device has at most %d", n, i.Limits.Invocations)
 	}
 	return i.acceptsSubgroups(m, l, refuse)
+}
+
+// lacks is a capability or a float mode of a module that the device does not have, "" if it has all.
+func (i *Info) lacks(m *module) string {
+	for _, c := range m.capabilities {
+		if !i.capable(c) {
+			return "capability " + cmp.Or(capabilityNames[c], fmt.Sprint(c))
+		}
+	}
+	for _, c := range m.controls {
+		if f := i.FloatControls[int(c.width)]; !f.has(c.mode) {
+			return fmt.Sprintf("execution mode %s of %d bits", modeNames[c.mode-firstControl], c.width)
+		}
+	}
+	return ""
 }
 
 func (i *Info) acceptsSubgroups(m *module, l Layout, refuse func(string, ...any) error) error {

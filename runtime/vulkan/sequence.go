@@ -94,9 +94,7 @@ func (s *Sequence) record(commands []Command, o RecordOptions) (err error) {
 		return err
 	}
 	if o.Timed {
-		r := d.vk.CreateQueryPool(d.handle, &vk.QueryPoolCreateInfo{SType: vk.StructureTypeQueryPoolCreateInfo, QueryType: vk.QueryTypeTimestamp,
-			QueryCount: uint32(s.count + 1)}, nil, &s.queries)
-		if err := d.check("vkCreateQueryPool", r); err != nil {
+		if err := s.createQueries(); err != nil {
 			return err
 		}
 	}
@@ -122,6 +120,12 @@ func (s *Sequence) record(commands []Command, o RecordOptions) (err error) {
 	return d.check("vkEndCommandBuffer", d.vk.EndCommandBuffer(s.commands))
 }
 
+func (s *Sequence) createQueries() error {
+	r := s.d.vk.CreateQueryPool(s.d.handle, &vk.QueryPoolCreateInfo{SType: vk.StructureTypeQueryPoolCreateInfo, QueryType: vk.QueryTypeTimestamp,
+		QueryCount: uint32(s.count + 1)}, nil, &s.queries)
+	return s.d.check("vkCreateQueryPool", r)
+}
+
 func (s *Sequence) timestamp(i int) {
 	if s.queries != 0 {
 		s.d.vk.CmdWriteTimestamp2(s.commands, vk.PipelineStage2AllCommandsBit, s.queries, uint32(i))
@@ -130,11 +134,8 @@ func (s *Sequence) timestamp(i int) {
 
 // describe makes the descriptor sets, and notes what the sequence uses.
 func (s *Sequence) describe(commands []Command) error {
-	d := s.d
-	var layouts []vk.DescriptorSetLayout
-	var dispatches []*Dispatch
-	buffers := 0
 	seen := map[*Buffer]bool{}
+	var dispatches []*Dispatch // with buffers
 	for _, c := range commands {
 		for _, r := range c.ranges() {
 			if !seen[r.Buffer] {
@@ -145,36 +146,54 @@ func (s *Sequence) describe(commands []Command) error {
 		if c, ok := c.(*Dispatch); ok {
 			s.pipelines = append(s.pipelines, c.Pipeline)
 			if len(c.Buffers) > 0 {
-				layouts, dispatches, buffers = append(layouts, c.Pipeline.made.set), append(dispatches, c), buffers+len(c.Buffers)
+				dispatches = append(dispatches, c)
 			}
 		}
 	}
-	if len(layouts) == 0 {
+	if len(dispatches) == 0 {
 		return nil
 	}
-	r := d.vk.CreateDescriptorPool(d.handle, &vk.DescriptorPoolCreateInfo{SType: vk.StructureTypeDescriptorPoolCreateInfo, MaxSets: uint32(len(layouts)), PoolSizeCount: 1,
-		PPoolSizes: &vk.DescriptorPoolSize{Type: vk.DescriptorTypeStorageBuffer, DescriptorCount: uint32(buffers)}}, nil, &s.sets)
-	if err := d.check("vkCreateDescriptorPool", r); err != nil {
-		return err
-	}
-	sets := make([]vk.DescriptorSet, len(layouts))
-	r = d.vk.AllocateDescriptorSets(d.handle, &vk.DescriptorSetAllocateInfo{SType: vk.StructureTypeDescriptorSetAllocateInfo,
-		DescriptorPool: s.sets, DescriptorSetCount: uint32(len(layouts)), PSetLayouts: &layouts[0]}, &sets[0])
-	if err := d.check("vkAllocateDescriptorSets", r); err != nil {
+	sets, err := s.allocateSets(dispatches)
+	if err != nil {
 		return err
 	}
 	var writes []vk.WriteDescriptorSet
 	for i, c := range dispatches {
 		s.setOf[c] = sets[i]
-		infos := make([]vk.DescriptorBufferInfo, len(c.Buffers))
-		for j, b := range c.Buffers {
-			infos[j] = vk.DescriptorBufferInfo{Buffer: b.Buffer.handle, Offset: uint64(b.Offset), Range: uint64(b.Size)}
-		}
-		writes = append(writes, vk.WriteDescriptorSet{SType: vk.StructureTypeWriteDescriptorSet, DstSet: sets[i],
-			DescriptorCount: uint32(len(infos)), DescriptorType: vk.DescriptorTypeStorageBuffer, PBufferInfo: &infos[0]})
+		writes = append(writes, c.write(sets[i]))
 	}
-	d.vk.UpdateDescriptorSets(d.handle, uint32(len(writes)), &writes[0], 0, nil)
+	s.d.vk.UpdateDescriptorSets(s.d.handle, uint32(len(writes)), &writes[0], 0, nil)
 	return nil
+}
+
+// allocateSets makes a descriptor set for each dispatch, in a pool of just these.
+func (s *Sequence) allocateSets(dispatches []*Dispatch) ([]vk.DescriptorSet, error) {
+	d := s.d
+	var layouts []vk.DescriptorSetLayout
+	buffers := 0
+	for _, c := range dispatches {
+		layouts, buffers = append(layouts, c.Pipeline.made.set), buffers+len(c.Buffers)
+	}
+	n := uint32(len(layouts))
+	r := d.vk.CreateDescriptorPool(d.handle, &vk.DescriptorPoolCreateInfo{SType: vk.StructureTypeDescriptorPoolCreateInfo, MaxSets: n, PoolSizeCount: 1,
+		PPoolSizes: &vk.DescriptorPoolSize{Type: vk.DescriptorTypeStorageBuffer, DescriptorCount: uint32(buffers)}}, nil, &s.sets)
+	if err := d.check("vkCreateDescriptorPool", r); err != nil {
+		return nil, err
+	}
+	sets := make([]vk.DescriptorSet, n)
+	r = d.vk.AllocateDescriptorSets(d.handle, &vk.DescriptorSetAllocateInfo{SType: vk.StructureTypeDescriptorSetAllocateInfo,
+		DescriptorPool: s.sets, DescriptorSetCount: n, PSetLayouts: &layouts[0]}, &sets[0])
+	return sets, d.check("vkAllocateDescriptorSets", r)
+}
+
+// write puts the buffers of c into a set.
+func (c *Dispatch) write(set vk.DescriptorSet) vk.WriteDescriptorSet {
+	infos := make([]vk.DescriptorBufferInfo, len(c.Buffers))
+	for i, b := range c.Buffers {
+		infos[i] = vk.DescriptorBufferInfo{Buffer: b.Buffer.handle, Offset: uint64(b.Offset), Range: uint64(b.Size)}
+	}
+	return vk.WriteDescriptorSet{SType: vk.StructureTypeWriteDescriptorSet, DstSet: set,
+		DescriptorCount: uint32(len(infos)), DescriptorType: vk.DescriptorTypeStorageBuffer, PBufferInfo: &infos[0]}
 }
 
 func (c *Dispatch) beside() bool { return c.Beside }
@@ -204,18 +223,26 @@ func (c *Dispatch) check(d *Device) error {
 		}
 	}
 	for i, r := range c.Buffers {
-		if err := r.check(d); err != nil {
+		if err := r.seen(d); err != nil {
 			return fmt.Errorf("buffer %d: %w", i, err)
-		}
-		if r.Size > d.Limits.Range || r.Offset%d.Limits.RangeAlignment != 0 {
-			return fmt.Errorf("buffer %d: %d bytes at %d: a shader of %s sees at most %d, that begin at a multiple of %d: Buffer.Split divides it",
-				i, r.Size, r.Offset, d.Name, d.Limits.Range, d.Limits.RangeAlignment)
 		}
 	}
 	if r := c.Indirect; r.Buffer != nil {
 		if err := r.check(d); err != nil || r.Size < 12 || r.Offset%4 != 0 {
 			return errors.Join(fmt.Errorf("numbers of workgroups in %d bytes at %d: 12 at a multiple of 4 are needed", r.Size, r.Offset), err)
 		}
+	}
+	return nil
+}
+
+// seen says whether a shader may see r.
+func (r Range) seen(d *Device) error {
+	if err := r.check(d); err != nil {
+		return err
+	}
+	if r.Size > d.Limits.Range || r.Offset%d.Limits.RangeAlignment != 0 {
+		return fmt.Errorf("%d bytes at %d: a shader of %s sees at most %d, that begin at a multiple of %d: Buffer.Split divides it",
+			r.Size, r.Offset, d.Name, d.Limits.Range, d.Limits.RangeAlignment)
 	}
 	return nil
 }

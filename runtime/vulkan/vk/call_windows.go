@@ -2,9 +2,13 @@
 
 package vk
 
-import "golang.org/x/sys/windows"
+import (
+	"fmt"
 
-// Untested. The loader comes with every driver.
+	"golang.org/x/sys/windows"
+)
+
+// Tested under Wine only. The loader comes with every driver.
 var libraryNames = []string{"vulkan-1.dll"}
 
 // load looks in the folder of the system only, unless the name is a path.
@@ -14,7 +18,10 @@ func load(name string) (uintptr, error) {
 		flags = 0
 	}
 	lib, err := windows.LoadLibraryEx(name, 0, flags)
-	return uintptr(lib), err
+	if err != nil {
+		return 0, fmt.Errorf("%s: %w", name, err)
+	}
+	return uintptr(lib), nil
 }
 
 func lookup(lib uintptr, symbol string) (uintptr, error) {

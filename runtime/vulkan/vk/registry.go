@@ -1076,15 +1076,10 @@ type DeviceCommands struct {
 const (
 	Success                                          = 0
 	Timeout                                          = 2
-	Incomplete                                       = 5
 	ErrorOutOfHostMemory                             = -1
 	ErrorOutOfDeviceMemory                           = -2
 	ErrorDeviceLost                                  = -4
-	ErrorLayerNotPresent                             = -6
-	ErrorExtensionNotPresent                         = -7
 	ErrorIncompatibleDriver                          = -9
-	ErrorTooManyObjects                              = -10
-	PhysicalDeviceTypeOther                          = 0
 	PhysicalDeviceTypeIntegratedGpu                  = 1
 	PhysicalDeviceTypeDiscreteGpu                    = 2
 	PhysicalDeviceTypeVirtualGpu                     = 3
@@ -1101,7 +1096,6 @@ const (
 	BufferUsageTransferDstBit                        = 2
 	BufferUsageStorageBufferBit                      = 32
 	BufferUsageIndirectBufferBit                     = 256
-	SharingModeExclusive                             = 0
 	SharingModeConcurrent                            = 1
 	ShaderStageComputeBit                            = 32
 	PipelineShaderStageCreateRequireFullSubgroupsBit = 2
@@ -1125,14 +1119,11 @@ const (
 	Access2TransferReadBit                           = 2048
 	Access2TransferWriteBit                          = 4096
 	Access2HostReadBit                               = 8192
-	Access2HostWriteBit                              = 16384
 	Access2MemoryReadBit                             = 32768
 	Access2MemoryWriteBit                            = 65536
 	ValidationFeatureEnableSynchronizationValidation = 4
-	DebugUtilsMessageSeverityWarningBit              = 256
 	DebugUtilsMessageSeverityErrorBit                = 4096
 	InstanceCreateEnumeratePortabilityBit            = 1
-	DebugUtilsMessageTypeGeneralBit                  = 1
 	DebugUtilsMessageTypeValidationBit               = 2
 )
 
