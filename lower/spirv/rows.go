@@ -105,6 +105,12 @@ func (t *table) wordwise(op vir.Op, x vir.Type, name string, code module.Op) {
 	})
 }
 
+// instruction is the instruction of an operation on words.
+type instruction struct {
+	op   vir.Op
+	code module.Op
+}
+
 // bits is logic, and shifts by a constant of words.
 func (t *table) bits() {
 	for _, e := range allElems {
@@ -116,13 +122,20 @@ func (t *table) bits() {
 	}
 	for _, e := range words32 {
 		for _, x := range types(e) {
-			for op, code := range map[vir.Op]module.Op{vir.OpShl: module.OpShiftLeftLogical, vir.OpShrU: module.OpShiftRightLogical, vir.OpShrS: module.OpShiftRightArithmetic} {
-				t.add(op, x, []vir.Type{x}, "OpShift", size(x), func(p *printer, in *vir.Instr) []module.ID {
-					return p.each(in, func(_ int, w []module.ID) module.ID { return p.word(code, w[0], p.number(uint32(in.Imm))) })
+			for _, s := range []instruction{{vir.OpShl, module.OpShiftLeftLogical}, {vir.OpShrU, module.OpShiftRightLogical}, {vir.OpShrS, module.OpShiftRightArithmetic}} {
+				t.add(s.op, x, []vir.Type{x}, s.code.String(), size(x), func(p *printer, in *vir.Instr) []module.ID {
+					return p.each(in, func(_ int, w []module.ID) module.ID { return p.word(s.code, w[0], p.number(uint32(in.Imm))) })
 				})
 			}
 		}
 	}
+}
+
+// extended is a row of an operation on whole words, each by an extended instruction.
+func (t *table) extended(op vir.Op, x vir.Type, name string, code uint32) {
+	t.add(op, x, []vir.Type{x, x}, name, size(x), func(p *printer, in *vir.Instr) []module.ID {
+		return p.each(in, func(_ int, w []module.ID) module.ID { return p.extended(p.uint, code, w...) })
+	})
 }
 
 // integers is arithmetic of words.
@@ -136,11 +149,8 @@ func (t *table) integers() {
 	}
 	for _, x := range types(format.I32) {
 		two := []vir.Type{x, x}
-		for op, code := range map[vir.Op]uint32{vir.OpMinS: module.ExtendedSMin, vir.OpMaxS: module.ExtendedSMax} {
-			t.add(op, x, two, "SMin SMax", size(x), func(p *printer, in *vir.Instr) []module.ID {
-				return p.each(in, func(_ int, w []module.ID) module.ID { return p.extended(p.uint, code, w...) })
-			})
-		}
+		t.extended(vir.OpMinS, x, "SMin", module.ExtendedSMin)
+		t.extended(vir.OpMaxS, x, "SMax", module.ExtendedSMax)
 		t.add(vir.OpCmpGtS, x, two, "OpSGreaterThan", 2*size(x), func(p *printer, in *vir.Instr) []module.ID {
 			return p.each(in, func(_ int, w []module.ID) module.ID {
 				return p.choose(p.m.Emit(module.OpSGreaterThan, p.bool, w...), p.number(^uint32(0)), p.number(0))
@@ -153,9 +163,9 @@ func (t *table) integers() {
 func (t *table) floats() {
 	for _, x := range types(format.F32) {
 		two := []vir.Type{x, x}
-		for op, code := range map[vir.Op]module.Op{vir.OpAdd: module.OpFAdd, vir.OpSub: module.OpFSub, vir.OpMul: module.OpFMul} {
-			t.add(op, x, two, "OpFAdd OpFSub OpFMul", size(x), func(p *printer, in *vir.Instr) []module.ID {
-				return p.each(in, func(_ int, w []module.ID) module.ID { return p.float(code, w...) })
+		for _, f := range []instruction{{vir.OpAdd, module.OpFAdd}, {vir.OpSub, module.OpFSub}, {vir.OpMul, module.OpFMul}} {
+			t.add(f.op, x, two, f.code.String(), size(x), func(p *printer, in *vir.Instr) []module.ID {
+				return p.each(in, func(_ int, w []module.ID) module.ID { return p.float(f.code, w...) })
 			})
 		}
 		compared := func(op vir.Op, dst vir.Type, code module.Op, yes, no func(p *printer, w []module.ID) module.ID) {
@@ -226,21 +236,25 @@ func (t *table) conversions() {
 func (t *table) products() {
 	for _, x := range types(format.I32) {
 		b := vir.Type{Elem: format.I8, Lanes: 4 * x.Lanes}
-		for from, code := range map[format.DType]module.Op{format.I8: module.OpSDot, format.U8: module.OpSUDot} {
-			a := vir.Type{Elem: from, Lanes: b.Lanes}
+		for from, code := range []module.Op{module.OpSUDot, module.OpSDot} {
+			a := vir.Type{Elem: []format.DType{format.U8, format.I8}[from], Lanes: b.Lanes}
 			t.need(Dot, vir.OpDot4, x, []vir.Type{x, a, b}, code.String(), 2*size(x), func(p *printer, in *vir.Instr) []module.ID {
 				return p.each(in, func(_ int, w []module.ID) module.ID { return p.dot(code, w[0], w[2], w[1]) })
 			})
 		}
 		for n := 1; n <= x.Lanes; n *= 2 {
 			to := vir.Type{Elem: format.I32, Lanes: n}
-			for op, do := range map[vir.Op]func(p *printer, a, b module.ID) module.ID{vir.OpRedAdd: (*printer).sum, vir.OpRedMaxS: (*printer).larger} {
-				t.add(op, to, []vir.Type{x}, "OpIAdd SMax", x.Lanes-n, func(p *printer, in *vir.Instr) []module.ID {
-					return reduce(p, p.arg(in, 0), n, do)
-				})
-			}
+			t.reduction(vir.OpRedAdd, to, x, "OpIAdd", (*printer).sum)
+			t.reduction(vir.OpRedMaxS, to, x, "SMax", (*printer).larger)
 		}
 	}
+}
+
+// reduction is a row that combines runs of words.
+func (t *table) reduction(op vir.Op, to, from vir.Type, name string, do func(p *printer, a, b module.ID) module.ID) {
+	t.add(op, to, []vir.Type{from}, name, from.Lanes-to.Lanes, func(p *printer, in *vir.Instr) []module.ID {
+		return reduce(p, p.arg(in, 0), to.Lanes, do)
+	})
 }
 
 // reduce combines words, a run of neighbours for each of n.

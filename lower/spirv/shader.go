@@ -1,6 +1,7 @@
 package spirv
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 
@@ -35,12 +36,18 @@ func (t Target) Print(s *lower.Selected, c Controls) (*Shader, error) {
 	}
 	p := newPrinter(s)
 	p.declare(t.m.Has, c)
+	if n := len(p.shader.Params); n > mostParams {
+		return nil, &nest.Refused{What: s.Func.Name, Reason: fmt.Sprintf("%d parameters, at most %d fit the push constants of all devices", n, mostParams)}
+	}
 	p.begin()
 	p.body(s.Func.Body)
 	p.m.Do(module.OpReturn)
 	p.m.Do(module.OpFunctionEnd)
 	return p.shader, nil
 }
+
+// mostParams is how many words of push constants each device has.
+const mostParams = 32
 
 // printer writes the module of a function.
 type printer struct {

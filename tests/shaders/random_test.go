@@ -35,7 +35,7 @@ func TestRandom(t *testing.T) {
 				t.Fatal(err)
 			}
 			ran++
-			onDevice(t, target, s, virgen.Args(rng, f, rng.Intn(virgen.MaxTrips+1)))
+			onDevice(t, target, f, s, virgen.Args(rng, f, rng.Intn(virgen.MaxTrips+1)))
 		}
 	}
 	if ran < n {
@@ -43,8 +43,8 @@ func TestRandom(t *testing.T) {
 	}
 }
 
-// onDevice compares what a function leaves in its buffers with what Eval says.
-func onDevice(t *testing.T, target spirv.Target, s *lower.Selected, args []vir.Arg) {
+// onDevice compares what a function leaves in its buffers after selection, by Eval and by the device, with what Eval says of it before.
+func onDevice(t *testing.T, target spirv.Target, f *vir.Func, s *lower.Selected, args []vir.Arg) {
 	t.Helper()
 	sh, err := target.Print(s, spirv.Controls{})
 	if err != nil {
@@ -55,21 +55,31 @@ func onDevice(t *testing.T, target spirv.Target, s *lower.Selected, args []vir.A
 	if sh, err = target.Print(s, controls(d)); err != nil {
 		t.Fatal(err)
 	}
-	have := make([]vir.Arg, len(args))
-	for i, a := range args {
-		have[i] = vir.Arg{Int: a.Int, Buf: bytes.Clone(a.Buf)}
-	}
-	if err := vir.Eval(s.Func, args); err != nil {
-		t.Fatal(err)
-	}
-	if err := run(d, sh, s.Func, have); err != nil {
-		t.Fatal(err)
-	}
-	for i, a := range args {
-		if !bytes.Equal(a.Buf, have[i].Buf) {
-			t.Errorf("%s: %s differs from byte %d on:\n%v", target.Machine().Name, s.Func.Params[i].Name, differ(a.Buf, have[i].Buf), s.Func)
+	for what, call := range map[string]func(args []vir.Arg) error{
+		"selected":  func(args []vir.Arg) error { return vir.Eval(s.Func, args) },
+		"on device": func(args []vir.Arg) error { return run(d, sh, s.Func, args) },
+	} {
+		want, have := copied(args), copied(args)
+		if err := vir.Eval(f, want); err != nil {
+			t.Fatal(err)
+		}
+		if err := call(have); err != nil {
+			t.Fatal(err)
+		}
+		for i, a := range want {
+			if !bytes.Equal(a.Buf, have[i].Buf) {
+				t.Errorf("%s %s: %s differs from byte %d on:\n%v", target.Machine().Name, what, f.Params[i].Name, differ(a.Buf, have[i].Buf), s.Func)
+			}
 		}
 	}
+}
+
+func copied(args []vir.Arg) []vir.Arg {
+	out := make([]vir.Arg, len(args))
+	for i, a := range args {
+		out[i] = vir.Arg{Int: a.Int, Buf: bytes.Clone(a.Buf)}
+	}
+	return out
 }
 
 func differ(a, b []byte) int {
