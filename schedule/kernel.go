@@ -82,7 +82,7 @@ func (k *Kernel) grid(columns bool) {
 	}
 	aligned("act", 0)
 	aligned(tileStep, k.Weights.HeaderBytes|k.Weights.RecordBytes)
-	aligned(rowsStep, 4*k.Rows)
+	aligned(rowsStep, 4*min(k.Rows, k.Weights.TileM))
 	if columns {
 		n.Params = append(n.Params, blocksParam, actStep, sumsStep, blockStep)
 		n.Grid = append(n.Grid, nest.Repeat{Count: blocksParam, Moves: []nest.Move{{Param: "out", By: blockStep},

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand"
-	"slices"
 	"testing"
 
 	"github.com/tmacc/tmacc/ir"
@@ -24,7 +23,7 @@ import (
 // workgroups: of one lane with vectors of rows, and of a lane for each row of a vector.
 func TestFormats(t *testing.T) {
 	draw := drawn.New(t)
-	for _, name := range drawn.Some(draw, 6, format.Names()) {
+	for _, name := range drawn.Some(draw, 12, format.Names()) {
 		t.Run(name, func(t *testing.T) {
 			p, err := ir.Named(name)
 			if err != nil {
@@ -48,7 +47,7 @@ func formatOnDevice(t *testing.T, p ir.Problem, trace schedule.Trace, lanes bool
 	if err != nil {
 		t.Fatal(err)
 	}
-	k, err = schedule.Compile(p, grouped(trace, k.Nest.Loops, lanes))
+	k, err = schedule.Compile(p, Grouped(trace, k.Nest.Loops, lanes))
 	if err != nil {
 		t.Skip(err)
 	}
@@ -60,46 +59,9 @@ func formatOnDevice(t *testing.T, p ir.Problem, trace schedule.Trace, lanes bool
 		t.Fatal(err)
 	}
 	target := spirv.Targets()[1]
-	accepted(t, compiled(t, target, f, spirv.Controls{}))
-	d := device(t)
-	sh := compiled(t, target, f, controls(d))
+	Accepted(t, Compiled(t, target, f, spirv.Controls{}))
+	d := Device(t)
+	sh := Compiled(t, target, f, Controls(d))
 	c := check.New(rand.New(rand.NewSource(3)), p, 2*k.Rows+1, k.Cols, wholeK(p, 2*k.StepK+5), check.Uniform)
-	compare(t, "device", c, k, func(args []vir.Arg) error { return run(d, sh, f, args) })
-}
-
-// grouped is a schedule whose calls are workgroups and, with lanes, whose vectors of rows are lanes of them.
-func grouped(trace schedule.Trace, loops []nest.Loop, lanes bool) (out schedule.Trace) {
-	var lane []string
-	to := map[string]string{}
-	outside := 0
-	for _, l := range loops {
-		if l.Kind == nest.Outer {
-			outside++
-		}
-		switch {
-		case l.Root != "m":
-		case l.Kind == nest.Outer:
-			to[l.Name] = "group"
-		case l.Kind == nest.Vector && lanes:
-			to[l.Name] = "lane"
-			lane = append(lane, l.Name)
-		}
-	}
-	for _, s := range trace {
-		switch x := s.(type) {
-		case schedule.Bind:
-			if to[x.Loop] != "" {
-				x.To = to[x.Loop]
-			}
-			s = x
-		case schedule.Reorder:
-			order := slices.DeleteFunc(slices.Clone(x.Order), func(n string) bool { return slices.Contains(lane, n) })
-			if len(order) < len(x.Order) {
-				x.Order = slices.Insert(order, outside, lane...)
-			}
-			s = x
-		}
-		out = append(out, s)
-	}
-	return out
+	compare(t, "device", c, k, func(args []vir.Arg) error { return Run(d, sh, f, args) })
 }

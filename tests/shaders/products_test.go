@@ -53,15 +53,15 @@ func product(t *testing.T, path, format string) {
 	}
 	for _, target := range spirv.Targets() {
 		t.Run(target.Machine().ShortName(), func(t *testing.T) {
-			accepted(t, compiled(t, target, f, spirv.Controls{}))
-			d := device(t)
-			sh := compiled(t, target, f, controls(d))
+			Accepted(t, Compiled(t, target, f, spirv.Controls{}))
+			d := Device(t)
+			sh := Compiled(t, target, f, Controls(d))
 			rng := rand.New(rand.NewSource(1))
 			for kind := check.Uniform; kind <= check.NotFinite; kind++ {
 				for _, shape := range [][3]int{{k.Rows, k.Cols, wholeK(p, k.StepK)}, {3*k.Rows + 1, k.Cols + 1, wholeK(p, 2*k.StepK+7)}} {
 					c := check.New(rng, p, shape[0], shape[1], shape[2], kind)
 					compare(t, fmt.Sprint("vir ", kind, shape), c, k, func(args []vir.Arg) error { return vir.Eval(f, args) })
-					compare(t, fmt.Sprint("device ", kind, shape), c, k, func(args []vir.Arg) error { return run(d, sh, f, args) })
+					compare(t, fmt.Sprint("device ", kind, shape), c, k, func(args []vir.Arg) error { return Run(d, sh, f, args) })
 				}
 			}
 		})

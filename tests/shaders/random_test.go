@@ -50,14 +50,14 @@ func onDevice(t *testing.T, target spirv.Target, f *vir.Func, s *lower.Selected,
 	if err != nil {
 		t.Fatal(err)
 	}
-	accepted(t, sh)
-	d := device(t)
-	if sh, err = target.Print(s, controls(d)); err != nil {
+	Accepted(t, sh)
+	d := Device(t)
+	if sh, err = target.Print(s, Controls(d)); err != nil {
 		t.Fatal(err)
 	}
 	for what, call := range map[string]func(args []vir.Arg) error{
 		"selected":  func(args []vir.Arg) error { return vir.Eval(s.Func, args) },
-		"on device": func(args []vir.Arg) error { return run(d, sh, s.Func, args) },
+		"on device": func(args []vir.Arg) error { return Run(d, sh, s.Func, args) },
 	} {
 		want, have := copied(args), copied(args)
 		if err := vir.Eval(f, want); err != nil {

@@ -58,15 +58,15 @@ func oneOperation(t *testing.T, target spirv.Target, rows []lower.Row) {
 			x.add(r, imm)
 		}
 	}
-	sh := compiled(t, target, x.f, spirv.Controls{})
-	accepted(t, sh)
-	d := device(t)
+	sh := Compiled(t, target, x.f, spirv.Controls{})
+	Accepted(t, sh)
+	d := Device(t)
 	want := []vir.Arg{{Buf: x.in}, {Buf: append([]byte(nil), x.out...)}}
 	have := []vir.Arg{{Buf: x.in}, {Buf: append([]byte(nil), x.out...)}}
 	if err := vir.Eval(x.f, want); err != nil {
 		t.Fatal(err)
 	}
-	if err := run(d, compiled(t, target, x.f, controls(d)), x.f, have); err != nil {
+	if err := Run(d, Compiled(t, target, x.f, Controls(d)), x.f, have); err != nil {
 		t.Fatal(err)
 	}
 	x.anyNaN(want[1].Buf)

@@ -1,3 +1,4 @@
+// Package shaders compiles and runs shaders for tests: on the first Vulkan device there is, for which a software one will do.
 package shaders
 
 import (
@@ -7,19 +8,22 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"sync"
 	"testing"
 
+	"github.com/tmacc/tmacc/ir/nest"
 	"github.com/tmacc/tmacc/ir/vir"
 	"github.com/tmacc/tmacc/lower"
 	"github.com/tmacc/tmacc/lower/spirv"
 	"github.com/tmacc/tmacc/runtime/vulkan"
+	"github.com/tmacc/tmacc/schedule"
 )
 
 var open = sync.OnceValues(func() (*vulkan.Device, error) { return vulkan.Open(vulkan.Options{}) })
 
-// device is the device that tests run on.
-func device(t *testing.T) *vulkan.Device {
+// Device is the device that tests run on.
+func Device(t testing.TB) *vulkan.Device {
 	t.Helper()
 	d, err := open()
 	if none := (*vulkan.Unavailable)(nil); errors.As(err, &none) {
@@ -31,14 +35,14 @@ func device(t *testing.T) *vulkan.Device {
 	return d
 }
 
-// controls are what the device has of what shaders may ask.
-func controls(d *vulkan.Device) spirv.Controls {
+// Controls are what the device has of what shaders may ask.
+func Controls(d *vulkan.Device) spirv.Controls {
 	c := d.FloatControls[32]
 	return spirv.Controls{RoundToEven: c.RoundToEven, Denormals: c.PreserveDenormals, NotNumbers: c.PreserveSpecials}
 }
 
-// compiled is the shader of f.
-func compiled(t *testing.T, target spirv.Target, f *vir.Func, c spirv.Controls) *spirv.Shader {
+// Compiled is the shader of f.
+func Compiled(t testing.TB, target spirv.Target, f *vir.Func, c spirv.Controls) *spirv.Shader {
 	t.Helper()
 	s, err := lower.Select(context.Background(), target, f)
 	if err != nil {
@@ -54,8 +58,8 @@ func compiled(t *testing.T, target spirv.Target, f *vir.Func, c spirv.Controls) 
 // begin is how many bytes behind the beginning of its buffer each pointer is.
 const begin = 4096
 
-// run runs a shader as vir.Eval runs its function: buffers of args are what it leaves.
-func run(d *vulkan.Device, sh *spirv.Shader, f *vir.Func, args []vir.Arg) error {
+// Run runs a shader as vir.Eval runs its function: buffers of args are what it leaves.
+func Run(d *vulkan.Device, sh *spirv.Shader, f *vir.Func, args []vir.Arg) error {
 	p, err := d.Pipeline(sh.Binary(), vulkan.Layout{Buffers: len(sh.Buffers), PushBytes: 4 * len(sh.Params)})
 	if err != nil {
 		return err
@@ -96,9 +100,9 @@ func run(d *vulkan.Device, sh *spirv.Shader, f *vir.Func, args []vir.Arg) error 
 	return nil
 }
 
-// accepted holds a module against the tools of the Khronos Group: spirv-val accepts it, and spirv-as makes the same
+// Accepted holds a module against the tools of the Khronos Group: spirv-val accepts it, and spirv-as makes the same
 // words of its text.
-func accepted(t *testing.T, sh *spirv.Shader) {
+func Accepted(t testing.TB, sh *spirv.Shader) {
 	t.Helper()
 	dir := t.TempDir()
 	binary, text, again := filepath.Join(dir, "m.spv"), filepath.Join(dir, "m.spvasm"), filepath.Join(dir, "again.spv")
@@ -119,7 +123,8 @@ func accepted(t *testing.T, sh *spirv.Shader) {
 	}
 }
 
-func tool(t *testing.T, name string, args ...string) {
+// tool runs a program of Debian's package spirv-tools.
+func tool(t testing.TB, name string, args ...string) {
 	t.Helper()
 	if _, err := exec.LookPath(name); err != nil {
 		t.Skipf("needs Debian's package spirv-tools: %v", err)
@@ -127,4 +132,41 @@ func tool(t *testing.T, name string, args ...string) {
 	if out, err := exec.Command(name, args...).CombinedOutput(); err != nil {
 		t.Fatalf("%s: %v\n%s", name, err, out)
 	}
+}
+
+// Grouped is a schedule whose calls are workgroups and, with lanes, whose vectors of rows are lanes of them.
+func Grouped(trace schedule.Trace, loops []nest.Loop, lanes bool) (out schedule.Trace) {
+	var lane []string
+	to := map[string]string{}
+	outside := 0
+	for _, l := range loops {
+		if l.Kind == nest.Outer {
+			outside++
+		}
+		switch {
+		case l.Root != "m":
+		case l.Kind == nest.Outer:
+			to[l.Name] = "group"
+		case l.Kind == nest.Vector && lanes:
+			to[l.Name] = "lane"
+			lane = append(lane, l.Name)
+		}
+	}
+	for _, s := range trace {
+		switch x := s.(type) {
+		case schedule.Bind:
+			if to[x.Loop] != "" {
+				x.To = to[x.Loop]
+			}
+			s = x
+		case schedule.Reorder:
+			order := slices.DeleteFunc(slices.Clone(x.Order), func(n string) bool { return slices.Contains(lane, n) })
+			if len(order) < len(x.Order) {
+				x.Order = slices.Insert(order, outside, lane...)
+			}
+			s = x
+		}
+		out = append(out, s)
+	}
+	return out
 }
