@@ -80,7 +80,7 @@ func (v *verifier) header() error {
 			return fmt.Errorf("parameter %s: bytes up to %d: want 1 to %d, of a pointer", p.Name, p.Most, p.limit())
 		}
 		if p.Align < 0 || p.Align&(p.Align-1) != 0 || p.Align > maxAlign || p.Shared > 0 && p.Align > 0 {
-			return fmt.Errorf("parameter %s: align %d: want a power of two up to %d, of what is not shared", p.Name, p.Align, maxAlign)
+			return fmt.Errorf("parameter %s: align %d: want a power of two up to %d, and none of a shared buffer", p.Name, p.Align, maxAlign)
 		}
 		if p.Shared < 0 || p.Shared > maxShared || p.Shared > 0 && (p.Int || p.Most > 0) {
 			return fmt.Errorf("parameter %s: shared %d: want at most %d bytes", p.Name, p.Shared, maxShared)

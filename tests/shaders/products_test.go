@@ -26,16 +26,30 @@ func TestProducts(t *testing.T) {
 	}
 	for _, path := range paths {
 		name := strings.TrimSuffix(filepath.Base(path), ".json")
-		t.Run(name, func(t *testing.T) { product(t, path, strings.Split(name, ".")[0]) })
+		data, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Run(name, func(t *testing.T) { product(t, data, strings.Split(name, ".")[0]) })
 	}
 }
 
-func product(t *testing.T, path, format string) {
-	p, err := ir.Named(format)
+// TestPage does the same with the schedule of docs/gpu.md.
+func TestPage(t *testing.T) {
+	page, err := os.ReadFile("../../docs/gpu.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	data, err := os.ReadFile(path)
+	_, text, _ := strings.Cut(string(page), "```json\n")
+	text, _, found := strings.Cut(text, "```")
+	if !found {
+		t.Fatal("docs/gpu.md has no schedule")
+	}
+	product(t, []byte(text), "w4-g32")
+}
+
+func product(t *testing.T, data []byte, format string) {
+	p, err := ir.Named(format)
 	if err != nil {
 		t.Fatal(err)
 	}
