@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -10,15 +11,20 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tmacc/tmacc/gen/order"
+	"github.com/tmacc/tmacc/ir"
 	"github.com/tmacc/tmacc/ir/operator"
 	"github.com/tmacc/tmacc/lower"
+	"github.com/tmacc/tmacc/lower/targets"
 	"github.com/tmacc/tmacc/search"
 	"github.com/tmacc/tmacc/search/build"
+	"github.com/tmacc/tmacc/search/defaults"
 )
 
 type showFlags struct {
 	format, op          string
 	target, core, trace string
+	lock                string
+	noRecords           bool
 	act                 order.Act
 	cols                int
 	stages              []string
@@ -34,6 +40,7 @@ func (c *cli) show() *cobra.Command {
 
   problem   weights and activations, as JSON
   expr      the definition of the product
+  origin    where the schedule comes from: trace, lock, record or default
   trace     the schedule: one line, then the JSON that -trace reads
   nest      loops
   layout    where the packed weights lie
@@ -43,7 +50,7 @@ func (c *cli) show() *cobra.Command {
   asm       assembly
   cost      the cycles that search expects it to take
 
-A float operator of language models, -op, has no problem, no layout and no cost. Attention is several operators.
+A float operator of language models, -op, has no problem, no origin, no layout and no cost. Attention is several operators.
 A shader, -target spirv, has no machine and no cost, and needs -trace.`,
 		Example: `  tmacc show -format w2 -stage trace,nest
   tmacc show -format w4-g32 -cols 8 -target avx2 -stage asm
@@ -58,13 +65,15 @@ A shader, -target spirv, has no machine and no cost, and needs -trace.`,
 	f.StringVar(&x.target, "target", "host", "target, see tmacc targets")
 	oneCoreVar(f, &x.core)
 	f.StringVar(&x.trace, "trace", "", "JSON `file` with the schedule to show instead of the default")
+	f.StringVar(&x.lock, "lock", "", "`file` that tmacc tune has written: its schedule is shown, if it has the product")
+	noRecordsVar(f, &x.noRecords)
 	f.StringSliceVar(&x.stages, "stage", []string{allWord}, "what to print; may be repeated")
 	f.BoolVar(&x.prepare, "prepare", false, "show the kernel that prepares activations for the schedule")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if x.op == "" {
 			return c.runShow(cmd.Context(), x)
 		}
-		for _, name := range []string{"format", "act", "act-group", "cols", "prepare"} {
+		for _, name := range []string{"format", "act", "act-group", "cols", "prepare", "lock", "no-records"} {
 			if cmd.Flags().Changed(name) {
 				return fmt.Errorf("show: -%s is for products: leave it out with -op", name)
 			}
@@ -86,36 +95,98 @@ func (c *cli) runShow(ctx context.Context, x showFlags) error {
 	if err != nil {
 		return err
 	}
-	names, err := stageList(x.stages, build.StageNames())
+	names, err := stageList(x.stages, showStages())
 	if err != nil {
 		return err
 	}
-	use := search.Use{Cols: x.cols}
-	if x.trace != "" {
-		if use.Trace, err = c.inputs().Trace(x.trace); err != nil {
-			return err
-		}
-	}
-	t, onCPU := selector.(lower.Target)
-	if !onCPU && (use.Trace == nil || x.prepare) {
-		return fmt.Errorf("show: there are no default schedules of products and of preparations for %s yet: give the one of a product with -trace", selector.Machine().Name)
+	if x.trace != "" && x.lock != "" {
+		return errors.New("show: -trace and -lock: want one of them")
 	}
 	bar := newProgress(c.err, false)
 	defer bar.done()
 	bar.step("compiling %s for %s", x.format, selector.Machine().ShortName())
-	if use.Trace == nil {
-		if use.Trace, err = build.DefaultTrace(ctx, p, t, use.Cols); err != nil {
-			return err
-		}
-	}
 	var all []build.Stage
-	if x.prepare {
-		all = build.PrepareStages(ctx, p, use.Trace, t)
+	if t, onCPU := selector.(targets.Target); onCPU {
+		all, err = c.stagesOf(ctx, x, p, t, bar)
 	} else {
-		all = build.Stages(p, use.Trace, selector)
+		all, err = c.shaderStages(x, p, selector)
+	}
+	if err != nil {
+		return err
 	}
 	bar.done()
 	return printStages(c.out, all, names)
+}
+
+// originStage is the stage that says where a schedule comes from.
+const originStage = "origin"
+
+// showStages are the stages of a product.
+func showStages() []string {
+	names := build.StageNames()
+	return slices.Insert(names, slices.Index(names, build.TraceStage), originStage)
+}
+
+// stagesOf are the stages of a product by the schedule that the flags ask for.
+func (c *cli) stagesOf(ctx context.Context, x showFlags, p ir.Problem, t targets.Target, bar *progress) (all []build.Stage, err error) {
+	var uses []search.Use
+	var origin string
+	use := search.Use{Cols: x.cols}
+	if x.trace != "" {
+		use.Trace, err = c.inputs().Trace(x.trace)
+		origin = fmt.Sprintf("%s: %s", defaults.Trace, x.trace)
+	}
+	if err == nil && (x.trace == "" || x.prepare) { // a preparation's trace is for the tables of these
+		var from string
+		if uses, from, err = c.shown(ctx, x, p, t, bar); origin == "" {
+			origin = from
+		}
+	}
+	if err == nil && use.Trace == nil {
+		use.Trace, err = build.TraceFor(p, t, uses, use.Cols)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if x.prepare {
+		all = build.PrepareStages(p, use.Trace, t, uses)
+	} else {
+		all = build.Stages(p, use.Trace, t)
+	}
+	return slices.Insert(all, 0, build.Stage{Name: originStage, Text: origin}), nil
+}
+
+// shaderStages are the stages of a shader by a schedule of the user's.
+func (c *cli) shaderStages(x showFlags, p ir.Problem, t lower.Selector) ([]build.Stage, error) {
+	if x.trace == "" || x.prepare {
+		return nil, fmt.Errorf("show: there are no default schedules of products and of preparations for %s yet: give the one of a product with -trace", t.Machine().Name)
+	}
+	trace, err := c.inputs().Trace(x.trace)
+	if err != nil {
+		return nil, err
+	}
+	origin := build.Stage{Name: originStage, Text: fmt.Sprintf("%s: %s", defaults.Trace, x.trace)}
+	return slices.Insert(build.Stages(p, trace, t), 0, origin), nil
+}
+
+// shown is the schedules of a product by the lock, else by a record or the default ones, and where they come from.
+func (c *cli) shown(ctx context.Context, x showFlags, p ir.Problem, t targets.Target, bar *progress) ([]search.Use, string, error) {
+	lock, err := c.readLock(x.lock)
+	if err != nil {
+		return nil, "", err
+	}
+	if lock != nil {
+		if e := lock.Find(p, t); e != nil && e.For(p) {
+			return e.Uses(), fmt.Sprintf("%s: %s, %s", defaults.Lock, x.lock, e.Measured()), nil
+		}
+	}
+	d := c.keptDefaults(x.noRecords, bar)
+	defer d.Close()
+	chosen, err := d.Choose(ctx, p, t)
+	if e := chosen.Record; err == nil && e != nil {
+		return chosen.Uses, fmt.Sprintf("%s: %s, %s", defaults.Record, t.Machine().Core.Name, e.Measured()), nil
+	}
+	return chosen.Uses, string(defaults.Default), err
 }
 
 // showOperator prints the stages of a float operator, or of all that attention is.

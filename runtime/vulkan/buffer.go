@@ -173,7 +173,7 @@ func (d *Device) FreeMemory() (bytes int64, err error) {
 	return bytes, nil
 }
 
-// Fits is an *OutOfMemory if buffers of so many bytes together do not fit.
+// Fits is an *OutOfMemory if buffers with this sum of bytes do not fit.
 func (d *Device) Fits(bytes int64) error {
 	free, err := d.FreeMemory()
 	if err == nil && bytes > free {

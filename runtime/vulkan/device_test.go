@@ -230,7 +230,10 @@ func TestTimeout(t *testing.T) {
 	if d.Type == Software {
 		groups = [3]int{10000} // a second
 	}
-	err := d.Run(p, groups, []*Buffer{x}, bytesOf(60000))
+	var err error
+	for try := 0; try < 5 && err == nil; try++ { // a busy machine may let the device be done before anybody waits
+		err = d.Run(p, groups, []*Buffer{x}, bytesOf(60000))
+	}
 	if !errors.Is(err, ErrLost) || !strings.Contains(err.Error(), "it did not finish in 2ms, which Options.Timeout sets") {
 		t.Fatalf("%v", err)
 	}

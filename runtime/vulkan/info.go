@@ -53,7 +53,7 @@ func (i Info) String() string {
 	return fmt.Sprintf("%d: %s (%s, Vulkan %s, %s)", i.Index, i.Name, i.Type, i.Version, i.Driver)
 }
 
-// Dot says of which integer dot products the hardware accelerates. All are allowed where Features.IntegerDot is.
+// Dot says which integer dot products the hardware accelerates. All are allowed where Features.IntegerDot is.
 type Dot struct{ Signed, Unsigned, Mixed, Packed4x8Signed, Packed4x8Unsigned, Packed4x8Mixed bool }
 
 // Subgroup has the sizes of subgroups, in invocations.
@@ -67,7 +67,7 @@ type Subgroup struct {
 // FloatControls are what a shader may ask for, for floats of one width.
 type FloatControls struct{ PreserveSpecials, PreserveDenormals, FlushDenormals, RoundToEven, RoundToZero bool }
 
-// Independent says whether floats of several widths may have different controls: Alone32 if only those of 32 bits may differ
+// Independent says whether floats of several widths may have different controls: Alone32 if only floats of 32 bits may differ
 // from the others, All, or None.
 type Independent struct{ Denormals, Rounding Independence }
 
@@ -218,7 +218,7 @@ func three(n [3]uint32) [3]int {
 	return [3]int{int(min(n[0], 1<<30)), int(min(n[1], 1<<30)), int(min(n[2], 1<<30))}
 }
 
-// memories fills in heaps, with what is free of them now.
+// memories fills in heaps, with the bytes that are free now.
 func (in *instance) memories(d *Info) {
 	p := &vk.PhysicalDeviceMemoryProperties2{SType: vk.StructureTypePhysicalDeviceMemoryProperties2}
 	var budget *vk.PhysicalDeviceMemoryBudgetPropertiesEXT

@@ -65,11 +65,15 @@ func TestOverlap(t *testing.T) {
 	x, y := filled(t, d, 0), must[*Buffer](t)(d.Buffer(slots*piece))
 	s := must[*Sequence](t)(d.Record([]Command{&Dispatch{Pipeline: p, Groups: [3]int{1000}, Buffers: []Range{x.All()}, Push: bytesOf(60000)}}, RecordOptions{}))
 	data := bytes.Repeat([]byte{7}, slots*piece)
-	ok(t, d.Wait())
-	ok(t, s.Start())
-	ok(t, y.Upload(0, data))
-	end := s.lastUse()
-	r := d.vk.WaitSemaphores(d.handle, &vk.SemaphoreWaitInfo{SType: vk.StructureTypeSemaphoreWaitInfo, SemaphoreCount: 1, PSemaphores: &end.q.timeline, PValues: &end.value}, 0)
+	var r vk.Result
+	for try := 0; try < 5 && r != vk.Timeout; try++ { // a busy machine may let the device be done first
+		ok(t, d.Wait())
+		ok(t, s.Start())
+		ok(t, y.Upload(0, data))
+		end := s.lastUse()
+		r = d.vk.WaitSemaphores(d.handle, &vk.SemaphoreWaitInfo{SType: vk.StructureTypeSemaphoreWaitInfo, SemaphoreCount: 1,
+			PSemaphores: &end.q.timeline, PValues: &end.value}, 0)
+	}
 	if d.Type == Software && r != vk.Timeout {
 		t.Errorf("the upload waited for the device: %v", r)
 	}
@@ -174,7 +178,7 @@ func TestBeyondRange(t *testing.T) {
 	}
 }
 
-// TestOutOfMemory: what does not fit is refused with what is missing, and there is as much again when buffers are freed.
+// TestOutOfMemory: what does not fit is refused with the bytes that are missing, and there is as much again when buffers are freed.
 func TestOutOfMemory(t *testing.T) {
 	d := open(t, Options{MemoryLimit: 1 << 20})
 	a := must[*Buffer](t)(d.Buffer(1 << 19))

@@ -80,7 +80,7 @@ type structure struct {
 	fields []string
 }
 
-// goLayouts are lines like those of the program, by Go's rules of layout for this machine.
+// goLayouts are lines like the program's, by Go's rules of layout for this machine.
 func goLayouts(t *testing.T) (lines []string, structs []structure) {
 	t.Helper()
 	files := token.NewFileSet()
@@ -143,7 +143,7 @@ func TestResults(t *testing.T) {
 	}
 }
 
-// TestLoad refuses what is no loader.
+// TestLoad refuses libraries that are no loader.
 func TestLoad(t *testing.T) {
 	if Supported != "" {
 		t.Skip(Supported)

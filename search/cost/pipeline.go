@@ -1,0 +1,70 @@
+// Package cost predicts how long kernels take, from their code before registers are allocated and what the core's file says
+// of it.
+package cost
+
+import (
+	"context"
+	"errors"
+	"math"
+
+	"github.com/tmacc/tmacc/ir/vir"
+	"github.com/tmacc/tmacc/lower"
+	"github.com/tmacc/tmacc/schedule"
+)
+
+// TypicalK is the K of a call that costs are of.
+const TypicalK = 4096
+
+// Pipeline is what the execution units of a core take for one call of a kernel whose data are in the first-level cache, for
+// TypicalK elements of K, while a call follows the other.
+type Pipeline struct {
+	Cycles           float64 // of a call; infinite if Refused
+	Stretches        []Stretch
+	Vectors, Scalars int   // registers that it needs; of a refused kernel the ones that it lacks
+	Refused          error // wraps a *lower.Pressure or a *nest.Refused: the kernel has not enough registers
+}
+
+// Stretch is a part of a kernel's code that runs as a whole: between two begins or ends of loops.
+type Stretch struct {
+	Loop   *vir.Loop // the innermost loop around, nil: none
+	Times  float64   // that it runs in a call
+	Cycles float64   // of one run
+	Instrs int
+	Bound  string // what takes so long: "ports 0 5", "front end", or "latency" of instructions that wait for one another
+}
+
+// listedK is about how many elements of K there are for each that brings its iteration on a list: outliers of activations
+// are rare.
+const listedK = 2048.0
+
+// Run predicts what a call of k by its selected code s takes.
+func Run(k *schedule.Kernel, s *lower.Selected) Pipeline { return At(k, s, TypicalK) }
+
+// At is Run for another K.
+func At(k *schedule.Kernel, s *lower.Selected, elements int) Pipeline {
+	m, err := lower.Sketch(context.Background(), s)
+	if err != nil {
+		p := Pipeline{Cycles: math.Inf(1), Refused: err}
+		if need := (*lower.Pressure)(nil); errors.As(err, &need) && need.Kind == "vector" {
+			p.Vectors = need.Need
+		} else if need != nil {
+			p.Scalars = need.Need
+		}
+		return p
+	}
+	return of(m, func(count vir.Extent, listed bool) float64 { return trips(k, elements, count, listed) })
+}
+
+// Trips is how often the body of a loop of k runs for each time that the loop is entered, by TypicalK elements of K.
+func Trips(k *schedule.Kernel, l *vir.Loop) float64 { return trips(k, TypicalK, l.Count, l.List > 0) }
+
+func trips(k *schedule.Kernel, elements int, count vir.Extent, listed bool) float64 {
+	n := float64(count.Const)
+	if count.Param >= 0 {
+		n = float64(k.FilledK(elements)) / float64(k.StepK)
+	}
+	if listed {
+		n *= min(1, float64(k.StepK)/listedK)
+	}
+	return n
+}
