@@ -168,6 +168,9 @@ func (t *table) floats() {
 				return p.each(in, func(_ int, w []module.ID) module.ID { return p.float(f.code, w...) })
 			})
 		}
+		t.add(vir.OpDiv, x, two, "OpUDiv", 80*size(x), func(p *printer, in *vir.Instr) []module.ID {
+			return p.each(in, func(_ int, w []module.ID) module.ID { return p.divide(w[0], w[1]) })
+		})
 		compared := func(op vir.Op, dst vir.Type, code module.Op, yes, no func(p *printer, w []module.ID) module.ID) {
 			t.add(op, dst, two, "OpFOrd", 2*size(x), func(p *printer, in *vir.Instr) []module.ID {
 				return p.each(in, func(_ int, w []module.ID) module.ID {
@@ -221,6 +224,13 @@ func (t *table) conversions() {
 			return p.each(in, func(_ int, w []module.ID) module.ID {
 				return p.m.Emit(module.OpConvertFToS, p.uint, p.extended(p.f32, module.ExtendedRoundEven, p.asFloat(w[0])))
 			})
+		})
+		t.add(vir.OpCvtF16, lanes(x, format.F16), []vir.Type{x}, "OpBitFieldInsert", 30*size(x), func(p *printer, in *vir.Instr) []module.ID {
+			var out []module.ID
+			for _, w := range p.arg(in, 0) {
+				out = append(out, p.toHalf(w))
+			}
+			return p.pack(lanes(x, format.F16), out)
 		})
 		t.add(vir.OpCvtHalf, x, []vir.Type{lanes(x, format.F16)}, "OpBitFieldUExtract", 10*size(x), func(p *printer, in *vir.Instr) []module.ID {
 			var out []module.ID

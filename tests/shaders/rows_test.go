@@ -13,7 +13,7 @@ import (
 	"github.com/tmacc/tmacc/lower/spirv"
 )
 
-// TestRows runs every row of every target: 32 lanes load its arguments, execute it, and store its results. The rows of one
+// TestRows runs every row of every target: 64 lanes load its arguments, execute it, and store its results. The rows of one
 // operation are in one shader.
 func TestRows(t *testing.T) {
 	for _, target := range spirv.Targets() {
@@ -39,7 +39,7 @@ func same(rows []lower.Row, r lower.Row) bool {
 	return false
 }
 
-const lanes = 32
+const lanes = 64
 
 // function is a function in the making whose lanes run rows.
 type function struct {
@@ -191,8 +191,15 @@ func (x *function) fill(b []byte, r lower.Row, i int) {
 	case elem == format.F32:
 		for ; len(b) > 0; b = b[4:] {
 			bits := math.Float32bits(float32(x.rng.NormFloat64()))
-			if x.rng.Intn(4) == 0 {
+			switch x.rng.Intn(6) {
+			case 0:
 				bits = wild[x.rng.Intn(len(wild))]
+			case 1:
+				bits = x.rng.Uint32()
+			case 2: // of all sizes that floats of 16 bits have
+				bits = bits&^(255<<23) | uint32(100+x.rng.Intn(45))<<23
+			case 3: // midway between two floats of 16 bits
+				bits = bits&^(1<<13-1) | 1<<12
 			}
 			binary.LittleEndian.PutUint32(b, bits)
 		}

@@ -52,6 +52,8 @@ const (
 	OpUDiv                 Op = 134
 	OpFDiv                 Op = 136
 	OpUMod                 Op = 137
+	OpLogicalOr            Op = 166
+	OpLogicalAnd           Op = 167
 	OpSelect               Op = 169
 	OpIEqual               Op = 170
 	OpSGreaterThan         Op = 173
@@ -131,6 +133,8 @@ var instructions = map[Op]instruction{
 	OpUDiv:                 {"OpUDiv", "IdResultType IdResult IdRef IdRef"},
 	OpFDiv:                 {"OpFDiv", "IdResultType IdResult IdRef IdRef"},
 	OpUMod:                 {"OpUMod", "IdResultType IdResult IdRef IdRef"},
+	OpLogicalOr:            {"OpLogicalOr", "IdResultType IdResult IdRef IdRef"},
+	OpLogicalAnd:           {"OpLogicalAnd", "IdResultType IdResult IdRef IdRef"},
 	OpSelect:               {"OpSelect", "IdResultType IdResult IdRef IdRef IdRef"},
 	OpIEqual:               {"OpIEqual", "IdResultType IdResult IdRef IdRef"},
 	OpSGreaterThan:         {"OpSGreaterThan", "IdResultType IdResult IdRef IdRef"},
@@ -333,6 +337,9 @@ const (
 	ExtendedRoundEven      uint32 = 2
 	ExtendedSMax           uint32 = 42
 	ExtendedSMin           uint32 = 39
+	ExtendedUMax           uint32 = 41
+	ExtendedUMin           uint32 = 38
+	ExtendedFindUMsb       uint32 = 75
 	ExtendedPackHalf2x16   uint32 = 58
 	ExtendedUnpackHalf2x16 uint32 = 62
 )
@@ -341,6 +348,9 @@ var extended = map[uint32]string{
 	ExtendedRoundEven:      "RoundEven",
 	ExtendedSMax:           "SMax",
 	ExtendedSMin:           "SMin",
+	ExtendedUMax:           "UMax",
+	ExtendedUMin:           "UMin",
+	ExtendedFindUMsb:       "FindUMsb",
 	ExtendedPackHalf2x16:   "PackHalf2x16",
 	ExtendedUnpackHalf2x16: "UnpackHalf2x16",
 }

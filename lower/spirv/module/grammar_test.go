@@ -25,7 +25,7 @@ const wantedOps = `OpExtension OpExtInstImport OpExtInst OpMemoryModel OpEntryPo
 	OpVectorExtractDynamic OpCompositeConstruct OpCompositeExtract OpUConvert OpSConvert OpConvertSToF OpConvertFToS OpFConvert OpBitcast
 	OpIAdd OpFAdd OpISub OpFSub OpIMul OpFMul OpFDiv OpUDiv OpUMod OpSDot OpUDot OpSUDot OpShiftRightLogical OpShiftRightArithmetic OpShiftLeftLogical
 	OpBitwiseOr OpBitwiseXor OpBitwiseAnd OpNot OpBitFieldInsert OpBitFieldSExtract OpBitFieldUExtract
-	OpSelect OpIEqual OpULessThan OpSLessThan OpSGreaterThan OpFOrdGreaterThan OpFOrdLessThan OpControlBarrier OpPhi OpLoopMerge OpSelectionMerge
+	OpSelect OpLogicalOr OpLogicalAnd OpIEqual OpULessThan OpSLessThan OpSGreaterThan OpFOrdGreaterThan OpFOrdLessThan OpControlBarrier OpPhi OpLoopMerge OpSelectionMerge
 	OpLabel OpBranch OpBranchConditional OpReturn`
 
 var wantedEnumerants = map[string]string{
@@ -46,7 +46,7 @@ var wantedEnumerants = map[string]string{
 	"MemorySemantics":    "AcquireRelease WorkgroupMemory UniformMemory",
 }
 
-const wantedExtended = "RoundEven SMax SMin PackHalf2x16 UnpackHalf2x16"
+const wantedExtended = "RoundEven SMax SMin UMax UMin FindUMsb PackHalf2x16 UnpackHalf2x16"
 
 type grammar struct {
 	Major        int `json:"major_version"`
