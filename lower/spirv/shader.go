@@ -21,13 +21,21 @@ type Shader struct {
 	Params  []int // of the function, by push constant
 	Buffers []int // the pointers among them, by binding
 	Lanes   []int // of a workgroup, by the depth of their loops; along x, all of them
-	Grid    []int // parameters that count workgroups, along x, y and z
-	Bytes   bool  // it stores less than a word, which needs storageBuffer8BitAccess
+	// Subgroup is the size of the subgroups that it needs, all of them full; 0: any.
+	Subgroup int
+	Grid     []int // parameters that count workgroups, along x, y and z
+	Bytes    bool  // it stores less than a word, which needs storageBuffer8BitAccess
 }
 
-// Controls say what a shader asks of 32-bit floats, which a device has or has not (shaderRoundingModeRTEFloat32 and so on).
-// Without them the device chooses: results that are no numbers or less than 2^-126, or all roundings, may differ.
-type Controls struct{ RoundToEven, Denormals, NotNumbers bool }
+// Controls say what a shader asks of a device, which has it or has not.
+type Controls struct {
+	// Of 32-bit floats: shaderRoundingModeRTEFloat32 and so on. Without them the device chooses: results that are no numbers or
+	// less than 2^-126, or all roundings, may differ.
+	RoundToEven, Denormals, NotNumbers bool
+	// Subgroup is the number of lanes that exchange words without memory, by shuffles; 0: none. The pipeline asks for full
+	// subgroups of this size.
+	Subgroup int
+}
 
 // Print makes a shader of a function selected for t. The error is a *nest.Refused: the function has what no shader has.
 func (t Target) Print(s *lower.Selected, c Controls) (*Shader, error) {
@@ -35,6 +43,9 @@ func (t Target) Print(s *lower.Selected, c Controls) (*Shader, error) {
 		return nil, &nest.Refused{What: s.Func.Name, Reason: "tiles follow one another: bind the tiles of rows to group"}
 	}
 	p := newPrinter(s)
+	if c.Subgroup > 0 && vir.Product(p.shader.Lanes)%c.Subgroup == 0 {
+		p.shader.Subgroup = c.Subgroup
+	}
 	p.declare(t.m.Has, c)
 	if n := len(p.shader.Params); n > mostParams {
 		return nil, &nest.Refused{What: s.Func.Name, Reason: fmt.Sprintf("%d parameters, at most %d fit the push constants of all devices", n, mostParams)}
@@ -64,7 +75,7 @@ type printer struct {
 	sums    map[string]module.ID    // parts of addresses that are there, by what they are
 	main    module.ID
 	block   module.ID    // the variable of the push constants
-	inputs  [2]module.ID // the variables of the workgroup and of the lane in it
+	inputs  [3]module.ID // the variables of the workgroup and of the lane in it, or in its subgroup and of that
 	label   module.ID    // of the block that is being written
 	self    module.ID    // number of the lane in its workgroup
 	ids     []module.ID  // of the lane in loops of lanes, by depth
@@ -168,7 +179,15 @@ func (p *printer) variables() {
 	p.inputs[0] = p.variable(vec, module.StorageClassInput)
 	p.inputs[1] = p.variable(p.uint, module.StorageClassInput)
 	p.m.Declare(module.OpDecorate, p.inputs[0], module.DecorationBuiltIn, module.BuiltInWorkgroupId)
-	p.m.Declare(module.OpDecorate, p.inputs[1], module.DecorationBuiltIn, module.BuiltInLocalInvocationIndex)
+	lane := module.BuiltInLocalInvocationIndex
+	if p.shader.Subgroup > 0 {
+		lane = module.BuiltInSubgroupLocalInvocationId
+		p.inputs[2] = p.variable(p.uint, module.StorageClassInput)
+		p.m.Declare(module.OpDecorate, p.inputs[2], module.DecorationBuiltIn, module.BuiltInSubgroupId)
+		p.m.Declare(module.OpCapability, module.CapabilityGroupNonUniform)
+		p.m.Declare(module.OpCapability, module.CapabilityGroupNonUniformShuffle)
+	}
+	p.m.Declare(module.OpDecorate, p.inputs[1], module.DecorationBuiltIn, lane)
 	if len(members) == 0 {
 		return
 	}
@@ -207,6 +226,9 @@ func (p *printer) begin() {
 	}
 	if p.shader.Lanes != nil {
 		p.self = p.m.Emit(module.OpLoad, p.uint, p.inputs[1])
+		if n := p.shader.Subgroup; n > 0 {
+			p.self = p.sum(p.self, p.times(p.m.Emit(module.OpLoad, p.uint, p.inputs[2]), n))
+		}
 		for i, n := range p.shader.Lanes {
 			id := p.self
 			if inner := vir.Product(p.shader.Lanes[i+1:]); inner > 1 {
@@ -308,6 +330,9 @@ func (p *printer) across(l *vir.Loop, values [][]module.ID) {
 // exchange adds to sums the words of the lanes with these numbers in their loop.
 func (p *printer) exchange(words, numbers, sums []module.ID, add func(a, b module.ID) module.ID) []module.ID {
 	inner, all := vir.Product(p.shader.Lanes[p.depth+1:]), uint32(vir.Product(p.shader.Lanes))
+	if n := inner * p.shader.Lanes[p.depth]; p.shader.Subgroup > 0 && p.shader.Subgroup%n == 0 {
+		return p.shuffle(words, numbers, sums, add)
+	}
 	at := func(lane module.ID, i int) module.ID {
 		pointer := p.pointer(module.StorageClassWorkgroup, p.uint)
 		return p.m.Emit(module.OpAccessChain, pointer, p.exchanged(), p.sum(lane, p.number(uint32(i)*all)))
@@ -323,6 +348,20 @@ func (p *printer) exchange(words, numbers, sums []module.ID, add func(a, b modul
 		lane := p.sum(first, p.times(number, inner))
 		for i := range words {
 			sums[i] = add(sums[i], p.m.Emit(module.OpLoad, p.uint, at(lane, i)))
+		}
+	}
+	return sums
+}
+
+// shuffle is exchange of lanes of a subgroup.
+func (p *printer) shuffle(words, numbers, sums []module.ID, add func(a, b module.ID) module.ID) []module.ID {
+	sums = slices.Clone(sums)
+	inner := vir.Product(p.shader.Lanes[p.depth+1:])
+	first := p.and(p.word(module.OpISub, p.self, p.times(p.ids[p.depth], inner)), uint32(p.shader.Subgroup-1))
+	for _, number := range numbers {
+		lane := p.sum(first, p.times(number, inner))
+		for i, w := range words {
+			sums[i] = add(sums[i], p.m.Emit(module.OpGroupNonUniformShuffle, p.uint, p.number(module.ScopeSubgroup), w, lane))
 		}
 	}
 	return sums

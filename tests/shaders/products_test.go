@@ -70,12 +70,17 @@ func product(t *testing.T, data []byte, format string) {
 			Accepted(t, Compiled(t, target, f, spirv.Controls{}))
 			d := Device(t)
 			sh := Compiled(t, target, f, Controls(d))
+			Accepted(t, sh)
+			byMemory := Compiled(t, target, f, spirv.Controls{})
 			rng := rand.New(rand.NewSource(1))
 			for kind := check.Uniform; kind <= check.NotFinite; kind++ {
 				for _, shape := range [][3]int{{k.Rows, k.Cols, wholeK(p, k.StepK)}, {3*k.Rows + 1, k.Cols + 1, wholeK(p, 2*k.StepK+7)}} {
 					c := check.New(rng, p, shape[0], shape[1], shape[2], kind)
 					compare(t, fmt.Sprint("vir ", kind, shape), c, k, func(args []vir.Arg) error { return vir.Eval(f, args) })
 					compare(t, fmt.Sprint("device ", kind, shape), c, k, func(args []vir.Arg) error { return Run(d, sh, f, args) })
+					if kind == check.Uniform && sh.Subgroup > 0 {
+						compare(t, fmt.Sprint("without subgroups ", shape), c, k, func(args []vir.Arg) error { return Run(d, byMemory, f, args) })
+					}
 				}
 			}
 		})

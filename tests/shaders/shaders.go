@@ -38,7 +38,16 @@ func Device(t testing.TB) *vulkan.Device {
 // Controls are what the device has of what shaders may ask.
 func Controls(d *vulkan.Device) spirv.Controls {
 	c := d.FloatControls[32]
-	return spirv.Controls{RoundToEven: c.RoundToEven, Denormals: c.PreserveDenormals, NotNumbers: c.PreserveSpecials}
+	return spirv.Controls{Subgroup: subgroup(d), RoundToEven: c.RoundToEven, Denormals: c.PreserveDenormals, NotNumbers: c.PreserveSpecials}
+}
+
+// subgroup is the size of subgroups that a pipeline of d may ask for, if its lanes can exchange words.
+func subgroup(d *vulkan.Device) int {
+	const shuffle = 0x10 // VK_SUBGROUP_FEATURE_SHUFFLE_BIT
+	if d.Subgroup.Control && d.Features.FullSubgroups && d.Subgroup.Operations&shuffle != 0 {
+		return d.Subgroup.Size
+	}
+	return 0
 }
 
 // Compiled is the shader of f.
@@ -60,7 +69,7 @@ const begin = 4096
 
 // Run runs a shader as vir.Eval runs its function: buffers of args are what it leaves.
 func Run(d *vulkan.Device, sh *spirv.Shader, f *vir.Func, args []vir.Arg) error {
-	p, err := d.Pipeline(sh.Binary(), vulkan.Layout{Buffers: len(sh.Buffers), PushBytes: 4 * len(sh.Params)})
+	p, err := d.Pipeline(sh.Binary(), vulkan.Layout{Buffers: len(sh.Buffers), PushBytes: 4 * len(sh.Params), Subgroup: sh.Subgroup, FullSubgroups: sh.Subgroup > 0})
 	if err != nil {
 		return err
 	}

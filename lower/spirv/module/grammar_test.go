@@ -25,24 +25,24 @@ const wantedOps = `OpExtension OpExtInstImport OpExtInst OpMemoryModel OpEntryPo
 	OpVectorExtractDynamic OpCompositeConstruct OpCompositeExtract OpUConvert OpSConvert OpConvertSToF OpConvertFToS OpFConvert OpBitcast
 	OpIAdd OpFAdd OpISub OpFSub OpIMul OpFMul OpFDiv OpUDiv OpUMod OpSDot OpUDot OpSUDot OpShiftRightLogical OpShiftRightArithmetic OpShiftLeftLogical
 	OpBitwiseOr OpBitwiseXor OpBitwiseAnd OpNot OpBitFieldInsert OpBitFieldSExtract OpBitFieldUExtract
-	OpSelect OpLogicalOr OpLogicalAnd OpIEqual OpULessThan OpSLessThan OpSGreaterThan OpFOrdGreaterThan OpFOrdLessThan OpControlBarrier OpPhi OpLoopMerge OpSelectionMerge
+	OpSelect OpLogicalOr OpLogicalAnd OpIEqual OpULessThan OpSLessThan OpSGreaterThan OpFOrdGreaterThan OpFOrdLessThan OpControlBarrier OpGroupNonUniformShuffle OpPhi OpLoopMerge OpSelectionMerge
 	OpLabel OpBranch OpBranchConditional OpReturn`
 
 var wantedEnumerants = map[string]string{
-	"Capability":         "Shader DotProduct DotProductInput4x8BitPacked DenormPreserve RoundingModeRTE SignedZeroInfNanPreserve Float16 StorageBuffer8BitAccess StorageBuffer16BitAccess Int8 Int16",
+	"Capability":         "Shader GroupNonUniform GroupNonUniformShuffle DotProduct DotProductInput4x8BitPacked DenormPreserve RoundingModeRTE SignedZeroInfNanPreserve Float16 StorageBuffer8BitAccess StorageBuffer16BitAccess Int8 Int16",
 	"AddressingModel":    "Logical",
 	"MemoryModel":        "GLSL450",
 	"ExecutionModel":     "GLCompute",
 	"ExecutionMode":      "LocalSize DenormPreserve RoundingModeRTE SignedZeroInfNanPreserve",
 	"StorageClass":       "Input PushConstant Workgroup Private Function StorageBuffer",
 	"Decoration":         "Block ArrayStride BuiltIn NonWritable Binding DescriptorSet Offset NoContraction Aliased",
-	"BuiltIn":            "WorkgroupId LocalInvocationIndex",
+	"BuiltIn":            "WorkgroupId LocalInvocationIndex SubgroupId SubgroupLocalInvocationId",
 	"FunctionControl":    "None",
 	"LoopControl":        "None Unroll DontUnroll",
 	"SelectionControl":   "None",
 	"MemoryAccess":       "None",
 	"PackedVectorFormat": "PackedVectorFormat4x8Bit",
-	"Scope":              "Workgroup",
+	"Scope":              "Workgroup Subgroup",
 	"MemorySemantics":    "AcquireRelease WorkgroupMemory UniformMemory",
 }
 
