@@ -46,7 +46,11 @@ func (p *printer) storage(param, bytes int) module.ID {
 		}
 	}
 	p.m.Declare(module.OpDecorate, v, module.DecorationDescriptorSet, 0)
-	p.m.Declare(module.OpDecorate, v, module.DecorationAliased)
+	if p.stored[param] {
+		p.m.Declare(module.OpDecorate, v, module.DecorationAliased)
+	} else {
+		p.m.Declare(module.OpDecorate, v, module.DecorationNonWritable)
+	}
 	return v
 }
 

@@ -54,6 +54,7 @@ func makeRows() []lower.Row {
 	t.integers()
 	t.floats()
 	t.conversions()
+	t.roundings()
 	t.products()
 	t.lookups()
 	return *t
@@ -193,7 +194,7 @@ func (t *table) floats() {
 	}
 }
 
-// conversions is lanes of more and of fewer bits, and of floats.
+// conversions is lanes of more and of fewer bits.
 func (t *table) conversions() {
 	for _, to := range []format.DType{format.I16, format.I32} {
 		for _, x := range types(to) {
@@ -213,6 +214,10 @@ func (t *table) conversions() {
 			}
 		}
 	}
+}
+
+// roundings is floats of integers and of 16 bits, and back.
+func (t *table) roundings() {
 	for _, x := range types(format.F32) {
 		ints := lanes(x, format.I32)
 		t.add(vir.OpCvtF32, x, []vir.Type{ints}, "OpConvertSToF", size(x), func(p *printer, in *vir.Instr) []module.ID {

@@ -73,6 +73,7 @@ type printer struct {
 	views   map[view]module.ID      // variables of buffers
 	numbers map[int]module.ID       // of open loops, by ID
 	sums    map[string]module.ID    // parts of addresses that are there, by what they are
+	stored  map[int]bool            // parameters that the function stores to
 	main    module.ID
 	block   module.ID    // the variable of the push constants
 	inputs  [3]module.ID // the variables of the workgroup and of the lane in it, or in its subgroup and of that
@@ -88,7 +89,12 @@ type shaderTypes struct{ void, bool, uint, f32, byte module.ID }
 
 func newPrinter(s *lower.Selected) *printer {
 	p := &printer{m: module.New(), f: s.Func, rows: s.Rows, regs: make([][]module.ID, len(s.Func.Regs)), floats: map[module.ID]module.ID{},
-		push: map[int]module.ID{}, views: map[view]module.ID{}, numbers: map[int]module.ID{}, sums: map[string]module.ID{}}
+		push: map[int]module.ID{}, views: map[view]module.ID{}, numbers: map[int]module.ID{}, sums: map[string]module.ID{}, stored: map[int]bool{}}
+	vir.Walk(s.Func.Body, func(in *vir.Instr, _ []*vir.Loop) {
+		if in.Op == vir.OpStore {
+			p.stored[in.Mem.Buf] = true
+		}
+	})
 	p.shader = &Shader{Module: p.m, Lanes: s.Func.Lanes()}
 	p.shaderTypes = &shaderTypes{p.m.Type(module.OpTypeVoid), p.m.Type(module.OpTypeBool), p.m.Type(module.OpTypeInt, 32, 0), p.m.Type(module.OpTypeFloat, 32), 0}
 	for _, g := range s.Func.Grid {
@@ -159,41 +165,44 @@ func (p *printer) used() []bool {
 	return used
 }
 
-// variables declares the block of push constants, and the numbers of the workgroup and of the lane in it. Buffers are
-// declared when they are used.
+// variables declares what the function is given: the block of push constants, and the numbers of the workgroup and of the
+// lane in it. Buffers are declared when they are used.
 func (p *printer) variables() {
-	binding := 0
-	members := []uint32{}
+	p.inputs[0] = p.input(p.m.Type(module.OpTypeVector, p.uint, 3), module.BuiltInWorkgroupId)
+	if p.shader.Subgroup == 0 {
+		p.inputs[1] = p.input(p.uint, module.BuiltInLocalInvocationIndex)
+	} else {
+		p.inputs[1] = p.input(p.uint, module.BuiltInSubgroupLocalInvocationId)
+		p.inputs[2] = p.input(p.uint, module.BuiltInSubgroupId)
+		p.m.Declare(module.OpCapability, module.CapabilityGroupNonUniform)
+		p.m.Declare(module.OpCapability, module.CapabilityGroupNonUniformShuffle)
+	}
 	for i, used := range p.used() {
 		if !used || p.f.Params[i].Shared > 0 {
 			continue
 		}
 		p.shader.Params = append(p.shader.Params, i)
-		members = append(members, p.uint)
 		if !p.f.Params[i].Int {
 			p.shader.Buffers = append(p.shader.Buffers, i)
-			binding++
 		}
 	}
-	vec := p.m.Type(module.OpTypeVector, p.uint, 3)
-	p.inputs[0] = p.variable(vec, module.StorageClassInput)
-	p.inputs[1] = p.variable(p.uint, module.StorageClassInput)
-	p.m.Declare(module.OpDecorate, p.inputs[0], module.DecorationBuiltIn, module.BuiltInWorkgroupId)
-	lane := module.BuiltInLocalInvocationIndex
-	if p.shader.Subgroup > 0 {
-		lane = module.BuiltInSubgroupLocalInvocationId
-		p.inputs[2] = p.variable(p.uint, module.StorageClassInput)
-		p.m.Declare(module.OpDecorate, p.inputs[2], module.DecorationBuiltIn, module.BuiltInSubgroupId)
-		p.m.Declare(module.OpCapability, module.CapabilityGroupNonUniform)
-		p.m.Declare(module.OpCapability, module.CapabilityGroupNonUniformShuffle)
+	if n := len(p.shader.Params); n > 0 {
+		p.constants(n)
 	}
-	p.m.Declare(module.OpDecorate, p.inputs[1], module.DecorationBuiltIn, lane)
-	if len(members) == 0 {
-		return
-	}
-	block := p.m.NewType(module.OpTypeStruct, members...)
+}
+
+// input is a variable that the device sets.
+func (p *printer) input(t module.ID, builtIn uint32) module.ID {
+	v := p.variable(t, module.StorageClassInput)
+	p.m.Declare(module.OpDecorate, v, module.DecorationBuiltIn, builtIn)
+	return v
+}
+
+// constants declares a block of n push constants.
+func (p *printer) constants(n int) {
+	block := p.m.NewType(module.OpTypeStruct, slices.Repeat([]uint32{p.uint}, n)...)
 	p.m.Declare(module.OpDecorate, block, module.DecorationBlock)
-	for i := range members {
+	for i := range n {
 		p.m.Declare(module.OpMemberDecorate, block, uint32(i), module.DecorationOffset, uint32(4*i))
 	}
 	p.block = p.variable(block, module.StorageClassPushConstant)
@@ -214,34 +223,44 @@ func (p *printer) begin() {
 		p.push[param] = p.m.Emit(module.OpLoad, p.uint, at)
 	}
 	if len(p.f.Grid) > 0 {
-		ids := p.m.Emit(module.OpLoad, p.m.Type(module.OpTypeVector, p.uint, 3), p.inputs[0])
-		for d, g := range p.f.Grid {
-			id := p.m.Emit(module.OpCompositeExtract, p.uint, ids, uint32(d))
-			for _, m := range g.Moves {
-				if base, ok := p.push[m.Param]; ok {
-					p.push[m.Param] = p.word(module.OpIAdd, base, p.word(module.OpIMul, id, p.push[m.By]))
-				}
-			}
-		}
+		p.move(p.m.Emit(module.OpLoad, p.m.Type(module.OpTypeVector, p.uint, 3), p.inputs[0]))
 	}
 	if p.shader.Lanes != nil {
-		p.self = p.m.Emit(module.OpLoad, p.uint, p.inputs[1])
-		if n := p.shader.Subgroup; n > 0 {
-			p.self = p.sum(p.self, p.times(p.m.Emit(module.OpLoad, p.uint, p.inputs[2]), n))
-		}
-		for i, n := range p.shader.Lanes {
-			id := p.self
-			if inner := vir.Product(p.shader.Lanes[i+1:]); inner > 1 {
-				id = p.word(module.OpUDiv, id, p.number(uint32(inner)))
+		p.digits()
+	}
+}
+
+// move moves pointers to where the workgroup with these numbers begins.
+func (p *printer) move(ids module.ID) {
+	for d, g := range p.f.Grid {
+		id := p.m.Emit(module.OpCompositeExtract, p.uint, ids, uint32(d))
+		for _, m := range g.Moves {
+			if base, ok := p.push[m.Param]; ok {
+				p.push[m.Param] = p.sum(base, p.word(module.OpIMul, id, p.push[m.By]))
 			}
-			if i > 0 {
-				id = p.word(module.OpUMod, id, p.number(uint32(n)))
-			}
-			p.ids = append(p.ids, id)
 		}
 	}
 }
 
+// digits finds the number of the lane in each loop of lanes: digits of its number in the workgroup.
+func (p *printer) digits() {
+	p.self = p.m.Emit(module.OpLoad, p.uint, p.inputs[1])
+	if n := p.shader.Subgroup; n > 0 {
+		p.self = p.sum(p.self, p.times(p.m.Emit(module.OpLoad, p.uint, p.inputs[2]), n))
+	}
+	for i, n := range p.shader.Lanes {
+		id := p.self
+		if inner := vir.Product(p.shader.Lanes[i+1:]); inner > 1 {
+			id = p.word(module.OpUDiv, id, p.number(uint32(inner)))
+		}
+		if i > 0 {
+			id = p.word(module.OpUMod, id, p.number(uint32(n)))
+		}
+		p.ids = append(p.ids, id)
+	}
+}
+
+// begins begins a block.
 func (p *printer) begins(id module.ID) {
 	p.m.Label(id)
 	p.label = id
