@@ -10,8 +10,10 @@ type Hierarchy struct {
 	Line    [3]float64 // cycles from line to line of one stream, from each
 	Several float64    // the same of several streams from memory
 	Ahead   int        // lines that the second-level cache's prefetcher asks for ahead within a page
+	Reach   int        // lines from one to the next of a stream that it follows
 	Streams int        // pages that it follows
 	Strides int        // iterations that the first-level cache's prefetcher asks ahead for
+	Holds   bool       // a prefetch into the second-level cache is one of the lines that the first-level cache waits for
 	Width   float64
 	Window  float64
 }

@@ -12,6 +12,7 @@ import (
 type Estimate struct {
 	Cycles   float64 // of a call
 	Pipeline Pipeline
+	Stats    map[string]float64
 }
 
 // Compile selects the code of k for target.
@@ -25,8 +26,15 @@ func Compile(ctx context.Context, target lower.Target, k *schedule.Kernel) (*low
 
 // On is the estimate of a call by k, whose selected code is s, on a core with memory like h.
 func On(h core.Hierarchy, k *schedule.Kernel, s *lower.Selected, at Place) Estimate {
-	p := Run(k, s)
+	return With(h, k, s, Run(k, s), at)
+}
+
+// With is the estimate of a call whose instructions take p.
+func With(h core.Hierarchy, k *schedule.Kernel, s *lower.Selected, p Pipeline, at Place) Estimate {
 	g := newProgram(k, s, p)
-	took := newMemory(h, at, g).run(g, 3)
-	return Estimate{p.Cycles + max(0, took-g.cycles)/g.share, p}
+	m := newMemory(h, at, g)
+	took := m.run(g, 3)
+	m.Stats["took"], m.Stats["cycles"], m.Stats["share"], m.Stats["k"] = took, g.cycles, g.share, float64(g.k0)
+	m.Stats["tile"] = float64(k.Weights.TileBytes(g.k0))
+	return Estimate{p.Cycles + max(0, took-g.cycles)/g.share, p, m.Stats}
 }

@@ -55,7 +55,6 @@ type step struct {
 // loop is a loop of a program: its number, its trips, its body, and the instructions after its last access.
 type loop struct {
 	id, trips int
-	runtime   bool
 	body      []step
 	rest      int
 	each      float64
@@ -101,13 +100,15 @@ func newProgram(k *schedule.Kernel, s *lower.Selected, p Pipeline) *program {
 	}
 	g.k0 = trips * k.StepK
 	g.share = float64(trips) / float64(full)
-	b := builder{g: g, s: s, trips: trips, stretches: map[int]Stretch{}}
+	b := builder{g: g, s: s, trips: trips, cycles: map[int]float64{}}
 	for _, x := range p.Stretches {
-		if x.Cycles > 0 {
-			b.stretches[x.Begin] = x
+		id := -1
+		if x.Loop != nil {
+			id = x.Loop.ID
 		}
+		b.cycles[id] += x.Cycles
 	}
-	g.top = loop{trips: 1}
+	g.top = loop{trips: 1, id: -1}
 	b.body(s.Func.Body, &g.top)
 	g.cycles = g.top.cycles()
 	return g
@@ -126,70 +127,53 @@ func (l *loop) cycles() (sum float64) {
 }
 
 type builder struct {
-	g         *program
-	s         *lower.Selected
-	trips     int
-	at        int
-	stretches map[int]Stretch
+	g      *program
+	s      *lower.Selected
+	trips  int
+	cycles map[int]float64 // of one run of the instructions of each loop that are in no loop inside
 }
 
 func (b *builder) body(body []vir.Node, l *loop) {
-	each := b.each(body)
-	gap := 0
-	for i, n := range body {
+	n := 0
+	for _, x := range body {
+		if in, ok := x.(*vir.Instr); ok && b.s.Rows[in] != nil {
+			n++
+		}
+	}
+	l.each = b.cycles[l.id] / float64(max(n, 1))
+	for _, n := range body {
 		switch n := n.(type) {
 		case *vir.Instr:
 			if b.s.Rows[n] == nil {
-				b.at++
 				continue
 			}
-			gap++
+			l.rest++
 			if a, ok := b.access(n); ok {
-				a.gap, a.each = gap, each
-				gap = 0
-				l.body = append(l.body, step{access: a})
+				l.add(step{access: a})
 			}
-			b.at++
 		case *vir.Loop:
-			if gap > 0 {
-				l.body = append(l.body, step{access: access{kind: -1, gap: gap, each: each}})
-				gap = 0
-			}
+			l.add(step{access: access{kind: -1}})
 			in := &loop{id: n.ID, trips: n.Count.Const}
 			b.g.loops = max(b.g.loops, n.ID+1)
 			if n.Count.Param >= 0 {
-				in.trips, in.runtime = b.trips, true
+				in.trips = b.trips
 			}
 			if n.List > 0 {
 				in.trips = 0
 			}
 			b.body(n.Body, in)
-			b.at++
 			if in.trips > 0 {
 				l.body = append(l.body, step{loop: in})
 			}
-			each = b.each(body[i+1:])
 		}
 	}
-	l.rest, l.each = gap, each
 }
 
-// each is how long each instruction of the stretch that begins here takes.
-func (b *builder) each(body []vir.Node) float64 {
-	n := 0
-	for _, x := range body {
-		in, ok := x.(*vir.Instr)
-		if !ok {
-			break
-		}
-		if b.s.Rows[in] != nil {
-			n++
-		}
-	}
-	if n == 0 {
-		return 0
-	}
-	return b.stretches[b.at].Cycles / float64(n)
+// add ends the instructions since the last access.
+func (l *loop) add(x step) {
+	x.gap, x.each = l.rest, l.each
+	l.rest = 0
+	l.body = append(l.body, x)
 }
 
 func (b *builder) access(in *vir.Instr) (a access, ok bool) {
@@ -226,21 +210,20 @@ func (g *program) sideBytes() int {
 
 // memory is a simulation of a core that waits for memory.
 type memory struct {
-	h      core.Hierarchy
-	home   Place
-	sets   [][]entry // of the first-level cache
-	stamp  int
-	second map[int]float64 // when lines are in the second-level cache
-	fills  []float64       // when each of the lines that the first-level cache waits for arrives
-	queue  []float64       // the same of the second-level cache
-	lastL2 float64         // when the last line came from the second-level cache
-	last   float64         // and from beyond it
-	pages  [8]int          // of the last lines from beyond it
-	npages int
-	streams map[int]*stream
-	order   []int
-	strides []stride
-	weights func(line int) bool
+	h         core.Hierarchy
+	home      Place
+	sets      [][]entry // of the first-level cache
+	stamp     int
+	second    map[int]float64 // when lines are in the second-level cache
+	fills     []float64       // when each of the lines that the first-level cache waits for arrives
+	queue     []float64       // the same of the second-level cache
+	near, far wire            // from the second-level cache, and from beyond it
+	pages     [8]int          // of the last lines from beyond it
+	npages    int
+	streams   map[int]*stream
+	order     []int
+	strides   []stride
+	weights   func(line int) bool
 
 	index  float64 // instructions so far
 	retire float64 // when the last instruction was done
@@ -248,7 +231,7 @@ type memory struct {
 	points []point
 	head   int
 
-	waits [3]float64
+	Stats map[string]float64
 }
 
 type point struct{ index, time, each float64 }
@@ -267,7 +250,7 @@ type stride struct{ last, by, seen int }
 const weightsAt = 1 << 36
 
 func newMemory(h core.Hierarchy, home Place, g *program) *memory {
-	m := &memory{h: h, home: home, second: map[int]float64{}, fills: make([]float64, h.Fills), queue: make([]float64, h.Queue),
+	m := &memory{Stats: map[string]float64{}, h: h, home: home, second: map[int]float64{}, fills: make([]float64, h.Fills), queue: make([]float64, h.Queue),
 		streams: map[int]*stream{}, strides: make([]stride, g.ids+1)}
 	m.sets = make([][]entry, 64)
 	ways := h.First / line / 64
@@ -302,7 +285,7 @@ func (m *memory) run(g *program, tiles int) (cycles float64) {
 
 func (m *memory) loop(l *loop, base, at []int) {
 	for i := range l.trips {
-		if l.id < len(at) {
+		if l.id >= 0 {
 			at[l.id] = i
 		}
 		for j := range l.body {
@@ -322,7 +305,7 @@ func (m *memory) loop(l *loop, base, at []int) {
 		}
 		m.advance(float64(l.rest), l.each)
 	}
-	if l.id < len(at) {
+	if l.id >= 0 {
 		at[l.id] = 0
 	}
 }
@@ -371,16 +354,31 @@ func (m *memory) access(a *access, at int) {
 	case load:
 		for x := at / line; x <= (at+a.bytes-1)/line; x++ {
 			ready, _ := m.first(x, m.enter, true)
+			m.Stats["loads"]++
+			if ready > m.retire {
+				m.Stats["loadwait"] += ready - m.retire
+				m.Stats["waits"]++
+			}
 			m.done(ready)
 		}
 		m.foresee(a.id, at)
 	case near:
 		_, began := m.first(at/line, m.enter, true)
+		m.Stats["near"]++
+		m.Stats["nearwait"] += max(0, began-m.retire)
 		m.done(began)
 	case second:
-		if m.find(at/line) == nil {
-			m.beyond(at/line, m.enter, true)
+		if m.find(at/line) != nil {
+			return
 		}
+		if !m.h.Holds {
+			m.beyond(at/line, m.enter, true)
+			return
+		}
+		slot := free(m.fills)
+		t := max(m.fills[slot], m.enter)
+		m.fills[slot] = m.beyond(at/line, t, true)
+		m.done(t)
 	}
 }
 
@@ -416,12 +414,13 @@ func (m *memory) first(x int, t float64, must bool) (ready, began float64) {
 	slot := free(m.fills)
 	if m.fills[slot] > t {
 		if !must {
+			m.Stats["dropped"]++
 			return 0, 0
 		}
+		m.Stats["fillwait"] += m.fills[slot] - t
 		t = m.fills[slot]
 	}
-	ready = max(m.beyond(x, t, must), m.lastL2+m.h.Line[L2])
-	m.lastL2 = max(ready, m.lastL2)
+	ready = m.near.next(m.beyond(x, t, must), m.h.Line[L2])
 	m.fills[slot] = ready
 	set := m.sets[x%64]
 	old := 0
@@ -437,7 +436,9 @@ func (m *memory) first(x int, t float64, must bool) (ready, began float64) {
 // beyond brings a line to the second-level cache, asked for at t by the first-level cache or a prefetch, and is when it could be read from there.
 func (m *memory) beyond(x int, t float64, must bool) float64 {
 	ready, there := m.second[x]
+	m.Stats["beyond"]++
 	if !there {
+		m.Stats["missed"]++
 		ready = m.fetch(x, t)
 	}
 	m.ahead(x, t)
@@ -454,14 +455,15 @@ func (m *memory) fetch(x int, t float64) float64 {
 		m.second[x] = t
 		return t
 	}
+	m.Stats["fetched"]++
 	slot := free(m.queue)
+	m.Stats["queuewait"] += max(0, m.queue[slot]-t)
 	t = max(t, m.queue[slot])
 	each := m.h.Line[from]
 	if from == DRAM && m.several(x*line/page) {
 		each = m.h.Several
 	}
-	ready := max(t+m.h.Latency[from], m.last+each)
-	m.last = ready
+	ready := m.far.next(t+m.h.Latency[from], each)
 	m.queue[slot] = ready
 	m.second[x] = ready
 	return ready
@@ -494,8 +496,11 @@ func (m *memory) ahead(x int, t float64) {
 		}
 		return
 	}
-	if x > s.last && x <= s.last+4 {
+	switch {
+	case x > s.last && x <= s.last+m.h.Reach:
 		s.seen++
+	case x > s.last:
+		s.seen = 0
 	}
 	s.last = max(s.last, x)
 	if s.seen < 2 {
@@ -533,5 +538,36 @@ func (m *memory) foresee(id, at int) {
 	next := at + max(by, line)*m.h.Strides
 	if next/page == at/page && m.find(next/line) == nil {
 		m.first(next/line, m.enter, false)
+	}
+}
+
+// wire brings one line after the other. Time is cut into parts of wirePart cycles, each with room for a part of a line.
+type wire struct {
+	used [1 << 12]float64 // of each part
+	part [1 << 12]int     // which part it is, all modulo the length
+}
+
+const wirePart = 16
+
+// next is when a line that could come at t does, where each takes so long.
+func (w *wire) next(t, each float64) float64 {
+	for p := int(t / wirePart); ; p++ {
+		i := p % len(w.used)
+		if w.part[i] != p {
+			w.part[i], w.used[i] = p, 0
+		}
+		if w.used[i] < wirePart {
+			w.used[i] += each
+			if over := w.used[i] - wirePart; over > 0 { // the rest is of the next part
+				j := (p + 1) % len(w.used)
+				if w.part[j] != p+1 {
+					w.part[j], w.used[j] = p+1, 0
+				}
+				w.used[j] += over
+				w.used[i] = wirePart
+				return max(t, float64(p+1)*wirePart+over)
+			}
+			return max(t, float64(p)*wirePart+w.used[i])
+		}
 	}
 }

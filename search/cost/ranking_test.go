@@ -24,16 +24,29 @@ import (
 )
 
 var machines = map[string]core.Hierarchy{
-	"golden-cove": {First: 48 << 10, Hit: 5, Fills: 16, Queue: 48, Latency: [3]float64{15, 200, 400}, Line: [3]float64{1.8, 6, 12.3}, Several: 11.5, Ahead: 20, Streams: 32, Strides: 1, Width: 6, Window: 512},
-	"zen2":        {First: 32 << 10, Hit: 4, Fills: 24, Queue: 64, Latency: [3]float64{13, 50, 330}, Line: [3]float64{2, 2.6, 9.2}, Several: 8.5, Ahead: 8, Streams: 32, Strides: 1, Width: 6, Window: 256},
-	"zen4":        {First: 32 << 10, Hit: 4, Fills: 24, Queue: 64, Latency: [3]float64{14, 55, 350}, Line: [3]float64{2, 2.4, 8.6}, Several: 8.5, Ahead: 8, Streams: 32, Strides: 1, Width: 6, Window: 320},
-	"zen5":        {First: 48 << 10, Hit: 4, Fills: 24, Queue: 64, Latency: [3]float64{14, 55, 420}, Line: [3]float64{1.3, 2.4, 7.5}, Several: 6.5, Ahead: 12, Streams: 32, Strides: 1, Width: 8, Window: 448},
+	"golden-cove": {First: 48 << 10, Hit: 5, Fills: 16, Queue: 48, Latency: [3]float64{15, 200, 400}, Line: [3]float64{1.8, 6, 12.3}, Several: 11.5, Ahead: 20, Reach: 4, Streams: 32, Strides: 1, Width: 6, Window: 512},
+	"zen2":        {First: 32 << 10, Hit: 4, Fills: 24, Queue: 64, Latency: [3]float64{13, 50, 330}, Line: [3]float64{2, 2.6, 9.2}, Several: 8.5, Ahead: 8, Reach: 1, Streams: 32, Strides: 1, Holds: true, Width: 6, Window: 256},
+	"zen4":        {First: 32 << 10, Hit: 4, Fills: 24, Queue: 64, Latency: [3]float64{14, 55, 350}, Line: [3]float64{2, 2.4, 8.6}, Several: 8.5, Ahead: 8, Reach: 1, Streams: 32, Strides: 1, Holds: true, Width: 6, Window: 320},
+	"zen5":        {First: 48 << 10, Hit: 4, Fills: 24, Queue: 64, Latency: [3]float64{14, 55, 420}, Line: [3]float64{1.3, 2.4, 7.5}, Several: 6.5, Ahead: 12, Reach: 1, Streams: 32, Strides: 1, Holds: true, Width: 8, Window: 448},
 }
 
 type side struct {
-	k *schedule.Kernel
-	s *lower.Selected
-	e [2]float64
+	k   *schedule.Kernel
+	s   *lower.Selected
+	old float64
+}
+
+// pipe is what its instructions take, with the sum of today's estimate.
+func (x side) pipe() cost.Pipeline {
+	p := cost.Run(x.k, x.s)
+	if os.Getenv("PIPE") != "new" {
+		by := x.old / 10 * float64(x.k.Rows*x.k.Cols*cost.TypicalK) / p.Cycles
+		p.Cycles *= by
+		for i := range p.Stretches {
+			p.Stretches[i].Cycles *= by
+		}
+	}
+	return p
 }
 
 type ranked struct {
@@ -44,9 +57,13 @@ type ranked struct {
 
 func timeOf(h core.Hierarchy, p *pairs.Pair, x side) float64 {
 	place := map[string]cost.Place{"l2": cost.L2, "l3": cost.L3, "dram": cost.DRAM}[p.Mode]
-	t := cost.On(h, x.k, x.s, place).Cycles
+	e := cost.With(h, x.k, x.s, x.pipe(), place)
+	t := e.Cycles
+	if os.Getenv("LINE") != "" {
+		fmt.Println(x.k.Trace, e.Stats)
+	}
 	if blocks := float64((p.N + x.k.Cols - 1) / x.k.Cols); blocks > 1 {
-		t = (t + (blocks-1)*cost.On(h, x.k, x.s, cost.L2).Cycles) / blocks
+		t = (t + (blocks-1)*cost.With(h, x.k, x.s, x.pipe(), cost.L2).Cycles) / blocks
 	}
 	return t / float64(x.k.Rows*x.k.Cols)
 }
@@ -61,6 +78,9 @@ func loadPairs(t *testing.T) (out []*ranked) {
 		t.Fatal(err)
 	}
 	for _, p := range all {
+		if l := os.Getenv("LINE"); l != "" && l != fmt.Sprint(p.Line) {
+			continue
+		}
 		if !p.Decided() || p.Operator != "" {
 			continue
 		}
@@ -75,12 +95,14 @@ func loadPairs(t *testing.T) (out []*ranked) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if os.Getenv("OLD") != "" {
+			old := 0.0
+			if os.Getenv("PIPE") != "new" {
 				m, err := lower.Build(t.Context(), on, k.Nest)
 				if err != nil {
 					t.Fatal(err)
 				}
 				e := search.Estimate(k, m, p.Mode == "dram")
+				old = search.Estimate(k, m, false)
 				if i == 0 {
 					r.ta = e
 				} else {
@@ -88,9 +110,9 @@ func loadPairs(t *testing.T) (out []*ranked) {
 				}
 			}
 			if i == 0 {
-				r.sa = side{k: k, s: s}
+				r.sa = side{k, s, old}
 			} else {
-				r.sb = side{k: k, s: s}
+				r.sb = side{k, s, old}
 			}
 		}
 		out = append(out, r)
@@ -140,7 +162,7 @@ func TestRanking(t *testing.T) {
 			n[of]++
 		}
 		if sc < 1 || os.Getenv("ALL") != "" {
-			wrong = append(wrong, fmt.Sprintf("%-26s %-4s n%-3d %-8s line %3d measured %.3f model %.3f (%.3f %.3f) %s", r.Core+" "+section, r.Mode, r.N, r.Product, r.Line, r.Ratio, r.a/r.b, r.a, r.b, diff(r)))
+			wrong = append(wrong, fmt.Sprintf("%-26s %-4s n%-3d %-8s line %3d measured %.3f model %.3f (%.0f %.0f; pipe %.0f %.0f; bytes %.0f %.0f) %s", r.Core+" "+section, r.Mode, r.N, r.Product, r.Line, r.Ratio, r.a/r.b, r.a, r.b, r.sa.units(), r.sb.units(), r.sa.bytes(), r.sb.bytes(), diff(r)))
 		}
 	}
 	for _, of := range slices.Sorted(maps.Keys(n)) {
@@ -160,4 +182,9 @@ func diff(r *ranked) string {
 	}
 	a, b := f(r.A, r.B), f(r.B, r.A)
 	return a[:min(len(a), 60)] + " | " + b[:min(len(b), 60)]
+}
+
+func (x side) units() float64 { return x.pipe().Cycles / float64(x.k.Rows*x.k.Cols) }
+func (x side) bytes() float64 {
+	return float64(x.k.Weights.TileBytes(4096)) / float64(x.k.Weights.TileM)
 }
