@@ -12,7 +12,6 @@ import (
 type Estimate struct {
 	Cycles   float64 // of a call
 	Pipeline Pipeline
-	Stats    map[string]float64
 }
 
 // Compile selects the code of k for target.
@@ -33,8 +32,6 @@ func On(h core.Hierarchy, k *schedule.Kernel, s *lower.Selected, at Place) Estim
 func With(h core.Hierarchy, k *schedule.Kernel, s *lower.Selected, p Pipeline, at Place) Estimate {
 	g := newProgram(k, s, p)
 	m := newMemory(h, at, g)
-	took := m.run(g, 3)
-	m.Stats["took"], m.Stats["cycles"], m.Stats["share"], m.Stats["k"] = took, g.cycles, g.share, float64(g.k0)
-	m.Stats["tile"] = float64(k.Weights.TileBytes(g.k0))
-	return Estimate{p.Cycles + max(0, took-g.cycles)/g.share, p, m.Stats}
+	took := m.run(g)
+	return Estimate{p.Cycles + max(0, took-g.cycles)/g.share, p}
 }

@@ -214,11 +214,11 @@ type memory struct {
 	home      Place
 	sets      [][]entry // of the first-level cache
 	stamp     int
-	second    map[int]float64 // when lines are in the second-level cache
-	fills     []float64       // when each of the lines that the first-level cache waits for arrives
-	queue     []float64       // the same of the second-level cache
-	near, far wire            // from the second-level cache, and from beyond it
-	pages     [8]int          // of the last lines from beyond it
+	second    pages     // when lines are in the second-level cache
+	fills     []float64 // when each of the lines that the first-level cache waits for arrives
+	queue     []float64 // the same of the second-level cache
+	near, far wire      // from the second-level cache, and from beyond it
+	recent    [8]int    // of the last lines from beyond it
 	npages    int
 	streams   map[int]*stream
 	order     []int
@@ -230,8 +230,6 @@ type memory struct {
 	enter  float64 // when the last one came into the window
 	points []point
 	head   int
-
-	Stats map[string]float64
 }
 
 type point struct{ index, time, each float64 }
@@ -250,7 +248,7 @@ type stride struct{ last, by, seen int }
 const weightsAt = 1 << 36
 
 func newMemory(h core.Hierarchy, home Place, g *program) *memory {
-	m := &memory{Stats: map[string]float64{}, h: h, home: home, second: map[int]float64{}, fills: make([]float64, h.Fills), queue: make([]float64, h.Queue),
+	m := &memory{h: h, home: home, second: pages{of: map[int]*[page / line]float64{}}, fills: make([]float64, h.Fills), queue: make([]float64, h.Queue),
 		streams: map[int]*stream{}, strides: make([]stride, g.ids+1)}
 	m.sets = make([][]entry, 64)
 	ways := h.First / line / 64
@@ -261,26 +259,27 @@ func newMemory(h core.Hierarchy, home Place, g *program) *memory {
 	return m
 }
 
-// run simulates calls for tiles one after the other and returns what the calls from the second tile on took.
-func (m *memory) run(g *program, tiles int) (cycles float64) {
-	base := make([]int, len(g.params))
-	at := make([]int, g.loops)
-	from := 0.0
-	for tile := range tiles {
-		if tile == 1 || tile == 0 {
-			from = m.retire
+// run simulates calls for tiles one after the other and returns what a call takes once the caches are warm.
+func (m *memory) run(g *program) (cycles float64) {
+	base, at := make([]int, len(g.params)), make([]int, g.loops)
+	tile := g.k.Weights.TileBytes(g.k0)
+	warm := max(1, (simulated/2+tile*g.sides-1)/(tile*g.sides))
+	began := 0.0
+	for i := range 2*warm + 1 {
+		if i == warm {
+			began = m.retire
 		}
 		for _, part := range g.parts {
-			for i := range base {
-				base[i] = (i + 1) << 24
-				if g.weights[i] {
-					base[i] = weightsAt + tile*g.k.Weights.TileBytes(g.k0) + part[i]
+			for j := range base {
+				base[j] = (j + 1) << 24
+				if g.weights[j] {
+					base[j] = weightsAt + i*tile + part[j]
 				}
 			}
 			m.loop(&g.top, base, at)
 		}
 	}
-	return (m.retire - from) / float64((tiles-1)*len(g.parts))
+	return (m.retire - began) / float64((warm+1)*len(g.parts))
 }
 
 func (m *memory) loop(l *loop, base, at []int) {
@@ -354,18 +353,11 @@ func (m *memory) access(a *access, at int) {
 	case load:
 		for x := at / line; x <= (at+a.bytes-1)/line; x++ {
 			ready, _ := m.first(x, m.enter, true)
-			m.Stats["loads"]++
-			if ready > m.retire {
-				m.Stats["loadwait"] += ready - m.retire
-				m.Stats["waits"]++
-			}
 			m.done(ready)
 		}
 		m.foresee(a.id, at)
 	case near:
 		_, began := m.first(at/line, m.enter, true)
-		m.Stats["near"]++
-		m.Stats["nearwait"] += max(0, began-m.retire)
 		m.done(began)
 	case second:
 		if m.find(at/line) != nil {
@@ -414,10 +406,8 @@ func (m *memory) first(x int, t float64, must bool) (ready, began float64) {
 	slot := free(m.fills)
 	if m.fills[slot] > t {
 		if !must {
-			m.Stats["dropped"]++
 			return 0, 0
 		}
-		m.Stats["fillwait"] += m.fills[slot] - t
 		t = m.fills[slot]
 	}
 	ready = m.near.next(m.beyond(x, t, must), m.h.Line[L2])
@@ -435,10 +425,8 @@ func (m *memory) first(x int, t float64, must bool) (ready, began float64) {
 
 // beyond brings a line to the second-level cache, asked for at t by the first-level cache or a prefetch, and is when it could be read from there.
 func (m *memory) beyond(x int, t float64, must bool) float64 {
-	ready, there := m.second[x]
-	m.Stats["beyond"]++
-	if !there {
-		m.Stats["missed"]++
+	ready := *m.second.at(x)
+	if ready == 0 {
 		ready = m.fetch(x, t)
 	}
 	m.ahead(x, t)
@@ -452,12 +440,10 @@ func (m *memory) fetch(x int, t float64) float64 {
 		from = m.home
 	}
 	if from == L2 {
-		m.second[x] = t
+		*m.second.at(x) = t
 		return t
 	}
-	m.Stats["fetched"]++
 	slot := free(m.queue)
-	m.Stats["queuewait"] += max(0, m.queue[slot]-t)
 	t = max(t, m.queue[slot])
 	each := m.h.Line[from]
 	if from == DRAM && m.several(x*line/page) {
@@ -465,19 +451,19 @@ func (m *memory) fetch(x int, t float64) float64 {
 	}
 	ready := m.far.next(t+m.h.Latency[from], each)
 	m.queue[slot] = ready
-	m.second[x] = ready
+	*m.second.at(x) = ready
 	return ready
 }
 
 // several says that the last lines came from several pages in turns.
 func (m *memory) several(p int) bool {
 	changes := 0
-	for i := range m.pages {
-		if m.pages[i] != m.pages[(i+1)%len(m.pages)] {
+	for i := range m.recent {
+		if m.recent[i] != m.recent[(i+1)%len(m.recent)] {
 			changes++
 		}
 	}
-	m.pages[m.npages%len(m.pages)] = p
+	m.recent[m.npages%len(m.recent)] = p
 	m.npages++
 	return changes > 2
 }
@@ -512,7 +498,7 @@ func (m *memory) ahead(x int, t float64) {
 		if next > end || next > x+m.h.Ahead {
 			return
 		}
-		if _, there := m.second[next]; !there {
+		if *m.second.at(next) == 0 {
 			if m.queue[free(m.queue)] > t {
 				return
 			}
@@ -570,4 +556,23 @@ func (w *wire) next(t, each float64) float64 {
 			return max(t, float64(p)*wirePart+w.used[i])
 		}
 	}
+}
+
+// pages has a number for each line of some pages.
+type pages struct {
+	of   map[int]*[page / line]float64
+	last *[page / line]float64 // of the page that was looked at last
+	page int
+}
+
+// at is the number of a line.
+func (p *pages) at(x int) *float64 {
+	if n := x * line / page; p.last == nil || p.page != n {
+		p.page, p.last = n, p.of[n]
+		if p.last == nil {
+			p.last = &[page / line]float64{}
+			p.of[n] = p.last
+		}
+	}
+	return &p.last[x%(page/line)]
 }

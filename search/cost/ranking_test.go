@@ -6,6 +6,7 @@ import (
 	"maps"
 	"math"
 	"os"
+	"reflect"
 	"runtime"
 	"slices"
 	"sort"
@@ -24,20 +25,23 @@ import (
 )
 
 var machines = map[string]core.Hierarchy{
-	"golden-cove": {First: 48 << 10, Hit: 5, Fills: 16, Queue: 48, Latency: [3]float64{15, 200, 400}, Line: [3]float64{1.8, 6, 12.3}, Several: 11.5, Ahead: 20, Reach: 4, Streams: 32, Strides: 1, Width: 6, Window: 512},
-	"zen2":        {First: 32 << 10, Hit: 4, Fills: 24, Queue: 64, Latency: [3]float64{13, 50, 330}, Line: [3]float64{2, 2.6, 9.2}, Several: 8.5, Ahead: 8, Reach: 1, Streams: 32, Strides: 1, Holds: true, Width: 6, Window: 256},
-	"zen4":        {First: 32 << 10, Hit: 4, Fills: 24, Queue: 64, Latency: [3]float64{14, 55, 350}, Line: [3]float64{2, 2.4, 8.6}, Several: 8.5, Ahead: 8, Reach: 1, Streams: 32, Strides: 1, Holds: true, Width: 6, Window: 320},
-	"zen5":        {First: 48 << 10, Hit: 4, Fills: 24, Queue: 64, Latency: [3]float64{14, 55, 420}, Line: [3]float64{1.3, 2.4, 7.5}, Several: 6.5, Ahead: 12, Reach: 1, Streams: 32, Strides: 1, Holds: true, Width: 8, Window: 448},
+	"golden-cove": {First: 48 << 10, Hit: 5, Fills: 16, Queue: 48, Latency: [3]float64{15, 200, 400}, Line: [3]float64{1.8, 6, 12.3}, Several: 11.5, Ahead: 20, Reach: 4, Streams: 32, Strides: 1, Width: 6, Window: 150},
+	"zen2":        {First: 32 << 10, Hit: 4, Fills: 24, Queue: 64, Latency: [3]float64{13, 80, 330}, Line: [3]float64{2, 2.6, 9.2}, Several: 8.5, Ahead: 8, Reach: 1, Streams: 32, Strides: 1, Holds: true, Width: 6, Window: 110},
+	"zen4":        {First: 32 << 10, Hit: 4, Fills: 24, Queue: 64, Latency: [3]float64{14, 90, 350}, Line: [3]float64{2, 2.4, 8.6}, Several: 8.5, Ahead: 8, Reach: 1, Streams: 32, Strides: 1, Holds: true, Width: 6, Window: 170},
+	"zen5":        {First: 48 << 10, Hit: 4, Fills: 24, Queue: 64, Latency: [3]float64{14, 90, 420}, Line: [3]float64{1.3, 2.4, 7.5}, Several: 6.5, Ahead: 12, Reach: 1, Streams: 32, Strides: 1, Holds: true, Width: 8, Window: 200},
 }
 
 type side struct {
 	k   *schedule.Kernel
 	s   *lower.Selected
 	old float64
+	p   cost.Pipeline
 }
 
 // pipe is what its instructions take, with the sum of today's estimate.
-func (x side) pipe() cost.Pipeline {
+func (x side) pipe() cost.Pipeline { return x.p }
+
+func (x side) piped() cost.Pipeline {
 	p := cost.Run(x.k, x.s)
 	if os.Getenv("PIPE") != "new" {
 		by := x.old / 10 * float64(x.k.Rows*x.k.Cols*cost.TypicalK) / p.Cycles
@@ -59,9 +63,6 @@ func timeOf(h core.Hierarchy, p *pairs.Pair, x side) float64 {
 	place := map[string]cost.Place{"l2": cost.L2, "l3": cost.L3, "dram": cost.DRAM}[p.Mode]
 	e := cost.With(h, x.k, x.s, x.pipe(), place)
 	t := e.Cycles
-	if os.Getenv("LINE") != "" {
-		fmt.Println(x.k.Trace, e.Stats)
-	}
 	if blocks := float64((p.N + x.k.Cols - 1) / x.k.Cols); blocks > 1 {
 		t = (t + (blocks-1)*cost.With(h, x.k, x.s, x.pipe(), cost.L2).Cycles) / blocks
 	}
@@ -82,6 +83,9 @@ func loadPairs(t *testing.T) (out []*ranked) {
 			continue
 		}
 		if !p.Decided() || p.Operator != "" {
+			continue
+		}
+		if c := os.Getenv("CORE"); c != "" && c != p.Core {
 			continue
 		}
 		a, b, err := p.Kernels()
@@ -110,14 +114,101 @@ func loadPairs(t *testing.T) (out []*ranked) {
 				}
 			}
 			if i == 0 {
-				r.sa = side{k, s, old}
+				r.sa = side{k, s, old, cost.Pipeline{}}
+				r.sa.p = r.sa.piped()
 			} else {
-				r.sb = side{k, s, old}
+				r.sb = side{k, s, old, cost.Pipeline{}}
+				r.sb.p = r.sb.piped()
 			}
 		}
 		out = append(out, r)
 	}
 	return out
+}
+
+// fields are tried by FIT.
+var fields = map[string][]float64{
+	"Hit": {4, 5, 7}, "Fills": {10, 12, 16, 20, 24, 32, 48}, "Queue": {24, 32, 48, 64, 96}, "Ahead": {0, 2, 4, 8, 12, 16, 20, 24, 32, 40}, "Reach": {1, 2, 4},
+	"Streams": {4, 8, 16, 32}, "Strides": {0, 1, 2, 4}, "Holds": {0, 1}, "Window": {64, 90, 110, 130, 150, 170, 200, 250, 320, 448},
+	"Latency.0": {12, 14, 16, 20, 25}, "Latency.1": {40, 50, 60, 80, 100, 130, 160, 200}, "Latency.2": {200, 250, 300, 350, 400, 450, 500, 600},
+	"Line.0": {1, 1.3, 1.6, 2, 2.5, 3}, "Line.1": {2, 2.5, 3, 4, 5, 6, 7}, "Line.2": {5, 6, 7, 8, 9, 10, 11, 12, 13, 14}, "Several": {5, 6, 7, 8, 9, 10, 11, 12},
+}
+
+func set(h *core.Hierarchy, name string, x float64) {
+	v := reflect.ValueOf(h).Elem()
+	field, i, _ := strings.Cut(name, ".")
+	f := v.FieldByName(field)
+	if i != "" {
+		f = f.Index(int(i[0] - '0'))
+	}
+	switch f.Kind() {
+	case reflect.Int:
+		f.SetInt(int64(x))
+	case reflect.Float64:
+		f.SetFloat(x)
+	case reflect.Bool:
+		f.SetBool(x != 0)
+	}
+}
+
+// score is how well h does on pairs: right ones, and a little more for wide margins.
+func score(h core.Hierarchy, all []*ranked) (right, soft float64) {
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	next := make(chan *ranked)
+	for range runtime.NumCPU() {
+		wg.Go(func() {
+			for r := range next {
+				d := math.Log(timeOf(h, &r.Pair, r.sa)/timeOf(h, &r.Pair, r.sb)) * math.Copysign(1, math.Log(r.Ratio))
+				mu.Lock()
+				if d > 1e-6 {
+					right++
+				} else if d > -1e-6 {
+					right += 0.5
+				}
+				soft += 1 / (1 + math.Exp(-d/0.03))
+				mu.Unlock()
+			}
+		})
+	}
+	for _, r := range all {
+		next <- r
+	}
+	close(next)
+	wg.Wait()
+	return
+}
+
+func TestFit(t *testing.T) {
+	name := os.Getenv("CORE")
+	if name == "" {
+		t.Skip()
+	}
+	all := loadPairs(t)
+	h := machines[name]
+	right, best := score(h, all)
+	fmt.Println(name, right, best, len(all))
+	names := slices.Sorted(maps.Keys(fields))
+	if f := os.Getenv("FIELDS"); f != "" {
+		names = strings.Split(f, ",")
+	}
+	for range 2 {
+		for _, f := range names {
+			at := h
+			line := ""
+			for _, x := range fields[f] {
+				try := at
+				set(&try, f, x)
+				r, s := score(try, all)
+				line += fmt.Sprintf(" %g:%.0f/%.1f", x, r, s)
+				if s+0.3*r > best+0.3*right {
+					h, best, right = try, s, r
+				}
+			}
+			fmt.Println(name, f, line, "->", right, best)
+		}
+		fmt.Printf("%+v\n", h)
+	}
 }
 
 func TestRanking(t *testing.T) {
