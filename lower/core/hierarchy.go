@@ -13,6 +13,8 @@ type Hierarchy struct {
 	Reach   int        // lines from one to the next of a stream that it follows
 	Streams int        // pages that it follows
 	Strides int        // iterations that the first-level cache's prefetcher asks ahead for
+	Trains  bool       // it learns from prefetches, not only from loads
+	Crosses bool       // it goes on in the next page
 	Holds   bool       // a prefetch into the second-level cache is one of the lines that the first-level cache waits for
 	Width   float64
 	Window  float64

@@ -352,17 +352,22 @@ func (m *memory) access(a *access, at int) {
 	switch a.kind {
 	case load:
 		for x := at / line; x <= (at+a.bytes-1)/line; x++ {
+			if e := m.find(x); e == nil || e.ready > m.enter {
+				m.ahead(x, m.enter)
+			}
 			ready, _ := m.first(x, m.enter, true)
 			m.done(ready)
 		}
 		m.foresee(a.id, at)
 	case near:
+		m.train(at / line)
 		_, began := m.first(at/line, m.enter, true)
 		m.done(began)
 	case second:
 		if m.find(at/line) != nil {
 			return
 		}
+		m.train(at / line)
 		if !m.h.Holds {
 			m.beyond(at/line, m.enter, true)
 			return
@@ -371,6 +376,13 @@ func (m *memory) access(a *access, at int) {
 		t := max(m.fills[slot], m.enter)
 		m.fills[slot] = m.beyond(at/line, t, true)
 		m.done(t)
+	}
+}
+
+// train is what the second-level cache's prefetcher learns from a prefetch.
+func (m *memory) train(x int) {
+	if m.h.Trains && m.find(x) == nil {
+		m.ahead(x, m.enter)
 	}
 }
 
@@ -429,7 +441,6 @@ func (m *memory) beyond(x int, t float64, must bool) float64 {
 	if ready == 0 {
 		ready = m.fetch(x, t)
 	}
-	m.ahead(x, t)
 	return max(ready, t+m.h.Latency[L2])
 }
 
@@ -474,6 +485,9 @@ func (m *memory) ahead(x int, t float64) {
 	s := m.streams[p]
 	if s == nil {
 		s = &stream{last: x, asked: x}
+		if before := m.streams[p-1]; m.h.Crosses && before != nil && before.seen >= 2 && before.asked >= x-1 {
+			s.seen, s.asked = 2, max(x, before.asked)
+		}
 		m.streams[p] = s
 		m.order = append(m.order, p)
 		if len(m.order) > m.h.Streams {
@@ -493,6 +507,9 @@ func (m *memory) ahead(x int, t float64) {
 		return
 	}
 	end := (p+1)*page/line - 1
+	if m.h.Crosses {
+		end += page / line
+	}
 	for n := 0; n < 2; n++ {
 		next := max(s.asked, x) + 1
 		if next > end || next > x+m.h.Ahead {
