@@ -28,7 +28,6 @@ const (
 
 // access is an instruction that reads memory or asks for a line.
 type access struct {
-	id      int // which instruction
 	kind    kind
 	buf     int
 	off     int
@@ -68,7 +67,6 @@ type program struct {
 	parts   [][]int // of the rows of a tile that a call takes, the offset of each buffer
 	weights []bool  // by buffer
 	loops   int
-	ids     int
 	k0      int     // elements of K of a call
 	share   float64 // of TypicalK
 	cycles  float64 // of all its instructions
@@ -180,8 +178,7 @@ func (b *builder) access(in *vir.Instr) (a access, ok bool) {
 	if !in.HasMem() || in.Op == vir.OpStore || b.g.params[in.Mem.Buf].Name == "out" {
 		return a, false
 	}
-	b.g.ids++
-	a = access{id: b.g.ids, buf: in.Mem.Buf, off: in.Mem.Off, strides: in.Mem.Stride, bytes: 4}
+	a = access{buf: in.Mem.Buf, off: in.Mem.Off, strides: in.Mem.Stride, bytes: 4}
 	switch {
 	case in.Op == vir.OpPrefetch:
 		a.kind, a.bytes = near, 1
@@ -222,7 +219,6 @@ type memory struct {
 	npages    int
 	streams   map[int]*stream
 	order     []int
-	strides   []stride
 	weights   func(line int) bool
 
 	index  float64 // instructions so far
@@ -240,16 +236,17 @@ type entry struct {
 	used  int
 }
 
-type stream struct{ last, seen, asked int }
+// followed is how many pages a prefetcher follows.
+const followed = 32
 
-type stride struct{ last, by, seen int }
+type stream struct{ last, seen, asked int }
 
 // weightsAt is the address from which on weights lie.
 const weightsAt = 1 << 36
 
 func newMemory(h core.Hierarchy, home Place, g *program) *memory {
 	m := &memory{h: h, home: home, second: pages{of: map[int]*[page / line]float64{}}, fills: make([]float64, h.Fills), queue: make([]float64, h.Queue),
-		streams: map[int]*stream{}, strides: make([]stride, g.ids+1)}
+		streams: map[int]*stream{}}
 	m.sets = make([][]entry, 64)
 	ways := h.First / line / 64
 	room := make([]entry, 64*ways)
@@ -313,7 +310,7 @@ func (m *memory) loop(l *loop, base, at []int) {
 func (m *memory) advance(n, each float64) {
 	m.index += n
 	m.retire += n * each
-	m.enter = max(m.enter+n/m.h.Width, m.retiredAt(m.index-m.h.Window))
+	m.enter = m.retiredAt(m.index - float64(m.h.Window))
 	m.points = append(m.points, point{m.index, m.retire, each})
 }
 
@@ -352,37 +349,24 @@ func (m *memory) access(a *access, at int) {
 	switch a.kind {
 	case load:
 		for x := at / line; x <= (at+a.bytes-1)/line; x++ {
-			if e := m.find(x); e == nil || e.ready > m.enter {
-				m.ahead(x, m.enter)
-			}
-			ready, _ := m.first(x, m.enter, true)
+			ready, _ := m.first(x, m.enter)
 			m.done(ready)
 		}
-		m.foresee(a.id, at)
 	case near:
-		m.train(at / line)
-		_, began := m.first(at/line, m.enter, true)
+		_, began := m.first(at/line, m.enter)
 		m.done(began)
 	case second:
 		if m.find(at/line) != nil {
 			return
 		}
-		m.train(at / line)
 		if !m.h.Holds {
-			m.beyond(at/line, m.enter, true)
+			m.beyond(at/line, m.enter)
 			return
 		}
 		slot := free(m.fills)
 		t := max(m.fills[slot], m.enter)
-		m.fills[slot] = m.beyond(at/line, t, true)
+		m.fills[slot] = m.beyond(at/line, t)
 		m.done(t)
-	}
-}
-
-// train is what the second-level cache's prefetcher learns from a prefetch.
-func (m *memory) train(x int) {
-	if m.h.Trains && m.find(x) == nil {
-		m.ahead(x, m.enter)
 	}
 }
 
@@ -409,20 +393,15 @@ func free(slots []float64) int {
 }
 
 // first brings a line to the first-level cache: when it is there, and when it could be asked for.
-func (m *memory) first(x int, t float64, must bool) (ready, began float64) {
+func (m *memory) first(x int, t float64) (ready, began float64) {
 	m.stamp++
 	if e := m.find(x); e != nil {
 		e.used = m.stamp
-		return max(t+m.h.Hit, e.ready), t
+		return max(t, e.ready), t
 	}
 	slot := free(m.fills)
-	if m.fills[slot] > t {
-		if !must {
-			return 0, 0
-		}
-		t = m.fills[slot]
-	}
-	ready = m.near.next(m.beyond(x, t, must), m.h.Line[L2])
+	t = max(t, m.fills[slot])
+	ready = m.near.next(m.beyond(x, t), m.h.Line[L2])
 	m.fills[slot] = ready
 	set := m.sets[x%64]
 	old := 0
@@ -436,11 +415,12 @@ func (m *memory) first(x int, t float64, must bool) (ready, began float64) {
 }
 
 // beyond brings a line to the second-level cache, asked for at t by the first-level cache or a prefetch, and is when it could be read from there.
-func (m *memory) beyond(x int, t float64, must bool) float64 {
+func (m *memory) beyond(x int, t float64) float64 {
 	ready := *m.second.at(x)
 	if ready == 0 {
 		ready = m.fetch(x, t)
 	}
+	m.ahead(x, t)
 	return max(ready, t+m.h.Latency[L2])
 }
 
@@ -485,12 +465,9 @@ func (m *memory) ahead(x int, t float64) {
 	s := m.streams[p]
 	if s == nil {
 		s = &stream{last: x, asked: x}
-		if before := m.streams[p-1]; m.h.Crosses && before != nil && before.seen >= 2 && before.asked >= x-1 {
-			s.seen, s.asked = 2, max(x, before.asked)
-		}
 		m.streams[p] = s
 		m.order = append(m.order, p)
-		if len(m.order) > m.h.Streams {
+		if len(m.order) > followed {
 			delete(m.streams, m.order[0])
 			m.order = m.order[1:]
 		}
@@ -507,9 +484,6 @@ func (m *memory) ahead(x int, t float64) {
 		return
 	}
 	end := (p+1)*page/line - 1
-	if m.h.Crosses {
-		end += page / line
-	}
 	for n := 0; n < 2; n++ {
 		next := max(s.asked, x) + 1
 		if next > end || next > x+m.h.Ahead {
@@ -522,25 +496,6 @@ func (m *memory) ahead(x int, t float64) {
 			m.fetch(next, t)
 		}
 		s.asked = next
-	}
-}
-
-// foresee is what the first-level cache's prefetcher does when an instruction loads.
-func (m *memory) foresee(id, at int) {
-	s := &m.strides[id]
-	by := at - s.last
-	s.last = at
-	if by != s.by {
-		s.by, s.seen = by, 0
-		return
-	}
-	s.seen++
-	if by <= 0 || s.seen < 2 || m.h.Strides == 0 || by > 2048 {
-		return
-	}
-	next := at + max(by, line)*m.h.Strides
-	if next/page == at/page && m.find(next/line) == nil {
-		m.first(next/line, m.enter, false)
 	}
 }
 
