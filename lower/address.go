@@ -182,6 +182,7 @@ func addressBy(m Machine, k *Kernel, steps []step, instr func(at int) *MOp, sums
 			a.drop(at)
 		}
 	}
+	k.Scalars = a.peak
 	if a.peak > m.NumGP {
 		return &Pressure{"general", a.peak, m.NumGP, a.where}
 	}

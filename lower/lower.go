@@ -23,14 +23,16 @@ type Features uint64
 // move between registers: bitcasts that need none never reach the printer. Every
 // size of register has such a row, and one for OpConst or OpSplat.
 type Row struct {
-	Op   vir.Op
-	Dst  vir.Type   // result type; for OpStore the stored type
-	Args []vir.Type // argument types
-	Need Features
-	Asm  string // mnemonic, for dumps and tests
-	Cost int    // reciprocal throughput, tenths of a cycle
-	Busy []int  // tenths of a cycle that each of up to MostBusy sets of execution units is busy with it, all of them first; nil: the first, for Cost
-	Tied int    // 1 + the argument that must share the result's register, or 0
+	Op      vir.Op
+	Dst     vir.Type   // result type; for OpStore the stored type
+	Args    []vir.Type // argument types
+	Need    Features
+	Asm     string       // mnemonic, for dumps and tests
+	Cost    int          // reciprocal throughput, tenths of a cycle
+	Busy    []int        // tenths of a cycle that each of up to MostBusy sets of execution units is busy with it, all of them first; nil: the first, for Cost
+	Latency int          // cycles from its operands to its result
+	Micros  []core.Micro // what it runs on
+	Tied    int          // 1 + the argument that must share the result's register, or 0
 	// Fold lists the arguments (1 + index) that may be a whole-vector memory
 	// operand, FoldSplat those that may be one element broadcast from memory. If it is NoConst, a
 	// constant cannot be that operand.
@@ -165,6 +167,10 @@ type Kernel struct {
 	Ops  []MOp
 
 	Machine Machine // what it was built for
+
+	Vectors, Scalars int // of a sketch: the registers that it needs
+
+	loads *table // of a sketch
 }
 
 // MKind is the kind of an MOp.

@@ -25,6 +25,7 @@ const (
 	shuffle     core.Class = "shuffle"       // within 128 bits
 	permute     core.Class = "permute"       // across 128 bits
 	permuteByte core.Class = "permute_bytes" // of bytes, across 128 bits
+	permuteWord core.Class = "permute_words" // of 16 bits, across 128 bits
 	permutes    core.Class = "permute2"      // of two registers, where the index must be copied first
 	bytePairs   core.Class = "permute2_bytes"
 	toFloat     core.Class = "to_float"  // 16-bit to 32-bit floats, and back
@@ -43,7 +44,7 @@ const (
 
 // classes are all of them but free.
 var classes = []core.Class{
-	alu, select3, compare, shift, multi, mul32, shuffle, permute, permuteByte, permutes, bytePairs, toFloat,
+	alu, select3, compare, shift, multi, mul32, shuffle, permute, permuteByte, permuteWord, permutes, bytePairs, toFloat,
 	floatAdd, floatMul, floatFMA, divide, load, splat, splatBytes, store, toMask, narrow, blend,
 }
 
@@ -51,6 +52,9 @@ var classes = []core.Class{
 type figure struct {
 	tenths int
 	on     units
+	// Latency and ports as core.Cost has them. The unit of a port is 256 bits on a core that computes on registers of 512 bits by half.
+	latency int
+	ports   string
 }
 
 // units are some of a core's four units that compute on vectors. Two of the four multiply, the other two shift. The

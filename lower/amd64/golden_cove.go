@@ -14,7 +14,8 @@ var goldenCove = core.Core{
 		// Tables of several columns are more than a first-level cache has room for. Figures: docs/lab/choices.md, Tables.
 		Tables: 2 << 10, Skipping: skipping,
 	},
-	Costs: goldenCoveCosts,
+	Costs:    goldenCoveCosts,
+	Pipeline: core.Pipeline{Width: 6, Window: 512, Waiting: 97, Scalar: "0156a", Closed: "1", Mispredict: 17, Foreseen: 32},
 }
 
 // farther has the distances of prefetches. One distance is not enough: a first-level cache cannot wait
@@ -28,10 +29,28 @@ const skipping = 1.07
 // goldenCoveCosts: what takes as long up to 256 bits and at 512 has no Wide. While one of the two ports for 512 bits
 // permutes bytes, the other one does dot products.
 var goldenCoveCosts = core.Costs{
-	alu: {Tenths: 3, Wide: 5}, select3: {Tenths: 3, Wide: 5}, compare: {Tenths: 5, Wide: 10}, shift: {Tenths: 5, Wide: 10},
-	blend: {Tenths: 10}, toMask: {Tenths: 10}, multi: {Tenths: 5}, mul32: {Tenths: 10}, divide: {Tenths: 50, Wide: 100},
-	floatAdd: {Tenths: 5}, floatMul: {Tenths: 5}, floatFMA: {Tenths: 6}, toFloat: {Tenths: 10},
-	shuffle: {Tenths: 5, Wide: 10}, permute: {Tenths: 10}, permuteByte: {Tenths: 10, Wide: 10, WideBusy: []int{5, 10}},
-	permutes: {Tenths: 20}, bytePairs: {Tenths: 20}, narrow: {Tenths: 10, Wide: 20},
-	load: {Tenths: 5}, splat: {Tenths: 5}, splatBytes: {Tenths: 10}, store: {Tenths: 5, Wide: 10},
+	alu:         {Tenths: 3, Wide: 5, Latency: 1, Ports: "015", WidePorts: "05"},
+	select3:     {Tenths: 3, Wide: 5, Latency: 1, Ports: "015", WidePorts: "05"},
+	compare:     {Tenths: 5, Wide: 10, Latency: 1, Ports: "01", WidePorts: "0"},
+	shift:       {Tenths: 5, Wide: 10, Latency: 1, Ports: "01", WidePorts: "0"},
+	blend:       {Tenths: 10, Latency: 3, Ports: "015+015+015"},
+	toMask:      {Tenths: 10, Latency: 6, Ports: "0+015", WidePorts: "0+05"},
+	multi:       {Tenths: 5, Latency: 5, Ports: "01", WidePorts: "05"},
+	mul32:       {Tenths: 10, Latency: 10, Ports: "01+01", WidePorts: "05+05"},
+	divide:      {Tenths: 50, Wide: 100, Latency: 11, Ports: "0*5", WidePorts: "0*10"},
+	floatAdd:    {Tenths: 5, Latency: 3, Ports: "15", WidePorts: "05"},
+	floatMul:    {Tenths: 5, Latency: 4, Ports: "01", WidePorts: "05"},
+	floatFMA:    {Tenths: 6, Latency: 4, Ports: "01+23b", WidePorts: "05+23b"},
+	toFloat:     {Tenths: 10, Latency: 8, Ports: "01+5", WidePorts: "05+5"},
+	shuffle:     {Tenths: 5, Wide: 10, Latency: 1, Ports: "15", WidePorts: "5"},
+	permute:     {Tenths: 10, Latency: 3, Ports: "5"},
+	permuteByte: {Tenths: 10, Wide: 10, WideBusy: []int{5, 10}, Latency: 3, Ports: "5"},
+	permuteWord: {Tenths: 10, Latency: 4, Ports: "01+5", WidePorts: "0+5"},
+	permutes:    {Tenths: 20, Latency: 7, Ports: "05+5+5"},
+	bytePairs:   {Tenths: 20, Latency: 5, Ports: "05+5+5"},
+	narrow:      {Tenths: 10, Wide: 20, Latency: 4, Ports: "5", WidePorts: "5+5"},
+	load:        {Tenths: 5, Latency: 7, Ports: "23", WidePorts: "23"},
+	splat:       {Tenths: 5, Latency: 7, Ports: "23"},
+	splatBytes:  {Tenths: 10, Latency: 8, Ports: "23b+5"},
+	store:       {Tenths: 5, Wide: 10, Latency: 1, Ports: "49+78", WidePorts: "4+9+78"},
 }

@@ -17,8 +17,9 @@ var lionCove = core.Core{
 		{Vendor: "GenuineIntel", FirstFamily: 6, LastFamily: 6, FirstModel: 0xbd, LastModel: 0xbd},
 		{Vendor: "GenuineIntel", FirstFamily: 6, LastFamily: 6, FirstModel: 0xc5, LastModel: 0xc6},
 	},
-	Memory: ordinary.Memory,
-	Costs:  lionCoveCosts,
+	Memory:   ordinary.Memory,
+	Costs:    lionCoveCosts,
+	Pipeline: core.Pipeline{Width: 8, Window: 576, Waiting: 120, Scalar: "defghi", Mispredict: 17, Foreseen: 32},
 }
 
 // lionCoveCosts are derived from the ports in LLVM's model (llvm/lib/Target/X86/X86SchedLunarlakeP.td, commit
@@ -29,15 +30,41 @@ var lionCove = core.Core{
 // The model takes the latency of products and divisions for their throughput: here products are pipelined, on two
 // ports. It doubts its own figures for divide and mul32, so these have the costs of the ordinary core. So have the classes
 // that need AVX-512 or two registers of a table, which this core does not run.
-var lionCoveCosts = core.Costs{
+var lionCoveCosts = onUnits(core.Costs{
 	alu: {Tenths: 3}, blend: {Tenths: 8}, load: {Tenths: 4}, splat: {Tenths: 4}, store: {Tenths: 5},
 	compare: onV01(5), shift: onV01(5), multi: onV01(5), floatMul: onV01(5), floatFMA: onV01(6),
 	shuffle: onV23(5), permute: onV23(5), permuteByte: onV23(5), floatAdd: onV23(5), splatBytes: onV23(5),
 	toFloat: {Tenths: 5, Busy: []int{5, 5, 5}},
 	mul32:   goldenCoveCosts[mul32], divide: goldenCoveCosts[divide],
 	select3: goldenCoveCosts[select3], toMask: goldenCoveCosts[toMask], narrow: goldenCoveCosts[narrow],
-	permutes: goldenCoveCosts[permutes], bytePairs: goldenCoveCosts[bytePairs],
-}
+	permuteWord: goldenCoveCosts[permuteWord],
+	permutes:    goldenCoveCosts[permutes], bytePairs: goldenCoveCosts[bytePairs],
+}, core.Costs{
+	alu:         {Latency: 1, Ports: "0123"},
+	blend:       {Latency: 3, Ports: "0123+0123+0123"},
+	load:        {Latency: 7, Ports: "89a"},
+	splat:       {Latency: 7, Ports: "89a"},
+	store:       {Latency: 1, Ports: "bc"},
+	compare:     {Latency: 1, Ports: "01"},
+	shift:       {Latency: 1, Ports: "01"},
+	multi:       {Latency: 4, Ports: "01"},
+	floatMul:    {Latency: 4, Ports: "01"},
+	floatFMA:    {Latency: 4, Ports: "01+89a"},
+	shuffle:     {Latency: 1, Ports: "23"},
+	permute:     {Latency: 3, Ports: "23"},
+	permuteByte: {Latency: 3, Ports: "23"},
+	permuteWord: {Latency: 3, Ports: "01+23"},
+	floatAdd:    {Latency: 3, Ports: "23"},
+	splatBytes:  {Latency: 8, Ports: "89a+23"},
+	toFloat:     {Latency: 8, Ports: "01+23"},
+	mul32:       {Latency: 10, Ports: "01+01"},
+	divide:      {Latency: 11, Ports: "0*5"},
+	select3:     {Latency: 1, Ports: "0123"},
+	toMask:      {Latency: 4, Ports: "01+0123"},
+	narrow:      {Latency: 4, Ports: "23"},
+	permutes:    {Latency: 7, Ports: "01+23+23"},
+	bytePairs:   {Latency: 5, Ports: "01+23+23"},
+})
 
 // onV01 is the cost of an instruction that runs on V0 and V1. The sets of units are all ports, this pair, and the other.
 func onV01(tenths int) core.Cost { return core.Cost{Tenths: tenths, Busy: []int{3, tenths, 0}} }

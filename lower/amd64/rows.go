@@ -108,12 +108,19 @@ type rowSet struct {
 	m     lower.ISA
 	costs core.Costs
 	rows  []lower.Row
+	known map[microKey][]core.Micro
+}
+
+// microKey is a class of instructions, and whether they have more than 256 bits.
+type microKey struct {
+	class core.Class
+	wide  bool
 }
 
 func (s *rowSet) evex() bool { return s.m.NumVec > 16 }
 
 func makeRows(isa lower.ISA, costs core.Costs) []lower.Row {
-	s := &rowSet{m: isa, costs: costs}
+	s := &rowSet{m: isa, costs: costs, known: map[microKey][]core.Micro{}}
 	s.add(lower.Row{Op: vir.OpPrefetch}, free, func(p *printer) { p.ins(f1(x86.PREFETCHT0), p.mem) })
 	s.add(lower.Row{Op: vir.OpPrefetch2}, free, func(p *printer) { p.ins(f1(x86.PREFETCHT1), p.mem) })
 	s.lanewise()
@@ -139,6 +146,11 @@ func (s *rowSet) add(r lower.Row, c core.Class, e emit) {
 		bits = max(bits, a.Bits())
 	}
 	r.Cost, r.Busy = s.cost(c, bits)
+	on := c
+	if r.Op == vir.OpPrefetch || r.Op == vir.OpPrefetch2 {
+		on = load
+	}
+	r.Latency, r.Micros = s.costs[on].Latency, s.micros(on, bits)
 	r.Need |= AVX2
 	if s.evex() {
 		r.Need |= evex
@@ -158,6 +170,15 @@ func (s *rowSet) cost(c core.Class, bits int) (tenths int, busy []int) {
 		panic("BUG: amd64: a core has no cost of " + string(c))
 	}
 	return cost.At(bits)
+}
+
+// micros are the micro-operations of an instruction of a class.
+func (s *rowSet) micros(c core.Class, bits int) []core.Micro {
+	key := microKey{c, bits > 256}
+	if _, ok := s.known[key]; !ok {
+		s.known[key] = s.costs[c].Micros(bits)
+	}
+	return s.known[key]
 }
 
 // types lists the vectors of e that one register holds, from one lane up.
@@ -467,7 +488,7 @@ var permuting = []struct {
 	pairNeeds lower.Features
 }{
 	{elems8, inst{evex: x86.VPERMB}, permuteByte, 256, x86.VPERMI2B, bytePairs, AVX512VBMI, AVX512VBMI},
-	{elems16, inst{evex: x86.VPERMW}, permute, 128, x86.VPERMI2W, permutes, 0, 0},
+	{elems16, inst{evex: x86.VPERMW}, permuteWord, 128, x86.VPERMI2W, permutes, 0, 0},
 	{ints32, both(x86.VPERMD), permute, 256, x86.VPERMI2D, permute, 0, 0},
 	{f32Only, both(x86.VPERMPS), permute, 256, x86.VPERMI2PS, permute, 0, 0},
 }

@@ -18,7 +18,8 @@ var zen2 = core.Core{
 		// Super-blocks, also by two tiles. What has a line for few weights is not for sparse. Figures: docs/lab/choices.md, Scattered, SuperTiles.
 		Scattered: sparse, SuperTiles: sparse,
 	},
-	Costs: goldenCoveCosts,
+	Costs:    zen2Costs,
+	Pipeline: core.Pipeline{Width: 6, Window: 224, Waiting: 64, Scalar: "cdef", Mispredict: 16, Foreseen: 32},
 }
 
 // The vendors of Zen cores, as CPUID has them.
@@ -31,3 +32,41 @@ var steady = nest.Streams{Ahead: 3 << 10, Act: 128}
 
 // sparse is far of two lines in four: what lies between, the CPU foresees.
 var sparse = nest.Streams{Far: 8 << 10, Act: 128}
+
+// zen2Costs are the costs of Golden Cove on the units of Zen.
+var zen2Costs = onUnits(goldenCoveCosts, core.Costs{
+	alu:         {Latency: 1, Ports: "0123"},
+	select3:     {Latency: 1, Ports: "0123"},
+	compare:     {Latency: 1, Ports: "0123"},
+	shift:       {Latency: 1, Ports: "23"},
+	blend:       {Latency: 1, Ports: "0123"},
+	toMask:      {Latency: 1, Ports: "0123"},
+	multi:       {Latency: 4, Ports: "01"},
+	mul32:       {Latency: 4, Ports: "01"},
+	divide:      {Latency: 10, Ports: "3*3"},
+	floatAdd:    {Latency: 3, Ports: "23"},
+	floatMul:    {Latency: 3, Ports: "01"},
+	floatFMA:    {Latency: 5, Ports: "01+89"},
+	toFloat:     {Latency: 5, Ports: "23+12"},
+	shuffle:     {Latency: 1, Ports: "12"},
+	permute:     {Latency: 2, Ports: "12"},
+	permuteByte: {Latency: 2, Ports: "12"},
+	permuteWord: {Latency: 2, Ports: "12"},
+	permutes:    {Latency: 2, Ports: "12"},
+	bytePairs:   {Latency: 2, Ports: "12"},
+	narrow:      {Latency: 1, Ports: "12"},
+	load:        {Latency: 7, Ports: "89"},
+	splat:       {Latency: 7, Ports: "89"},
+	splatBytes:  {Latency: 8, Ports: "89+12"},
+	store:       {Latency: 1, Ports: "a"},
+})
+
+// onUnits has the throughputs of costs, and the latencies and ports of another core's.
+func onUnits(costs, ports core.Costs) core.Costs {
+	out := core.Costs{}
+	for class, cost := range costs {
+		cost.Latency, cost.Ports, cost.WidePorts = ports[class].Latency, ports[class].Ports, ""
+		out[class] = cost
+	}
+	return out
+}

@@ -1,6 +1,9 @@
 package amd64
 
 import (
+	"fmt"
+	"strings"
+
 	"github.com/tmacc/tmacc/ir/nest"
 	"github.com/tmacc/tmacc/lower/core"
 	"github.com/tmacc/tmacc/runtime/cpu"
@@ -27,7 +30,8 @@ var zen4 = core.Core{
 		// Row vectors that lie 1 or 2 KiB apart, read in turns, it foresees badly, from the third-level cache too. Figures: docs/lab/choices.md, Stride, Skipping.
 		Stride: 1 << 10, Skipping: 1.5,
 	},
-	Costs: zen4Costs,
+	Costs:    zen4Costs,
+	Pipeline: core.Pipeline{Width: 6, Window: 320, Waiting: 128, Scalar: "cdef", Mispredict: 13, Foreseen: 32},
 }
 
 // near and far are how CPUs of AMD up to Zen 4 ask for what takes little work and much of it. 24 lines are all that a first-level cache of
@@ -46,24 +50,58 @@ var (
 // dot product take 13, two and a dot product 22; with AND instead 12 and 15), masks, and VPERMI2B. VPERMI2B takes 10 alone; in a loop with two ANDs of its result and
 // two dot products of these it adds 17 (VPERMB adds 7; VPERMI2W in loops of lookups and additions adds as little).
 var zen4Costs = halved(map[core.Class]figure{
-	alu: {5, anyUnit}, select3: {8, anyUnit}, compare: {5, anyUnit}, shift: {10, shifts}, blend: {5, anyUnit}, toMask: {15, products},
-	multi: {10, products}, mul32: {10, products}, divide: {60, products},
-	floatAdd: {10, shifts}, floatMul: {10, products}, floatFMA: {10, products}, toFloat: {13, shifts},
-	shuffle: {10, permutations}, permute: {10, permutations}, permuteByte: {10, permutations}, permutes: {11, permutations},
-	bytePairs: {17, anyUnit}, // which are multiplied
-	narrow:    {10, permutations},
-	load:      {10, anyUnit}, splat: {5, anyUnit}, splatBytes: {5, anyUnit}, store: {20, anyUnit},
+	alu:         {5, anyUnit, 1, "0123"},
+	select3:     {8, anyUnit, 1, "0123"},
+	compare:     {5, anyUnit, 1, "0123"},
+	shift:       {10, shifts, 1, "23"},
+	blend:       {5, anyUnit, 1, "0123"},
+	toMask:      {15, products, 3, "01+0123"},
+	multi:       {10, products, 4, "01"},
+	mul32:       {10, products, 4, "01"},
+	divide:      {60, products, 11, "01*6"},
+	floatAdd:    {10, shifts, 3, "23"},
+	floatMul:    {10, products, 3, "01"},
+	floatFMA:    {10, products, 4, "01+89"},
+	toFloat:     {13, shifts, 4, "23"},
+	shuffle:     {10, permutations, 2, "12"},
+	permute:     {10, permutations, 4, "12"},
+	permuteByte: {10, permutations, 4, "12"},
+	permuteWord: {10, permutations, 4, "12"},
+	permutes:    {11, permutations, 4, "12"},
+	bytePairs:   {17, anyUnit, 4, "12+0123"}, // which are multiplied
+	narrow:      {10, permutations, 4, "12+12"},
+	load:        {10, anyUnit, 7, "89"}, splat: {5, anyUnit, 7, "89"},
+	splatBytes: {5, anyUnit, 7, "89"},
+	store:      {20, anyUnit, 1, "a*2"},
 })
 
 // halved has the costs of figures of 512 bits on a core that computes on registers of 512 bits by half.
 func halved(figures map[core.Class]figure) core.Costs {
 	costs, any := core.Costs{}, figures[alu].tenths
 	for class, f := range figures {
-		half := figure{(f.tenths + 1) / 2, f.on}
+		half := figure{tenths: (f.tenths + 1) / 2, on: f.on}
 		costs[class] = core.Cost{
 			Tenths: half.tenths, Busy: half.busy((any+1)/2, (half.tenths+2)/3),
 			Wide: f.tenths, WideBusy: f.busy(any, (f.tenths+2)/3),
+			Latency: f.latency, Ports: f.ports, WidePorts: twice(f.ports, class == load || class == store),
 		}
 	}
 	return costs
+}
+
+// twice has each micro-operation on registers keep its port busy twice as long, and with memory each other one too: what
+// a broadcast reads is no wider.
+func twice(ports string, memory bool) string {
+	micros, err := core.Micros(ports)
+	if err != nil {
+		panic("BUG: amd64: " + err.Error())
+	}
+	all := strings.Split(ports, "+")
+	for i, m := range micros {
+		if memory || m.Ports&0xf != 0 {
+			name, _, _ := strings.Cut(all[i], "*")
+			all[i] = fmt.Sprint(name, "*", 2*m.Cycles)
+		}
+	}
+	return strings.Join(all, "+")
 }

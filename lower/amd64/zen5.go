@@ -23,7 +23,8 @@ var zen5 = core.Core{
 		// One stream is not enough everywhere: of some VMs memory sends more of two. Figures: docs/lab/choices.md, Tiles, TilesCost, HalvesTiles.
 		Tiles: 2, TilesCost: 1.15, HalvesTiles: true,
 	},
-	Costs: zen5Costs,
+	Costs:    zen5Costs,
+	Pipeline: core.Pipeline{Width: 8, Window: 448, Waiting: 160, Scalar: "bcdefg", Mispredict: 14, Foreseen: 32},
 }
 
 // early prefetches every line into the first-level cache, 9 KiB ahead: 8 KiB ahead it would take the place of the lines that are being read. Figures: docs/lab/choices.md, Streams.
@@ -32,19 +33,36 @@ var early = nest.Streams{Ahead: 9 << 10, Act: 128}
 // zen5Costs are the costs at any width. 3.6 instructions a cycle run on any unit, 2 on two units, and 2.45 of products
 // and permutations in turns.
 var zen5Costs = whole(map[core.Class]figure{
-	alu: {3, anyUnit}, select3: {3, anyUnit}, compare: {3, anyUnit}, shift: {5, shifts}, blend: {3, anyUnit}, toMask: {10, permutations},
-	multi: {5, products}, mul32: {10, products}, divide: {50, products},
-	floatAdd: {5, shifts}, floatMul: {5, products}, floatFMA: {5, products}, toFloat: {8, shifts},
-	shuffle: {5, permutations}, permute: {5, permutations}, permuteByte: {5, permutations}, permutes: {7, permutations}, bytePairs: {7, permutations},
-	narrow: {10, permutations},
-	load:   {5, anyUnit}, splat: {5, anyUnit}, splatBytes: {5, anyUnit}, store: {10, anyUnit},
+	alu:         {3, anyUnit, 1, "0123"},
+	select3:     {3, anyUnit, 1, "0123"},
+	compare:     {3, anyUnit, 1, "0123"},
+	shift:       {5, shifts, 1, "23"},
+	blend:       {3, anyUnit, 1, "0123"},
+	toMask:      {10, permutations, 4, "12+0123"},
+	multi:       {5, products, 4, "01"},
+	mul32:       {10, products, 4, "01"},
+	divide:      {50, products, 11, "01*6"},
+	floatAdd:    {5, shifts, 3, "23"},
+	floatMul:    {5, products, 3, "01"},
+	floatFMA:    {5, products, 4, "01+89"},
+	toFloat:     {8, shifts, 4, "23+12"},
+	shuffle:     {5, permutations, 2, "12"},
+	permute:     {5, permutations, 4, "12"},
+	permuteByte: {5, permutations, 4, "12"},
+	permuteWord: {5, permutations, 4, "12"},
+	permutes:    {7, permutations, 4, "12"},
+	bytePairs:   {7, permutations, 5, "12+12"},
+	narrow:      {10, permutations, 4, "12+12"},
+	load:        {5, anyUnit, 7, "89"}, splat: {5, anyUnit, 7, "89"},
+	splatBytes: {5, anyUnit, 7, "89"},
+	store:      {10, anyUnit, 1, "a*2"},
 })
 
 // whole has the costs of figures of any width.
 func whole(figures map[core.Class]figure) core.Costs {
 	costs := core.Costs{}
 	for class, f := range figures {
-		costs[class] = core.Cost{Tenths: f.tenths, Busy: f.busy(figures[alu].tenths, 3*f.tenths/5)}
+		costs[class] = core.Cost{Tenths: f.tenths, Busy: f.busy(figures[alu].tenths, 3*f.tenths/5), Latency: f.latency, Ports: f.ports}
 	}
 	return costs
 }

@@ -111,6 +111,7 @@ func makeRows(costs core.Costs) []lower.Row {
 				panic("BUG: arm64: a core has no cost of " + string(r.class))
 			}
 			r.Cost, r.Busy = cost.At(128)
+			r.Latency, r.Micros = cost.Latency, cost.Micros(128)
 		}
 		rows = append(rows, r.Row)
 	}

@@ -20,6 +20,7 @@ type Core struct {
 	Halves      bool // a load of a whole register takes twice as long as a load of half of one
 	Fresh       int  // tenths of a cycle that a dot product waits for the one before it in a sum that begins in the same iteration, while others go on
 	DecodeFirst bool // default kernels of one column decode fields of all row vectors before they multiply them
+	Pipeline    Pipeline
 	Memory
 }
 
@@ -36,6 +37,10 @@ type Cost struct {
 	// The same for instructions of more than 256 bits. If Wide is 0, they take what narrower ones take.
 	Wide     int
 	WideBusy []int
+
+	Latency   int    // cycles from its operands to its result; of a load from the first-level cache
+	Ports     string // what each of its micro-operations runs on, as Micros reads it
+	WidePorts string // the same of more than 256 bits; "": Ports
 }
 
 // At returns the reciprocal throughput of an instruction on registers of that many bits, and how long it keeps each
@@ -45,6 +50,19 @@ func (c Cost) At(bits int) (tenths int, busy []int) {
 		return c.Wide, c.WideBusy
 	}
 	return c.Tenths, c.Busy
+}
+
+// Micros are the micro-operations of an instruction on registers of that many bits, nil if its ports are not known.
+func (c Cost) Micros(bits int) []Micro {
+	text := c.Ports
+	if bits > 256 && c.WidePorts != "" {
+		text = c.WidePorts
+	}
+	micros, err := Micros(text)
+	if err != nil {
+		return nil
+	}
+	return micros
 }
 
 // Memory is how kernels ask for what they read. docs/lab/choices.md has the figures that the values were chosen by.

@@ -16,7 +16,7 @@ import (
 )
 
 // Version is the version of the files that JSON writes and Parse reads.
-const Version = 1
+const Version = 2
 
 // file is a core in JSON.
 type file struct {
@@ -28,6 +28,7 @@ type file struct {
 	Halves      bool               `json:"halves"`
 	Fresh       int                `json:"fresh"`
 	DecodeFirst bool               `json:"decode_first"`
+	Pipeline    Pipeline           `json:"pipeline"`
 	Memory      Memory             `json:"memory"`
 }
 
@@ -37,11 +38,15 @@ type fileCost struct {
 	Busy     []int `json:"busy,omitempty"`
 	Wide     int   `json:"wide,omitempty"`
 	WideBusy []int `json:"wide_busy,omitempty"`
+
+	Latency   int    `json:"latency"`
+	Ports     string `json:"ports"`
+	WidePorts string `json:"wide_ports,omitempty"`
 }
 
 // JSON returns c as Parse reads it, except for Own: Parse sets it, because a file describes a user's own core.
 func (c Core) JSON() ([]byte, error) {
-	f := file{Version, c.Name, c.ISAs, append([]cpu.Set{}, c.CPUs...), map[Class]fileCost{}, c.Halves, c.Fresh, c.DecodeFirst, c.Memory}
+	f := file{Version, c.Name, c.ISAs, append([]cpu.Set{}, c.CPUs...), map[Class]fileCost{}, c.Halves, c.Fresh, c.DecodeFirst, c.Pipeline, c.Memory}
 	for class, cost := range c.Costs {
 		f.Costs[class] = fileCost(cost)
 	}
@@ -82,7 +87,7 @@ func Parse(data []byte) (Core, error) {
 	if err := format.UnmarshalWhole(data, &f); err != nil {
 		return Core{}, err
 	}
-	c := Core{Name: f.Name, ISAs: f.ISAs, CPUs: f.CPUs, Own: true, Halves: f.Halves, Fresh: f.Fresh, DecodeFirst: f.DecodeFirst, Memory: f.Memory}
+	c := Core{Name: f.Name, ISAs: f.ISAs, CPUs: f.CPUs, Own: true, Halves: f.Halves, Fresh: f.Fresh, DecodeFirst: f.DecodeFirst, Pipeline: f.Pipeline, Memory: f.Memory}
 	c.Costs = Costs{}
 	for class, cost := range f.Costs {
 		c.Costs[class] = Cost(cost)
@@ -121,7 +126,7 @@ func (c Core) Validate() error {
 	if len(c.ISAs) == 0 {
 		return errors.New("isas is empty: want instruction sets, see tmacc targets")
 	}
-	for _, check := range []func() error{c.checkCPUs, c.checkCosts, c.checkMemory} {
+	for _, check := range []func() error{c.checkCPUs, c.checkCosts, c.Pipeline.check, c.checkMemory} {
 		if err := check(); err != nil {
 			return err
 		}
@@ -158,7 +163,11 @@ func (c Core) checkCosts() error {
 		cost, at := c.Costs[class], "costs."+format.PathName(string(class))
 		err := cmp.Or(
 			within(at+".tenths", cost.Tenths, 1, maxTenths), checkBusy(at+".busy", cost.Busy),
-			within(at+".wide", cost.Wide, 0, maxTenths), checkBusy(at+".wide_busy", cost.WideBusy))
+			within(at+".wide", cost.Wide, 0, maxTenths), checkBusy(at+".wide_busy", cost.WideBusy),
+			within(at+".latency", cost.Latency, 0, maxLatency), checkPorts(at+".ports", cost.Ports))
+		if err == nil && cost.WidePorts != "" {
+			err = checkPorts(at+".wide_ports", cost.WidePorts)
+		}
 		if err != nil {
 			return err
 		}
