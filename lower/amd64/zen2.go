@@ -13,6 +13,10 @@ import (
 // side, which is worth a little more arithmetic. Figures: docs/lab/choices.md, Streams, Tiles, TilesCost.
 var zen2 = core.Core{
 	Name: "zen2", ISAs: []string{"amd64/avx2"}, CPUs: []cpu.Set{{Vendor: amd}, {Vendor: hygon}},
+	Hierarchy: core.Hierarchy{
+		First: 32 << 10, Fills: 24, Holds: true, Queue: 64, Latency: [3]float64{13, 130, 330}, Line: [3]float64{2, 2.6, 9.2}, Several: 8.5,
+		Ahead: 8, Reach: 4,
+	},
 	Memory: core.Memory{
 		Streams: steady, Slow: steady, Tables: 2 << 10, Skipping: skipping, Tiles: 2, TilesCost: 1.06, Indexes: true,
 		// Super-blocks, also by two tiles. What has a line for few weights is not for sparse. Figures: docs/lab/choices.md, Scattered, SuperTiles.

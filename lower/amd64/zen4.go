@@ -18,6 +18,10 @@ import (
 var zen4 = core.Core{
 	Name: "zen4", ISAs: []string{"amd64/avx512vbmi"}, CPUs: []cpu.Set{{Vendor: amd, FirstFamily: 0x19, LastFamily: 0x19}},
 	Halves: true, DecodeFirst: true,
+	Hierarchy: core.Hierarchy{
+		First: 32 << 10, Fills: 24, Holds: true, Queue: 64, Latency: [3]float64{14, 130, 350}, Line: [3]float64{2, 2.4, 8.6}, Several: 8.5,
+		Ahead: 32, Reach: 2,
+	},
 	Memory: core.Memory{
 		Streams: near, Slow: far, SlowLine: 4.5, SlowOne: 6.5, Tiles: 2, TilesCost: 1, Indexes: true,
 		// What searches found. Figures: docs/lab/choices.md, SlowFew, RowFields.

@@ -24,14 +24,14 @@ func Compile(ctx context.Context, target lower.Target, k *schedule.Kernel) (*low
 }
 
 // On is the estimate of a call by k, whose selected code is s, on a core with memory like h.
-func On(h core.Hierarchy, k *schedule.Kernel, s *lower.Selected, at Place) Estimate {
-	return With(h, k, s, Run(k, s), at)
+func On(c core.Core, k *schedule.Kernel, s *lower.Selected, at Place) Estimate {
+	return With(c, k, s, Run(k, s), at)
 }
 
 // With is the estimate of a call whose instructions take p.
-func With(h core.Hierarchy, k *schedule.Kernel, s *lower.Selected, p Pipeline, at Place) Estimate {
+func With(c core.Core, k *schedule.Kernel, s *lower.Selected, p Pipeline, at Place) Estimate {
 	g := newProgram(k, s, p)
-	m := newMemory(h, at, g)
+	m := newMemory(c, at, g)
 	took := m.run(g)
 	return Estimate{p.Cycles + max(0, took-g.cycles)/g.share, p}
 }

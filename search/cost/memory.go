@@ -208,6 +208,7 @@ func (g *program) sideBytes() int {
 // memory is a simulation of a core that waits for memory.
 type memory struct {
 	h         core.Hierarchy
+	window    float64 // instructions in flight
 	home      Place
 	sets      [][]entry // of the first-level cache
 	stamp     int
@@ -241,11 +242,15 @@ const followed = 32
 
 type stream struct{ last, seen, asked int }
 
+// beside is how many instructions are in flight for each that waits for data: others wait for nothing, or are done.
+const beside = 1.5
+
 // weightsAt is the address from which on weights lie.
 const weightsAt = 1 << 36
 
-func newMemory(h core.Hierarchy, home Place, g *program) *memory {
-	m := &memory{h: h, home: home, second: pages{of: map[int]*[page / line]float64{}}, fills: make([]float64, h.Fills), queue: make([]float64, h.Queue),
+func newMemory(c core.Core, home Place, g *program) *memory {
+	h := c.Hierarchy
+	m := &memory{h: h, window: beside * float64(c.Pipeline.Waiting), home: home, second: pages{of: map[int]*[page / line]float64{}}, fills: make([]float64, h.Fills), queue: make([]float64, h.Queue),
 		streams: map[int]*stream{}}
 	m.sets = make([][]entry, 64)
 	ways := h.First / line / 64
@@ -310,7 +315,7 @@ func (m *memory) loop(l *loop, base, at []int) {
 func (m *memory) advance(n, each float64) {
 	m.index += n
 	m.retire += n * each
-	m.enter = m.retiredAt(m.index - float64(m.h.Window))
+	m.enter = m.retiredAt(m.index - m.window)
 	m.points = append(m.points, point{m.index, m.retire, each})
 }
 

@@ -24,11 +24,12 @@ import (
 	"github.com/tmacc/tmacc/search/cost"
 )
 
-var machines = map[string]core.Hierarchy{
-	"golden-cove": {First: 48 << 10, Fills: 16, Queue: 48, Window: 150, Latency: [3]float64{15, 200, 400}, Line: [3]float64{1.8, 6, 12.3}, Several: 11.5, Ahead: 20, Reach: 4},
-	"zen2":        {First: 32 << 10, Fills: 24, Holds: true, Queue: 64, Window: 110, Latency: [3]float64{13, 130, 330}, Line: [3]float64{2, 2.6, 9.2}, Several: 8.5, Ahead: 8, Reach: 4},
-	"zen4":        {First: 32 << 10, Fills: 24, Holds: true, Queue: 64, Window: 200, Latency: [3]float64{14, 130, 350}, Line: [3]float64{2, 2.4, 8.6}, Several: 8.5, Ahead: 32, Reach: 2},
-	"zen5":        {First: 48 << 10, Fills: 32, Holds: true, Queue: 64, Window: 200, Latency: [3]float64{14, 130, 420}, Line: [3]float64{1.3, 2.4, 7.5}, Several: 6.5, Ahead: 8, Reach: 2},
+var machines = map[string]core.Core{}
+
+func init() {
+	for _, c := range targets.Cores() {
+		machines[c.Name] = c
+	}
 }
 
 type side struct {
@@ -59,7 +60,7 @@ type ranked struct {
 	sa, sb       side
 }
 
-func timeOf(h core.Hierarchy, p *pairs.Pair, x side) float64 {
+func timeOf(h core.Core, p *pairs.Pair, x side) float64 {
 	place := map[string]cost.Place{"l2": cost.L2, "l3": cost.L3, "dram": cost.DRAM}[p.Mode]
 	e := cost.With(h, x.k, x.s, x.pipe(), place)
 	t := e.Cycles
@@ -128,12 +129,15 @@ func loadPairs(t *testing.T) (out []*ranked) {
 
 // fields are tried by FIT.
 var fields = map[string][]float64{
-	"Latency.1": {60, 100, 130, 200}, "Ahead": {2, 4, 8, 16, 32}, "Reach": {1, 2, 4}, "Window": {90, 110, 130, 170, 200, 250},
+	"Latency.1": {60, 100, 130, 200}, "Ahead": {2, 4, 8, 16, 32}, "Reach": {1, 2, 4}, "Waiting": {50, 64, 80, 97, 110, 128, 160},
 	"Fills": {12, 16, 24, 32}, "Latency.2": {250, 300, 350, 400, 450}, "Holds": {0, 1},
 }
 
-func set(h *core.Hierarchy, name string, x float64) {
-	v := reflect.ValueOf(h).Elem()
+func set(h *core.Core, name string, x float64) {
+	v := reflect.ValueOf(&h.Hierarchy).Elem()
+	if name == "Waiting" {
+		v = reflect.ValueOf(&h.Pipeline).Elem()
+	}
 	field, i, _ := strings.Cut(name, ".")
 	f := v.FieldByName(field)
 	if i != "" {
@@ -150,7 +154,7 @@ func set(h *core.Hierarchy, name string, x float64) {
 }
 
 // score is how well h does on pairs: right ones, and a little more for wide margins.
-func score(h core.Hierarchy, all []*ranked) (right, soft float64) {
+func score(h core.Core, all []*ranked) (right, soft float64) {
 	var wg sync.WaitGroup
 	var mu sync.Mutex
 	next := make(chan *ranked)
@@ -205,7 +209,7 @@ func TestFit(t *testing.T) {
 			}
 			fmt.Println(name, f, line, "->", right, best)
 		}
-		fmt.Printf("%+v\n", h)
+		fmt.Printf("%+v %d\n", h.Hierarchy, h.Pipeline.Waiting)
 	}
 }
 
