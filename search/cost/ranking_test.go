@@ -135,8 +135,12 @@ var fields = map[string][]float64{
 
 func set(h *core.Core, name string, x float64) {
 	v := reflect.ValueOf(&h.Hierarchy).Elem()
-	if name == "Waiting" {
+	if name == "Waiting" || name == "Times" {
 		v = reflect.ValueOf(&h.Pipeline).Elem()
+	}
+	if name == "Times" {
+		h.Pipeline.Waiting = int(x * float64(h.Pipeline.Waiting))
+		return
 	}
 	field, i, _ := strings.Cut(name, ".")
 	f := v.FieldByName(field)
@@ -280,4 +284,37 @@ func diff(r *ranked) string {
 func (x side) units() float64 { return x.pipe().Cycles / float64(x.k.Rows*x.k.Cols) }
 func (x side) bytes() float64 {
 	return float64(x.k.Weights.TileBytes(4096)) / float64(x.k.Weights.TileM)
+}
+
+func TestScan(t *testing.T) {
+	if os.Getenv("SCAN") == "" {
+		t.Skip()
+	}
+	by := map[string][]*ranked{}
+	for _, r := range loadPairs(t) {
+		by[r.Core] = append(by[r.Core], r)
+	}
+	for _, x := range strings.Fields(os.Getenv("SCAN")) {
+		line, sum, all := "", 0.0, 0.0
+		for _, c := range []string{"golden-cove", "zen2", "zen4", "zen5"} {
+			h := machines[c]
+			for _, f := range strings.Split(x, ",") {
+				name, v, _ := strings.Cut(f, "=")
+				if only, rest, is := strings.Cut(name, ":"); is {
+					if only != c {
+						continue
+					}
+					name = rest
+				}
+				var y float64
+				fmt.Sscan(v, &y)
+				set(&h, name, y)
+			}
+			r, s := score(h, by[c])
+			line += fmt.Sprintf(" %s %.1f/%.1f", c, r, s)
+			sum += r
+			all += s
+		}
+		fmt.Printf("%-40s %.1f %.1f %s\n", x, sum, all, line)
+	}
 }

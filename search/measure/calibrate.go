@@ -122,11 +122,11 @@ func chased(ctx context.Context, bytes int) (alone, together float64, err error)
 	for i, at := range order {
 		words[at] = order[(i+1)%len(order)]
 	}
-	const loads = 1 << 14
+	const loads = 1 << 9
 	at, place := uint32(0), 0
 	least := func(run func()) (ns float64) {
 		ns = math.Inf(1)
-		for range 40 {
+		for range 2000 {
 			if ctx.Err() != nil {
 				break
 			}
