@@ -2,33 +2,54 @@ package lower
 
 import (
 	"context"
+	"errors"
 
 	"github.com/tmacc/tmacc/ir/format"
 	"github.com/tmacc/tmacc/ir/vir"
 )
 
 // Sketch is nearly what AllocateOnce makes of s, in a part of the time: a kernel for estimates. Its vector registers are
-// still virtual, and it has the general registers and the scalar instructions of the kernel. Where registers run short it
-// tries fewer plans, so that it may load a few more constants at their uses. The error wraps a *Pressure or a *nest.Refused.
+// still virtual, and names of other registers are operations without a row. It has the general registers and the scalar
+// instructions of the kernel. Where registers run short it tries fewer plans. The error wraps a *Pressure or a *nest.Refused.
 func Sketch(ctx context.Context, s *Selected) (*Kernel, error) {
 	c := &fitter{ctx: ctx, t: s.table, f: s.Func}
 	k, err := c.sketch(plan{})
 	if !isPressure(err) || carriedAtOnce(c.f) > c.t.m.NumVec {
 		return k, err
 	}
-	n := numConstants(c.f)
-	order, all := plan{sink: sinkAll, foldAll: true, place: n}, plan{sink: sinkAll, reload: true, place: n}
+	gentle := plan{sink: sinkAll, foldAll: true}
 	if c.t.m.FewVectors() {
-		order = plan{sink: sinkLeaves, place: n}
+		gentle = plan{sink: sinkLeaves}
 	}
-	for _, p := range []plan{order, all} {
-		k, fail := c.sketch(p)
+	for _, p := range []plan{gentle, {sink: sinkAll, reload: true}} {
+		all := p
+		all.place = numConstants(c.f)
+		k, fail := c.sketch(all)
+		if fail == nil && all.place > 0 {
+			return c.fewest(p, k, all.place), nil
+		}
 		if !isPressure(fail) {
 			return k, fail
 		}
 		err = fail
 	}
 	return nil, err
+}
+
+// fewest is the sketch by plan p that loads about as few of n constants at their uses as suffice; enough loads all.
+func (c *fitter) fewest(p plan, enough *Kernel, n int) *Kernel {
+	for range 3 { // the second guess is nearly always right
+		k, err := c.sketch(p)
+		if err == nil {
+			return k
+		}
+		need := (*Pressure)(nil)
+		if !errors.As(err, &need) || p.place+need.Need-need.Have >= n {
+			break
+		}
+		p.place += need.Need - need.Have
+	}
+	return enough
 }
 
 // sketch is the kernel of a plan, without numbers of vector registers.
@@ -70,13 +91,4 @@ func (k *Kernel) LoadRow(in *vir.Instr) *Row {
 		return nil
 	}
 	return rows[0]
-}
-
-func SketchExact(ctx context.Context, s *Selected) (*Kernel, error) {
-	c := &fitter{ctx: ctx, t: s.table, f: s.Func}
-	p, _, err := c.fit()
-	if err != nil {
-		return nil, err
-	}
-	return c.sketch(p)
 }

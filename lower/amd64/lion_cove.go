@@ -19,7 +19,7 @@ var lionCove = core.Core{
 	},
 	Memory:   ordinary.Memory,
 	Costs:    lionCoveCosts,
-	Pipeline: core.Pipeline{Width: 8, Window: 576, Waiting: 120, Scalar: "defghi", Mispredict: 17, Foreseen: 32},
+	Pipeline: core.Pipeline{Width: 8, Window: 576, Waiting: 120, Scalar: "defghi"},
 }
 
 // lionCoveCosts are derived from the ports in LLVM's model (llvm/lib/Target/X86/X86SchedLunarlakeP.td, commit

@@ -23,7 +23,7 @@ var zen2 = core.Core{
 		Scattered: sparse, SuperTiles: sparse,
 	},
 	Costs:    zen2Costs,
-	Pipeline: core.Pipeline{Width: 6, Window: 224, Waiting: 64, Scalar: "cdef", Mispredict: 16, Foreseen: 32},
+	Pipeline: core.Pipeline{Width: 6, Window: 224, Waiting: 64, Scalar: "cdef"},
 }
 
 // The vendors of Zen cores, as CPUID has them.

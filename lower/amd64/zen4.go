@@ -35,7 +35,7 @@ var zen4 = core.Core{
 		Stride: 1 << 10, Skipping: 1.5,
 	},
 	Costs:    zen4Costs,
-	Pipeline: core.Pipeline{Width: 6, Window: 320, Waiting: 128, Scalar: "cdef", Mispredict: 13, Foreseen: 32},
+	Pipeline: core.Pipeline{Width: 6, Window: 320, Waiting: 128, Scalar: "cdef"},
 }
 
 // near and far are how CPUs of AMD up to Zen 4 ask for what takes little work and much of it. 24 lines are all that a first-level cache of

@@ -28,7 +28,7 @@ var zen5 = core.Core{
 		Tiles: 2, TilesCost: 1.15, HalvesTiles: true,
 	},
 	Costs:    zen5Costs,
-	Pipeline: core.Pipeline{Width: 8, Window: 448, Waiting: 160, Scalar: "bcdefg", Mispredict: 14, Foreseen: 32},
+	Pipeline: core.Pipeline{Width: 8, Window: 448, Waiting: 160, Scalar: "bcdefg"},
 }
 
 // early prefetches every line into the first-level cache, 9 KiB ahead: 8 KiB ahead it would take the place of the lines that are being read. Figures: docs/lab/choices.md, Streams.

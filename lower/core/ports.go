@@ -9,13 +9,11 @@ import (
 
 // Pipeline is how a core runs instructions side by side.
 type Pipeline struct {
-	Width      int    `json:"width"`      // instructions that enter per cycle; an operand from memory is no other one
-	Window     int    `json:"window"`     // instructions in flight: how far the youngest is behind the oldest that has no result yet; 1: they start in order
-	Waiting    int    `json:"waiting"`    // instructions on vectors and numbers in flight that have not begun
-	Scalar     string `json:"scalar"`     // ports of additions and branches, as in Cost.Ports
-	Closed     string `json:"closed"`     // ports that do nothing on vectors in kernels with instructions of more than 256 bits
-	Mispredict int    `json:"mispredict"` // cycles from a wrongly foreseen branch to the instructions behind it
-	Foreseen   int    `json:"foreseen"`   // the most iterations of a loop whose end is foreseen
+	Width   int    `json:"width"`   // instructions that enter per cycle; an operand from memory is no other one
+	Window  int    `json:"window"`  // instructions in flight: how far the youngest is behind the oldest that has no result yet; 1: they start in order
+	Waiting int    `json:"waiting"` // instructions on vectors and numbers in flight that have not begun
+	Scalar  string `json:"scalar"`  // ports of additions and branches, as in Cost.Ports
+	Closed  string `json:"closed"`  // ports that do nothing on vectors in kernels with instructions of more than 256 bits
 }
 
 // Micro is a micro-operation: for how many cycles it keeps one of some ports busy.
@@ -83,6 +81,5 @@ func (p Pipeline) check() error {
 	return cmp.Or(
 		within("pipeline.width", p.Width, 1, maxWidth), within("pipeline.window", p.Window, 1, maxWindow),
 		within("pipeline.waiting", p.Waiting, 1, maxWindow),
-		checkPorts("pipeline.scalar", p.Scalar), checkPorts("pipeline.closed", p.Closed),
-		within("pipeline.mispredict", p.Mispredict, 0, maxLatency), within("pipeline.foreseen", p.Foreseen, 0, maxTenths))
+		checkPorts("pipeline.scalar", p.Scalar), checkPorts("pipeline.closed", p.Closed))
 }

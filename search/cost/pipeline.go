@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"math"
-	"os"
 
 	"github.com/tmacc/tmacc/ir/vir"
 	"github.com/tmacc/tmacc/lower"
@@ -16,42 +15,40 @@ import (
 // TypicalK is the K of a call that costs are of.
 const TypicalK = 4096
 
-// Pipeline is what the execution units of a core take for one tile of rows of a kernel whose data are in the first-level
-// cache, for TypicalK elements of K, while tile follows tile.
+// Pipeline is what the execution units of a core take for one call of a kernel whose data are in the first-level cache, for
+// TypicalK elements of K, while a call follows the other.
 type Pipeline struct {
-	Cycles           float64 // of the tile; infinite if Refused
+	Cycles           float64 // of a call; infinite if Refused
 	Stretches        []Stretch
-	Vectors, Scalars int   // registers that it needs
+	Vectors, Scalars int   // registers that it needs; of a refused kernel the ones that it lacks
 	Refused          error // wraps a *lower.Pressure or a *nest.Refused: the kernel has not enough registers
 }
 
 // Stretch is a part of a kernel's code that runs as a whole: between two begins or ends of loops.
 type Stretch struct {
 	Loop   *vir.Loop // the innermost loop around, nil: none
-	Times  float64   // that it runs for a tile
+	Times  float64   // that it runs in a call
 	Cycles float64   // of one run
 	Instrs int
-	Bound  string // what took so long: "ports 0 1", "chain", "front end", "latency"
+	Bound  string // what takes so long: "ports 0 5", "front end", or "latency" of instructions that wait for one another
 }
 
 // listedK is about how many elements of K there are for each that brings its iteration on a list: outliers of activations
 // are rare.
 const listedK = 2048.0
 
-// Run predicts what a tile of k by its selected code s takes.
+// Run predicts what a call of k by its selected code s takes.
 func Run(k *schedule.Kernel, s *lower.Selected) Pipeline { return At(k, s, TypicalK) }
 
 // At is Run for another K.
 func At(k *schedule.Kernel, s *lower.Selected, elements int) Pipeline {
-	sketch := lower.Sketch
-	if os.Getenv("EXACT") != "" {
-		sketch = lower.SketchExact
-	}
-	m, err := sketch(context.Background(), s)
+	m, err := lower.Sketch(context.Background(), s)
 	if err != nil {
 		p := Pipeline{Cycles: math.Inf(1), Refused: err}
 		if need := (*lower.Pressure)(nil); errors.As(err, &need) && need.Kind == "vector" {
 			p.Vectors = need.Need
+		} else if need != nil {
+			p.Scalars = need.Need
 		}
 		return p
 	}

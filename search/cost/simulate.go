@@ -1,10 +1,8 @@
 package cost
 
 import (
-	"cmp"
 	"math/bits"
 	"slices"
-	"strings"
 
 	"github.com/tmacc/tmacc/ir/vir"
 	"github.com/tmacc/tmacc/lower"
@@ -14,10 +12,11 @@ import (
 // tripsOf is how often a loop runs.
 type tripsOf func(count vir.Extent, listed bool) float64
 
-// of simulates a tile of m that follows another one.
+// of simulates calls of m.
 func of(m *lower.Kernel, trips tripsOf) Pipeline {
 	x := newSimulator(m, trips)
-	return Pipeline{Cycles: x.tile(), Stretches: x.stretches(), Vectors: m.Vectors, Scalars: m.Scalars}
+	cycles := x.call()
+	return Pipeline{Cycles: cycles, Stretches: x.stretches(m.Func, cycles), Vectors: m.Vectors, Scalars: m.Scalars}
 }
 
 // Most ports of a core.
@@ -60,21 +59,21 @@ type simulator struct {
 	parts []part
 }
 
-// part is what is known of a stretch.
+// part is what is known of a stretch, all its simulated runs together but for times and instrs.
 type part struct {
-	loop          int // id of the innermost loop around, -1: none
-	times, cycles float64
-	instrs, slots int
-	runs          int
-	used          [mostPorts]int
-	chain         float64
+	loop          int     // id of the innermost loop around, -1: none
+	times         float64 // that it runs in a call
+	instrs        int     // of one run
+	steps, cycles int
+	slots         int
+	used          [mostPorts]int // cycles of each port
 }
 
 // now is when all instructions so far have retired, by the clock that includes what was not simulated.
 func (x *simulator) now() float64 { return float64(x.retired) + x.extra }
 
-// tile is what a tile takes once tiles follow each other steadily.
-func (x *simulator) tile() float64 {
+// call is what a call takes once calls follow each other steadily.
+func (x *simulator) call() float64 {
 	done, mark, from := 0, 0.0, 0
 	for {
 		x.body(0, len(x.code))
@@ -118,12 +117,10 @@ func (x *simulator) loop(at int) {
 			mark, from = x.now(), done
 		case known > 0 && run >= warm && done >= 2:
 			x.extra += (n - done) * known
-			x.leave(n)
 			return
 		case from > 0 && run >= warm+measured && done >= from+2:
 			x.steady[begin.loop] = (x.now() - mark) / (done - from)
 			x.extra += (n - done) * x.steady[begin.loop]
-			x.leave(n)
 			return
 		}
 		before := x.now()
@@ -132,14 +129,6 @@ func (x *simulator) loop(at int) {
 		if n < 1 {
 			x.extra -= (1 - n) * (x.now() - before)
 		}
-	}
-	x.leave(n)
-}
-
-// leave ends a loop of n iterations: a core foresees the end only of short ones.
-func (x *simulator) leave(n float64) {
-	if n > float64(x.core.Foreseen) {
-		x.slot = max(x.slot, (x.last+x.core.Mispredict)*x.core.Width)
 	}
 }
 
@@ -180,11 +169,13 @@ func (x *simulator) step(op *micro) {
 	if op.dst >= 0 {
 		x.ready[op.dst] = result
 	}
+	p.cycles += max(0, result-x.retired)
 	x.retired = max(x.retired, result)
 	x.ring[x.at] = x.retired
 	if x.at++; x.at == len(x.ring) {
 		x.at = 0
 	}
+	p.steps++
 	p.slots += op.slots
 }
 
@@ -435,30 +426,48 @@ func (r *reader) instr(op *lower.MOp, c *micro) {
 	}
 }
 
-// stretches are those of the code that runs.
-func (x *simulator) stretches() (all []Stretch) {
+// stretches are those of the code of f, of which a call takes so many cycles.
+func (x *simulator) stretches(f *vir.Func, cycles float64) (all []Stretch) {
+	loops := map[int]*vir.Loop{}
+	vir.Walk(f.Body, func(_ *vir.Instr, around []*vir.Loop) {
+		for _, l := range around {
+			loops[l.ID] = l
+		}
+	})
+	sum := 0.0
 	for i := range x.parts {
 		p := &x.parts[i]
-		if p.instrs == 0 {
+		if p.steps == 0 {
 			continue
 		}
-		all = append(all, Stretch{Times: p.times, Instrs: p.instrs, Bound: p.bound(x.core.Width)})
+		s := Stretch{Loop: loops[p.loop], Times: p.times, Instrs: p.instrs, Bound: p.bound(x.core.Width)}
+		s.Cycles = float64(p.cycles) * float64(p.instrs) / float64(p.steps)
+		sum += s.Cycles * s.Times
+		all = append(all, s)
+	}
+	for i := range all { // also the first runs count, which were slower
+		all[i].Cycles *= cycles / max(sum, 1)
 	}
 	return all
 }
 
-// bound names the ports that were busiest, or what else took most.
+// busy is the share of the time from which on ports or the front end are the reason that code takes so long.
+const busy = 0.75
+
+// bound says what took longest, by the front end's instructions per cycle.
 func (p *part) bound(width int) string {
 	most := slices.Max(p.used[:])
-	if p.slots/width > most {
+	switch least := busy * float64(p.cycles); {
+	case float64(most) < least && float64(p.slots/width) < least:
+		return "latency"
+	case p.slots/width > most:
 		return "front end"
 	}
-	var names []string
+	text := "ports"
 	for i, n := range p.used {
-		if n*20 >= most*19 && n > 0 {
-			names = append(names, core.PortName(i))
+		if float64(n) > 0.95*float64(most) {
+			text += " " + core.PortName(i)
 		}
 	}
-	slices.SortFunc(names, func(a, b string) int { return cmp.Compare(a, b) })
-	return "ports " + strings.Join(names, " ")
+	return text
 }
