@@ -1,329 +1,88 @@
 package cost
 
 import (
-	"slices"
-
-	"github.com/tmacc/tmacc/ir/format"
-	"github.com/tmacc/tmacc/ir/nest"
-	"github.com/tmacc/tmacc/ir/vir"
-	"github.com/tmacc/tmacc/lower"
 	"github.com/tmacc/tmacc/lower/core"
-	"github.com/tmacc/tmacc/schedule"
 )
 
 const (
-	line = 64      // bytes of a line
-	page = 4 << 10 // bytes of a page
+	line      = 64            // bytes of a line
+	page      = 4 << 10       // bytes that prefetchers of hardware stay in
+	lines     = page / line   // of a page
+	sets      = 64            // of a first-level cache: lines of one place in a page are in one set
+	weightsAt = 1 << 30       // the line that weights begin at; all other data are below, and never farther than the second-level cache
+	followed  = 32            // pages that a prefetcher follows
+	beside    = 1.5           // instructions in flight for each that waits for data (core.Pipeline.Waiting): others are done, or wait for nothing
+	recent    = 8             // lines that tell one stream from several
+	warm      = simulated / 2 // bytes of weights before time is taken
+	simulated = 48 << 10      // bytes of weights of a call that is simulated
+	rowsApart = TypicalK      // rows of the matrix whose tiles lie side by side
 )
 
-// Place is where the weights of a call are.
-type Place int
-
-// The places of weights, from near to far.
-const (
-	L2 Place = iota
-	L3
-	DRAM
-)
-
-// access is an instruction that reads memory or asks for a line.
-type access struct {
-	kind    kind
-	buf     int
-	off     int
-	bytes   int
-	strides []vir.Stride
-	gap     int     // instructions from the access before it, or from the begin of its loop's body, with itself
-	each    float64 // cycles that each of them takes
-}
-
-type kind int
-
-const (
-	load   kind = iota
-	near        // a prefetch into the first-level cache
-	second      // a prefetch into the second-level cache
-)
-
-// step is an access or a loop of a program.
-type step struct {
-	access
-	loop *loop
-}
-
-// loop is a loop of a program: its number, its trips, its body, and the instructions after its last access.
-type loop struct {
-	id, trips int
-	body      []step
-	rest      int
-	each      float64
-}
-
-// program is what a call does to memory.
-type program struct {
-	k       *schedule.Kernel
-	top     loop
-	params  []vir.Param
-	parts   [][]int // of the rows of a tile that a call takes, the offset of each buffer
-	weights []bool  // by buffer
-	loops   int
-	k0      int     // elements of K of a call
-	share   float64 // of TypicalK
-	cycles  float64 // of all its instructions
-	sides   int
-}
-
-// simulated is how many bytes of weights a simulated call reads, if it reads so many.
-const simulated = 48 << 10
-
-func newProgram(k *schedule.Kernel, s *lower.Selected, p Pipeline) *program {
-	g := &program{k: k, params: s.Func.Params, weights: make([]bool, len(s.Func.Params)), sides: max(k.Rows/k.Weights.TileM, 1)}
-	rows := min(k.Rows, k.Weights.TileM)
-	for row := 0; row < k.Weights.TileM; row += rows {
-		g.parts = append(g.parts, make([]int, len(g.params)))
-	}
-	for i, x := range g.params {
-		if part := k.Weights.Part(x.Name); part != nil && slices.Contains(format.PartNames[:], x.Name) {
-			g.weights[i] = true
-			for j := range g.parts {
-				g.parts[j][i] = part.Offset(j*rows, 0)
-			}
-		}
-	}
-	all := float64(k.Weights.TileBytes(TypicalK)*g.sides) / float64(len(g.parts))
-	full := (k.FilledK(TypicalK) + k.StepK - 1) / k.StepK
-	trips := full
-	if all > simulated {
-		trips = max(1, int(float64(full)*simulated/all))
-	}
-	g.k0 = trips * k.StepK
-	g.share = float64(trips) / float64(full)
-	b := builder{g: g, s: s, trips: trips, cycles: map[int]float64{}}
-	for _, x := range p.Stretches {
-		id := -1
-		if x.Loop != nil {
-			id = x.Loop.ID
-		}
-		b.cycles[id] += x.Cycles
-	}
-	g.top = loop{trips: 1, id: -1}
-	b.body(s.Func.Body, &g.top)
-	g.cycles = g.top.cycles()
-	return g
-}
-
-// cycles is what the instructions of l take.
-func (l *loop) cycles() (sum float64) {
-	for _, x := range l.body {
-		if x.loop != nil {
-			sum += x.loop.cycles()
-		} else {
-			sum += float64(x.gap) * x.each
-		}
-	}
-	return float64(l.trips) * (sum + float64(l.rest)*l.each)
-}
-
-type builder struct {
-	g      *program
-	s      *lower.Selected
-	trips  int
-	cycles map[int]float64 // of one run of the instructions of each loop that are in no loop inside
-}
-
-func (b *builder) body(body []vir.Node, l *loop) {
-	n := 0
-	for _, x := range body {
-		if in, ok := x.(*vir.Instr); ok && b.s.Rows[in] != nil {
-			n++
-		}
-	}
-	l.each = b.cycles[l.id] / float64(max(n, 1))
-	for _, n := range body {
-		switch n := n.(type) {
-		case *vir.Instr:
-			if b.s.Rows[n] == nil {
-				continue
-			}
-			l.rest++
-			if a, ok := b.access(n); ok {
-				l.add(step{access: a})
-			}
-		case *vir.Loop:
-			l.add(step{access: access{kind: -1}})
-			in := &loop{id: n.ID, trips: n.Count.Const}
-			b.g.loops = max(b.g.loops, n.ID+1)
-			if n.Count.Param >= 0 {
-				in.trips = b.trips
-			}
-			if n.List > 0 {
-				in.trips = 0
-			}
-			b.body(n.Body, in)
-			if in.trips > 0 {
-				l.body = append(l.body, step{loop: in})
-			}
-		}
-	}
-}
-
-// add ends the instructions since the last access.
-func (l *loop) add(x step) {
-	x.gap, x.each = l.rest, l.each
-	l.rest = 0
-	l.body = append(l.body, x)
-}
-
-func (b *builder) access(in *vir.Instr) (a access, ok bool) {
-	if !in.HasMem() || in.Op == vir.OpStore || b.g.params[in.Mem.Buf].Name == "out" {
-		return a, false
-	}
-	a = access{buf: in.Mem.Buf, off: in.Mem.Off, strides: in.Mem.Stride, bytes: 4}
-	switch {
-	case in.Op == vir.OpPrefetch:
-		a.kind, a.bytes = near, 1
-	case in.Op == vir.OpPrefetch2:
-		a.kind, a.bytes = second, 1
-	case in.Fold > 0 && in.FoldUnit > 0:
-		a.bytes = in.FoldUnit
-	case in.Fold > 0:
-		a.bytes = in.FoldType.Bytes()
-	case in.Op == vir.OpLoad:
-		a.bytes = b.s.Func.Regs[in.Dst].Bytes()
-	}
-	for _, x := range in.Mem.Plus {
-		if x.Times != 0 && b.g.params[x.By].Name == nest.StepParam("side") {
-			a.off += x.Times * b.g.sideBytes()
-		}
-	}
-	return a, true
-}
-
-// sideBytes is how far tiles side by side are apart.
-func (g *program) sideBytes() int {
-	const rows = 4096
-	return rows / g.sides / g.k.Weights.TileM * g.k.Weights.TileBytes(g.k0)
-}
-
-// memory is a simulation of a core that waits for memory.
+// memory simulates how a core waits for lines: instructions are done in order, at the pace of the execution units, or later if
+// their data come later. An instruction starts when it enters the window, which the oldest one that is not done holds back.
+//
+// A line is asked for by a load, by a prefetch of the kernel, or by the prefetcher of the second-level cache, which follows
+// ascending lines of a page. Each level can wait for so many lines, and brings so many in a cycle.
 type memory struct {
-	h         core.Hierarchy
-	window    float64 // instructions in flight
-	home      Place
-	sets      [][]entry // of the first-level cache
-	stamp     int
-	second    pages     // when lines are in the second-level cache
-	fills     []float64 // when each of the lines that the first-level cache waits for arrives
-	queue     []float64 // the same of the second-level cache
-	near, far wire      // from the second-level cache, and from beyond it
-	recent    [8]int    // of the last lines from beyond it
-	npages    int
-	streams   map[int]*stream
-	order     []int
-	weights   func(line int) bool
+	h      core.Hierarchy
+	home   Place
+	window float64 // instructions
+
+	cache  [sets][]entry // the first-level cache
+	uses   int
+	second pages     // when lines are in the second-level cache, 0: never
+	fills  []float64 // when the lines come that the first-level cache waits for
+	queue  []float64 // and the second-level cache
+	near   wire      // from the second-level cache
+	far    wire      // from beyond it
+
+	latest [recent]int // pages of the last lines from beyond
+	came   int         // of such lines
+	follow map[int]*stream
+	order  []int // pages that the prefetcher follows, the oldest first
 
 	index  float64 // instructions so far
-	retire float64 // when the last instruction was done
-	enter  float64 // when the last one came into the window
+	done   float64 // when the last one was
+	enter  float64 // when it came into the window
 	points []point
-	head   int
+	head   int // of the points, the last one that is out of the window
 }
 
-type point struct{ index, time, each float64 }
-
+// entry is a line in the first-level cache.
 type entry struct {
-	line  int
-	ready float64
-	used  int
+	line, used int
+	ready      float64
 }
 
-// followed is how many pages a prefetcher follows.
-const followed = 32
-
+// stream is a page that the prefetcher follows: the last line that was asked for, how many before it were near each other, and the last
+// line that the prefetcher asked for.
 type stream struct{ last, seen, asked int }
 
-// beside is how many instructions are in flight for each that waits for data: others wait for nothing, or are done.
-const beside = 1.5
+// point is when an instruction was done, and how long each of those before it took.
+type point struct{ index, done, each float64 }
 
-// weightsAt is the address from which on weights lie.
-const weightsAt = 1 << 36
-
-func newMemory(c core.Core, home Place, g *program) *memory {
-	h := c.Hierarchy
-	m := &memory{h: h, window: beside * float64(c.Pipeline.Waiting), home: home, second: pages{of: map[int]*[page / line]float64{}}, fills: make([]float64, h.Fills), queue: make([]float64, h.Queue),
-		streams: map[int]*stream{}}
-	m.sets = make([][]entry, 64)
-	ways := h.First / line / 64
-	room := make([]entry, 64*ways)
-	for i := range m.sets {
-		m.sets[i] = room[i*ways : (i+1)*ways]
+func newMemory(c core.Core, home Place) *memory {
+	m := &memory{h: c.Hierarchy, home: home, window: beside * float64(c.Pipeline.Waiting), follow: map[int]*stream{}}
+	m.fills, m.queue = make([]float64, m.h.Fills), make([]float64, m.h.Queue)
+	m.second.of = map[int]*[lines]float64{}
+	ways := m.h.First / line / sets
+	room := make([]entry, sets*ways)
+	for i := range m.cache {
+		m.cache[i] = room[i*ways : (i+1)*ways]
 	}
 	return m
 }
 
-// run simulates calls for tiles one after the other and returns what a call takes once the caches are warm.
-func (m *memory) run(g *program) (cycles float64) {
-	base, at := make([]int, len(g.params)), make([]int, g.loops)
-	tile := g.k.Weights.TileBytes(g.k0)
-	warm := max(1, (simulated/2+tile*g.sides-1)/(tile*g.sides))
-	began := 0.0
-	for i := range 2*warm + 1 {
-		if i == warm {
-			began = m.retire
-		}
-		for _, part := range g.parts {
-			for j := range base {
-				base[j] = (j + 1) << 24
-				if g.weights[j] {
-					base[j] = weightsAt + i*tile + part[j]
-				}
-			}
-			m.loop(&g.top, base, at)
-		}
-	}
-	return (m.retire - began) / float64((warm+1)*len(g.parts))
-}
-
-func (m *memory) loop(l *loop, base, at []int) {
-	for i := range l.trips {
-		if l.id >= 0 {
-			at[l.id] = i
-		}
-		for j := range l.body {
-			x := &l.body[j]
-			if x.loop != nil {
-				m.loop(x.loop, base, at)
-				continue
-			}
-			m.advance(float64(x.gap), x.each)
-			if x.kind >= 0 {
-				a := base[x.buf] + x.off
-				for _, s := range x.strides {
-					a += s.Bytes * at[s.Loop]
-				}
-				m.access(&x.access, a)
-			}
-		}
-		m.advance(float64(l.rest), l.each)
-	}
-	if l.id >= 0 {
-		at[l.id] = 0
-	}
-}
-
-// advance brings n instructions into the window.
+// advance brings n instructions into the window, which the execution units take so long for, each.
 func (m *memory) advance(n, each float64) {
 	m.index += n
-	m.retire += n * each
-	m.enter = m.retiredAt(m.index - m.window)
-	m.points = append(m.points, point{m.index, m.retire, each})
+	m.done += n * each
+	m.enter = m.doneAt(m.index - m.window)
+	m.points = append(m.points, point{m.index, m.done, each})
 }
 
-// retiredAt is when an instruction was done.
-func (m *memory) retiredAt(index float64) float64 {
-	if index < 0 {
-		return 0
-	}
+// doneAt is when an instruction was done. Calls ask for later and later ones.
+func (m *memory) doneAt(index float64) float64 {
 	for m.head+1 < len(m.points) && m.points[m.head+1].index <= index {
 		m.head++
 	}
@@ -331,53 +90,51 @@ func (m *memory) retiredAt(index float64) float64 {
 		m.points = append(m.points[:0], m.points[m.head:]...)
 		m.head = 0
 	}
-	if m.head >= len(m.points) {
-		return m.retire
+	if index < 0 || len(m.points) == 0 {
+		return 0
 	}
 	p := m.points[m.head]
-	t := p.time
-	if m.head+1 < len(m.points) {
-		t = min(t+(index-p.index)*m.points[m.head+1].each, m.points[m.head+1].time)
+	if m.head+1 == len(m.points) || index < p.index {
+		return p.done
 	}
-	return t
+	next := m.points[m.head+1]
+	return min(p.done+(index-p.index)*next.each, next.done)
 }
 
-// done says that the last instruction takes until t.
-func (m *memory) done(t float64) {
-	if t > m.retire {
-		m.retire = t
-		m.points[len(m.points)-1].time = t
-	}
-}
-
-func (m *memory) access(a *access, at int) {
-	switch a.kind {
-	case load:
-		for x := at / line; x <= (at+a.bytes-1)/line; x++ {
-			ready, _ := m.first(x, m.enter)
-			m.done(ready)
-		}
-	case near:
-		_, began := m.first(at/line, m.enter)
-		m.done(began)
-	case second:
-		if m.find(at/line) != nil {
-			return
-		}
-		if !m.h.Holds {
-			m.beyond(at/line, m.enter)
-			return
-		}
-		slot := free(m.fills)
-		t := max(m.fills[slot], m.enter)
-		m.fills[slot] = m.beyond(at/line, t)
-		m.done(t)
+// wait says that the last instruction is done at t, or later.
+func (m *memory) wait(t float64) {
+	if t > m.done {
+		m.done = t
+		m.points[len(m.points)-1].done = t
 	}
 }
 
-// find is the entry of a line in the first-level cache, nil if it is not there.
+// access is what the last instruction does to the bytes at an address.
+func (m *memory) access(k kind, at, bytes int) {
+	x := at / line
+	switch {
+	case k == load:
+		for last := (at + bytes - 1) / line; x <= last; x++ {
+			ready, _ := m.first(x)
+			m.wait(ready)
+		}
+	case k == near:
+		_, began := m.first(x)
+		m.wait(began)
+	case m.find(x) != nil: // a prefetch of a line that is nearer already
+	case m.h.Holds:
+		slot := soonest(m.fills)
+		began := max(*slot, m.enter)
+		*slot = m.beyond(x, began)
+		m.wait(began)
+	default:
+		m.beyond(x, m.enter)
+	}
+}
+
+// find is a line in the first-level cache, nil if it is not there.
 func (m *memory) find(x int) *entry {
-	set := m.sets[x%64]
+	set := m.cache[x%sets]
 	for i := range set {
 		if set[i].line == x {
 			return &set[i]
@@ -386,96 +143,85 @@ func (m *memory) find(x int) *entry {
 	return nil
 }
 
-// free is the place in slots that is free first.
-func free(slots []float64) int {
-	least := 0
-	for i, t := range slots {
-		if t < slots[least] {
-			least = i
+// first brings a line to the first-level cache: when it is there, and when it could be asked for.
+func (m *memory) first(x int) (ready, began float64) {
+	m.uses++
+	if e := m.find(x); e != nil {
+		e.used = m.uses
+		return e.ready, m.enter
+	}
+	slot := soonest(m.fills)
+	began = max(m.enter, *slot)
+	ready = m.near.next(m.beyond(x, began), m.h.Line[L2])
+	*slot = ready
+	oldest := &m.cache[x%sets][0]
+	for i := range m.cache[x%sets] {
+		if e := &m.cache[x%sets][i]; e.used < oldest.used {
+			oldest = e
+		}
+	}
+	*oldest = entry{x, m.uses, ready}
+	return ready, began
+}
+
+// soonest is the slot that is free first.
+func soonest(slots []float64) *float64 {
+	least := &slots[0]
+	for i := range slots {
+		if slots[i] < *least {
+			least = &slots[i]
 		}
 	}
 	return least
 }
 
-// first brings a line to the first-level cache: when it is there, and when it could be asked for.
-func (m *memory) first(x int, t float64) (ready, began float64) {
-	m.stamp++
-	if e := m.find(x); e != nil {
-		e.used = m.stamp
-		return max(t, e.ready), t
-	}
-	slot := free(m.fills)
-	t = max(t, m.fills[slot])
-	ready = m.near.next(m.beyond(x, t), m.h.Line[L2])
-	m.fills[slot] = ready
-	set := m.sets[x%64]
-	old := 0
-	for i := range set {
-		if set[i].used < set[old].used {
-			old = i
-		}
-	}
-	set[old] = entry{x, ready, m.stamp}
-	return ready, t
-}
-
-// beyond brings a line to the second-level cache, asked for at t by the first-level cache or a prefetch, and is when it could be read from there.
+// beyond asks the second-level cache for a line at t: when it could be read from there.
 func (m *memory) beyond(x int, t float64) float64 {
-	ready := *m.second.at(x)
-	if ready == 0 {
-		ready = m.fetch(x, t)
+	ready := m.second.at(x)
+	if *ready == 0 {
+		m.fetch(x, t, ready)
 	}
 	m.ahead(x, t)
-	return max(ready, t+m.h.Latency[L2])
+	return max(*ready, t+m.h.Latency[L2])
 }
 
-// fetch brings a line from where it is.
-func (m *memory) fetch(x int, t float64) float64 {
-	from := L2
-	if x >= weightsAt/line {
-		from = m.home
+// fetch brings a line to the second-level cache from where it is.
+func (m *memory) fetch(x int, t float64, ready *float64) {
+	from := m.home
+	if x < weightsAt {
+		from = L2
 	}
 	if from == L2 {
-		*m.second.at(x) = t
-		return t
+		*ready = max(t, 1)
+		return
 	}
-	slot := free(m.queue)
-	t = max(t, m.queue[slot])
+	slot := soonest(m.queue)
 	each := m.h.Line[from]
-	if from == DRAM && m.several(x*line/page) {
+	if m.several(x/lines) && from == DRAM {
 		each = m.h.Several
 	}
-	ready := m.far.next(t+m.h.Latency[from], each)
-	m.queue[slot] = ready
-	*m.second.at(x) = ready
-	return ready
+	*slot = m.far.next(max(t, *slot)+m.h.Latency[from], each)
+	*ready = *slot
 }
 
-// several says that the last lines came from several pages in turns.
+// several says that the last lines from beyond the second-level cache were of several pages in turns. The next is of page p.
 func (m *memory) several(p int) bool {
 	changes := 0
-	for i := range m.recent {
-		if m.recent[i] != m.recent[(i+1)%len(m.recent)] {
+	for i := range m.latest {
+		if m.latest[i] != m.latest[(i+1)%recent] {
 			changes++
 		}
 	}
-	m.recent[m.npages%len(m.recent)] = p
-	m.npages++
+	m.latest[m.came%recent] = p
+	m.came++
 	return changes > 2
 }
 
-// ahead is what the second-level cache's prefetcher does when a line is asked for.
+// ahead is what the prefetcher of the second-level cache does when a line is asked for at t.
 func (m *memory) ahead(x int, t float64) {
-	p := x * line / page
-	s := m.streams[p]
+	s := m.follow[x/lines]
 	if s == nil {
-		s = &stream{last: x, asked: x}
-		m.streams[p] = s
-		m.order = append(m.order, p)
-		if len(m.order) > followed {
-			delete(m.streams, m.order[0])
-			m.order = m.order[1:]
-		}
+		m.begin(x)
 		return
 	}
 	switch {
@@ -485,71 +231,82 @@ func (m *memory) ahead(x int, t float64) {
 		s.seen = 0
 	}
 	s.last = max(s.last, x)
-	if s.seen < 2 {
-		return
-	}
-	end := (p+1)*page/line - 1
-	for n := 0; n < 2; n++ {
+	for n := 0; n < 2 && s.seen >= 2; n++ { // two lines for each that is asked for, so that it comes ahead
 		next := max(s.asked, x) + 1
-		if next > end || next > x+m.h.Ahead {
+		if next/lines != x/lines || next > x+m.h.Ahead {
 			return
 		}
-		if *m.second.at(next) == 0 {
-			if m.queue[free(m.queue)] > t {
+		if ready := m.second.at(next); *ready == 0 {
+			if *soonest(m.queue) > t {
 				return
 			}
-			m.fetch(next, t)
+			m.fetch(next, t, ready)
 		}
 		s.asked = next
 	}
 }
 
-// wire brings one line after the other. Time is cut into parts of wirePart cycles, each with room for a part of a line.
-type wire struct {
-	used [1 << 12]float64 // of each part
-	part [1 << 12]int     // which part it is, all modulo the length
+// begin follows the page of a line, instead of the page that came first.
+func (m *memory) begin(x int) {
+	m.follow[x/lines] = &stream{last: x, asked: x}
+	if m.order = append(m.order, x/lines); len(m.order) > followed {
+		delete(m.follow, m.order[0])
+		m.order = m.order[1:]
+	}
 }
 
-const wirePart = 16
+// wire brings lines one after the other. Time is cut into parts of wirePart cycles, and each has room for a part of the lines: lines are asked for
+// in the order of the program, which is not that of time.
+type wire struct {
+	used [wireParts]float64 // of each part, modulo their number
+	part [wireParts]int     // which part that is
+}
 
-// next is when a line that could come at t does, where each takes so long.
+const (
+	wirePart  = 16.0
+	wireParts = 1 << 12
+)
+
+// next is when a line is there that could be at t, where each takes so long.
 func (w *wire) next(t, each float64) float64 {
-	for p := int(t / wirePart); ; p++ {
-		i := p % len(w.used)
-		if w.part[i] != p {
-			w.part[i], w.used[i] = p, 0
-		}
-		if w.used[i] < wirePart {
-			w.used[i] += each
-			if over := w.used[i] - wirePart; over > 0 { // the rest is of the next part
-				j := (p + 1) % len(w.used)
-				if w.part[j] != p+1 {
-					w.part[j], w.used[j] = p+1, 0
-				}
-				w.used[j] += over
-				w.used[i] = wirePart
-				return max(t, float64(p+1)*wirePart+over)
-			}
-			return max(t, float64(p)*wirePart+w.used[i])
-		}
+	p := int(t / wirePart)
+	for *w.at(p) >= wirePart {
+		p++
 	}
+	u := w.at(p)
+	*u += each
+	if over := *u - wirePart; over > 0 {
+		*u = wirePart
+		*w.at(p + 1) += over
+		return max(t, float64(p+1)*wirePart+over)
+	}
+	return max(t, float64(p)*wirePart+*u)
+}
+
+// at is how much of a part is used.
+func (w *wire) at(p int) *float64 {
+	i := p % wireParts
+	if w.part[i] != p {
+		w.part[i], w.used[i] = p, 0
+	}
+	return &w.used[i]
 }
 
 // pages has a number for each line of some pages.
 type pages struct {
-	of   map[int]*[page / line]float64
-	last *[page / line]float64 // of the page that was looked at last
+	of   map[int]*[lines]float64
+	last *[lines]float64 // of the page that was looked at last
 	page int
 }
 
 // at is the number of a line.
 func (p *pages) at(x int) *float64 {
-	if n := x * line / page; p.last == nil || p.page != n {
+	if n := x / lines; p.last == nil || p.page != n {
 		p.page, p.last = n, p.of[n]
 		if p.last == nil {
-			p.last = &[page / line]float64{}
+			p.last = &[lines]float64{}
 			p.of[n] = p.last
 		}
 	}
-	return &p.last[x%(page/line)]
+	return &p.last[x%lines]
 }

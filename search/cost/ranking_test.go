@@ -60,14 +60,12 @@ type ranked struct {
 	sa, sb       side
 }
 
-func timeOf(h core.Core, p *pairs.Pair, x side) float64 {
-	place := map[string]cost.Place{"l2": cost.L2, "l3": cost.L3, "dram": cost.DRAM}[p.Mode]
-	e := cost.With(h, x.k, x.s, x.pipe(), place)
-	t := e.Cycles
-	if blocks := float64((p.N + x.k.Cols - 1) / x.k.Cols); blocks > 1 {
-		t = (t + (blocks-1)*cost.With(h, x.k, x.s, x.pipe(), cost.L2).Cycles) / blocks
+func timeOf(c core.Core, p *pairs.Pair, x side) float64 {
+	at, err := cost.PlaceOf(p.Mode)
+	if err != nil {
+		panic(err)
 	}
-	return t / float64(x.k.Rows*x.k.Cols)
+	return 4096 * cost.Product(c, x.k, x.s, x.p, p.N, at)
 }
 
 func loadPairs(t *testing.T) (out []*ranked) {
