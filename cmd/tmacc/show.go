@@ -10,9 +10,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tmacc/tmacc/gen/order"
+	"github.com/tmacc/tmacc/ir"
 	"github.com/tmacc/tmacc/ir/operator"
+	"github.com/tmacc/tmacc/lower"
+	"github.com/tmacc/tmacc/schedule"
 	"github.com/tmacc/tmacc/search"
 	"github.com/tmacc/tmacc/search/build"
+	"github.com/tmacc/tmacc/search/cost"
 )
 
 type showFlags struct {
@@ -21,7 +25,7 @@ type showFlags struct {
 	act                 order.Act
 	cols                int
 	stages              []string
-	prepare             bool
+	prepare, cost       bool
 }
 
 func (c *cli) show() *cobra.Command {
@@ -42,10 +46,14 @@ func (c *cli) show() *cobra.Command {
   asm       assembly
   cost      the cycles that search expects it to take
 
+-cost says where the cycles of a call go, by the model of the core: what bounds the code of each loop, and
+what it waits for if weights come from the second-level cache (l2), the third (l3) or memory (dram).
+
 A float operator of language models, -op, has no problem, no layout and no cost. Attention is several operators.`,
 		Example: `  tmacc show -format w2 -stage trace,nest
   tmacc show -format w4-g32 -cols 8 -target avx2 -stage asm
   tmacc show -format w4 -stage vir > w4.vir && tmacc lower w4.vir -target avx512vbmi
+  tmacc show -format w4 -target avx512vbmi+zen4 -cost
   tmacc show -op softmax -target neon -stage expr,nest`,
 	}
 	f := cmd.Flags()
@@ -58,11 +66,14 @@ A float operator of language models, -op, has no problem, no layout and no cost.
 	f.StringVar(&x.trace, "trace", "", "JSON `file` with the schedule to show instead of the default")
 	f.StringSliceVar(&x.stages, "stage", []string{allWord}, "what to print; may be repeated")
 	f.BoolVar(&x.prepare, "prepare", false, "show the kernel that prepares activations for the schedule")
+	f.BoolVar(&x.cost, "cost", false, "show where the cycles go, instead of the stages")
+	cmd.MarkFlagsMutuallyExclusive("cost", "stage")
+	cmd.MarkFlagsMutuallyExclusive("cost", "prepare")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if x.op == "" {
 			return c.runShow(cmd.Context(), x)
 		}
-		for _, name := range []string{"format", "act", "act-group", "cols", "prepare"} {
+		for _, name := range []string{"format", "act", "act-group", "cols", "prepare", "cost"} {
 			if cmd.Flags().Changed(name) {
 				return fmt.Errorf("show: -%s is for products: leave it out with -op", name)
 			}
@@ -102,6 +113,10 @@ func (c *cli) runShow(ctx context.Context, x showFlags) error {
 			return err
 		}
 	}
+	if x.cost {
+		bar.done()
+		return c.showCost(ctx, p, use.Trace, t)
+	}
 	var all []build.Stage
 	if x.prepare {
 		all = build.PrepareStages(ctx, p, use.Trace, t)
@@ -110,6 +125,20 @@ func (c *cli) runShow(ctx context.Context, x showFlags) error {
 	}
 	bar.done()
 	return printStages(c.out, all, names)
+}
+
+// showCost prints where the cycles of a call go.
+func (c *cli) showCost(ctx context.Context, p ir.Problem, trace schedule.Trace, t lower.Target) error {
+	k, err := schedule.Compile(p, trace)
+	if err != nil {
+		return err
+	}
+	s, err := cost.Compile(ctx, t, k)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprint(c.out, cost.Report(k, s))
+	return err
 }
 
 // showOperator prints the stages of a float operator, or of all that attention is.

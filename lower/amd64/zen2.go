@@ -14,8 +14,8 @@ import (
 var zen2 = core.Core{
 	Name: "zen2", ISAs: []string{"amd64/avx2"}, CPUs: []cpu.Set{{Vendor: amd}, {Vendor: hygon}},
 	Hierarchy: core.Hierarchy{
-		First: 32 << 10, Fills: 24, Holds: true, Queue: 64, Latency: [3]float64{13, 130, 300}, Line: [3]float64{2, 2.6, 9.2}, Several: 8.5,
-		Ahead: 8, Reach: 2,
+		First: 32 << 10, Fills: 22, Holds: true, Queue: 64, Latency: [3]float64{13, 130, 300}, Line: [3]float64{2, 2.6, 9}, Several: 8.5,
+		Ahead: 4, Reach: 2,
 	},
 	Memory: core.Memory{
 		Streams: steady, Slow: steady, Tables: 2 << 10, Skipping: skipping, Tiles: 2, TilesCost: 1.06, Indexes: true,

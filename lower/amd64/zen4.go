@@ -19,7 +19,7 @@ var zen4 = core.Core{
 	Name: "zen4", ISAs: []string{"amd64/avx512vbmi"}, CPUs: []cpu.Set{{Vendor: amd, FirstFamily: 0x19, LastFamily: 0x19}},
 	Halves: true, DecodeFirst: true,
 	Hierarchy: core.Hierarchy{
-		First: 32 << 10, Fills: 24, Holds: true, Queue: 64, Latency: [3]float64{14, 130, 300}, Line: [3]float64{2, 2.4, 8.6}, Several: 8.5,
+		First: 32 << 10, Fills: 24, Holds: true, Queue: 64, Latency: [3]float64{14, 130, 300}, Line: [3]float64{2, 2.4, 8}, Several: 8,
 		Ahead: 32, Reach: 2,
 	},
 	Memory: core.Memory{

@@ -35,7 +35,7 @@ func (l *Lab) Calibrate(ctx context.Context, h core.Hierarchy, step func(what st
 	}
 	for i, mode := range []string{ModeL2, ModeL3, ModeDRAM} {
 		bytes := l.calibrated(mode)
-		if err := begin("the latency of " + levelNames[i]); err != nil {
+		if err := begin("the latency of " + places[i]); err != nil {
 			return h, err
 		}
 		alone, together, err := chased(ctx, bytes)
@@ -46,7 +46,7 @@ func (l *Lab) Calibrate(ctx context.Context, h core.Hierarchy, step func(what st
 		if mode == ModeDRAM {
 			h.Fills = max(1, int(math.Round(alone/together)))
 		}
-		if err := begin("the lines that come from " + levelNames[i]); err != nil {
+		if err := begin("the lines that come from " + places[i]); err != nil {
 			return h, err
 		}
 		one, several, err := l.streams(bytes)
@@ -61,7 +61,7 @@ func (l *Lab) Calibrate(ctx context.Context, h core.Hierarchy, step func(what st
 	return h, ctx.Err()
 }
 
-var levelNames = []string{"the second-level cache", "the third-level cache", "memory"}
+var places = []string{"the second-level cache", "the third-level cache", "memory"}
 
 // tenth is x to a tenth.
 func tenth(x float64) float64 { return math.Round(10*x) / 10 }
