@@ -1,8 +1,6 @@
 package search
 
 import (
-	"context"
-
 	"github.com/tmacc/tmacc/ir"
 	"github.com/tmacc/tmacc/ir/format"
 	"github.com/tmacc/tmacc/ir/vir"
@@ -10,14 +8,10 @@ import (
 	"github.com/tmacc/tmacc/schedule"
 )
 
-// DefaultTables returns the tables that the default schedules of p on a machine read, nil if they read none.
+// TablesOf returns the tables that schedules of p, the narrowest first, read; nil if they read none.
 // `chunk` is the number of elements of K whose tables lie together in the widest kernel's blocks.
-func DefaultTables(ctx context.Context, p ir.Problem, t lower.Target) (tables *ir.Tables, chunk int, err error) {
-	uses, err := Default(ctx, p, t)
-	if err != nil {
-		return nil, 0, err
-	}
-	for _, u := range uses { // in ascending order of columns
+func TablesOf(p ir.Problem, uses []Use) (tables *ir.Tables, chunk int, err error) {
+	for _, u := range uses {
 		k, err := schedule.Compile(p, u.Trace)
 		if err != nil {
 			return nil, 0, err

@@ -222,7 +222,11 @@ func (p prepared) run(t *testing.T) {
 	}
 	compared := false
 	for _, target := range native.Targets(t) {
-		tables, _, err := search.DefaultTables(t.Context(), problem, target)
+		uses, err := search.Default(t.Context(), problem, target)
+		if err != nil {
+			t.Fatal(err)
+		}
+		tables, _, err := search.TablesOf(problem, uses)
 		if err != nil {
 			t.Fatal(err)
 		}

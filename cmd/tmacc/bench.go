@@ -38,6 +38,7 @@ type benchFlags struct {
 	threads     []int
 	rounds      int
 	json, quiet bool
+	noRecords   bool
 	model       benchModelFlags
 }
 
@@ -48,7 +49,8 @@ func (c *cli) bench() *cobra.Command {
 		Short: "measure kernels against what the machine can do",
 		Long: `Measure products with the default schedules, on one thread, as a generated package runs them.
 The same rounds measure the machine: its clock, read bandwidth and dot products. -json prints
-one object per line. -lock measures the schedules of a lock beside the default ones.
+one object per line. -lock measures the schedules of a lock beside the default ones. Default are here the
+recorded schedules of a product, too, unless -no-records leaves them out.
 
 Modes say where the weights come from. dram cycles through copies of a 4096 x 4096 matrix that
 total over 512 MiB, l3 reads one copy, l2 a 512 x 2048 tile. The share is the used part of what
@@ -94,6 +96,7 @@ own score picks. Rounds alternate, and each side sleeps in the other's turns. A 
 	coreVar(f, &b.cores)
 	f.StringVar(&b.trace, "trace", "", "JSON `file` with the schedule to measure instead of the default ones")
 	f.StringVar(&b.lock, "lock", "", "`file` that tmacc tune has written: its schedules are measured beside the default ones, with -check and -peer in their place")
+	noRecordsVar(f, &b.noRecords)
 	f.StringVar(&b.check, "check", "", "JSON `file` with limits to hold the measurements against")
 	f.StringVar(&b.peer, "peer", "", "ggml=`folder` of ggml's libraries, to measure beside ours; with -model llama=folder, of libllama.so")
 	f.IntSliceVar(&b.threads, "threads", []int{1}, "with -peer and -model: numbers of threads")
@@ -251,7 +254,9 @@ func (c *cli) measureAll(ctx context.Context, b benchFlags, lock *tune.Lock) err
 	}
 	bar := newProgress(c.err, b.quiet)
 	defer bar.done()
-	s := &bench.Suite{Places: bench.Places(b.modes, b.ns, b.m, b.k), Lock: lock}
+	d := c.keptDefaults(b.noRecords, bar)
+	defer d.Close()
+	s := &bench.Suite{Places: bench.Places(b.modes, b.ns, b.m, b.k), Lock: lock, Defaults: d}
 	defer s.Close()
 	for _, t := range ts {
 		for _, name := range b.formats {
@@ -329,7 +334,9 @@ func (c *cli) check(ctx context.Context, b benchFlags, lock *tune.Lock) error {
 		return err
 	}
 	x := bench.Check{Name: filepath.Base(b.check), Limits: limits, Host: host, Tuned: lock != nil, Formats: b.formats}
-	s := &bench.Suite{Places: x.Places(), Lock: lock}
+	d := c.keptDefaults(b.noRecords, bar)
+	defer d.Close()
+	s := &bench.Suite{Places: x.Places(), Lock: lock, Defaults: d}
 	defer s.Close()
 	if err := c.addAsked(ctx, s, b, x, bar); err != nil {
 		return err

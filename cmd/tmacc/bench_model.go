@@ -120,7 +120,7 @@ func (c *cli) modelTools(ctx context.Context, b benchFlags, file *gguf.File, loc
 	if err != nil {
 		return nil, b.model.blamed(err)
 	}
-	if x.provider, err = kernels.New(ctx, kernels.Options{Lock: lock, Say: c.heard(bar)}); err != nil {
+	if x.provider, err = kernels.New(ctx, kernels.Options{Lock: lock, Defaults: c.defaults(b.noRecords, bar), Say: c.heard(bar)}); err != nil {
 		return nil, err
 	}
 	x.provider.Expect(kernels.Needed(file))

@@ -47,6 +47,7 @@ in another order, for each -n. There are some tens of them; each takes about hal
 	f.StringVar(&x.target, "target", "host", "target, see tmacc targets")
 	oneCoreVar(f, &x.core)
 	f.StringSliceVar(&x.traces, "trace", nil, "JSON `files` with a schedule each")
+	noRecordsVar(f, &x.noRecords)
 	f.BoolVar(&x.near, "near", false, "measure schedules near the default ones")
 	actVar(f, &x.act)
 	f.StringSliceVar(&x.modes, "mode", []string{measure.ModeL2, measure.ModeL3}, "where weights are: dram, l3 or l2, as for tmacc bench")
@@ -85,7 +86,7 @@ func (c *cli) runCompare(ctx context.Context, f compareFlags) error {
 		return err
 	}
 	c.noteLinked(nil)
-	o := session.Options{Problem: p, Target: on, Log: session.NoLog, Events: func(e session.Event) { bar.step("%s", e) }}
+	o := session.Options{Problem: p, Target: on, Log: session.NoLog, Defaults: c.defaults(f.noRecords, bar), Events: func(e session.Event) { bar.step("%s", e) }}
 	o.Purposes = session.Purposes(p, o.On.Host(), f.modes, f.ns, f.m, f.k)
 	s, err := session.Open(ctx, o)
 	if err != nil {
@@ -148,7 +149,7 @@ func (c *cli) contenders(s *session.Session, f compareFlags) ([]session.Contende
 	if f.near {
 		near, err := s.Near()
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("compare -near: %w, with -no-records", err)
 		}
 		all = append(all, near...)
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/tmacc/tmacc/gen/gomod"
 	"github.com/tmacc/tmacc/gen/order"
 	"github.com/tmacc/tmacc/lower/targets"
+	"github.com/tmacc/tmacc/search/defaults"
 	"github.com/tmacc/tmacc/search/delivery"
 	"github.com/tmacc/tmacc/search/session"
 )
@@ -32,6 +33,7 @@ type compileFlags struct {
 	noCheck, noMeasure bool
 	tune               time.Duration // for each product on each target of this machine
 	current, dryRun    bool
+	noRecords          bool
 }
 
 func (c *cli) compile() *cobra.Command {
@@ -70,14 +72,15 @@ package is built, vetted and tested, and its speed is measured; the table at the
 what each kernel does. That takes the go command: without it, only -no-check writes a package.
 
 Unless its directory lies in a Go module (other than tmacc's), it becomes one. Schedules
-that tmacc tune has locked in that module are used; other products have the default ones. Nothing
-is searched, except with -tune, which first does the work of tmacc tune.
+that tmacc tune has locked in that module are used; other products have recorded schedules, which
+tmacc has for some formats on some cores, or the default ones. -no-records leaves recorded schedules out.
+Nothing is searched, except with -tune, which first does the work of tmacc tune.
 
 Any part of a split model, such as NAME-00001-of-00003.gguf, stands for all its parts. Tensors of
 a file that cannot be compiled are listed, and the exit code is 3. A trace that
 does not compile is an error, and nothing is written.
 
--dry-run lists what would be compiled. It compiles only the traces you give, so a listed product
+-dry-run lists what would be compiled, and by which schedules. It compiles only the traces you give, so a listed product
 may still turn out not to compile: sums could overflow for a large -max-k.`,
 		Example: `  tmacc compile -model bitnet-b1.58-2b-4t -target host -o kernels
   tmacc compile model.gguf -target all -o internal/kernels
@@ -108,6 +111,7 @@ may still turn out not to compile: sums could overflow for a large -max-k.`,
 	s.BoolVarP(&f.quiet, "quiet", "q", false, "no progress on standard error")
 	s.BoolVar(&f.noCheck, "no-check", false, "write the package only: no comparison, no go test, no measurement")
 	s.BoolVar(&f.noMeasure, "no-measure", false, "do not measure speeds (default with tmacc.yaml)")
+	noRecordsVar(s, &f.noRecords)
 	s.DurationVar(&f.tune, "tune", 0, "before, search so long for faster schedules of each format and target of this machine, as tmacc tune does")
 	s.BoolVar(&f.current, "check", false, "write nothing; fail if the files there are not those that would be written")
 	s.BoolVar(&f.dryRun, "dry-run", false, "write nothing, and compile nothing but given traces; print what would be")
@@ -140,12 +144,15 @@ type compilation struct {
 	*order.Order
 	targets []targets.Target // in the order in which programs try them
 	made    *delivery.Package
+	usual   *defaults.Chooser
 	bar     *progress
 }
 
 func (c *cli) runCompile(ctx context.Context, f compileFlags) error {
 	x := &compilation{cli: c, compileFlags: f, bar: newProgress(c.err, f.quiet)}
 	defer x.bar.done()
+	x.usual = c.keptDefaults(f.noRecords, x.bar)
+	defer x.usual.Close()
 	if err := x.read(); err != nil {
 		return err
 	}
@@ -338,7 +345,7 @@ func (x *compilation) readKernels() error {
 // readPlace finds out about the directory of the package: its name there, the lock, and the module.
 func (x *compilation) readPlace() (err error) {
 	x.made, err = delivery.New(delivery.Options{Order: x.Order, Targets: x.targets, Dir: x.dir, Name: x.pkg, Module: x.module,
-		Unchecked: x.noCheck, ReadOnly: x.current, Probing: quick, Events: x.hear})
+		Unchecked: x.noCheck, ReadOnly: x.current, Probing: quick, Events: x.hear, Defaults: x.usual})
 	var bad *delivery.OptionError
 	if errors.As(err, &bad) {
 		return x.from.At(bad.Key, "", err)
@@ -386,7 +393,7 @@ func (x *compilation) tuneAll(ctx context.Context) error {
 	for _, w := range x.Products {
 		on, _ := x.made.Tunable(w)
 		for _, t := range on {
-			s := aside.tuning(usualTuning(x.dir, x.compileFlags.tune), session.Options{Problem: w.Problem, Target: t})
+			s := aside.tuning(usualTuning(x.dir, x.compileFlags.tune), session.Options{Problem: w.Problem, Target: t, Defaults: x.usual})
 			s.bar = x.bar
 			if err := errors.Join(s.tune(ctx), ctx.Err()); err != nil {
 				return err

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/tmacc/tmacc/gen/gomod"
+	"github.com/tmacc/tmacc/runtime/cache"
 	"github.com/tmacc/tmacc/search/bench"
 	"github.com/tmacc/tmacc/search/delivery"
 	"github.com/tmacc/tmacc/search/jit"
@@ -33,7 +34,14 @@ func TestMain(m *testing.M) {
 	if os.Getenv("TMACC_TEST_MAIN") != "" {
 		main()
 	}
-	sparing.Run(m)
+	folder, err := os.MkdirTemp("", "tmacc-cache-") // of the default schedules that these tests choose
+	if err == nil {
+		err = os.Setenv(cache.EnvFolder, folder)
+	}
+	if err != nil {
+		panic(err)
+	}
+	sparing.Run(m, func() { os.RemoveAll(folder) })
 }
 
 // read is the content of all files in dir, by name.

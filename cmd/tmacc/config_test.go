@@ -167,7 +167,7 @@ func TestConfigRefusals(t *testing.T) {
 		"kernel: [w4]":                    "tmacc.yaml:1: kernel: want keys and values: act-group, format, max-k, name, target, trace",
 		"kernel: [{name: A}]":             `tmacc.yaml:1: kernel: "name=A": has no format: add format=FORMAT`,
 		"kernel: [{format: w2}]":          `tmacc.yaml:1: kernel: "format=w2": has no name: add name=NAME`,
-		"format: w4\ntrace: t.json":       "act, act-group, core, format, gguf, kernel, max-k, model, module, no-check, no-measure, output, package, target; trace belongs to an entry of kernel",
+		"format: w4\ntrace: t.json":       "act, act-group, core, format, gguf, kernel, max-k, model, module, no-check, no-measure, no-records, output, package, target; trace belongs to an entry of kernel",
 		"target: all":                     "tmacc.yaml: says nothing to compile: it names none of format, kernel, model, gguf",
 		"kernel:\n- name: A\n  formt: w2": `tmacc.yaml:3: unknown key "formt": have act-group, format, max-k, name, target, trace`,
 		"kernel: {name: a, format: w2}":   "kernel a: want a name of letters and digits that begins with a capital",

@@ -11,6 +11,7 @@ import (
 	"github.com/tmacc/tmacc/gen/message"
 	"github.com/tmacc/tmacc/runtime/cache"
 	"github.com/tmacc/tmacc/runtime/model/weights"
+	"github.com/tmacc/tmacc/search/defaults"
 	"github.com/tmacc/tmacc/search/kernels"
 )
 
@@ -19,14 +20,15 @@ func (c *cli) kept() *cobra.Command {
 	clear := false
 	cmd := &cobra.Command{
 		Use: "cache", Args: between(0, 0),
-		Short: "list the kernels and packed weights that are kept, or remove them",
-		Long: `List what tmacc run has kept for later starts: compiled kernels and packed weights, in tmacc of the user's
-cache directory or in TMACC_CACHE. The next run makes again everything that it needs.`,
+		Short: "list the schedules, kernels and packed weights that are kept, or remove them",
+		Long: `List what tmacc has kept for later: default schedules, which tmacc compile and others have chosen, and the compiled
+kernels and packed weights of tmacc run, in tmacc of the user's cache directory or in TMACC_CACHE. The next command
+makes again everything that it needs. Schedules are kept in at most ` + fmt.Sprint(defaults.MostBytes>>20) + ` MiB; those that were not used for longest go.`,
 		RunE: func(*cobra.Command, []string) error {
 			for _, x := range []struct {
 				what string
 				path func() (string, error)
-			}{{"kernels", kernels.Folder}, {"weights", weights.Path}} {
+			}{{"schedules", defaults.Folder}, {"kernels", kernels.Folder}, {"weights", weights.Path}} {
 				path, err := x.path()
 				if err == nil {
 					err = c.keptIn(x.what, path, clear)

@@ -107,7 +107,9 @@ func (c *cli) comparePeer(ctx context.Context, b benchFlags, lock *tune.Lock) er
 		return err
 	}
 	defer x.Close()
-	s := &bench.Suite{Places: bench.Places(b.modes, b.ns, b.m, b.k), Lock: lock}
+	d := c.keptDefaults(b.noRecords, bar)
+	defer d.Close()
+	s := &bench.Suite{Places: bench.Places(b.modes, b.ns, b.m, b.k), Lock: lock, Defaults: d}
 	defer s.Close()
 	types, err := c.addTypes(ctx, s, b, bar)
 	if err != nil {

@@ -6,12 +6,18 @@ import (
 	"strings"
 
 	"github.com/tmacc/tmacc/gen"
+	"github.com/tmacc/tmacc/gen/order"
 	"github.com/tmacc/tmacc/ir/format"
+	"github.com/tmacc/tmacc/search/defaults"
+	"github.com/tmacc/tmacc/search/tune"
 )
 
 // plan prints what would be compiled, and for what.
 func (x *compilation) plan() error {
 	p := x.Plan(x.made.Name, x.dir)
+	for i, w := range x.Products {
+		p.Products[i].Schedules = x.made.Origins(w)
+	}
 	if x.json {
 		if err := printJSON(x.out, p); err != nil {
 			return err
@@ -38,14 +44,30 @@ func (x *compilation) plan() error {
 		}
 	}
 	t.print(x.out, widthOf(x.out))
-	for _, w := range p.Products {
-		if w.Traced != nil {
-			fmt.Fprintf(x.out, "\n%s: traces for %s\n", w.Name, strings.Join(w.Traced, ", "))
-		}
-	}
+	x.printOrigins(p)
 	x.printOthers()
 	x.printLeft()
 	return x.leftStatus()
+}
+
+// printOrigins says where schedules come from that are not the default ones.
+func (x *compilation) printOrigins(p order.Plan) {
+	for _, w := range p.Products {
+		for _, of := range []struct {
+			origin defaults.Origin
+			name   string
+		}{{defaults.Trace, "traces"}, {defaults.Lock, "schedules of " + tune.LockName}, {defaults.Record, "recorded schedules"}} {
+			var on []string
+			for _, t := range p.Targets {
+				if w.Schedules[t] == string(of.origin) {
+					on = append(on, t)
+				}
+			}
+			if on != nil {
+				fmt.Fprintf(x.out, "\n%s: %s for %s\n", w.Name, of.name, strings.Join(on, ", "))
+			}
+		}
+	}
 }
 
 // printOthers lists the tensors of files that need no product.

@@ -119,6 +119,9 @@ func schedules(p delivery.Product) string {
 	if p.Traced != nil {
 		from = append(from, "given schedules for "+strings.Join(p.Traced, ", "))
 	}
+	if p.Recorded != nil {
+		from = append(from, "recorded schedules for "+strings.Join(p.Recorded, ", "))
+	}
 	if from == nil {
 		return "default schedules"
 	}

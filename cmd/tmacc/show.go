@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -12,20 +13,24 @@ import (
 	"github.com/tmacc/tmacc/gen/order"
 	"github.com/tmacc/tmacc/ir"
 	"github.com/tmacc/tmacc/ir/operator"
-	"github.com/tmacc/tmacc/lower"
+	"github.com/tmacc/tmacc/lower/targets"
 	"github.com/tmacc/tmacc/schedule"
 	"github.com/tmacc/tmacc/search"
 	"github.com/tmacc/tmacc/search/build"
 	"github.com/tmacc/tmacc/search/cost"
+	"github.com/tmacc/tmacc/search/defaults"
 )
 
 type showFlags struct {
 	format, op          string
 	target, core, trace string
+	lock                string
+	noRecords           bool
 	act                 order.Act
 	cols                int
 	stages              []string
-	prepare, cost       bool
+	prepare             bool
+	cost                bool
 }
 
 func (c *cli) show() *cobra.Command {
@@ -37,6 +42,7 @@ func (c *cli) show() *cobra.Command {
 
   problem   weights and activations, as JSON
   expr      the definition of the product
+  origin    where the schedule comes from: trace, lock, record or default
   trace     the schedule: one line, then the JSON that -trace reads
   nest      loops
   layout    where the packed weights lie
@@ -49,7 +55,7 @@ func (c *cli) show() *cobra.Command {
 -cost says where the cycles of a call go, by the model of the core: what bounds the code of each loop, and
 what it waits for if weights come from the second-level cache (l2), the third (l3) or memory (dram).
 
-A float operator of language models, -op, has no problem, no layout and no cost. Attention is several operators.`,
+A float operator of language models, -op, has no problem, no origin, no layout and no cost. Attention is several operators.`,
 		Example: `  tmacc show -format w2 -stage trace,nest
   tmacc show -format w4-g32 -cols 8 -target avx2 -stage asm
   tmacc show -format w4 -stage vir > w4.vir && tmacc lower w4.vir -target avx512vbmi
@@ -64,6 +70,8 @@ A float operator of language models, -op, has no problem, no layout and no cost.
 	f.StringVar(&x.target, "target", "host", "target, see tmacc targets")
 	oneCoreVar(f, &x.core)
 	f.StringVar(&x.trace, "trace", "", "JSON `file` with the schedule to show instead of the default")
+	f.StringVar(&x.lock, "lock", "", "`file` that tmacc tune has written: its schedule is shown, if it has the product")
+	noRecordsVar(f, &x.noRecords)
 	f.StringSliceVar(&x.stages, "stage", []string{allWord}, "what to print; may be repeated")
 	f.BoolVar(&x.prepare, "prepare", false, "show the kernel that prepares activations for the schedule")
 	f.BoolVar(&x.cost, "cost", false, "show where the cycles go, instead of the stages")
@@ -73,7 +81,7 @@ A float operator of language models, -op, has no problem, no layout and no cost.
 		if x.op == "" {
 			return c.runShow(cmd.Context(), x)
 		}
-		for _, name := range []string{"format", "act", "act-group", "cols", "prepare", "cost"} {
+		for _, name := range []string{"format", "act", "act-group", "cols", "prepare", "cost", "lock", "no-records"} {
 			if cmd.Flags().Changed(name) {
 				return fmt.Errorf("show: -%s is for products: leave it out with -op", name)
 			}
@@ -95,50 +103,104 @@ func (c *cli) runShow(ctx context.Context, x showFlags) error {
 	if err != nil {
 		return err
 	}
-	names, err := stageList(x.stages, build.StageNames())
+	names, err := stageList(x.stages, showStages())
 	if err != nil {
 		return err
 	}
-	use := search.Use{Cols: x.cols}
-	if x.trace != "" {
-		if use.Trace, err = c.inputs().Trace(x.trace); err != nil {
-			return err
-		}
+	if x.trace != "" && x.lock != "" {
+		return errors.New("show: -trace and -lock: want one of them")
 	}
 	bar := newProgress(c.err, false)
 	defer bar.done()
 	bar.step("compiling %s for %s", x.format, t.Machine().ShortName())
-	if use.Trace == nil {
-		if use.Trace, err = build.DefaultTrace(ctx, p, t, use.Cols); err != nil {
-			return err
-		}
-	}
-	if x.cost {
-		bar.done()
-		return c.showCost(ctx, p, use.Trace, t)
-	}
-	var all []build.Stage
-	if x.prepare {
-		all = build.PrepareStages(ctx, p, use.Trace, t)
-	} else {
-		all = build.Stages(p, use.Trace, t)
+	all, err := c.stagesOf(ctx, x, p, t, bar)
+	if err != nil {
+		return err
 	}
 	bar.done()
+	if x.cost {
+		return c.showCost(ctx, p, all, t)
+	}
 	return printStages(c.out, all, names)
 }
 
-// showCost prints where the cycles of a call go.
-func (c *cli) showCost(ctx context.Context, p ir.Problem, trace schedule.Trace, t lower.Target) error {
-	k, err := schedule.Compile(p, trace)
-	if err != nil {
+// showCost prints where the cycles of a call go by the schedule that stages are of.
+func (c *cli) showCost(ctx context.Context, p ir.Problem, stages []build.Stage, t targets.Target) error {
+	for _, s := range stages {
+		trace, ok := s.Value.(schedule.Trace)
+		if !ok {
+			continue
+		}
+		k, err := schedule.Compile(p, trace)
+		if err != nil {
+			return err
+		}
+		code, err := cost.Compile(ctx, t, k)
+		if err != nil {
+			return err
+		}
+		_, err = fmt.Fprint(c.out, cost.Report(k, code))
 		return err
 	}
-	s, err := cost.Compile(ctx, t, k)
-	if err != nil {
-		return err
+	return errors.New("show: there is no schedule to tell the cost of")
+}
+
+// originStage is the stage that says where a schedule comes from.
+const originStage = "origin"
+
+// showStages are the stages of a product.
+func showStages() []string {
+	names := build.StageNames()
+	return slices.Insert(names, slices.Index(names, build.TraceStage), originStage)
+}
+
+// stagesOf are the stages of a product by the schedule that the flags ask for.
+func (c *cli) stagesOf(ctx context.Context, x showFlags, p ir.Problem, t targets.Target, bar *progress) (all []build.Stage, err error) {
+	var uses []search.Use
+	var origin string
+	use := search.Use{Cols: x.cols}
+	if x.trace != "" {
+		use.Trace, err = c.inputs().Trace(x.trace)
+		origin = fmt.Sprintf("%s: %s", defaults.Trace, x.trace)
 	}
-	_, err = fmt.Fprint(c.out, cost.Report(k, s))
-	return err
+	if err == nil && (x.trace == "" || x.prepare) { // a preparation's trace is for the tables of these
+		var from string
+		if uses, from, err = c.shown(ctx, x, p, t, bar); origin == "" {
+			origin = from
+		}
+	}
+	if err == nil && use.Trace == nil {
+		use.Trace, err = build.TraceFor(p, t, uses, use.Cols)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if x.prepare {
+		all = build.PrepareStages(p, use.Trace, t, uses)
+	} else {
+		all = build.Stages(p, use.Trace, t)
+	}
+	return slices.Insert(all, 0, build.Stage{Name: originStage, Text: origin}), nil
+}
+
+// shown is the schedules of a product by the lock, else by a record or the default ones, and where they come from.
+func (c *cli) shown(ctx context.Context, x showFlags, p ir.Problem, t targets.Target, bar *progress) ([]search.Use, string, error) {
+	lock, err := c.readLock(x.lock)
+	if err != nil {
+		return nil, "", err
+	}
+	if lock != nil {
+		if e := lock.Find(p, t); e != nil && e.For(p) {
+			return e.Uses(), fmt.Sprintf("%s: %s, %s", defaults.Lock, x.lock, e.Measured()), nil
+		}
+	}
+	d := c.keptDefaults(x.noRecords, bar)
+	defer d.Close()
+	chosen, err := d.Choose(ctx, p, t)
+	if e := chosen.Record; err == nil && e != nil {
+		return chosen.Uses, fmt.Sprintf("%s: %s, %s", defaults.Record, t.Machine().Core.Name, e.Measured()), nil
+	}
+	return chosen.Uses, string(defaults.Default), err
 }
 
 // showOperator prints the stages of a float operator, or of all that attention is.

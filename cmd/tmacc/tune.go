@@ -17,6 +17,7 @@ import (
 	"github.com/tmacc/tmacc/ir"
 	"github.com/tmacc/tmacc/search/delivery"
 	"github.com/tmacc/tmacc/search/picture"
+	"github.com/tmacc/tmacc/search/records"
 	"github.com/tmacc/tmacc/search/session"
 	"github.com/tmacc/tmacc/search/tune"
 )
@@ -33,6 +34,8 @@ type tuneFlags struct {
 	dir, log             string
 	resume, quiet        bool
 	scratch, only, json  bool
+	noRecords            bool
+	records              string // folder of records to change instead of a lock
 	plot                 string
 	runner, runnerPrefix string
 }
@@ -63,6 +66,10 @@ then the exit code is 1. A second Ctrl-C ends the program at once.
 -resume begins with the measurements of earlier searches for the same purposes on such a machine.
 -from-scratch begins without the default schedules, which a search otherwise begins with.
 
+-record writes to a file of records instead, one for each core: tmacc built with it has these schedules in place of
+the default ones. The best is compared with the default schedules without records, and with the record that is there.
+It is recorded only if it saves ` + fmt.Sprintf("%.0f", 100*records.Margin) + ` % of the default's time beyond the noise; a record that does not any more is removed.
+
 -runner measures on another machine that ssh reaches without asking: a board, from a
 laptop. The worker is built here and sent; the machine needs nothing but a shell. The search waits for
 connections that are cut, and for a machine that starts again.`,
@@ -90,6 +97,8 @@ connections that are cut, and for a machine that starts again.`,
 	f.BoolVar(&x.only, "only", false, "lock a schedule that is faster for the purposes of the search, even if others get slower")
 	f.BoolVar(&x.json, "json", false, "print one JSON object per search at its end, and all else on standard error")
 	f.StringVar(&x.plot, "plot", "", "`file` of a picture, .svg or .png: the best so far over the trials, of each family; of several searches, each has its format and target in the name")
+	noRecordsVar(f, &x.noRecords)
+	f.StringVar(&x.records, "record", "", "`folder` whose records get what is found, instead of a lock: search/records of a checkout of tmacc")
 	f.BoolVarP(&x.quiet, "quiet", "q", false, "no progress on standard error")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if err := x.validate(cmd.Flags()); err != nil {
@@ -124,6 +133,12 @@ func (x *tuneFlags) validate(f *pflag.FlagSet) error {
 		return fmt.Errorf("-log %w", noFolder(x.log))
 	case x.resume && x.log == session.NoLog:
 		return errors.New("-resume: begins with what the log has: want none of -log none")
+	case x.records != "" && x.only:
+		return errors.New("-record and -only: want one of them: records are for all purposes")
+	case x.records != "" && f.Changed("output"):
+		return errors.New("-record and -output: want one of them: records are written instead of a lock")
+	case x.records != "" && isFolder(x.records) != nil:
+		return fmt.Errorf("-record %w", isFolder(x.records))
 	case x.runner == "" && x.runnerPrefix != "":
 		return errors.New("-runner-exec: is for a -runner")
 	}
@@ -191,7 +206,7 @@ func (c *cli) runTune(ctx context.Context, f tuneFlags) error {
 	var searches []*tuning
 	for _, p := range problems {
 		for _, t := range ts {
-			searches = append(searches, c.tuning(f, session.Options{Problem: p, Target: t, On: on}))
+			searches = append(searches, c.tuning(f, session.Options{Problem: p, Target: t, On: on, Records: f.records, Defaults: c.defaults(f.noRecords, bar)}))
 		}
 	}
 	var failure error // of a search that found nothing; the others go on

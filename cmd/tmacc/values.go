@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -126,12 +125,17 @@ func noFolder(path string) error {
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
 		return fmt.Errorf("%s: is a folder: want a file", path)
 	}
-	info, err := os.Stat(filepath.Dir(path))
-	if err == nil && !info.IsDir() {
-		err = errors.New("is no folder")
-	}
-	if err != nil {
-		return fmt.Errorf("%s: %w", path, plain(err))
+	if err := isFolder(filepath.Dir(path)); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
 	}
 	return nil
+}
+
+// isFolder is an error unless there is a folder at path.
+func isFolder(path string) error {
+	info, err := os.Stat(path)
+	if err == nil && !info.IsDir() {
+		return fmt.Errorf("%s: is no folder", path)
+	}
+	return plain(err)
 }

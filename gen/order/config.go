@@ -19,7 +19,7 @@ const ConfigName = "tmacc.yaml"
 var configKeys = map[string]keyKind{
 	"package": {}, "output": {path: always}, "module": {}, "act": {}, "act-group": {}, "max-k": {}, "model": {},
 	"target": {list: true, commas: true}, "core": {list: true, commas: true, path: core.IsFile}, "format": {list: true, path: ifJSON}, "gguf": {list: true, path: always}, "kernel": {list: true, pairs: true},
-	"no-check": {}, "no-measure": {},
+	"no-check": {}, "no-measure": {}, "no-records": {},
 }
 
 // ConfigKeys lists the keys of tmacc.yaml, sorted and separated by commas.

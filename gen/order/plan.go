@@ -17,7 +17,9 @@ type Planned struct {
 	Format   string   `json:"format"`           // ir.Problem.Name
 	Traced   []string `json:"traced,omitempty"` // targets that a schedule was given for
 	ActGroup int      `json:"act_group"`        // activations that share a scale; 0: a whole row
-	Shapes   []Shape  `json:"shapes,omitempty"` // none: the product is for matrices of any size
+	// Schedules says where the schedules for each target come from: "trace", "lock", "record" or "default". Plan does not know.
+	Schedules map[string]string `json:"schedules,omitempty"`
+	Shapes    []Shape           `json:"shapes,omitempty"` // none: the product is for matrices of any size
 }
 
 // Plan lists what o would compile into package pkg in the folder dir.

@@ -18,6 +18,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 )
@@ -46,6 +47,8 @@ func (e *Unsafe) Error() string {
 
 // Folder is an open folder.
 type Folder struct {
+	// Most bounds the bytes of all files together: of more than that, Put removes those that were not used for longest. 0: no bound.
+	Most int64
 	root *os.Root
 	path string
 }
@@ -72,7 +75,7 @@ func Open(path string) (*Folder, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cache: %w", err)
 	}
-	f := &Folder{root, path}
+	f := &Folder{root: root, path: path}
 	info, err := root.Stat(".") // of the open folder, whatever has its path by now
 	if err == nil {
 		err = safe(path, info)
@@ -280,18 +283,32 @@ func ours(e fs.DirEntry) bool {
 	return strings.HasPrefix(name, writing) || err == nil && 2*len(key) == keyDigits
 }
 
-// tidy removes what is out of use. Another process may be as quick.
+// tidy removes what is out of use, and what is beyond f.Most. Another process may be as quick.
 func (f *Folder) tidy() error {
-	return f.each(func(e fs.DirEntry) {
+	var kept []fs.FileInfo
+	var bytes int64
+	err := f.each(func(e fs.DirEntry) {
 		info, err := e.Info()
 		if err != nil || !info.Mode().IsRegular() || !ours(e) {
 			return
 		}
-		age := time.Since(info.ModTime())
-		if age > unused || age > abandoned && strings.HasPrefix(e.Name(), writing) {
+		age, unfinished := time.Since(info.ModTime()), strings.HasPrefix(e.Name(), writing)
+		switch {
+		case age > unused || age > abandoned && unfinished:
 			f.root.Remove(e.Name())
+		case !unfinished:
+			kept, bytes = append(kept, info), bytes+info.Size()
 		}
 	})
+	slices.SortFunc(kept, func(a, b fs.FileInfo) int { return a.ModTime().Compare(b.ModTime()) })
+	for _, info := range kept {
+		if f.Most == 0 || bytes <= f.Most {
+			break
+		}
+		f.root.Remove(info.Name())
+		bytes -= info.Size()
+	}
+	return err
 }
 
 // Size is the number of files in f, and their bytes.

@@ -61,6 +61,31 @@ func want(t *testing.T, f *Folder, identity, data []byte, damaged bool) {
 	}
 }
 
+// Beyond Most bytes together, what was not used for longest goes, and what was just put stays.
+func TestMost(t *testing.T) {
+	f := open(t)
+	f.Most = 250
+	for i := range 4 {
+		put(t, f, []byte{byte(i)}, bytes.Repeat([]byte{byte(i)}, 100))
+		for _, name := range files(t, f) { // each is an hour older than the one after it
+			path := filepath.Join(f.Path(), name)
+			info, err := os.Stat(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			old := info.ModTime().Add(-time.Hour)
+			if err := os.Chtimes(path, old, old); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for i, stays := range []bool{false, false, true, true} {
+		if data, _, err := f.Get([]byte{byte(i)}); err != nil || (data != nil) != stays {
+			t.Errorf("file %d: %d bytes, %v", i, len(data), err)
+		}
+	}
+}
+
 // What was put is there, also for the next process, and for no other identity.
 func TestGet(t *testing.T) {
 	f := open(t)

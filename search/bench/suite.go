@@ -9,6 +9,7 @@ import (
 	"github.com/tmacc/tmacc/lower/targets"
 	"github.com/tmacc/tmacc/search"
 	"github.com/tmacc/tmacc/search/build"
+	"github.com/tmacc/tmacc/search/defaults"
 	"github.com/tmacc/tmacc/search/live"
 	"github.com/tmacc/tmacc/search/measure"
 	"github.com/tmacc/tmacc/search/tune"
@@ -18,7 +19,8 @@ import (
 type Suite struct {
 	Subjects []Subject
 	Places   []Place
-	Lock     *tune.Lock // of the schedules that AddUsual prefers, nil: none
+	Lock     *tune.Lock        // of the schedules that AddUsual prefers, nil: none
+	Defaults *defaults.Chooser // of the default schedules; nil: as nil is
 	codes    []*live.Code
 }
 
@@ -56,7 +58,7 @@ func (s *Suite) AddUsual(ctx context.Context, p ir.Problem, t targets.Target) er
 	if e := s.locked(p, t); e != nil {
 		return s.Add(ctx, p, t, e.Uses(), true)
 	}
-	uses, err := search.Default(ctx, p, t)
+	uses, err := s.Defaults.Uses(ctx, p, t)
 	if err != nil {
 		return err
 	}
@@ -65,7 +67,7 @@ func (s *Suite) AddUsual(ctx context.Context, p ir.Problem, t targets.Target) er
 
 // AddBoth is Add by the default schedules, and once more by the schedules that the lock has for the product.
 func (s *Suite) AddBoth(ctx context.Context, p ir.Problem, t targets.Target) error {
-	uses, err := search.Default(ctx, p, t)
+	uses, err := s.Defaults.Uses(ctx, p, t)
 	if err == nil {
 		err = s.Add(ctx, p, t, uses, false)
 	}

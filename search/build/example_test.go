@@ -7,6 +7,7 @@ import (
 
 	"github.com/tmacc/tmacc/ir"
 	"github.com/tmacc/tmacc/lower/targets"
+	"github.com/tmacc/tmacc/search"
 	"github.com/tmacc/tmacc/search/build"
 )
 
@@ -17,7 +18,11 @@ func ExampleStages() {
 		log.Fatal(err)
 	}
 	target := targets.ByName("amd64/avx2")
-	trace, err := build.DefaultTrace(context.Background(), p, target, 1)
+	uses, err := search.Default(context.Background(), p, target)
+	if err != nil {
+		log.Fatal(err)
+	}
+	trace, err := build.TraceFor(p, target, uses, 1)
 	if err != nil {
 		log.Fatal(err)
 	}

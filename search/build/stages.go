@@ -1,7 +1,6 @@
 package build
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -81,9 +80,9 @@ func Stages(p ir.Problem, trace schedule.Trace, t lower.Target) []Stage {
 }
 
 // PrepareStages compile what prepares activations of p on a target. The trace is that of a product, whose preparation has the default
-// schedule, or that of a preparation for the tables of the default schedules.
-func PrepareStages(ctx context.Context, p ir.Problem, trace schedule.Trace, t lower.Target) []Stage {
-	trace, tables, err := preparation(ctx, p, trace, t)
+// schedule, or that of a preparation for the tables of products by the schedules of uses.
+func PrepareStages(p ir.Problem, trace schedule.Trace, t lower.Target, uses []search.Use) []Stage {
+	trace, tables, err := preparation(p, trace, t, uses)
 	if err != nil {
 		return stages{}.fail(TraceStage, err)
 	}
@@ -132,22 +131,17 @@ func OperatorStages(o operator.Operator, trace schedule.Trace, t lower.Target) (
 }
 
 // preparation is the schedule of a preparation and the tables that it fills.
-func preparation(ctx context.Context, p ir.Problem, trace schedule.Trace, t lower.Target) (schedule.Trace, *ir.Tables, error) {
+func preparation(p ir.Problem, trace schedule.Trace, t lower.Target, uses []search.Use) (schedule.Trace, *ir.Tables, error) {
 	if k, err := schedule.Compile(p, trace); err == nil {
 		trace, err = search.DefaultPrepare(p, k.Tables, k.Chunk, t)
 		return trace, k.Tables, err
 	}
-	tables, _, err := search.DefaultTables(ctx, p, t)
+	tables, _, err := search.TablesOf(p, uses)
 	return trace, tables, err
 }
 
-// DefaultTrace is the default schedule of a product on a target for a number of columns. The error names the columns that
-// default schedules have, or is that of ctx.
-func DefaultTrace(ctx context.Context, p ir.Problem, t lower.Target, cols int) (schedule.Trace, error) {
-	uses, err := search.Default(ctx, p, t)
-	if err != nil {
-		return nil, err
-	}
+// TraceFor is the schedule for a number of columns among those of p on t. The error names the columns that they have.
+func TraceFor(p ir.Problem, t lower.Target, uses []search.Use, cols int) (schedule.Trace, error) {
 	var have []string
 	for _, u := range uses {
 		if u.Cols == cols {

@@ -24,6 +24,21 @@ func w2(t *testing.T) (ir.Problem, lower.Target) {
 	return p, targets.ByName("amd64/avx2")
 }
 
+// usual are the default schedules of w2 on its target, and the one for a number of columns.
+func usual(t *testing.T, cols int) ([]search.Use, schedule.Trace) {
+	t.Helper()
+	p, target := w2(t)
+	uses, err := search.Default(t.Context(), p, target)
+	if err != nil {
+		t.Fatal(err)
+	}
+	trace, err := TraceFor(p, target, uses, cols)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return uses, trace
+}
+
 func names(all []Stage) (out []string) {
 	for _, s := range all {
 		out = append(out, s.Name)
@@ -34,10 +49,7 @@ func names(all []Stage) (out []string) {
 // A product goes through all stages: each has a value and a text, and the cost is what search estimates.
 func TestStages(t *testing.T) {
 	p, target := w2(t)
-	trace, err := DefaultTrace(t.Context(), p, target, 4)
-	if err != nil {
-		t.Fatal(err)
-	}
+	_, trace := usual(t, 4)
 	all := Stages(p, trace, target)
 	if !slices.Equal(names(all), StageNames()) {
 		t.Fatalf("stages %v, want %v", names(all), StageNames())
@@ -70,10 +82,7 @@ func TestStages(t *testing.T) {
 // What fails is the last stage; those before it are there.
 func TestStagesStop(t *testing.T) {
 	p, target := w2(t)
-	trace, err := DefaultTrace(t.Context(), p, target, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	uses, trace := usual(t, 1)
 	illegal, err := schedule.Compile(p, trace[:1])
 	if err == nil {
 		t.Fatalf("%v compiles: %v", trace[:1], illegal)
@@ -89,7 +98,7 @@ func TestStagesStop(t *testing.T) {
 			}
 		}
 	}
-	if _, err := DefaultTrace(t.Context(), p, target, 77); err == nil || !strings.HasPrefix(err.Error(), "no default schedule of w2 on amd64/avx2 has 77 columns: have 1, 2") {
+	if _, err := TraceFor(p, target, uses, 77); err == nil || !strings.HasPrefix(err.Error(), "no default schedule of w2 on amd64/avx2 has 77 columns: have 1, 2") {
 		t.Error(err)
 	}
 }
@@ -97,21 +106,18 @@ func TestStagesStop(t *testing.T) {
 // A preparation goes through the stages too: by the schedule of a product, or by one of its own.
 func TestPrepareStages(t *testing.T) {
 	p, target := w2(t)
-	trace, err := DefaultTrace(t.Context(), p, target, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	all := PrepareStages(t.Context(), p, trace, target)
+	uses, trace := usual(t, 1)
+	all := PrepareStages(p, trace, target, uses)
 	if !slices.Equal(names(all), StageNames()) || !strings.Contains(all[8].Text, "TEXT ·prepare(SB)") {
 		t.Fatalf("stages %v", names(all))
 	}
-	again := PrepareStages(t.Context(), p, all[2].Value.(schedule.Trace), target)
+	again := PrepareStages(p, all[2].Value.(schedule.Trace), target, uses)
 	for i, s := range again {
 		if s.Err != nil || s.Text != all[i].Text {
 			t.Errorf("%s: %v\n%s\nwant\n%s", s.Name, s.Err, s.Text, all[i].Text)
 		}
 	}
-	for _, s := range PrepareStages(t.Context(), p, trace[:1], target) {
+	for _, s := range PrepareStages(p, trace[:1], target, uses) {
 		if (s.Err != nil) != (s.Name == NestStage) {
 			t.Errorf("%s: %v", s.Name, s.Err)
 		}
@@ -121,10 +127,7 @@ func TestPrepareStages(t *testing.T) {
 // Vector IR goes through the stages from its own on; the assembly is that of the product.
 func TestTextStages(t *testing.T) {
 	p, target := w2(t)
-	trace, err := DefaultTrace(t.Context(), p, target, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	_, trace := usual(t, 1)
 	product := Stages(p, trace, target)
 	all := TextStages(product[5].Text, "kernels", target)
 	if want := []string{VirStage, PassesStage, MachineStage, AssemblyStage, GoStage}; !slices.Equal(names(all), want) {

@@ -12,12 +12,11 @@ import (
 	"github.com/tmacc/tmacc/gen"
 	"github.com/tmacc/tmacc/gen/message"
 	"github.com/tmacc/tmacc/gen/order"
-	"github.com/tmacc/tmacc/ir"
 	"github.com/tmacc/tmacc/lower"
 	"github.com/tmacc/tmacc/lower/variant"
-	"github.com/tmacc/tmacc/schedule"
 	"github.com/tmacc/tmacc/search"
 	"github.com/tmacc/tmacc/search/build"
+	"github.com/tmacc/tmacc/search/defaults"
 	"github.com/tmacc/tmacc/search/tune"
 )
 
@@ -30,7 +29,7 @@ func (x *Package) TryTraces(ctx context.Context) error {
 			if !ok {
 				continue
 			}
-			v, err := buildTarget(ctx, w.Problem, t, g.Trace)
+			v, err := build.Variant(ctx, w.Problem, t, []search.Use{{Trace: g.Trace}})
 			if err != nil {
 				return fmt.Errorf("trace %s of %s: %w", g.Path, w.Name(), w.Blamed(err))
 			}
@@ -45,6 +44,7 @@ type job struct {
 	w     *product
 	on    lower.Target
 	built variant.Variant
+	by    defaults.Origin
 	err   error
 }
 
@@ -62,7 +62,7 @@ func (x *Package) Compile(ctx context.Context) error {
 	err := onAllCores(ctx, len(jobs), func(i int) {
 		j := jobs[i]
 		x.say(Compiling{j.w.Problem, j.on, i + 1, len(jobs)})
-		j.built, j.err = x.buildProduct(ctx, j.w, j.on)
+		j.built, j.by, j.err = x.buildProduct(ctx, j.w, j.on)
 		j.err = j.w.Blamed(j.err)
 	})
 	if err != nil {
@@ -74,7 +74,7 @@ func (x *Package) Compile(ctx context.Context) error {
 // jobs lists the products for each target.
 func (x *Package) jobs() (jobs []*job) {
 	for _, w := range x.products {
-		w.compiled = w.Uncompiled()
+		w.compiled, w.recorded = w.Uncompiled(), nil
 		for _, t := range x.Targets {
 			jobs = append(jobs, &job{w: w, on: t})
 		}
@@ -87,6 +87,9 @@ func (x *Package) gather(jobs []*job) error {
 	for _, j := range jobs {
 		if j.err == nil {
 			j.w.compiled.Variants = append(j.w.compiled.Variants, j.built)
+			if j.by == defaults.Record {
+				j.w.recorded = append(j.w.recorded, j.on.Machine().Name)
+			}
 			continue
 		}
 		var bad *tune.LockError
@@ -102,32 +105,41 @@ func (x *Package) gather(jobs []*job) error {
 	return nil
 }
 
-// buildProduct compiles w for t: by the given trace, else by the lock, else by the default schedules. It never searches.
-func (x *Package) buildProduct(ctx context.Context, w *product, t lower.Target) (variant.Variant, error) {
+// buildProduct compiles w for t: by the given trace, else by the lock, else by a record or the default schedules. It never
+// searches.
+func (x *Package) buildProduct(ctx context.Context, w *product, t lower.Target) (v variant.Variant, by defaults.Origin, err error) {
 	if v := w.tried[t.Machine().Name]; v != nil {
-		return *v, nil
+		return *v, defaults.Trace, nil
 	}
-	e := x.locked(w, t)
-	if e == nil {
-		return buildTarget(ctx, w.Problem, t, nil)
+	if e := x.locked(w, t); e != nil {
+		if v, err = build.Variant(ctx, w.Problem, t, e.Uses()); err != nil {
+			err = &tune.LockError{Path: tune.LockName, Problem: message.Line(err)}
+		}
+		return v, defaults.Lock, err
 	}
-	v, err := build.Variant(ctx, w.Problem, t, e.Uses())
-	if err != nil {
-		return v, &tune.LockError{Path: tune.LockName, Problem: message.Line(err)}
+	chosen, err := x.Defaults.Choose(ctx, w.Problem, t)
+	if err == nil {
+		v, err = build.Variant(ctx, w.Problem, t, chosen.Uses)
 	}
-	return v, nil
+	return v, chosen.Origin(), err
 }
 
-// buildTarget compiles the kernels of p for t: the default schedules, or only the given one.
-func buildTarget(ctx context.Context, p ir.Problem, t lower.Target, trace schedule.Trace) (variant.Variant, error) {
-	uses := []search.Use{{Trace: trace}}
-	if trace == nil {
-		var err error
-		if uses, err = search.Default(ctx, p, t); err != nil {
-			return variant.Variant{}, err
+// Origins says where the schedules of w would come from, by the name of the target.
+func (x *Package) Origins(w *order.Product) map[string]string {
+	out := map[string]string{}
+	for _, t := range x.Targets {
+		by := defaults.Default
+		switch {
+		case w.Trace(t) != nil:
+			by = defaults.Trace
+		case x.locked(&product{Product: w}, t) != nil:
+			by = defaults.Lock
+		case x.Defaults.Record(w.Problem, t) != nil:
+			by = defaults.Record
 		}
+		out[t.Machine().Name] = string(by)
 	}
-	return build.Variant(ctx, p, t, uses)
+	return out
 }
 
 // onAllCores calls f for 0 to n-1, several at once. When ctx ends, it begins no other call, waits for the calls that

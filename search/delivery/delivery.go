@@ -3,7 +3,7 @@
 //
 //	order.Order -> New           the directory, the name, the module and the lock of the package
 //	            -> TryTraces     given traces, before anything else is compiled
-//	            -> Compile       every product for every target, by given traces, the lock or the default schedules
+//	            -> Compile       every product for every target, by given traces, the lock, records or the default schedules
 //	            -> Verify        kernels that this machine runs, against the definition
 //	            -> Write         the files; or Differences, which compares them with what lies there
 //	            -> Test          go build, go vet, go test
@@ -24,6 +24,7 @@ import (
 	"github.com/tmacc/tmacc/gen/order"
 	"github.com/tmacc/tmacc/lower"
 	"github.com/tmacc/tmacc/lower/variant"
+	"github.com/tmacc/tmacc/search/defaults"
 	"github.com/tmacc/tmacc/search/live"
 	"github.com/tmacc/tmacc/search/timing"
 	"github.com/tmacc/tmacc/search/tune"
@@ -31,15 +32,16 @@ import (
 
 // Options say what to make and where. Order, Targets and Dir are required.
 type Options struct {
-	Order     *order.Order   // the products to compile; Compile adds to its Left
-	Targets   []lower.Target // that products are compiled for, each once, in the order in which programs try them
-	Dir       string         // of the package; "." is the working directory
-	Name      string         // of the package; "": see New
-	Module    string         // path of a module of the package's own, or "none"; "": the package's name if Dir is in no module
-	Unchecked bool           // Verify and Test run nothing, and Measure must not be called
-	ReadOnly  bool           // nothing is written: Differences takes the place of Write
-	Probing   timing.Options // how Measure measures; zero: for a few seconds
-	Events    func(Event)    // hears what goes on, from one goroutine or several; nil: nobody does
+	Order     *order.Order      // the products to compile; Compile adds to its Left
+	Targets   []lower.Target    // that products are compiled for, each once, in the order in which programs try them
+	Dir       string            // of the package; "." is the working directory
+	Name      string            // of the package; "": see New
+	Module    string            // path of a module of the package's own, or "none"; "": the package's name if Dir is in no module
+	Unchecked bool              // Verify and Test run nothing, and Measure must not be called
+	ReadOnly  bool              // nothing is written: Differences takes the place of Write
+	Probing   timing.Options    // how Measure measures; zero: for a few seconds
+	Defaults  *defaults.Chooser // of products without a trace or a lock's entry; nil: as nil is
+	Events    func(Event)       // hears what goes on, from one goroutine or several; nil: nobody does
 }
 
 // Package is a Go package that is being made. Its steps run one after the other.
@@ -61,6 +63,7 @@ type product struct {
 	*order.Product
 	tried    map[string]*variant.Variant // kernels of its given traces, by the name of the target
 	compiled gen.Product
+	recorded []string // targets whose schedules are a record's
 }
 
 // ErrNothing is the error of an order none of whose products can be compiled. The order's Left has the reasons.

@@ -26,9 +26,10 @@ type Report struct {
 type Product struct {
 	Name     string        `json:"name"` // in Go
 	Format   string        `json:"format"`
-	Tuned    []string      `json:"tuned,omitempty"`  // targets whose schedules are locked
-	Traced   []string      `json:"traced,omitempty"` // targets whose schedule was given; all others have the default ones
-	ActGroup int           `json:"act_group"`        // activations that share a scale; 0: a whole row
+	Tuned    []string      `json:"tuned,omitempty"`    // targets whose schedules are locked
+	Traced   []string      `json:"traced,omitempty"`   // targets whose schedule was given
+	Recorded []string      `json:"recorded,omitempty"` // targets whose schedules are a record's; all others have the default ones
+	ActGroup int           `json:"act_group"`          // activations that share a scale; 0: a whole row
 	Shapes   []order.Shape `json:"shapes,omitempty"`
 	Kernels  []Kernel      `json:"kernels,omitempty"` // once they are compiled
 }
@@ -67,7 +68,7 @@ func (x *Package) Report() Report {
 }
 
 func (x *Package) reportProduct(w *product) Product {
-	p := Product{Name: w.compiled.Name, Format: w.Problem.Name(), Traced: w.Traced(x.Targets), ActGroup: w.Problem.Act.Group, Shapes: w.Shapes}
+	p := Product{Name: w.compiled.Name, Format: w.Problem.Name(), Traced: w.Traced(x.Targets), Recorded: w.recorded, ActGroup: w.Problem.Act.Group, Shapes: w.Shapes}
 	for i := range w.compiled.Variants {
 		v := &w.compiled.Variants[i]
 		if x.locked(w, v.Target) != nil {

@@ -9,13 +9,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"os"
 	"os/exec"
 	goruntime "runtime"
 	"slices"
-	"sync"
-	"time"
 
 	"github.com/tmacc/tmacc/ir"
 	"github.com/tmacc/tmacc/runtime"
@@ -31,7 +27,7 @@ type identity struct {
 	Compiler string     `json:"compiler"` // of this program, which is the compiler and the runtime
 	ISA      string     `json:"isa"`
 	Core     string     `json:"core"`
-	Schedule string     `json:"schedule"` // "default", or the hash of the lock's traces
+	Schedule string     `json:"schedule"` // "default", or the hash of the traces of the lock or of a record
 	Problem  ir.Problem `json:"problem"`  // format and activations
 	ABI      int        `json:"abi"`
 }
@@ -39,10 +35,14 @@ type identity struct {
 // byDefault is the schedule of an identity without an entry of a lock: the compiler decides it.
 const byDefault = "default"
 
-// identity is the text that the kernels of a product are kept by, made by a compiler by e or, without e, by the default schedules.
+// identity is the text that the kernels of a product are kept by, made by a compiler by e or, without e, by a record or the default
+// schedules.
 func (p *Provider) identity(compiler string, problem ir.Problem, e *tune.Entry) []byte {
 	m := p.target.Machine()
 	id := identity{"kernels", compiler, m.ISA.Name, m.Core.Name, byDefault, problem, abi.Version}
+	if e == nil {
+		e = p.defaults.Record(problem, p.target)
+	}
 	if e != nil {
 		id.Schedule = hashOf(mustJSON(e.Kernels))
 	}
@@ -60,34 +60,6 @@ func mustJSON(v any) []byte {
 func hashOf(data []byte) string {
 	sum := sha256.Sum256(data)
 	return hex.EncodeToString(sum[:])
-}
-
-// program identifies this program by its bytes: they have the compiler, all schedules that it chooses, and the runtime. Where they
-// cannot be read, no other process has kernels of this one.
-var program = sync.OnceValue(func() string {
-	h := sha256.New()
-	f, err := os.Open(executable())
-	if err == nil {
-		defer f.Close()
-		_, err = io.Copy(h, f)
-	}
-	if err != nil {
-		return fmt.Sprintf("unknown, process %d at %v: %v", os.Getpid(), time.Now(), err)
-	}
-	return hex.EncodeToString(h.Sum(nil))
-})
-
-// executable is the path of the program file: on Linux of the file that runs, even if another one has its name by now.
-func executable() string {
-	const self = "/proc/self/exe"
-	if _, err := os.Stat(self); err == nil {
-		return self
-	}
-	path, err := os.Executable()
-	if err != nil {
-		return ""
-	}
-	return path
 }
 
 // stored is a live.Binary as a file has it.

@@ -3,7 +3,7 @@
 // without a compiler and without the go command.
 //
 //	Product -> in the folder, by the compiler, the target, the schedule, the format and the activations -> mapped
-//	        -> else compiled by the lock's schedule or the default one, verified, kept                  -> mapped
+//	        -> else compiled by the schedule of the lock or a record or the default one, verified, kept -> mapped
 //	        -> else in pure Go: the same bits, more slowly, and an event says why
 //
 // A program that uses a Provider calls worker.Main first in main (or session.Main): the worker process is a copy of it. Without
@@ -30,23 +30,26 @@ import (
 	"github.com/tmacc/tmacc/runtime/abi"
 	"github.com/tmacc/tmacc/runtime/cache"
 	"github.com/tmacc/tmacc/runtime/cpu"
-	"github.com/tmacc/tmacc/search"
 	"github.com/tmacc/tmacc/search/build"
+	"github.com/tmacc/tmacc/search/defaults"
 	"github.com/tmacc/tmacc/search/live"
 	"github.com/tmacc/tmacc/search/tune"
 )
 
 // Options say where kernels are kept and how they are made. The zero value is usual.
 type Options struct {
-	Folder string      // where kernels are kept, "": Folder
-	Lock   *tune.Lock  // schedules that a search has found, nil: default schedules
-	Say    func(Event) // hears of long steps and of unusual events, nil: nobody
+	Folder string     // where kernels are kept, "": Folder
+	Lock   *tune.Lock // schedules that a search has found, nil: default schedules
+	// Defaults chooses the schedules of products that the lock does not have; nil: as nil is.
+	Defaults *defaults.Chooser
+	Say      func(Event) // hears of long steps and of unusual events, nil: nobody
 }
 
 // Provider makes products. Its methods may be called concurrently.
 type Provider struct {
 	ctx      context.Context
 	lock     *tune.Lock
+	defaults *defaults.Chooser
 	hear     func(Event)
 	target   lower.Target  // that kernels are for, nil: there are none
 	why      error         // they are not mapped, nil if they are
@@ -89,7 +92,7 @@ func New(ctx context.Context, opt Options) (*Provider, error) {
 	if err := checkMask(); err != nil {
 		return nil, err
 	}
-	p := &Provider{ctx: ctx, lock: opt.Lock, hear: opt.Say, products: map[string]*runtime.Product{}}
+	p := &Provider{ctx: ctx, lock: opt.Lock, defaults: opt.Defaults, hear: opt.Say, products: map[string]*runtime.Product{}}
 	if p.target, p.why = choose(); p.target == nil {
 		return p, nil
 	}
@@ -97,8 +100,8 @@ func New(ctx context.Context, opt Options) (*Provider, error) {
 	if err := p.open(opt.Folder); err != nil {
 		return nil, err
 	}
-	p.compiler = program
-	go program() // while the caller works
+	p.compiler = cache.ThisProgram
+	go cache.ThisProgram() // while the caller works
 	return p, nil
 }
 
@@ -290,10 +293,10 @@ func (p *Provider) compile(problem ir.Problem, e *tune.Entry) (*live.Binary, err
 	return b, err
 }
 
-// variant compiles the kernels of e, or of the default schedules.
+// variant compiles the kernels of e, or without e of a record or of the default schedules.
 func (p *Provider) variant(problem ir.Problem, e *tune.Entry) (variant.Variant, error) {
 	if e == nil {
-		uses, err := search.Default(p.ctx, problem, p.target)
+		uses, err := p.defaults.Uses(p.ctx, problem, p.target)
 		if err != nil {
 			return variant.Variant{}, err
 		}

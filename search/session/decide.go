@@ -51,7 +51,7 @@ type Outcome string
 
 // Outcomes.
 const (
-	Locked  Outcome = "locked"
+	Locked  Outcome = "locked"  // or recorded, in a session for records
 	Renewed Outcome = "renewed" // the entry stays, with the figures of today
 	Stays   Outcome = "stays"   // the entry stays as it was
 	Removed Outcome = "removed"
@@ -140,8 +140,7 @@ func (s *Session) decide(best *tune.Candidate, locked *lockedBefore, interrupted
 			return d, err
 		}
 	}
-	slower := before != nil && tune.Together(before.figures).Greater()
-	goes := slower && locked.same && !interrupted
+	goes := before != nil && s.outdone(before) && locked.same && !interrupted
 	d = Decision{Outcome: None, judged: found, Why: s.refusal(found)}
 	if d.Why == "" && before != nil && !goes {
 		s.say(Step("measuring the best and the locked schedules in turn"))
@@ -157,7 +156,7 @@ func (s *Session) decide(best *tune.Candidate, locked *lockedBefore, interrupted
 	case d.Why == "":
 		d.Outcome = Locked
 	case goes:
-		d = Decision{Outcome: Removed, judged: before, Why: "what was locked takes " + before.describe("the default's")}
+		d = Decision{Outcome: Removed, judged: before, Why: "what was " + s.store().verb + " takes " + before.describe("the default's")}
 	case before != nil && locked.same:
 		d = Decision{Outcome: Renewed, judged: before, Why: d.Why}
 	case before != nil:
@@ -166,17 +165,25 @@ func (s *Session) decide(best *tune.Candidate, locked *lockedBefore, interrupted
 	return d, nil
 }
 
+// outdone says that what was locked is slower than the default, or that what was recorded does not save the margin any more.
+func (s *Session) outdone(before *judged) bool {
+	r, margin := tune.Together(before.figures), s.store().margin
+	return r.Greater() || margin > 0 && r.Median > 1-margin
+}
+
 // refusal is why what was found is not locked beside the default; "" if it is.
 func (s *Session) refusal(found *judged) string {
 	if found == nil {
 		return "nothing was found that is faster than the default: more -time may find something"
 	}
 	r, losses := found.ratio(), tune.Losses(found.figures)
-	switch {
+	switch margin := s.store().margin; {
 	case r.Greater():
 		return fmt.Sprintf("what was found takes %v of the default's time: more -time may find something faster", r)
 	case !r.Less():
 		return fmt.Sprintf("what was found takes %v of the default's time, which is within the noise: more -time may find something faster, and a quieter machine tells more", r)
+	case r.High > 1-margin:
+		return fmt.Sprintf("what was found takes %v of the default's time, and a record has to save %.0f %% of it beyond the noise", r, 100*margin)
 	case len(losses) == 0:
 		return ""
 	}
@@ -196,10 +203,10 @@ type lockedBefore struct {
 
 // locked is what the lock has for the product; nil if it has nothing that this compiler can still make.
 func (s *Session) locked() (*lockedBefore, error) {
-	if s.Lock == "" {
+	if s.store().path == "" {
 		return nil, nil
 	}
-	lock, err := tune.ReadLock(s.Lock)
+	lock, err := s.store().read()
 	if err != nil {
 		return nil, err
 	}

@@ -11,7 +11,9 @@ import (
 
 	"github.com/tmacc/tmacc/lower/variant"
 	"github.com/tmacc/tmacc/schedule"
+	"github.com/tmacc/tmacc/search/bench"
 	"github.com/tmacc/tmacc/search/build"
+	"github.com/tmacc/tmacc/search/records"
 	"github.com/tmacc/tmacc/search/timing"
 	"github.com/tmacc/tmacc/search/tune"
 )
@@ -52,31 +54,51 @@ func (s *Session) Save(d *Decision) (Saved, error) {
 		return s.remove(d.Why)
 	case Renewed:
 		x, err := s.put(d.judged)
-		x.text = fmt.Sprintf("the locked schedules stay, with the figures of today: %s\n\n%s", d.Why, x.text)
+		x.text = fmt.Sprintf("the %s schedules stay, with the figures of today: %s\n\n%s", s.store().verb, d.Why, x.text)
 		return x, err
 	case Stays:
-		return Saved{text: "the locked schedules, for other purposes or of another machine, stay: " + d.Why}, nil
+		return Saved{text: "the " + s.store().verb + " schedules, for other purposes or of another machine, stay: " + d.Why}, nil
 	}
-	return Saved{text: "not locked: " + d.Why}, nil
+	return Saved{text: "not " + s.store().verb + ": " + d.Why}, nil
 }
 
 // errNoLock is the error of saving in a session without a lock.
 var errNoLock = errors.New("session: no lock file was given")
 
-// change makes f change the lock.
-func (s *Session) change(f func(*tune.Lock)) error {
-	if s.Lock == "" {
-		return errNoLock
+// store is where schedules that were found go: a lock, or the records of a core.
+type store struct {
+	path   string
+	verb   string  // what becomes of them there
+	date   string  // that entries have
+	margin float64 // the part of the default's time that schedules save at least
+	read   func() (*tune.Lock, error)
+	change func(func(*tune.Lock)) error
+}
+
+func (s *Session) store() store {
+	if s.Records != "" {
+		path := records.Path(s.Records, s.Target)
+		return store{path, "recorded", bench.Today(), records.Margin,
+			func() (*tune.Lock, error) { return records.Read(path) },
+			func(f func(*tune.Lock)) error { return records.Change(path, f) }}
 	}
-	return tune.ChangeLock(s.Lock, func(l *tune.Lock) error { f(l); return nil })
+	return store{path: s.Lock, verb: "locked",
+		read: func() (*tune.Lock, error) { return tune.ReadLock(s.Lock) },
+		change: func(f func(*tune.Lock)) error {
+			if s.Lock == "" {
+				return errNoLock
+			}
+			return tune.ChangeLock(s.Lock, func(l *tune.Lock) error { f(l); return nil })
+		}}
 }
 
 // remove removes the product from the lock: today's default schedules are faster.
 func (s *Session) remove(why string) (Saved, error) {
-	if err := s.change(func(l *tune.Lock) { l.Remove(s.Problem, s.Target) }); err != nil {
+	to := s.store()
+	if err := to.change(func(l *tune.Lock) { l.Remove(s.Problem, s.Target) }); err != nil {
 		return Saved{}, &SaveError{nil, err}
 	}
-	return Saved{s.Lock, fmt.Sprintf("removed from %s: %s", s.Lock, why)}, nil
+	return Saved{to.path, fmt.Sprintf("removed from %s: %s", to.path, why)}, nil
 }
 
 // put puts j into the lock, whose folder it makes.
@@ -85,19 +107,20 @@ func (s *Session) put(j *judged) (Saved, error) {
 	if err != nil {
 		return Saved{}, err
 	}
-	if err = os.MkdirAll(filepath.Dir(s.Lock), 0o777); err == nil {
-		err = s.change(func(l *tune.Lock) { l.Put(*e) })
+	to := s.store()
+	if err = os.MkdirAll(filepath.Dir(to.path), 0o777); err == nil {
+		err = to.change(func(l *tune.Lock) { l.Put(*e) })
 	}
 	if err != nil {
 		return Saved{}, &SaveError{traces(j.Kernels), err}
 	}
-	lines := []string{fmt.Sprintf("locked in %s, %d widths", s.Lock, len(e.Kernels))}
+	lines := []string{fmt.Sprintf("%s in %s, %d widths", to.verb, to.path, len(e.Kernels))}
 	widest, usual := e.Widest(), s.tuner.Default[len(s.tuner.Default)-1].Cols
 	larger := func(f tune.Figures) bool { return f.N > widest }
 	if widest < usual && !slices.ContainsFunc(e.Figures, larger) {
 		lines = append(lines, fmt.Sprintf("none is for more than %s, the default has some for %d: if there are larger products, tune for them too, with -n", columns(widest), usual))
 	}
-	return Saved{s.Lock, strings.Join(lines, "\n")}, nil
+	return Saved{to.path, strings.Join(lines, "\n")}, nil
 }
 
 // columns is a number of columns in words: "1 column".
@@ -111,7 +134,7 @@ func columns(n int) string {
 // entry is j for the lock: its figures are medians.
 func (s *Session) entry(j *judged) (*tune.Entry, error) {
 	e := &tune.Entry{Product: s.Problem.Name(), ActGroup: s.Problem.Act.Group, Target: s.Target.Machine().Name,
-		Problem: tune.ProblemHash(s.Problem), Host: s.Host, Compiler: s.Version}
+		Problem: tune.ProblemHash(s.Problem), Host: s.Host, Compiler: s.Version, Date: s.store().date}
 	for _, b := range j.figures {
 		ns := timing.Median(b.Ns)
 		e.Figures = append(e.Figures, tune.Figures{Mode: b.Mode, M: b.M, N: b.N, K: b.K, Ns: ns, DefaultNs: timing.Median(b.BaseNs),

@@ -39,8 +39,8 @@ func (s *Session) Search(ctx context.Context) (*Found, error) {
 	if err := s.measureCeilings(ctx); err != nil {
 		return nil, err
 	}
-	if s.Lock != "" {
-		if err := tune.Writable(s.Lock); err != nil {
+	if path := s.store().path; path != "" {
+		if err := tune.Writable(path); err != nil {
 			s.say(Note{NotLockable, err})
 		}
 	}

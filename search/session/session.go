@@ -20,6 +20,7 @@ import (
 	"github.com/tmacc/tmacc/search"
 	"github.com/tmacc/tmacc/search/bench"
 	"github.com/tmacc/tmacc/search/build"
+	"github.com/tmacc/tmacc/search/defaults"
 	"github.com/tmacc/tmacc/search/measure"
 	"github.com/tmacc/tmacc/search/timing"
 	"github.com/tmacc/tmacc/search/tune"
@@ -66,20 +67,24 @@ type Options struct {
 	Purposes []Purpose    // what the search is for; none: Others
 	// Others are further products that use the same packed matrices. A schedule that slows one of them down is
 	// not saved. None: the usual purposes.
-	Others   []Purpose
-	Only     bool           // no purpose counts but Purposes, neither one of Others nor one of the lock
-	Lock     string         // the lock file that Decide compares with and Save changes; "": Save fails
-	Log      string         // the file that gets each measurement; "": the user's log; NoLog: none
-	Resume   bool           // begin with what the log has of earlier searches on such a machine
-	Scratch  bool           // begin without the default schedules
-	Trials   int            // candidates to measure at most; 0: UsualTrials
-	Patience int            // end after this number of candidates in a row that are no better; 0: UsualPatience
-	Limit    time.Duration  // of a search, without what comes before and after it; 0: UsualLimit
-	Seed     int64          // of the random numbers
-	Version  string         // of the program, for the log and the lock
-	On       *Machine       // the machine that measures; nil: this one
-	Probing  timing.Options // how the ceilings of the machine are measured; zero: for a few seconds
-	Events   func(Event)    // hears what happens, in the goroutine of the call; nil: nobody
+	Others []Purpose
+	Only   bool   // no purpose counts but Purposes, neither one of Others nor one of the lock
+	Lock   string // the lock file that Decide compares with and Save changes; "": Save fails
+	// Records is a folder of records that Decide compares with and Save changes instead of a lock; "": none. The default
+	// schedules are then those without records, and only the core of the target must be a built-in one.
+	Records  string
+	Defaults *defaults.Chooser // of the default schedules; nil: as nil is
+	Log      string            // the file that gets each measurement; "": the user's log; NoLog: none
+	Resume   bool              // begin with what the log has of earlier searches on such a machine
+	Scratch  bool              // begin without the default schedules
+	Trials   int               // candidates to measure at most; 0: UsualTrials
+	Patience int               // end after this number of candidates in a row that are no better; 0: UsualPatience
+	Limit    time.Duration     // of a search, without what comes before and after it; 0: UsualLimit
+	Seed     int64             // of the random numbers
+	Version  string            // of the program, for the log and the lock
+	On       *Machine          // the machine that measures; nil: this one
+	Probing  timing.Options    // how the ceilings of the machine are measured; zero: for a few seconds
+	Events   func(Event)       // hears what happens, in the goroutine of the call; nil: nobody
 }
 
 // Session is one product on one target. Its methods may be called in turn, not at once.
@@ -111,6 +116,9 @@ func Open(ctx context.Context, o Options) (*Session, error) {
 		if err := s.checkPurpose(p); err != nil {
 			return nil, err
 		}
+	}
+	if err := s.checkRecords(); err != nil {
+		return nil, err
 	}
 	s.say(Step("compiling the default schedules"))
 	t, err := tune.New(ctx, s.product())
@@ -166,6 +174,19 @@ func (s *Session) whole(ps []Purpose) (out []Purpose) {
 	return out
 }
 
+// checkRecords refuses records that nobody would find, or that would be of some purposes only.
+func (s *Session) checkRecords() error {
+	switch m := s.Target.Machine(); {
+	case s.Records == "":
+		return nil
+	case m.Core.Own:
+		return fmt.Errorf("session: records are for built-in cores, and %s is not one: use a lock", m.Core.Name)
+	case s.Only:
+		return errors.New("session: records are for all purposes: leave Only out")
+	}
+	return nil
+}
+
 // Close ends the session. It leaves the machine of Options.On connected.
 func (s *Session) Close() error {
 	s.journal.wait()
@@ -213,5 +234,9 @@ func purpose(h timing.Host, mode string, m, n, k int) Purpose {
 
 // product is what the tuner works on.
 func (s *Session) product() tune.Product {
-	return tune.Product{Problem: s.Problem, Target: s.Target, Purposes: s.Purposes}
+	usual := s.Defaults.Uses
+	if s.Records != "" {
+		usual = search.Default
+	}
+	return tune.Product{Problem: s.Problem, Target: s.Target, Purposes: s.Purposes, Usual: usual}
 }

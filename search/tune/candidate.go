@@ -48,8 +48,14 @@ var (
 // Seeds returns the default schedules and the dot-product schedules with the best estimates, also with rows that share
 // bytes. If it is interrupted, it leaves out the schedules that it has not found yet.
 func (t *Tuner) Seeds(ctx context.Context) []*Candidate {
-	all := [][]search.Use{t.Default}
-	for _, find := range []func(context.Context, ir.Problem, lower.Target) ([]search.Use, error){search.DotUses, search.RowFieldUses} {
+	var all [][]search.Use
+	finds := []func(context.Context, ir.Problem, lower.Target) ([]search.Use, error){search.DotUses, search.RowFieldUses}
+	if t.chosen() {
+		all = append(all, t.Default)
+	} else {
+		finds = slices.Insert(finds, 0, search.Default)
+	}
+	for _, find := range finds {
 		if more, err := find(ctx, t.Problem, t.Target); err == nil {
 			all = append(all, more)
 		}
@@ -68,6 +74,9 @@ func (t *Tuner) Seeds(ctx context.Context) []*Candidate {
 	}
 	return out
 }
+
+// chosen says that the default schedules have the choices that they were made of. Those of a record are traces alone.
+func (t *Tuner) chosen() bool { return t.Default[0].Choice.Cols > 0 }
 
 // seed has for each width the widest schedule that fits it.
 func seed(widths []int, uses []search.Use) *Candidate {

@@ -1,6 +1,7 @@
 package tune
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -35,6 +36,9 @@ func (t *Tuner) Fits(c *Candidate) error {
 // Near returns the candidates that differ from the default schedules in the kernel of one width and can be compiled. That
 // kernel has other prefetches or does the same in another order.
 func (t *Tuner) Near() (out []*Candidate, err error) {
+	if !t.chosen() {
+		return nil, errors.New("what lies near the schedules of a record is not known: leave records out")
+	}
 	c := seed(t.widths(), slices.DeleteFunc(slices.Clone(t.Default), func(u search.Use) bool { return u.Cols > slices.Max(t.widths()) }))
 	if _, err := t.point(c); err != nil {
 		return nil, err

@@ -9,11 +9,11 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/tmacc/tmacc/gen"
 	"github.com/tmacc/tmacc/ir"
@@ -49,8 +49,9 @@ type Entry struct {
 	Problem  string      `json:"problem"` // ProblemHash
 	Figures  []Figures   `json:"figures"` // of each of the purposes
 	Host     timing.Host `json:"host"`
-	Compiler string      `json:"compiler"` // version of tmacc, as Go has recorded it
-	Kernels  []Kernel    `json:"kernels"`  // the narrowest first
+	Compiler string      `json:"compiler"`       // version of tmacc, as Go has recorded it
+	Date     string      `json:"date,omitempty"` // of the measurement, of a record: package records
+	Kernels  []Kernel    `json:"kernels"`        // the narrowest first
 }
 
 // Kernel is a schedule for column blocks of one width.
@@ -130,13 +131,8 @@ func ParseLock(path string, data []byte) (*Lock, error) {
 	if l.Version != lockVersion {
 		return nil, &LockError{Path: path, Problem: fmt.Sprintf("has version %d or none, this tmacc reads %d", l.Version, lockVersion)}
 	}
-	for i, e := range l.Entries {
-		if problem := e.wrong(); problem != "" {
-			return nil, &LockError{Path: path, Problem: fmt.Sprintf("entry %d (%s on %s) %s", i, e.Product, e.Target, problem)}
-		}
-		if i > 0 && l.Entries[i-1].key() >= e.key() {
-			return nil, &LockError{Path: path, Problem: fmt.Sprintf("entry %d (%s on %s) is out of order or there twice", i, e.Product, e.Target)}
-		}
+	if problem := l.Wrong("entry", 0); problem != "" {
+		return nil, &LockError{Path: path, Problem: problem}
 	}
 	for i := range l.Entries { // earlier versions called targets by their cores alone
 		l.Entries[i].Target = targets.Canonical(l.Entries[i].Target)
@@ -148,6 +144,19 @@ func ParseLock(path string, data []byte) (*Lock, error) {
 		}
 	}
 	return &l, nil
+}
+
+// Wrong says which entry is not one, or out of order, "" if none is. It calls an entry unit, and the first one by the number first.
+func (l *Lock) Wrong(unit string, first int) string {
+	for i, e := range l.Entries {
+		if problem := e.wrong(); problem != "" {
+			return fmt.Sprintf("%s %d (%s on %s) %s", unit, first+i, e.Product, e.Target, problem)
+		}
+		if i > 0 && l.Entries[i-1].key() >= e.key() {
+			return fmt.Sprintf("%s %d (%s on %s) is out of order or there twice", unit, first+i, e.Product, e.Target)
+		}
+	}
+	return ""
 }
 
 // place names the first entry of a lock, and its kernel, that cannot be read; "" if none is to blame.
@@ -293,6 +302,26 @@ func (l *Lock) Put(e Entry) {
 // Widest is the most columns that a kernel of e has.
 func (e *Entry) Widest() int { return e.Kernels[len(e.Kernels)-1].Cols }
 
+// Gain is how many times as fast as the default schedules e was, in the geometric mean over its figures; 1 without figures.
+func (e *Entry) Gain() float64 {
+	sum, n := 0.0, 0
+	for _, f := range e.Figures {
+		if f.Ns > 0 && f.DefaultNs > 0 {
+			sum, n = sum+math.Log(f.DefaultNs/f.Ns), n+1
+		}
+	}
+	return math.Exp(sum / float64(max(n, 1)))
+}
+
+// Measured says what e gained, where and when, on one line.
+func (e *Entry) Measured() string {
+	text := fmt.Sprintf("%.2f times as fast as the default schedules on %s", e.Gain(), e.Host.CPU)
+	if e.Date != "" {
+		text += ", " + e.Date
+	}
+	return text
+}
+
 // Uses are the schedules of e.
 func (e *Entry) Uses() []search.Use {
 	var out []search.Use
@@ -373,27 +402,18 @@ func list(indent string, items []string) string {
 	return "[\n" + indent + strings.Join(items, ",\n"+indent) + "\n" + indent[2:] + "]"
 }
 
-// ChangeLock makes f change the lock at path. Of several processes that do so at once each
-// sees what the one before has written; who only reads sees the old file or the new one.
-//
-// A file beside it, which only one process can create, says that the lock is being changed: that works on every
-// system. One that a killed process left is removed when it is old; should its process only have slept, a change
-// may be lost, but the file is whole.
+// ChangeLock makes f change the lock at path, as gen.Change does.
 func ChangeLock(path string, f func(*Lock) error) error {
-	path, err := gen.Followed(path) // all that link to it wait for each other
-	if err != nil {
-		return err
-	}
-	mark := path + ".new"
-	if err := createAlone(mark); err != nil {
-		return err
-	}
-	defer os.Remove(mark)
-	data, err := changed(path, f)
-	if err != nil {
-		return err
-	}
-	return gen.WriteFile(path, data)
+	return gen.Change(path, func(path string) ([]byte, error) {
+		l, err := ReadLock(path)
+		if err != nil {
+			return nil, err
+		}
+		if err := f(l); err != nil {
+			return nil, err
+		}
+		return l.Text()
+	})
 }
 
 // Writable is why the lock at path cannot be changed, nil if it can, or if its folder is still to be made.
@@ -410,43 +430,6 @@ func Writable(path string) error {
 		return err
 	}
 	return errors.Join(f.Close(), os.Remove(f.Name()))
-}
-
-// changed is the text of the lock at path after f.
-func changed(path string, f func(*Lock) error) ([]byte, error) {
-	l, err := ReadLock(path)
-	if err != nil {
-		return nil, err
-	}
-	if err := f(l); err != nil {
-		return nil, err
-	}
-	return l.Text()
-}
-
-// A lock is changed in milliseconds: a process that takes abandoned is dead.
-const (
-	abandoned = 10 * time.Second
-	pollLock  = 5 * time.Millisecond
-)
-
-// createAlone creates a file that nobody else has now, and waits for it if need be.
-func createAlone(path string) error {
-	for began := time.Now(); ; time.Sleep(pollLock) {
-		f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
-		if !errors.Is(err, fs.ErrExist) {
-			if err == nil {
-				err = f.Close()
-			}
-			return err
-		}
-		if info, err := os.Stat(path); err == nil && time.Since(info.ModTime()) > abandoned {
-			os.Remove(path)
-		}
-		if time.Since(began) > 3*abandoned {
-			return fmt.Errorf("%w: another tmacc writes it, or remove it", err)
-		}
-	}
 }
 
 // KernelHash identifies the machine code of a printed kernel, whatever it is called.

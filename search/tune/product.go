@@ -24,6 +24,8 @@ type Product struct {
 	Problem  ir.Problem
 	Target   lower.Target
 	Purposes []Purpose
+	// Usual chooses the default schedules, which everything is compared with; nil: search.Default.
+	Usual func(context.Context, ir.Problem, lower.Target) ([]search.Use, error)
 }
 
 // Purpose is a size at which a product is used: M x K weights times N activations.
@@ -87,8 +89,12 @@ func New(ctx context.Context, p Product) (*Tuner, error) {
 	}
 	t := &Tuner{Product: p, Limit: limit, ReferenceNs: make([]float64, len(p.Purposes)),
 		prepares: map[string]*prepared{}, known: map[string]Result{}, verified: map[string]bool{}, times: map[string]took{}, widthBests: map[string][]widthBest{}}
+	usual := p.Usual
+	if usual == nil {
+		usual = search.Default
+	}
 	var err error
-	if t.Default, err = search.Default(ctx, p.Problem, p.Target); err != nil {
+	if t.Default, err = usual(ctx, p.Problem, p.Target); err != nil {
 		return nil, err
 	}
 	v, err := build.Variant(ctx, p.Problem, p.Target, t.Default)
@@ -116,9 +122,9 @@ func (t *Tuner) compile(trace schedule.Trace, again bool) (k variant.Kernel, err
 	return k, err
 }
 
-// again says that kernels that compute values again are worth a measurement: the default does.
+// again says that kernels that compute values again are worth a measurement: the default does, or may.
 func (t *Tuner) again() bool {
-	return slices.ContainsFunc(t.Default, func(u search.Use) bool { return u.Choice.Again })
+	return !t.chosen() || slices.ContainsFunc(t.Default, func(u search.Use) bool { return u.Choice.Again })
 }
 
 // preparation names what prepares activations for x.

@@ -16,9 +16,9 @@ const (
 	limit   = 2 << 30
 )
 
-// Run runs the tests of a package and ends the process. GOGC and GOMEMLIMIT of the environment count, if they are set. No
+// Run runs the tests of a package and ends the process, after it has called the functions of `after`. GOGC and GOMEMLIMIT of the environment count, if they are set. No
 // allocations are sampled unless -memprofile asks for them.
-func Run(m *testing.M) {
+func Run(m *testing.M, after ...func()) {
 	flag.Parse()
 	if os.Getenv("GOGC") == "" && os.Getenv("GOMEMLIMIT") == "" {
 		debug.SetGCPercent(percent)
@@ -27,5 +27,9 @@ func Run(m *testing.M) {
 	if flag.Lookup("test.memprofile").Value.String() == "" {
 		runtime.MemProfileRate = 0
 	}
-	os.Exit(m.Run())
+	code := m.Run()
+	for _, f := range after {
+		f()
+	}
+	os.Exit(code)
 }

@@ -1,0 +1,116 @@
+package session
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/tmacc/tmacc/lower"
+	"github.com/tmacc/tmacc/lower/core"
+	"github.com/tmacc/tmacc/search/records"
+	"github.com/tmacc/tmacc/search/tune"
+)
+
+// decides is what becomes of schedules that were found and that are recorded, by their times over the default's, and what is said.
+func (s *settler) decides(t *testing.T, found, before float64) (*Decision, string) {
+	t.Helper()
+	locked, err := s.locked()
+	if err != nil {
+		t.Fatal(err)
+	}
+	best := s.found
+	if found == 0 {
+		best = nil
+	}
+	all := func(ratio float64) map[string][]float64 { return map[string][]float64{"l2": {ratio}, "dram": {ratio}} }
+	s.takes, s.over = map[*tune.Candidate]map[string][]float64{s.old: all(before), s.found: all(found)}, all(found/max(before, 0.01))
+	if s.beside = s.measures(nil); locked != nil {
+		s.beside = s.measures(locked.Candidate)
+	}
+	d, err := s.decide(best, locked, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	saved, err := s.Save(&d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &d, saved.String()
+}
+
+// A schedule is recorded if it saves the margin of the default's time beyond the noise. A record stays, or gives way to a faster
+// one, and goes when it does not save the margin any more.
+func TestRecords(t *testing.T) {
+	s := newSettler(t)
+	s.Records = t.TempDir()
+	path := records.Path(s.Records, s.Target)
+	if want := filepath.Join(s.Records, "golden-cove.jsonl"); path != want {
+		t.Errorf("%s, want %s", path, want)
+	}
+	for _, c := range []struct {
+		found, before float64
+		outcome       Outcome
+		says          string
+		gain          float64 // of the record afterwards, 0: none
+	}{
+		{0.98, 0, None, "not recorded: what was found takes 0.980 ± 0.000 of the default's time, and a record has to save 3 % of it beyond the noise", 0},
+		{0.8, 0, Locked, "recorded in " + path + ", ", 1.25},
+		{0, 0.75, Renewed, "the recorded schedules stay, with the figures of today: nothing was found", 1 / 0.75},
+		{0.9, 0.8, Renewed, "the recorded schedules stay, ", 1.25},
+		{0.5, 0.8, Locked, "recorded in " + path, 2},
+		{0, 0.98, Removed, "removed from " + path + ": what was recorded takes 0.980 ± 0.000 of the default's time", 0},
+	} {
+		d, says := s.decides(t, c.found, c.before)
+		if d.Outcome != c.outcome || !strings.HasPrefix(says, c.says) {
+			t.Errorf("%v after %v: %s: %s, want %s: %s", c.found, c.before, d.Outcome, says, c.outcome, c.says)
+		}
+		l, err := records.Read(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		e := l.Find(s.Problem, s.Target)
+		switch {
+		case (e != nil) != (c.gain > 0):
+			t.Errorf("%v after %v: %+v", c.found, c.before, e)
+		case e != nil && (e.Gain() < c.gain-1e-9 || e.Gain() > c.gain+1e-9 || e.Date == "" || !e.For(s.Problem)):
+			t.Errorf("%v after %v: gained %v, %+v", c.found, c.before, e.Gain(), e)
+		}
+	}
+	if _, err := os.Stat(filepath.Join(s.Records, tune.LockName)); err == nil {
+		t.Error("a lock was written")
+	}
+}
+
+// onCore is a target with another core.
+type onCore struct {
+	lower.Target
+	core core.Core
+}
+
+func (x onCore) Machine() lower.Machine {
+	m := x.Target.Machine()
+	m.Core = x.core
+	return m
+}
+
+// Records of a user's core, and of some purposes only, are refused.
+func TestRecordsRefused(t *testing.T) {
+	p, target := w2OnAVX2(t)
+	own := onCore{target, target.Machine().Core}
+	own.core.Own, own.core.Name = true, "mine"
+	for want, o := range map[string]Options{
+		"session: records are for built-in cores, and mine is not one": {Target: own},
+		"session: records are for all purposes: leave Only out":        {Target: target, Only: true},
+	} {
+		o.Problem, o.Records, o.Log = p, t.TempDir(), NoLog
+		s, err := Open(context.Background(), o)
+		if err == nil {
+			s.Close()
+		}
+		if err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
+}
