@@ -13,6 +13,9 @@ import (
 // side, which is worth a little more arithmetic. Figures: docs/lab/choices.md, Streams, Tiles, TilesCost.
 var zen2 = core.Core{
 	Name: "zen2", ISAs: []string{"amd64/avx2"}, CPUs: []cpu.Set{{Vendor: amd}, {Vendor: hygon}},
+	// AMD, Software Optimization Guide for Family 17h Models 30h (56305): 32 KiB, 22 misses in flight, 12 to 13 cycles to the second-level cache. A Zen 3 VM
+	// reads 25 GB/s (docs/lab/choices.md, Streams). That prefetches into the second-level cache hold a miss, that its prefetcher follows
+	// every other line 4 ahead, and what a loaded third-level cache and memory take to answer are from the pairs of this core.
 	Hierarchy: core.Hierarchy{
 		First: 32 << 10, Fills: 22, Holds: true, Queue: 64, Latency: [3]float64{13, 130, 300}, Line: [3]float64{2, 2.6, 9}, Several: 8.5,
 		Ahead: 4, Reach: 2,
