@@ -35,6 +35,9 @@ var lionCove = core.Core{
 // The model takes the latency of products and divisions for their throughput: here products are pipelined, on two
 // ports. It doubts its own figures for divide and mul32, so these have the costs of the ordinary core. So have the classes
 // that need AVX-512 or two registers of a table, which this core does not run.
+//
+// Latencies are those of the same file, ports 0 to 3 are V0 to V3, 8 to a load, b and c store. The number of waiting
+// instructions is a guess.
 var lionCoveCosts = onUnits(core.Costs{
 	alu: {Tenths: 3}, blend: {Tenths: 8}, load: {Tenths: 4}, splat: {Tenths: 4}, store: {Tenths: 5},
 	compare: onV01(5), shift: onV01(5), multi: onV01(5), floatMul: onV01(5), floatFMA: onV01(6),

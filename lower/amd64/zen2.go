@@ -40,7 +40,7 @@ var steady = nest.Streams{Ahead: 3 << 10, Act: 128}
 // sparse is far of two lines in four: what lies between, the CPU foresees.
 var sparse = nest.Streams{Far: 8 << 10, Act: 128}
 
-// zen2Costs are the costs of Golden Cove on the units of Zen.
+// zen2Costs are the costs of Golden Cove, with the latencies and ports of llvm/lib/Target/X86/X86ScheduleZnver2.td and X86ScheduleZnver3.td.
 var zen2Costs = onUnits(goldenCoveCosts, core.Costs{
 	alu:         {Latency: 1, Ports: "0123"},
 	select3:     {Latency: 1, Ports: "0123"},

@@ -56,6 +56,8 @@ var (
 // The figures are of loops of one instruction and of two in turns. The exceptions are instructions with three operands that run on any unit (VPTERNLOG and a
 // dot product take 13, two and a dot product 22; with AND instead 12 and 15), masks, and VPERMI2B. VPERMI2B takes 10 alone; in a loop with two ANDs of its result and
 // two dot products of these it adds 17 (VPERMB adds 7; VPERMI2W in loops of lookups and additions adds as little).
+//
+// Latencies and ports: llvm/lib/Target/X86/X86ScheduleZnver4.td. Port 0 to 3 are the four units of 256 bits.
 var zen4Costs = halved(map[core.Class]figure{
 	alu:         {5, anyUnit, 1, "0123"},
 	select3:     {8, anyUnit, 1, "0123"},

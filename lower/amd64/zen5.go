@@ -39,6 +39,8 @@ var early = nest.Streams{Ahead: 9 << 10, Act: 128}
 
 // zen5Costs are the costs at any width. 3.6 instructions a cycle run on any unit, 2 on two units, and 2.45 of products
 // and permutations in turns.
+//
+// Latencies are Zen 4's, because llvm/lib/Target/X86/X86ScheduleZnver5.td has those too. Nobody has measured them here.
 var zen5Costs = whole(map[core.Class]figure{
 	alu:         {3, anyUnit, 1, "0123"},
 	select3:     {3, anyUnit, 1, "0123"},

@@ -25,6 +25,9 @@ var streams = nest.Streams{Ahead: 4 << 10, Far: 16 << 10}
 
 // neoverseN1Costs are reciprocal throughputs (Arm's Neoverse N1 software optimization guide, as in LLVM's model). The
 // core has no matrix products: their cost is that of a dot product.
+//
+// Latencies and ports: llvm/lib/Target/AArch64/AArch64SchedNeoverseN1.td; port 0 and 1 are V0 and V1. The number of waiting
+// instructions is a guess.
 var neoverseN1Costs = core.Costs{
 	logic:         {Tenths: 5, Latency: 2, Ports: "01"},
 	choose:        {Tenths: 5, Latency: 2, Ports: "01"},

@@ -82,7 +82,7 @@ func Parse(data []byte) (Core, error) {
 	case *head.Version > Version: // whose fields may be others
 		return Core{}, fmt.Errorf("version is %d: this tmacc reads version %d: use a newer tmacc", *head.Version, Version)
 	case *head.Version != Version:
-		return Core{}, fmt.Errorf("version is %d: want %d", *head.Version, Version)
+		return Core{}, fmt.Errorf("version is %d: want %d: start again from what tmacc cores -json NAME prints", *head.Version, Version)
 	}
 	var f file
 	if err := format.UnmarshalWhole(data, &f); err != nil {

@@ -44,11 +44,11 @@ func TestRoundTrip(t *testing.T) {
 func TestParseRefused(t *testing.T) {
 	good := text(t, targets.Cores()[0])
 	for _, c := range []struct{ old, new, want string }{
-		{`"version": 1`, `"version": 2`, "version is 2: this tmacc reads version 1: use a newer tmacc"},
-		{`"version": 1`, `"version": 0`, "version is 0: want 1"},
-		{`"version": 1`, `"version": 99, "later": 1`, "version is 99: this tmacc reads version 1"},
-		{`"version": 1,`, ``, "version is missing: want 1, with the fields that tmacc cores -json NAME prints"},
-		{`"version": 1`, `"version": "1"`, "version is JSON string; want an integer"},
+		{`"version": 2`, `"version": 3`, "version is 3: this tmacc reads version 2: use a newer tmacc"},
+		{`"version": 2`, `"version": 1`, "version is 1: want 2"},
+		{`"version": 2`, `"version": 99, "later": 1`, "version is 99: this tmacc reads version 2"},
+		{`"version": 2,`, ``, "version is missing: want 2, with the fields that tmacc cores -json NAME prints"},
+		{`"version": 2`, `"version": "2"`, "version is JSON string; want an integer"},
 		{`"my-core"`, `"My core"`, `name is "My core": want up to 40 small letters`},
 		{`"my-core"`, `""`, `name is "": want`},
 		{`"my-core"`, `"my--core"`, `name is "my--core": want`},
@@ -67,8 +67,17 @@ func TestParseRefused(t *testing.T) {
 		{`"alu": { "tenths": 3,`, `"alu": { "tenths": NaN,`, `invalid character 'N'`},
 		{`"alu": { "tenths": 3,`, `"alu": { "busy": [1, 2, 3, 4, 5], "tenths": 3,`, `costs.alu.busy has 5 numbers: want 1 to 4`},
 		{`"alu": { "tenths": 3,`, `"alu": { "busy": [1, -2], "tenths": 3,`, `costs.alu.busy[1] is -2: want 0 to 10000`},
-		{`"alu": { "tenths": 3,`, `"alu": { "cycles": 1, "tenths": 3,`, `unknown field "cycles" in costs.alu; there are tenths, busy, wide, wide_busy`},
-		{`"alu": { "tenths": 3, "wide": 5 }`, `"alu": { "tenths": 3, "wide_busy": [5] }`, `costs.alu.wide is missing: want it with wide_busy`},
+		{`"alu": { "tenths": 3,`, `"alu": { "cycles": 1, "tenths": 3,`, `unknown field "cycles" in costs.alu; there are tenths, busy, wide, wide_busy, latency, ports, wide_ports`},
+		{`"alu": { "tenths": 3, "wide": 5,`, `"alu": { "tenths": 3, "wide_busy": [5],`, `costs.alu.wide is missing: want it with wide_busy`},
+		{`"ports": "015", "wide_ports": "05"`, `"ports": "0!"`, `costs.alu.ports: "0!" has a port '!' that is no small letter or digit, or is there twice`},
+		{`"ports": "015", "wide_ports": "05"`, `"ports": "015", "wide_ports": "00"`, `costs.alu.wide_ports: "00" has a port '0'`},
+		{`"ports": "015", "wide_ports": "05"`, `"ports": "0+"`, `costs.alu.ports: "0+" has a micro-operation without ports`},
+		{`"ports": "015", "wide_ports": "05"`, `"ports": "0*x"`, `costs.alu.ports: "0*x" has "x" cycles: want 1 to 100`},
+		{`"ports": "015", "wide_ports": "05"`, `"ports": "0+0+0+0+0+0+0+0+0"`, `has more than 8 micro-operations`},
+		{`"latency": 1, "ports": "015"`, `"latency": -1, "ports": "015"`, `costs.alu.latency is -1: want 0 to 200`},
+		{`"width": 6`, `"width": 0`, `pipeline.width is 0: want 1 to 32`},
+		{`"window": 512`, `"window": 5000`, `pipeline.window is 5000: want 1 to 4096`},
+		{`"waiting": 56`, `"waiting": 0`, `pipeline.waiting is 0: want 1 to 4096`},
 		{`"fresh": 0`, `"fresh": -1`, `fresh is -1: want 0 to 10000`},
 		{`"skipping": 1.07`, `"skipping": 0.5`, `memory.skipping is 0.5: want 1 to 100`},
 		{`"skipping": 1.07`, `"skipping": 1e999`, `memory.skipping is JSON number 1e999`},
@@ -89,8 +98,8 @@ func TestParseRefused(t *testing.T) {
 		{`"halves": false`, `"fresh": 1`, `field "fresh" is there twice`},
 		{good, `[]`, `the value is JSON array; want an object`},
 		{good, `{`, `unexpected end of JSON input`},
-		{good, `{"version": 1}`, `name is missing: want a text`},
-		{good, `{"version": 1, "name": "x"}`, `isas is missing: want a list`},
+		{good, `{"version": 2}`, `name is missing: want a text`},
+		{good, `{"version": 2, "name": "x"}`, `isas is missing: want a list`},
 		{good[strings.Index(good, `"isas": [`) : strings.Index(good, `]`)+1], `"isas": []`, `isas is empty: want instruction sets, see tmacc targets`},
 	} {
 		if !strings.Contains(good, c.old) {
@@ -151,7 +160,7 @@ func FuzzParse(f *testing.F) {
 	for _, c := range targets.Cores() {
 		f.Add([]byte(text(f, c)))
 	}
-	f.Add([]byte(`{"version": 1, "name": "x", "isas": [""], "costs": {"": {}}}`))
+	f.Add([]byte(`{"version": 2, "name": "x", "isas": [""], "costs": {"": {}}}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		c, err := core.Parse(data)
 		if err != nil {

@@ -55,7 +55,7 @@ func At(k *schedule.Kernel, s *lower.Selected, elements int) Pipeline {
 	return of(m, func(count vir.Extent, listed bool) float64 { return trips(k, elements, count, listed) })
 }
 
-// Trips is how often the body of a loop of k runs for each time that the loop is entered, with so many elements of K.
+// Trips is how often the body of a loop of k runs for each time that the loop is entered, by TypicalK elements of K.
 func Trips(k *schedule.Kernel, l *vir.Loop) float64 { return trips(k, TypicalK, l.Count, l.List > 0) }
 
 func trips(k *schedule.Kernel, elements int, count vir.Extent, listed bool) float64 {

@@ -1,6 +1,7 @@
 package cost
 
 import (
+	"math"
 	"math/bits"
 	"slices"
 
@@ -24,7 +25,7 @@ const mostPorts = 36
 
 // micro is an instruction as a core sees it.
 type micro struct {
-	dst, gp    int32   // registers it defines, -1: none; those of vectors and the general ones have numbers of their own
+	dst, gp    int32   // registers it defines, -1: none; vectors and general registers have numbers of their own
 	args       []int32 // that it waits for
 	base       int32   // general register of its address, -1: none
 	read, does []core.Micro
@@ -59,7 +60,7 @@ type simulator struct {
 	parts []part
 }
 
-// part is what is known of a stretch, all its simulated runs together but for times and instrs.
+// part is a stretch: what is known of all its simulated runs together, except times and instrs.
 type part struct {
 	loop          int     // id of the innermost loop around, -1: none
 	times         float64 // that it runs in a call
@@ -212,7 +213,7 @@ func (x *simulator) next() int {
 func (x *simulator) start(p *part, all []core.Micro, from int) int {
 	last := from
 	for _, m := range all {
-		best, port := 1<<62, 0
+		best, port := math.MaxInt, 0
 		for set := m.Ports; set != 0; set &= set - 1 {
 			i := bits.TrailingZeros64(set)
 			if at := x.ports.free(i, from, m.Cycles); at < best || at == best && x.ports.used[i] < x.ports.used[port] {
@@ -426,7 +427,7 @@ func (r *reader) instr(op *lower.MOp, c *micro) {
 	}
 }
 
-// stretches are those of the code of f, of which a call takes so many cycles.
+// stretches are the parts of the code of f, which takes some cycles per call.
 func (x *simulator) stretches(f *vir.Func, cycles float64) (all []Stretch) {
 	loops := map[int]*vir.Loop{}
 	vir.Walk(f.Body, func(_ *vir.Instr, around []*vir.Loop) {
