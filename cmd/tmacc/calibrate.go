@@ -17,7 +17,7 @@ import (
 // calibratedName is the name of a core that was measured here: its file's owner may give it a better one.
 const calibratedName = "my-core"
 
-// calibrate measures how this machine's core reads memory. All other values are those of the built-in core that its kernels are for.
+// calibrate measures how this machine's core reads memory. All other values are from the built-in core that its kernels are for.
 func (c *cli) calibrate(ctx context.Context, asJSON bool) error {
 	if err := mapping("host"); err != nil {
 		return err
@@ -40,7 +40,7 @@ func (c *cli) calibrate(ctx context.Context, asJSON bool) error {
 		return printCore(c.out, own)
 	}
 	printHierarchy(c.out, like.Name, like.Hierarchy, measured)
-	fmt.Fprintf(c.out, "\nAll other values are those of %s. For a file that -core accepts: tmacc host -calibrate -json > %s.json\n", like.Name, calibratedName)
+	fmt.Fprintf(c.out, "\nAll other values are from %s. For a file that -core accepts: tmacc host -calibrate -json > %s.json\n", like.Name, calibratedName)
 	return nil
 }
 

@@ -59,7 +59,7 @@ A float operator of language models, -op, has no problem, no origin, no layout a
 		Example: `  tmacc show -format w2 -stage trace,nest
   tmacc show -format w4-g32 -cols 8 -target avx2 -stage asm
   tmacc show -format w4 -stage vir > w4.vir && tmacc lower w4.vir -target avx512vbmi
-  tmacc show -format w4 -target avx512vbmi+zen4 -cost
+  tmacc show -format w4 -cost
   tmacc show -op softmax -target neon -stage expr,nest`,
 	}
 	f := cmd.Flags()

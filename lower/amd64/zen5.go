@@ -14,11 +14,10 @@ import (
 var zen5 = core.Core{
 	Name: "zen5", ISAs: []string{"amd64/avx512vbmi"}, CPUs: []cpu.Set{{Vendor: amd, FirstFamily: 0x1a}}, Fresh: 25,
 	// AMD, Software Optimization Guide for Zen 5 (58455): 48 KiB, 14 cycles to the second-level cache. A VM reads 34 GB/s of one stream and 41 of two
-	// (docs/lab/choices.md, Tiles). Misses in flight, how the prefetcher follows, and what a loaded third-level cache and memory take
-	// to answer are from the pairs of this core.
+	// (docs/lab/choices.md, Tiles). The rest as zen4.
 	Hierarchy: core.Hierarchy{
-		First: 48 << 10, Fills: 32, Holds: true, Queue: 64, Latency: [3]float64{14, 130, 420}, Line: [3]float64{1.3, 2.4, 7.5}, Several: 6.5,
-		Ahead: 8, Reach: 2,
+		First: 48 << 10, Fills: 24, Holds: true, Queue: 64, Latency: [3]float64{14, 130, 300}, Line: [3]float64{1.3, 2.4, 7.5}, Several: 6.5,
+		Ahead: 20, Reach: 2,
 	},
 	Memory: core.Memory{
 		Streams: nest.Streams{Act: 128}, Slow: early, SlowLine: 1.52,

@@ -22,7 +22,7 @@ const (
 // their data come later. An instruction starts when it enters the window, which the oldest one that is not done holds back.
 //
 // A line is asked for by a load, by a prefetch of the kernel, or by the prefetcher of the second-level cache, which follows
-// ascending lines of a page. Each level can wait for so many lines, and brings so many in a cycle.
+// ascending lines of a page. Each level waits for a limited number of lines, and brings one after the other.
 type memory struct {
 	h      core.Hierarchy
 	home   Place
