@@ -9,7 +9,7 @@ const (
 	page      = 4 << 10       // bytes that prefetchers of hardware stay in
 	lines     = page / line   // of a page
 	sets      = 64            // of a first-level cache: lines of one place in a page are in one set
-	weightsAt = 1 << 30       // the line that weights begin at; all other data are below, and never farther than the second-level cache
+	weightsAt = 1 << 24       // the line that weights begin at; all other data are below, and never farther than the second-level cache
 	followed  = 32            // pages that a prefetcher follows
 	beside    = 1.5           // instructions in flight for each that waits for data (core.Pipeline.Waiting): others are done, or wait for nothing
 	recent    = 8             // lines that tell one stream from several
