@@ -10,8 +10,8 @@ import (
 type Builder struct {
 	F *vir.Func
 
-	ranges map[vir.Reg]vir.Range // bounds of the registers' lanes, where they are known
-	def    []*vir.Instr          // the instruction that defines a register of the original function, where it is only one
+	ranges []vir.Range  // bounds of the registers' lanes, where they are known; nil: of none
+	def    []*vir.Instr // the instruction that defines a register of the original function, where it is only one
 }
 
 // Reg returns a new register of type t.
@@ -25,16 +25,27 @@ func (b *Builder) TypeOf(r vir.Reg) vir.Type { return b.F.Regs[r] }
 
 // Range bounds the lanes of r, an integer register, as far as they are known.
 func (b *Builder) Range(r vir.Reg) vir.Range {
-	if x, ok := b.ranges[r]; ok {
+	if x, ok := b.known(r); ok {
 		return x
 	}
 	return vir.FullRange(b.TypeOf(r).Elem)
 }
 
-func (b *Builder) setRange(r vir.Reg, x vir.Range) {
-	if b.ranges != nil {
-		b.ranges[r] = x
+func (b *Builder) known(r vir.Reg) (vir.Range, bool) {
+	if int(r) >= len(b.ranges) {
+		return vir.Range{}, false
 	}
+	return b.ranges[r], b.ranges[r].Known()
+}
+
+func (b *Builder) setRange(r vir.Reg, x vir.Range) {
+	if b.ranges == nil {
+		return
+	}
+	for len(b.ranges) <= int(r) {
+		b.ranges = append(b.ranges, vir.Range{Lo: 1}) // not known
+	}
+	b.ranges[r] = x
 }
 
 // repeats says whether r is known to be its first n bytes over and over.

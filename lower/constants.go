@@ -2,7 +2,6 @@ package lower
 
 import (
 	"encoding/binary"
-	"fmt"
 
 	"github.com/tmacc/tmacc/ir/format"
 	"github.com/tmacc/tmacc/ir/vir"
@@ -19,7 +18,7 @@ import (
 func (t *table) constants(f *vir.Func, legal bool) (*vir.Func, error) {
 	c := &constFolder{
 		t: t, legal: legal, b: &Builder{F: clone(f)}, mut: mutable(f),
-		data: make([][]byte, len(f.Regs)), to: identity(len(f.Regs)), known: map[string]vir.Reg{},
+		data: make([][]byte, len(f.Regs)), to: identity(len(f.Regs)), known: map[typed]vir.Reg{},
 	}
 	body := vir.Map(f.Body, c.instr)
 	c.b.F.Body = append(c.top, body...)
@@ -33,8 +32,14 @@ type constFolder struct {
 	mut   []bool
 	data  [][]byte // bytes of each register that is a constant
 	to    []vir.Reg
-	known map[string]vir.Reg // type and bytes -> register
+	known map[typed]vir.Reg
 	top   []vir.Node
+}
+
+// typed is a type and the bytes of a constant.
+type typed struct {
+	vir.Type
+	data string
 }
 
 func (c *constFolder) instr(in *vir.Instr) []*vir.Instr {
@@ -46,7 +51,7 @@ func (c *constFolder) instr(in *vir.Instr) []*vir.Instr {
 	if data == nil {
 		return []*vir.Instr{in}
 	}
-	key := fmt.Sprint(c.b.TypeOf(in.Dst)) + string(data)
+	key := typed{c.b.TypeOf(in.Dst), string(data)}
 	r, ok := c.known[key]
 	if !ok {
 		load := c.load(in.Dst, data)

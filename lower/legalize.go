@@ -174,8 +174,8 @@ func (l *legalizer) newHalf(r vir.Reg) vir.Reg {
 		l.mut = append(l.mut, make([]bool, int(h)+1-len(l.mut))...)
 		l.mut[h] = true
 	}
-	if x, ok := l.b.ranges[r]; ok {
-		l.b.ranges[h] = x
+	if x, ok := l.b.known(r); ok {
+		l.b.setRange(h, x)
 	}
 	return h
 }
@@ -321,8 +321,8 @@ func (l *legalizer) piece(s *Seq, r vir.Reg, h int) vir.Reg {
 		return l.halfOf(r, h)
 	}
 	p := s.Imm(vir.OpHalf, halved(l.b.TypeOf(r)), int64(h), r)
-	if x, ok := l.b.ranges[r]; ok {
-		l.b.ranges[p] = x
+	if x, ok := l.b.known(r); ok {
+		l.b.setRange(p, x)
 	}
 	return p
 }

@@ -25,6 +25,11 @@ func (t *table) pairs(f *vir.Func) (*vir.Func, error) {
 	if !t.has(vir.OpDot2Sat, wide, as(wide, format.U8), as(wide, format.I8)) {
 		return f, nil
 	}
+	if !has(f.Body, func(in *vir.Instr) bool { // no sum of 16 bits
+		return (in.Op == vir.OpAdd || in.Op == vir.OpSub) && f.Regs[in.Dst].Elem == format.I16
+	}) {
+		return f, nil
+	}
 	mut := mutable(f)
 	p := &pairing{b: &Builder{F: clone(f), ranges: vir.Ranges(f)}, mut: mut, def: definitions(f, mut), inner: make([]bool, len(f.Regs)), blocks: map[*vir.Instr]*block{}}
 	p.find(f.Body)

@@ -18,10 +18,12 @@ import (
 //	loop l0 n                    loop l0 n
 //	    v2 = and v0 v1               v2 = and v0 v1
 func placeConstants(f *vir.Func, reload int) (*vir.Func, error) {
-	p := &placer{b: &Builder{F: clone(f)}, def: map[vir.Reg]*vir.Instr{}, reload: map[vir.Reg]bool{}, held: map[string]*held{}}
+	p := &placer{b: &Builder{F: clone(f)}, reload: map[vir.Reg]bool{}, held: map[string]*held{}}
 	p.collect(f)
-	for _, r := range p.byUse(f)[:min(reload, len(p.def))] {
-		p.reload[r] = true
+	if reload > 0 {
+		for _, r := range p.byUse(f)[:min(reload, p.count)] {
+			p.reload[r] = true
+		}
 	}
 	for _, n := range f.Body {
 		p.node(n)
@@ -32,17 +34,19 @@ func placeConstants(f *vir.Func, reload int) (*vir.Func, error) {
 
 // numConstants counts what placeConstants may reload.
 func numConstants(f *vir.Func) int {
-	p := &placer{def: map[vir.Reg]*vir.Instr{}}
+	p := &placer{}
 	p.collect(f)
-	return len(p.def)
+	return p.count
 }
 
 type placer struct {
 	b      *Builder
-	def    map[vir.Reg]*vir.Instr // the constants
+	def    []*vir.Instr // the constants, by register
+	count  int          // of them
 	reload map[vir.Reg]bool
 	held   map[string]*held // by their bytes
 	out    []vir.Node
+	one    []*vir.Instr // room for the results of uses
 }
 
 // held is a constant that registers hold at this point: one for each type it is
@@ -57,6 +61,7 @@ func isConstant(in *vir.Instr) bool { return in.Op == vir.OpConst || in.Op == vi
 // collect finds the constants at the start of the function, where pass constants
 // put them. Initial values of carried registers look alike but are no constants.
 func (p *placer) collect(f *vir.Func) {
+	p.def = make([]*vir.Instr, len(f.Regs))
 	mut := mutable(f)
 	for _, n := range f.Body {
 		in, ok := n.(*vir.Instr)
@@ -65,6 +70,7 @@ func (p *placer) collect(f *vir.Func) {
 		}
 		if !mut[in.Dst] {
 			p.def[in.Dst] = in
+			p.count++
 		}
 	}
 }
@@ -73,9 +79,12 @@ func (p *placer) collect(f *vir.Func) {
 // by the number of uses there.
 func (p *placer) byUse(f *vir.Func) []vir.Reg {
 	type weight struct{ depth, uses int }
-	uses := map[vir.Reg]weight{}
+	uses := make([]weight, len(f.Regs))
 	vir.Walk(f.Body, func(in *vir.Instr, loops []*vir.Loop) {
 		for _, r := range in.Args {
+			if !p.isConstant(r) {
+				continue
+			}
 			w := uses[r]
 			switch {
 			case w.depth == len(loops):
@@ -87,8 +96,10 @@ func (p *placer) byUse(f *vir.Func) []vir.Reg {
 		}
 	})
 	var regs []vir.Reg
-	for r := range p.def {
-		regs = append(regs, r)
+	for r, in := range p.def {
+		if in != nil {
+			regs = append(regs, vir.Reg(r))
+		}
 	}
 	slices.SortFunc(regs, func(a, b vir.Reg) int {
 		return cmp.Or(cmp.Compare(uses[a].depth, uses[b].depth), cmp.Compare(uses[a].uses, uses[b].uses), cmp.Compare(a, b))
@@ -99,7 +110,7 @@ func (p *placer) byUse(f *vir.Func) []vir.Reg {
 func (p *placer) node(n vir.Node) {
 	switch n := n.(type) {
 	case *vir.Instr:
-		if p.def[n.Dst] != n {
+		if n.Dst == vir.NoReg || p.def[n.Dst] != n {
 			p.out = append(p.out, p.uses([]vir.Node{n})...)
 		}
 	case *vir.Loop:
@@ -107,7 +118,7 @@ func (p *placer) node(n vir.Node) {
 		used := map[string]bool{}
 		each(n.Body, func(in *vir.Instr) {
 			for _, r := range in.Args {
-				if p.def[r] != nil && !p.reload[r] {
+				if p.isConstant(r) && !p.reload[r] {
 					used[string(p.bytes(r))] = true
 				}
 			}
@@ -126,12 +137,16 @@ func (p *placer) node(n vir.Node) {
 // Loads that must come before that node are appended to p.out.
 func (p *placer) uses(body []vir.Node) []vir.Node {
 	return vir.Map(body, func(in *vir.Instr) []*vir.Instr {
-		var loads []*vir.Instr
+		if !slices.ContainsFunc(in.Args, p.isConstant) {
+			p.one = append(p.one[:0], in)
+			return p.one
+		}
+		loads := p.one[:0]
 		to := map[vir.Reg]vir.Reg{}
 		for _, r := range in.Args {
 			_, done := to[r]
 			switch {
-			case done || p.def[r] == nil:
+			case done || !p.isConstant(r):
 			case p.reload[r]:
 				c := *p.def[r]
 				c.Dst = p.b.Reg(p.b.TypeOf(r))
@@ -141,9 +156,12 @@ func (p *placer) uses(body []vir.Node) []vir.Node {
 				to[r] = p.hold(r)
 			}
 		}
-		return append(loads, replaceArgs(in, to))
+		p.one = append(loads, replaceArgs(in, to))
+		return p.one
 	})
 }
+
+func (p *placer) isConstant(r vir.Reg) bool { return r != vir.NoReg && p.def[r] != nil }
 
 func replaceArgs(in *vir.Instr, to map[vir.Reg]vir.Reg) *vir.Instr {
 	if len(to) == 0 {

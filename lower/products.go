@@ -23,7 +23,11 @@ import (
 //	v5:i32x8 = add v0 v4               v5:i32x8 = dot2 v0 v1 v6
 func (t *table) products(f *vir.Func) (*vir.Func, error) {
 	mut := mutable(f)
-	p := &pairer{t: t, b: &Builder{F: clone(f), ranges: vir.Ranges(f), def: definitions(f, mut)}, mut: mut, uses: useCounts(f), sums: map[vir.Reg]int{}}
+	p := &pairer{t: t, b: &Builder{F: clone(f)}, mut: mut, sums: map[vir.Reg]int{}}
+	if !has(f.Body, func(in *vir.Instr) bool { return in.Op == vir.OpMul && p.hasPairs(in) }) {
+		return f, nil
+	}
+	p.b.ranges, p.b.def, p.uses = vir.Ranges(f), definitions(f, mut), useCounts(f)
 	each(f.Body, func(in *vir.Instr) {
 		for i, r := range in.Args {
 			if in.Op == vir.OpMul && p.sumOfPairs(r) != nil {

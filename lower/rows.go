@@ -2,6 +2,7 @@ package lower
 
 import (
 	"slices"
+	"sync"
 
 	"github.com/tmacc/tmacc/ir/vir"
 )
@@ -34,16 +35,38 @@ func Can(t Selector, ok func(Row) bool) bool {
 }
 
 func newTable(t Selector) *table {
-	rows := t.Rows()
-	x := &table{Selector: t, m: t.Machine(), rows: make(map[rowKey][]*Row, len(rows)/2)}
+	m := t.Machine()
+	return &table{Selector: t, m: m, rows: usable(t.Rows(), m.Has)}
+}
+
+// usableRows has the results of usable, by rowsOf. Every kernel that is selected for a target needs the same.
+var usableRows sync.Map
+
+type rowsOf struct {
+	first *Row
+	n     int
+	has   Features
+}
+
+// usable are the rows that need no other features, by operation and result. Nobody changes them.
+func usable(rows []Row, has Features) map[rowKey][]*Row {
+	if len(rows) == 0 {
+		return nil
+	}
+	id := rowsOf{&rows[0], len(rows), has}
+	if known, ok := usableRows.Load(id); ok {
+		return known.(map[rowKey][]*Row)
+	}
+	out := make(map[rowKey][]*Row, len(rows)/2)
 	for i := range rows {
 		r := &rows[i]
-		if r.Need&x.m.Has == r.Need {
+		if r.Need&has == r.Need {
 			k := keyOf(r.Op, r.Dst)
-			x.rows[k] = append(x.rows[k], r)
+			out[k] = append(out[k], r)
 		}
 	}
-	return x
+	usableRows.Store(id, out)
+	return out
 }
 
 func (t *table) find(f *vir.Func, in *vir.Instr) *Row {

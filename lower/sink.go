@@ -107,16 +107,25 @@ func (s *sinker) wait(in *vir.Instr) {
 // come after it.
 func (s *sinker) place(n vir.Node) {
 	nodes := []vir.Node{n}
-	defines, stores := map[vir.Reg]bool{}, map[int]bool{}
+	var defines map[vir.Reg]bool
+	var stores map[int]bool
 	each(nodes, func(in *vir.Instr) {
 		if in.Dst != vir.NoReg && s.mut[in.Dst] {
+			if defines == nil {
+				defines = map[vir.Reg]bool{}
+			}
 			defines[in.Dst] = true
 		}
 		if in.Op == vir.OpStore {
+			if stores == nil {
+				stores = map[int]bool{}
+			}
 			stores[in.Mem.Buf] = true
 		}
 	})
-	s.flush(defines, stores)
+	if defines != nil || stores != nil {
+		s.flush(defines, stores)
+	}
 	each(nodes, func(in *vir.Instr) { s.needAll(in) })
 	if l, ok := n.(*vir.Loop); ok {
 		for _, r := range l.Carried {

@@ -157,6 +157,9 @@ func plus(p nest.Pos, it int, s nest.Pos) nest.Pos {
 // together checks that the strides of the serial loops add up in every combination of their iterations: loops that
 // are affine one by one may carry into a digit of the layout together.
 func (v *vectorizer) together(b nest.Buffer, at []laneIndex, at0, strides []nest.Pos) error {
+	if len(v.serial) < 2 {
+		return nil // stride has looked at all iterations
+	}
 	last := make([]int, len(v.serial))
 	for i, o := range v.serial {
 		defer func() { v.vars[o.loop.Name] = 0 }()
@@ -167,6 +170,9 @@ func (v *vectorizer) together(b nest.Buffer, at []laneIndex, at0, strides []nest
 	}
 	pos := make([]nest.Pos, len(at0))
 	for v.next(last) {
+		if v.movedLoops() < 2 {
+			continue // stride has looked at these
+		}
 		if err := v.lanePlaces(b, at, pos); err != nil {
 			return err
 		}
@@ -194,6 +200,16 @@ func (v *vectorizer) next(last []int) bool {
 		v.vars[o.loop.Name] = 0
 	}
 	return false
+}
+
+// movedLoops counts the serial loops that are not at their first iteration.
+func (v *vectorizer) movedLoops() (n int) {
+	for _, o := range v.serial {
+		if v.vars[o.loop.Name] != 0 {
+			n++
+		}
+	}
+	return n
 }
 
 // lastTried is the last iteration of a serial loop that addresses of b are looked at in.

@@ -11,6 +11,16 @@ func each(body []vir.Node, fn func(*vir.Instr)) {
 	vir.Walk(body, func(in *vir.Instr, _ []*vir.Loop) { fn(in) })
 }
 
+// has says that body has an instruction that ok accepts.
+func has(body []vir.Node, ok func(*vir.Instr) bool) bool {
+	return slices.ContainsFunc(body, func(n vir.Node) bool {
+		if l, isLoop := n.(*vir.Loop); isLoop {
+			return has(l.Body, ok)
+		}
+		return ok(n.(*vir.Instr))
+	})
+}
+
 // eachLoop calls fn for every loop of body, outer loops first.
 func eachLoop(body []vir.Node, fn func(*vir.Loop)) {
 	for _, n := range body {

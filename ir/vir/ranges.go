@@ -11,6 +11,12 @@ import (
 type Range struct{ Lo, Hi int64 }
 
 // in says that r lies in s.
+// none is the range of a register that is no integer.
+var none = Range{1, 0}
+
+// Known says that r bounds something: Ranges has no range of registers that are no integers.
+func (r Range) Known() bool { return r.Lo <= r.Hi }
+
 func (r Range) in(s Range) bool { return s.Lo <= r.Lo && r.Hi <= s.Hi }
 
 func (r Range) union(s Range) Range { return Range{min(r.Lo, s.Lo), max(r.Hi, s.Hi)} }
@@ -26,9 +32,10 @@ func FullRange(d format.DType) Range {
 // Ranges bounds every integer register of f, which passes Verify, for all inputs
 // on which Eval succeeds. Loaded values and registers with several definitions
 // have the range of their type, unless the parameter says more; what depends on
-// constants only is exact.
-func Ranges(f *Func) map[Reg]Range {
-	a := &rangeAnalysis{f: f, defs: make([]int, len(f.Regs)), lanes: map[Reg][]int64{}, known: map[Reg]Range{}, most: map[Reg]Param{}}
+// constants only is exact. Ranges are by register.
+func Ranges(f *Func) []Range {
+	n := len(f.Regs)
+	a := &rangeAnalysis{f: f, defs: make([]int, n), lanes: make([][]int64, n), known: make([]Range, n), most: make([]Param, n)}
 	Walk(f.Body, func(in *Instr, _ []*Loop) {
 		if in.Op.HasResult() {
 			a.defs[in.Dst]++
@@ -36,8 +43,8 @@ func Ranges(f *Func) map[Reg]Range {
 	})
 	Walk(f.Body, a.visit)
 	for r := range a.known {
-		if !isInt(f.Regs[r].Elem) {
-			delete(a.known, r)
+		if a.defs[r] == 0 || !isInt(f.Regs[r].Elem) {
+			a.known[r] = none
 		}
 	}
 	return a.known
@@ -45,10 +52,10 @@ func Ranges(f *Func) map[Reg]Range {
 
 type rangeAnalysis struct {
 	f     *Func
-	defs  []int           // definitions by register
-	lanes map[Reg][]int64 // registers that are constant
-	known map[Reg]Range
-	most  map[Reg]Param // registers whose bytes or words, as signed numbers, have the bound of a parameter
+	defs  []int     // definitions by register
+	lanes [][]int64 // registers that are constant
+	known []Range
+	most  []Param // registers whose bytes or words, as signed numbers, have the bound of a parameter
 }
 
 func (a *rangeAnalysis) visit(in *Instr, _ []*Loop) {
@@ -113,9 +120,10 @@ func (a *rangeAnalysis) constant(in *Instr) []int64 {
 		}
 	}
 	for i, r := range in.Args {
-		if c.arg[i] = a.lanes[r]; c.arg[i] == nil {
-			return nil // not constant, or folded (NoReg)
+		if r == NoReg || a.lanes[r] == nil {
+			return nil // folded, or not constant
 		}
+		c.arg[i] = a.lanes[r]
 		c.typ[i] = a.f.Regs[r]
 	}
 	if in.Op == OpConst {

@@ -19,7 +19,7 @@ var lionCove = core.Core{
 	},
 	// Intel, Lunar Lake architecture (Hot Chips 2024): 48 KiB of data at 4 cycles, 17 cycles to the second-level cache. What lies beyond is as in a laptop.
 	Hierarchy: core.Hierarchy{
-		First: 48 << 10, Fills: 16, Queue: 48, Latency: [3]float64{17, 90, 500}, Line: [3]float64{1.5, 4, 8}, Several: 8,
+		First: 48 << 10, Fills: 16, Window: 180, Queue: 48, Latency: [3]float64{17, 90, 500}, Line: [3]float64{1.5, 4, 8}, Several: 8,
 		Ahead: 20, Reach: 4,
 	},
 	Memory:   ordinary.Memory,
@@ -36,7 +36,7 @@ var lionCove = core.Core{
 // ports. It doubts its own figures for divide and mul32, so these have the costs of the ordinary core. So have the classes
 // that need AVX-512 or two registers of a table, which this core does not run.
 //
-// Latencies are those of the same file, ports 0 to 3 are V0 to V3, 8 to a load, b and c store. The number of waiting
+// Latencies have the same source. Ports 0 to 3 are V0 to V3, 8 to a load, b and c store. The number of waiting
 // instructions is a guess.
 var lionCoveCosts = onUnits(core.Costs{
 	alu: {Tenths: 3}, blend: {Tenths: 8}, load: {Tenths: 4}, splat: {Tenths: 4}, store: {Tenths: 5},

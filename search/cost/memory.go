@@ -11,7 +11,6 @@ const (
 	sets      = 64            // of a first-level cache: lines of one place in a page are in one set
 	weightsAt = 1 << 24       // the line that weights begin at; all other data are below, and never farther than the second-level cache
 	followed  = 32            // pages that a prefetcher follows
-	beside    = 1.5           // instructions in flight for each that waits for data (core.Pipeline.Waiting): others are done, or wait for nothing
 	recent    = 8             // lines that tell one stream from several
 	warm      = simulated / 2 // bytes of weights before time is taken
 	simulated = 48 << 10      // bytes of weights of a call that is simulated
@@ -62,7 +61,7 @@ type stream struct{ last, seen, asked int }
 type point struct{ index, done, each float64 }
 
 func newMemory(c core.Core, home Place) *memory {
-	m := &memory{h: c.Hierarchy, home: home, window: beside * float64(c.Pipeline.Waiting), follow: map[int]*stream{}}
+	m := &memory{h: c.Hierarchy, home: home, window: float64(c.Hierarchy.Window), follow: map[int]*stream{}}
 	m.fills, m.queue = make([]float64, m.h.Fills), make([]float64, m.h.Queue)
 	m.second.of = map[int]*[lines]float64{}
 	ways := m.h.First / line / sets

@@ -60,7 +60,7 @@ type simulator struct {
 	parts []part
 }
 
-// part is a stretch: what is known of all its simulated runs together, except times and instrs.
+// part is a stretch: all its simulated runs together, except times and instrs.
 type part struct {
 	loop          int     // id of the innermost loop around, -1: none
 	times         float64 // that it runs in a call
@@ -73,7 +73,7 @@ type part struct {
 // now is when all instructions so far have retired, by the clock that includes what was not simulated.
 func (x *simulator) now() float64 { return float64(x.retired) + x.extra }
 
-// call is what a call takes once calls follow each other steadily.
+// call returns the cycles of a call, once calls follow each other steadily.
 func (x *simulator) call() float64 {
 	done, mark, from := 0, 0.0, 0
 	for {

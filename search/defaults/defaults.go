@@ -148,7 +148,7 @@ func (c *Chooser) choose(ctx context.Context, p ir.Problem, t lower.Target, e *t
 	return Chosen{Uses: uses}, err
 }
 
-// Uses are those of Choose.
+// Uses returns the schedules that Choose finds.
 func (c *Chooser) Uses(ctx context.Context, p ir.Problem, t lower.Target) ([]search.Use, error) {
 	x, err := c.Choose(ctx, p, t)
 	return x.Uses, err

@@ -222,7 +222,7 @@ func TestIdentity(t *testing.T) {
 	}
 }
 
-// What is kept but damaged, or is no list of schedules, is made again.
+// An entry that is damaged, or that is no list of schedules, is made again.
 func TestDamaged(t *testing.T) {
 	p, target := named(t, "w1"), targets.ByName("amd64/avx2")
 	want, err := search.Default(t.Context(), p, target)

@@ -72,6 +72,7 @@ func numbersOf(h *core.Hierarchy) (all []number) {
 		all = append(all, number{name, func() float64 { return float64(*n) }, func(x float64) { *n = int(x) }})
 	}
 	of("fills", &h.Fills)
+	of("window", &h.Window)
 	of("queue", &h.Queue)
 	of("ahead", &h.Ahead)
 	of("reach", &h.Reach)

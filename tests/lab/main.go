@@ -3,6 +3,10 @@
 //	go run ./tests/lab study -o docs/lab                  compare the search with random search
 //	go run ./tests/lab families -o docs/lab              compare lookups in tables with dot products
 //	go run ./tests/lab threads -format w2               measure how threads share products
+//	go run ./tests/lab compare OLD NEW                  measure two commits' default schedules beside one another
+//	go run ./tests/lab choosing OLD NEW                 measure how long two commits take to choose default schedules
+//	go run ./tests/lab heldout                          measure how much faster a minute of tuning makes default schedules
+//	go run ./tests/lab searches OLD NEW                 compare the searches of two commits
 //	go run ./tests/lab limits RECORDS                   print the page of tmacc bench -check -json
 //	go run ./tests/lab peer -check RATIOS RECORDS       print the page of tmacc bench -peer -json
 //	go run ./tests/lab models FOLDER                    print the page of tmacc bench -model -peer -o json
@@ -62,6 +66,10 @@ var commands = []command{
 	{"study", "", "compare tmacc tune's search with random search", (*lab).study},
 	{"families", "", "measure where lookups in tables win, and where dot products do", (*lab).families},
 	{"threads", "", "measure how threads share products, also beside busy processes", (*lab).threads},
+	{"compare", "OLD NEW", "measure two commits' default schedules beside one another", (*lab).compare},
+	{"choosing", "OLD NEW", "measure how long two commits' programs of export take", (*lab).choosing},
+	{"heldout", "", "measure how much faster a minute of tuning makes default schedules", (*lab).heldout},
+	{"searches", "OLD NEW", "compare the searches that study made of two commits", (*lab).searches},
 	{"limits", "RECORDS", "print the page of what tmacc bench -check -json printed", (*lab).limits},
 	{"peer", "RECORDS", "print the page of what tmacc bench -peer -json printed", (*lab).peer},
 	{"models", "FOLDER", "print the page of what tmacc bench -model -peer -o json printed", (*lab).models},

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"math/rand"
 	"os"
 	"path/filepath"
@@ -14,18 +15,25 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tmacc/tmacc/ir"
 	"github.com/tmacc/tmacc/ir/format"
+	"github.com/tmacc/tmacc/lower"
+	"github.com/tmacc/tmacc/search"
 	"github.com/tmacc/tmacc/search/bench"
 	"github.com/tmacc/tmacc/search/measure"
 	"github.com/tmacc/tmacc/search/timing"
 	"github.com/tmacc/tmacc/search/tune"
+	"github.com/tmacc/tmacc/tests/lab/defaults"
 )
 
 // studyFormats are the formats of a study: the compiler was made with the first two, and not with the other three.
-var studyFormats = []format.Weight{
-	builtIn("w2"), builtIn("ternary"), builtIn("w4-g48"),
-	{Name: "w5", Bits: 5, Levels: format.UpFrom(-16, 32), Per: format.PerRow, Scale: format.F32},
-	{Name: "cb6", Bits: 3, Levels: []int{-97, -41, -12, 9, 38, 110}, Per: format.PerRow, Scale: format.F32}, // arbitrary
+var studyFormats = weightsOf(defaults.Study())
+
+func weightsOf(products []ir.Problem) (out []format.Weight) {
+	for _, p := range products {
+		out = append(out, p.Weight)
+	}
+	return out
 }
 
 // studyFormat returns the format of a name.
@@ -40,14 +48,6 @@ func namesOf(ws []format.Weight) (out []string) {
 	return out
 }
 
-func builtIn(name string) format.Weight {
-	w, err := format.Lookup(name)
-	if err != nil {
-		panic("BUG: " + err.Error())
-	}
-	return w
-}
-
 // Methods of a study: the two that are compared, with the same number of trials, and evolution that goes on.
 const (
 	methodRandom    = "random"
@@ -55,9 +55,14 @@ const (
 	methodLong      = "evolution, long"
 )
 
+// studyMethods are the words of -method.
+var studyMethods = map[string]string{"random": methodRandom, "evolution": methodEvolution, "long": methodLong}
+
 type studyFlags struct {
 	out           string
 	formats       list
+	methods       list
+	reference     []defaults.Row // schedules that costs are of, instead of the default ones
 	seeds, trials int
 	budget, long  time.Duration
 }
@@ -65,8 +70,10 @@ type studyFlags struct {
 // study searches for schedules of several formats from scratch: by evolution with the cost model, and by measuring random schedules.
 // It appends each search to search.jsonl, does not repeat the searches that are there, and writes search.md and search.svg.
 func (x *lab) study(ctx context.Context, args []string) error {
-	o := studyFlags{formats: namesOf(studyFormats)}
+	o := studyFlags{formats: namesOf(studyFormats), methods: slices.Sorted(maps.Keys(studyMethods))}
 	f := x.flags("study")
+	reference := f.String("reference", "", "`file` of export whose schedules costs are divided by (default this commit's default schedules)")
+	f.Var(&o.methods, "method", "methods, separated by commas: random, evolution, long")
 	f.StringVar(&o.out, "o", ".", "`folder` of search.jsonl, search.md and search.svg")
 	f.Var(&o.formats, "format", "formats of the study, separated by commas")
 	f.IntVar(&o.seeds, "seeds", 5, "searches of each format and method")
@@ -82,6 +89,17 @@ func (x *lab) study(ctx context.Context, args []string) error {
 	for _, name := range o.formats {
 		if !slices.Contains(namesOf(studyFormats), name) {
 			return fmt.Errorf("study: no format %s: have %s", name, strings.Join(namesOf(studyFormats), ", "))
+		}
+	}
+	for i, name := range o.methods {
+		if o.methods[i] = studyMethods[name]; o.methods[i] == "" {
+			return fmt.Errorf("study: no method %s: have random, evolution and long", name)
+		}
+	}
+	if *reference != "" {
+		var err error
+		if o.reference, err = readDefaults(*reference); err != nil {
+			return fmt.Errorf("-reference: %w", err)
 		}
 	}
 	if err := folder(o.out); err != nil {
@@ -132,7 +150,7 @@ func (x *studyFlags) expected(runs []tune.StudyRun, r tune.StudyRun) time.Durati
 func (x *studyFlags) missing(runs []tune.StudyRun) (out []tune.StudyRun) {
 	add := func(name, method string, seed int64) {
 		r := tune.StudyRun{Format: name, Method: method, Seed: seed}
-		if !slices.ContainsFunc(runs, func(o tune.StudyRun) bool {
+		if slices.Contains(x.methods, method) && !slices.ContainsFunc(runs, func(o tune.StudyRun) bool {
 			return o.Format == r.Format && o.Method == r.Method && o.Seed == r.Seed
 		}) {
 			out = append(out, r)
@@ -165,10 +183,11 @@ func (x *studyFlags) search(ctx context.Context, r *tune.StudyRun) error {
 	r.M, r.K = measure.Shape(measure.ModeL2)
 	r.N, r.K = 1, p.WholeK(r.K)
 	r.Target, r.CPU, r.Date, r.Commit = t.Machine().Name, timing.ThisHost().CPU, bench.Today(), bench.Commit()
-	tuner, err := tune.New(ctx, tune.Product{Problem: p, Target: t, Purposes: []tune.Purpose{{Mode: measure.ModeL2, M: r.M, N: r.N, K: r.K}}})
+	tuner, err := tune.New(ctx, tune.Product{Problem: p, Target: t, Usual: x.usual, Purposes: []tune.Purpose{{Mode: measure.ModeL2, M: r.M, N: r.N, K: r.K}}})
 	if err != nil {
 		return err
 	}
+	r.Reference = tuner.DefaultHash
 	opt := tune.Options{Trials: x.trials, Rng: rand.New(rand.NewSource(r.Seed)), Random: r.Method == methodRandom}
 	if r.Method == methodLong {
 		limited, stop := context.WithTimeout(ctx, x.long)
@@ -193,6 +212,22 @@ func (x *studyFlags) search(ctx context.Context, r *tune.StudyRun) error {
 	}
 	r.Best, r.Default = best[0].Cost, best[0].DefaultNs[0]
 	return nil
+}
+
+// usual returns the schedules that searches are measured beside: the reference, if there is one, else the defaults.
+func (x *studyFlags) usual(ctx context.Context, p ir.Problem, t lower.Target) (uses []search.Use, err error) {
+	if x.reference == nil {
+		return search.Default(ctx, p, t)
+	}
+	name := defaults.Name(p, t.Machine().Name)
+	i := slices.IndexFunc(x.reference, func(r defaults.Row) bool { return r.Name() == name })
+	if i < 0 {
+		return nil, fmt.Errorf("-reference: has no schedules of %s", name)
+	}
+	for _, k := range x.reference[i].Kernels {
+		uses = append(uses, search.Use{Cols: k.Cols, Trace: k.Trace})
+	}
+	return uses, nil
 }
 
 // readStudy reads the searches of a file, one a line. A file that is not there has none.

@@ -1,0 +1,63 @@
+package vulkan
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/tmacc/tmacc/runtime/vulkan/vk"
+)
+
+// Unavailable is why there is no device to use: no loader, no driver, no device, or one that is too old.
+type Unavailable struct{ Problem, Remedy string }
+
+func (e *Unavailable) Error() string { return "vulkan: " + e.Problem + ": " + e.Remedy }
+
+// ErrLost is in every error of a device that is lost: its driver was reset, or the card was removed. Open opens it again, with new buffers.
+var ErrLost = errors.New("the device is lost")
+
+// OutOfMemory is an allocation that does not fit.
+type OutOfMemory struct {
+	Device     string
+	Need, Free int64 // bytes
+}
+
+// Missing is the number of bytes that would have to be free as well.
+func (e *OutOfMemory) Missing() int64 { return max(0, e.Need-e.Free) }
+
+func (e *OutOfMemory) Error() string {
+	text := fmt.Sprintf("vulkan: %s has too little memory: %s needed, %s free", e.Device, bytesText(e.Need), bytesText(e.Free))
+	if e.Missing() > 0 {
+		return text + ", " + bytesText(e.Missing()) + " missing"
+	}
+	return text + " but refused by its driver, which needs larger free pieces"
+}
+
+// bytesText is a number of bytes for people.
+func bytesText(n int64) string {
+	switch {
+	case n >= 1<<30:
+		return fmt.Sprintf("%.1f GiB", float64(n)/(1<<30))
+	case n >= 1<<20:
+		return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20))
+	}
+	return fmt.Sprintf("%d bytes", n)
+}
+
+// Invalid is what the validation layer found wrong with a call.
+type Invalid struct{ Messages []string }
+
+func (e *Invalid) Error() string {
+	text := "vulkan: the validation layer says: " + e.Messages[0]
+	if n := len(e.Messages) - 1; n > 0 {
+		text += fmt.Sprintf(" (and %d more)", n)
+	}
+	return text
+}
+
+// failed is the error of a call of Vulkan, nil if it succeeded.
+func failed(call string, r vk.Result) error {
+	if r >= 0 {
+		return nil
+	}
+	return fmt.Errorf("vulkan: %s: %v", call, r)
+}

@@ -1,0 +1,3 @@
+package vulkan
+
+const installLoader = "Debian and Ubuntu: libvulkan1; Fedora: vulkan-loader; Arch: vulkan-icd-loader"
