@@ -18,7 +18,7 @@ var zen2 = core.Core{
 	// show it. So do what a third-level cache and memory take that others use too, and that the prefetcher follows every other line. That it
 	// is 20 lines ahead is Golden Cove's number.
 	Hierarchy: core.Hierarchy{
-		First: 32 << 10, Fills: 22, Holds: true, Window: 96, Queue: 64, Latency: [3]float64{13, 130, 300}, Line: [3]float64{2, 2.6, 9}, Several: 8.5,
+		First: 32 << 10, Fills: 22, Holds: true, Window: 80, Queue: 64, Latency: [3]float64{13, 130, 300}, Line: [3]float64{2, 2.6, 9}, Several: 8.5,
 		Ahead: 20, Reach: 2,
 	},
 	Memory: core.Memory{

@@ -23,8 +23,8 @@ import (
 // table has the pairs that the model is held against.
 const table = "../../docs/lab/pairs.jsonl"
 
-// floors are the least shares of decided pairs of products that the model must rank right: of all, and on each core. No core has numbers that only its
-// own pairs decided: what loads do not show is the same on AMD's three cores, and two of them find it without the third.
+// floors are the least shares of decided pairs of products that the model must rank right: of all, and on each core. No number of a core
+// was fitted on another core's pairs. What loads do not show is the same on AMD's three cores, except for the window.
 var floors = map[string]float64{"": 0.85, "golden-cove": 0.90, "zen2": 0.80, "zen4": 0.75, "zen5": 0.88}
 
 // TestRanking: the model finds the same schedule of a pair faster that was measured to be. It measures nothing.
