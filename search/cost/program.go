@@ -156,7 +156,7 @@ func (g *program) access(in *vir.Instr) step {
 		a.bytes = g.s.Func.Regs[in.Dst].Bytes()
 	}
 	for _, x := range in.Mem.Plus {
-		if x.Times != 0 && g.s.Func.Params[x.By].Name == nest.StepParam("side") {
+		if x.Times != 0 && g.s.Func.Params[x.By].Name == lower.ParamName(nest.StepParam("side")) {
 			a.side += x.Times * (rowsApart / g.sides / g.k.Weights.TileM * g.tileBytes())
 		}
 	}
