@@ -25,7 +25,7 @@ func (v *vectorizer) share(body []vir.Node, param string) ([]vir.Node, error) {
 	if r.err != nil || r.loads == 0 {
 		return body, r.err
 	}
-	shared := vir.Param{Name: ident(param) + "_shared", Shared: r.high - r.low}
+	shared := vir.Param{Name: ParamName(param) + "_shared", Shared: r.high - r.low}
 	v.f.Params = append(v.f.Params, shared)
 	fill, err := r.fill(len(v.f.Params) - 1)
 	if err != nil {

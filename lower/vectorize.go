@@ -23,7 +23,7 @@ func Vectorize(n *nest.Nest, name string) (*vir.Func, error) {
 		roots: map[string][]nest.Loop{}, params: map[string]int{}, places: map[string]accessed{}}
 	for i, p := range n.Params {
 		v.params[p] = i
-		v.f.Params = append(v.f.Params, vir.Param{Name: ident(p), Int: nest.IntParam(p), Align: n.Aligned[p]})
+		v.f.Params = append(v.f.Params, vir.Param{Name: ParamName(p), Int: nest.IntParam(p), Align: n.Aligned[p]})
 	}
 	for _, b := range n.Buffers {
 		p, t := &v.f.Params[v.params[b.Base().Param]], b.Base().Tensor
@@ -69,8 +69,8 @@ func (v *vectorizer) moves(of nest.Repeat) vir.Repeat {
 	return r
 }
 
-// ident makes a parameter name that the vir grammar accepts.
-func ident(s string) string { return strings.ReplaceAll(s, ".", "_") }
+// ParamName is the name in vector IR of a nest's parameter: one that the grammar accepts.
+func ParamName(s string) string { return strings.ReplaceAll(s, ".", "_") }
 
 // maxInstrs bounds the code of one kernel.
 const maxInstrs = 20000

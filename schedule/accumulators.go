@@ -1,6 +1,7 @@
 package schedule
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/tmacc/tmacc/ir"
@@ -261,4 +262,88 @@ func shiftsNeeded(bits []format.BitPos, s int) int {
 		}
 	}
 	return n
+}
+
+// Propose implements Proposer: each loop along K that is unrolled or the lanes of a vector.
+func (x Rfactor) Propose(s State, _ Machine) (out []Step) {
+	for _, l := range s.Loops() {
+		if l.N > 1 && l.Root == "k" && (l.Kind == nest.Unrolled || l.Kind == nest.Vector) && (x.Loop == "" || x.Loop == l.Name) {
+			out = append(out, Rfactor{l.Name})
+		}
+	}
+	return out
+}
+
+// Propose implements Proposer: each loop along K outside the lanes.
+func (x WidenEvery) Propose(s State, _ Machine) (out []Step) {
+	for _, l := range s.Loops() {
+		if isLane(l) {
+			return out
+		}
+		if l.Root == "k" && l.Kind != nest.Averaged && (x.Loop == "" || x.Loop == l.Name) {
+			out = append(out, WidenEvery{l.Name})
+		}
+	}
+	return out
+}
+
+// Propose implements Proposer: the narrow types, bytes for sums of entries only.
+func (x Accumulate) Propose(s State, _ Machine) []Step {
+	if p, ok := s.(*Product); !ok || p.tables == nil {
+		return []Step{Accumulate{"i16"}}
+	}
+	return []Step{Accumulate{"i16"}, Accumulate{"i8"}}
+}
+
+// Propose implements Proposer: half a byte, which takes few accumulators, no shifts at all, and quarters for fields of odd width; what
+// pairs of products have room for.
+func (x ReadScaled) Propose(s State, _ Machine) (out []Step) {
+	p, ok := s.(*Product)
+	if !ok || p.tables != nil || p.weights == nil {
+		return nil
+	}
+	pairs := slices.ContainsFunc(s.Loops(), func(l nest.Loop) bool { return l.Kind == nest.Dot && l.N == 2 })
+	for _, x.Below = range []int{4, 8, 2} {
+		if x.Below == 2 && p.Problem.Weight.Bits%2 == 0 {
+			continue
+		}
+		if c, err := x.Apply(p); err == nil && (!pairs || c.checkPairs() == nil) {
+			out = append(out, x)
+		}
+	}
+	return out
+}
+
+// Sums is how many vectors of some bits hold the sums of a stage at once, at most.
+func (n *nests) Sums(bits int) (most int) {
+	for _, st := range n.stages {
+		most = max(most, st.sums(bits))
+	}
+	return most
+}
+
+func (st *stage) sums(bits int) (vectors int) {
+	kept, grouped := map[string]int{}, slices.ContainsFunc(st.loops, func(l nest.Loop) bool { return l.Root == "g" && st.reduce["g"] })
+	at := func(i int) string { return cmp.Or(st.accumulators[i].At, st.outermost(st.accumulators[i].root)) }
+	for i, acc := range st.accumulators {
+		for _, k := range st.within(acc.At, acc.Keep) {
+			kept[k.Name] = k.N
+		}
+		if i+1 < len(st.accumulators) && at(i) == at(i+1) && !(grouped && i+1 < st.made) {
+			continue // it is there when the ones below are not any more
+		}
+		unrolled, lanes := max(kept["scale"], 1), acc.Temp.Elem.Bits()
+		for _, l := range st.loops {
+			_, apart := kept[l.Name]
+			switch {
+			case st.reduce[l.Root] && !apart:
+			case isLane(l):
+				lanes *= l.N
+			case l.Kind == nest.Unrolled:
+				unrolled *= l.N
+			}
+		}
+		vectors += unrolled * ((lanes + bits - 1) / bits)
+	}
+	return vectors
 }

@@ -1,6 +1,7 @@
 package schedule
 
 import (
+	"math/bits"
 	"slices"
 
 	"github.com/tmacc/tmacc/ir"
@@ -186,4 +187,67 @@ func (s *Product) flushed(sum ir.Expr) ir.Expr {
 // scaled is what a group's sum, or the integer of a block, adds to the sum of all.
 func (s *Product) scaled(sum ir.Expr) ir.Expr {
 	return s.Problem.Scaled(sum, value("scale", format.F32), value("least", format.F32))
+}
+
+// mostIndexed bounds the bits of codes for which tables are proposed: each bit is a lookup of its own, or doubles a table.
+const mostIndexed = 4
+
+// Propose implements Proposer: levels that are computed, levels from a table of at most 64, and tables of activations for what indices
+// are made of: a part of one size, or parts that fill a byte or two.
+func (x Decompose) Propose(s State, _ Machine) (out []Step) {
+	p, ok := s.(*Product)
+	if !ok {
+		return nil
+	}
+	w := p.Problem.Weight
+	if _, _, affine := w.Affine(); affine && !p.Problem.Act.Floats() {
+		out = append(out, Decompose{Family: "dot", Value: "affine"})
+	}
+	if w.Codes() <= 64 && !p.Problem.Act.Floats() {
+		out = append(out, Decompose{Family: "dot", Value: "lookup"})
+	}
+	if w.Bits > mostIndexed || s.(*Product).fill != nil {
+		return out
+	}
+	for _, value := range []string{ir.DigitCodes, ir.DigitLevels, ir.DigitBits, ir.DigitSigns} {
+		digit := map[string]int{ir.DigitCodes: w.Bits, ir.DigitLevels: bits.Len(uint(w.Codes() - 1))}[value]
+		for _, parts := range indexParts(max(digit, 1), value == ir.DigitLevels) {
+			for _, mirror := range []bool{false, true} {
+				step := Decompose{"table", value, parts, mirror}
+				if _, err := step.Apply(p); err == nil {
+					out = append(out, step)
+				}
+			}
+		}
+	}
+	return out
+}
+
+// indexParts are ways to cut an index of digits of some bits: equal parts, and, unless they must be equal codewords, up to four that fill 8 or
+// 16 bits, the largest or the smallest first.
+func indexParts(digit int, equal bool) (out [][]int) {
+	least := 1
+	if equal { // a codeword is of several codes
+		least = 2
+	}
+	for n := least; n*digit <= 8; n++ {
+		for parts := []int{n}; len(parts) <= 4 && len(parts)*n*digit <= 16; parts = append(slices.Clone(parts), n) {
+			out = append(out, parts)
+		}
+	}
+	for _, word := range []int{8, 16} {
+		total := word / digit
+		for n := 2; n <= 4 && !equal; n++ {
+			if even := total / n; even > 0 && total%n > 0 && (even+1)*digit <= 6 {
+				parts := slices.Repeat([]int{even}, n)
+				for i := range total % n {
+					parts[i]++
+				}
+				back := slices.Clone(parts)
+				slices.Reverse(back)
+				out = append(out, parts, back)
+			}
+		}
+	}
+	return out
 }

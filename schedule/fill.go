@@ -1,6 +1,8 @@
 package schedule
 
 import (
+	"slices"
+
 	"github.com/tmacc/tmacc/ir"
 	"github.com/tmacc/tmacc/ir/format"
 )
@@ -78,7 +80,28 @@ func (f *fill) digits(filled []format.Digit) (out []format.Digit) {
 			out = append(out, format.Digit{Axis: d.Axis, Div: f.group, Mod: d.Mod / n, Stride: d.Stride * n})
 			d.In, d.Mod = f.group, n
 		}
+		if d.In == f.group { // the values of elements that there are
+			d.Mod = min(d.Mod, (f.group+d.Div-1)/d.Div)
+		}
 		out = append(out, d)
+	}
+	return out
+}
+
+// Propose implements Proposer: lengths that are whole cells of codewords, whose fields are four elements of K, eight, or all of a vector.
+func (x FillGroups) Propose(s State, m Machine) (out []Step) {
+	p, ok := s.(*Product)
+	if !ok || p.Problem.GroupK() == 0 || len(p.stages) > 0 {
+		return nil
+	}
+	g := p.Problem.SpanK()
+	for _, n := range p.CellSizes() {
+		for _, along := range []int{4, 8, 4 * m.Lanes(32)} {
+			to := Step(FillGroups{(g + n*along - 1) / (n * along) * n * along})
+			if _, err := to.Apply(p); err == nil && !slices.Contains(out, to) {
+				out = append(out, to)
+			}
+		}
 	}
 	return out
 }

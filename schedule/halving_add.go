@@ -110,3 +110,17 @@ func iteration(e ir.Expr, l nest.Loop, i int) ir.Expr {
 		return x
 	})
 }
+
+// Propose implements Proposer: each unrolled loop over lookups.
+func (x HalvingAdd) Propose(s State, _ Machine) (out []Step) {
+	p, ok := s.(*Product)
+	if !ok || p.tables == nil || !p.tables.Rounded() {
+		return nil
+	}
+	for _, l := range s.Loops() {
+		if l.Kind == nest.Unrolled && l.N > 1 && (l.Root == "k" || l.Root == partLoop) {
+			out = append(out, HalvingAdd{l.Name})
+		}
+	}
+	return out
+}

@@ -139,3 +139,19 @@ func (s *Product) correction(base int) ir.Expr {
 func (s *Product) scaledClasses() bool {
 	return slices.ContainsFunc(s.main().accumulators, func(l accumulator) bool { return l.shift != nil })
 }
+
+// MustHoist says that no kernel does without hoist_zero.
+func (s *Product) MustHoist() bool { return s.Problem.Weight.Zero || s.bias() != 0 }
+
+// Propose implements Proposer: at the beginning where the levels are one apart, and at the end.
+func (x HoistZero) Propose(s State, _ Machine) []Step {
+	p, ok := s.(*Product)
+	if !ok || p.Problem.Act.Floats() {
+		return nil
+	}
+	_, step, affine := p.Problem.Weight.Affine()
+	if affine && step != 1 || p.tables != nil {
+		return []Step{HoistZero{"flush"}, HoistZero{"init"}}
+	}
+	return []Step{HoistZero{"init"}, HoistZero{"flush"}}
+}

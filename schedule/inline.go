@@ -114,3 +114,17 @@ func (st *stage) dim(i int) ir.Dim { return st.dims[st.index[i].(ir.Axis).Name] 
 
 // sameExtent says that two axes have the same number of iterations for all sizes.
 func sameExtent(a, b ir.Dim) bool { return a.N == b.N && a.Run == b.Run && a.Div == b.Div }
+
+// Propose implements Proposer: the stage that x names, or each stage that callers do not want.
+func (x Inline) Propose(s State, _ Machine) (out []Step) {
+	o, ok := s.(*Operator)
+	if !ok {
+		return nil
+	}
+	for _, st := range o.stages {
+		if o.role(st.out) == ScratchTensor && (x.Stage == "" || x.Stage == st.name) {
+			out = append(out, Inline{st.name})
+		}
+	}
+	return out
+}

@@ -29,10 +29,23 @@ type Kernel struct {
 // Buffers names the packed matrices and prepared activations that k reads: kernels for products of one problem share
 // them if their names are equal.
 func (k *Kernel) Buffers() string {
-	if k.Tables == nil {
-		return fmt.Sprint("fill ", k.Fill, " ", k.Weights.Hash())
+	return buffersOf(k.Tables, k.Fill, k.Weights)
+}
+
+// Buffers names what kernels of s read once codes are packed, as Kernel.Buffers does.
+func (s *Product) Buffers() string {
+	to := 0
+	if s.fill != nil {
+		to = s.fill.to
 	}
-	return fmt.Sprint("tables ", k.Tables.ID(), " ", k.Weights.Hash())
+	return buffersOf(s.placedTables().tables, to, s.fill.stored(s.weights))
+}
+
+func buffersOf(t *ir.Tables, fill int, weights *format.Layout) string {
+	if t == nil {
+		return fmt.Sprint("fill ", fill, " ", weights.Hash())
+	}
+	return fmt.Sprint("tables ", t.ID(), " ", weights.Hash())
 }
 
 // SharesBuffers says that k and x read the same packed matrices and prepared activations.

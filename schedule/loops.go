@@ -339,3 +339,109 @@ func (x Tensorize) edit(n *nests, unit int) error {
 	l.Kind = nest.Dot
 	return nil
 }
+
+// multiples are how many steps of a loop that is counted at run time, or that a large number of iterations divides, are worth a try.
+var multiples = []int{1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 22, 24, 32, 48, 64}
+
+// Propose implements Proposer: multiples of By that divide the loop, or at run time some small ones.
+func (x Split) Propose(s State, _ Machine) (out []Step) {
+	l, unit := loopCalled(s, x.Loop), max(x.By, 1)
+	if l.N == 0 {
+		for _, n := range multiples {
+			x.By = n * unit
+			out = append(out, x)
+		}
+		return out
+	}
+	for x.By = unit; x.By <= l.N; x.By += unit {
+		if l.N%x.By == 0 {
+			out = append(out, x)
+		}
+	}
+	return out
+}
+
+// Propose implements Proposer: the ways in which the loop can run.
+func (x Bind) Propose(s State, _ Machine) (out []Step) {
+	l := loopCalled(s, x.Loop)
+	for _, b := range []struct {
+		to   string
+		fits bool
+	}{
+		{"outer", l.N == 0},
+		{"vector", l.N > 1 && l.N <= MostLanes && l.N&(l.N-1) == 0},
+		{"unrolled", l.N > 0 && l.N <= MostUnrolled},
+		{"pair", l.N == 2},
+	} {
+		if b.fits && (x.To == "" || x.To == b.to) {
+			out = append(out, Bind{x.Loop, b.to})
+		}
+	}
+	return out
+}
+
+// Propose implements Proposer: the dot products of the loop's length, those in 16 bits as the machine has them. Pairs of products take
+// weights without a sign and saturate.
+func (x Tensorize) Propose(s State, m Machine) []Step {
+	n := loopCalled(s, x.Loop).N
+	p, ok := s.(*Product)
+	if n != 4 && n != m.Narrow && (!ok || p.tables == nil) || n == 2 && ok && p.tables == nil && (!p.hoisted || p.checkPairs() != nil) {
+		return nil
+	}
+	return []Step{Tensorize{x.Loop, fmt.Sprint("dot", n)}}
+}
+
+// Propose implements Proposer: the loops of Order stay innermost, those over K in the order that they have. The rows, the row fields
+// of a cell, its fields along K and the columns, or of tables the fields, what makes an index, the rows and the columns, take every
+// order; and the loop over cells may go inside the first of them.
+func (x Reorder) Propose(s State, _ Machine) (out []Step) {
+	p, ok := s.(*Product)
+	if !ok || len(p.stages) == 0 {
+		return nil
+	}
+	var around, along, index, rows, cols []string
+	for _, l := range s.Loops() {
+		switch {
+		case slices.Contains(x.Order, l.Name):
+		case l.Kind == nest.Outer, l.Name == halfLoop && p.tables.Residual:
+			around = append(around, l.Name)
+		case l.Root == "k" || l.Root == "g":
+			along = append(along, l.Name)
+		case l.Root == "m":
+			rows = append(rows, l.Name)
+		case l.Root == "n":
+			cols = append(cols, l.Name)
+		default:
+			index = append(index, l.Name)
+		}
+	}
+	if len(along) < 2 || len(rows) < 2 {
+		return nil
+	}
+	f, r := len(along)-1, len(rows)-1
+	parts := [4][]string{along[f:], rows[r:], rows[:r], cols}
+	if p.tables != nil {
+		parts = [4][]string{along[f:], index, rows, cols}
+	}
+	u := loopCalled(s, along[f-1])
+	for _, at := range orders {
+		head, first := append(slices.Clone(around), along[:f-1]...), parts[at[0]]
+		rest := slices.Concat(parts[at[1]], parts[at[2]], parts[at[3]], x.Order)
+		out = append(out, Reorder{slices.Concat(head, along[f-1:f], first, rest)})
+		if at[0] >= 2 && u.N > 1 {
+			out = append(out, Reorder{slices.Concat(head, first, along[f-1:f], rest)})
+		}
+	}
+	return out
+}
+
+// orders are the orders of four things.
+var orders = func() (out [][4]int) {
+	for i := range 4 * 4 * 4 * 4 {
+		at := [4]int{i / 64, i / 16 % 4, i / 4 % 4, i % 4}
+		if len(slices.Compact(slices.Sorted(slices.Values(at[:])))) == 4 {
+			out = append(out, at)
+		}
+	}
+	return out
+}()

@@ -3,6 +3,7 @@ package schedule
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/tmacc/tmacc/ir"
 	"github.com/tmacc/tmacc/ir/format"
@@ -60,6 +61,83 @@ func (n *nests) Loops() []nest.Loop {
 		out = append(out, st.loops...)
 	}
 	return out
+}
+
+// Stages names the stages that have loops of their own.
+func (n *nests) Stages() (names []string) {
+	for _, st := range n.stages {
+		names = append(names, st.name)
+	}
+	return names
+}
+
+// InOrder says that an axis is summed in floats, in ascending order.
+func (n *nests) InOrder(root string) bool {
+	for _, st := range n.stages {
+		if st.reduce[root] && st.lowest().Temp.Elem == format.F32 {
+			return true
+		}
+	}
+	return false
+}
+
+// Reduces says that a stage sums over an axis, or takes the largest.
+func (n *nests) Reduces(root string) bool {
+	return slices.ContainsFunc(n.stages, func(st *stage) bool { return st.reduce[root] })
+}
+
+// Adds says that an axis is summed in integers, which instructions may add four at a time.
+func (n *nests) Adds(root string) bool {
+	return slices.ContainsFunc(n.stages, func(st *stage) bool {
+		return st.reduce[root] && st.lowest().Op == ir.Add && st.lowest().Temp.Elem == format.I32
+	})
+}
+
+// Neighbours says that all that a stage reads and writes at neighbouring values of an axis are neighbours too, or the same.
+func (s *Operator) Neighbours(root string, _ Machine) bool { return s.neighbours(root, s.Of.Stride) }
+
+// Neighbours is that of Operator. Where an instruction gathers, neighbours may also be a group apart.
+func (s *Preparation) Neighbours(root string, m Machine) bool {
+	return m.Gathers || s.neighbours(root, nil)
+}
+
+// neighbours has the distance of neighbours along the last index of some tensors.
+func (n *nests) neighbours(root string, stride map[string]int) bool {
+	for _, st := range n.stages {
+		if _, ok := st.dims[root]; !ok {
+			continue
+		}
+		for _, t := range n.tensors() {
+			for _, index := range st.accesses(t) {
+				for i, e := range index {
+					first, _ := ir.EvalExpr(e, axes{})
+					next, _ := ir.EvalExpr(e, axes{root: 1})
+					if by := int(next-first) / max(t.Block, 1); by != 0 && (by != 1 || i < len(index)-1 || stride[t.Name] > 1) {
+						return false
+					}
+				}
+			}
+		}
+	}
+	return true
+}
+
+// Builds says why the loops over axes that begin with a name and a point have no nest.
+func (n *nests) Builds(name string) error {
+	for _, st := range n.stages {
+		if len(st.loops) == 0 || !strings.HasPrefix(st.loops[0].Root, name+".") {
+			continue
+		}
+		plan, err := st.plan()
+		if err == nil && len(st.reduce) > 0 && st.lowest().Temp.Elem == format.F32 {
+			err = st.ascending()
+		}
+		if err == nil {
+			_, err = nest.Build(plan)
+		}
+		return err
+	}
+	return nil
 }
 
 // loopEdit is a step that treats the loops of products, preparations and operators alike.

@@ -97,7 +97,7 @@ func CompileOperator(o operator.Operator, t Trace) (*OperatorKernel, error) {
 	if err != nil {
 		return nil, err
 	}
-	k, err := s.kernel()
+	k, err := s.Kernel()
 	if err != nil {
 		return nil, err
 	}
@@ -105,8 +105,8 @@ func CompileOperator(o operator.Operator, t Trace) (*OperatorKernel, error) {
 	return k, nil
 }
 
-// kernel builds the loops of s.
-func (s *Operator) kernel() (*OperatorKernel, error) {
+// Kernel builds the loops of s, and checks that nothing is left open.
+func (s *Operator) Kernel() (*OperatorKernel, error) {
 	k := &OperatorKernel{Of: s.Of, Nest: &nest.Nest{Name: s.Of.Name, Loops: s.Loops(), Buffers: map[string]nest.Buffer{}}}
 	for _, st := range s.stages {
 		if err := k.add(st); err != nil {
@@ -180,7 +180,7 @@ func (st *stage) ascending() error {
 }
 
 // tensors lists the inputs, then what the stages make.
-func (s *Operator) tensors() []*ir.Tensor {
+func (s *nests) tensors() []*ir.Tensor {
 	out := slices.Clone(s.Graph.Inputs)
 	for _, st := range s.stages {
 		out = append(out, st.out)

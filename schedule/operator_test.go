@@ -28,7 +28,7 @@ var operatorExamples = []struct {
 
 // drawn is all that steps decide about an operator.
 func drawn(s *Operator) string {
-	k, err := s.kernel()
+	k, err := s.Kernel()
 	if err != nil {
 		return err.Error() + "\n"
 	}

@@ -246,7 +246,7 @@ func (p *packing) cell() error {
 		}
 		n *= l.N
 	}
-	if n > 64 {
+	if n > mostFields {
 		return illegal(p.x, p.x.Tensor, "%d fields in a cell", n)
 	}
 	var err error
@@ -571,4 +571,170 @@ func (p *packing) sharedLoops(span int) (loops []nest.Loop, err error) {
 		return strings.Compare(a.Root, b.Root) // g, k, m
 	})
 	return loops, nil
+}
+
+// mostFields bounds the codes of a cell.
+const mostFields = 64
+
+// CellSizes lists the numbers of codes that some map puts into a cell: the two smallest of each kind.
+func (s *Product) CellSizes() (out []int) {
+	for _, x := range s.codings() {
+		for n, found := s.unit(), 0; n <= mostFields && found < 2; n += s.unit() {
+			if x.fills(n) {
+				found++
+				out = append(out, n)
+			}
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// coding is a way to place codes in a cell of whole words: join codes in some bits.
+type coding struct {
+	Pack
+	join, bits int
+	word       int // bits of a word
+}
+
+// fills says that n codes waste at most a sixteenth of a word.
+func (x coding) fills(n int) bool {
+	over := (x.word - n/x.join*x.bits%x.word) % x.word
+	switch {
+	case n%x.join != 0 || x.Join == 0 && over > 0 || over > max(x.word/16, 1):
+		return false
+	case x.Map == "planes":
+		return n%x.word == 0
+	}
+	return x.Map != "signs" || n/x.join%8 == 0
+}
+
+// codings lists the ways to place codes. They are joined where that takes fewer bits, or, with tables, where an index has the digits of
+// a codeword.
+func (s *Product) codings() (out []coding) {
+	w, t, word := s.Problem.Weight, s.tables, 8
+	byBit, dense, joined := false, true, true
+	if t != nil {
+		word, byBit = s.indexType().Bits(), t.ByBit
+		dense, joined = !byBit && len(t.Alphabet) == 1<<w.Bits && !t.Mirror, !byBit && len(t.Alphabet) == w.Codes()
+	}
+	if dense {
+		out = append(out, coding{Pack{Map: "dense"}, 1, w.Bits, word})
+	}
+	if byBit || t == nil && w.Bits > 1 {
+		out = append(out, coding{Pack{Map: "planes"}, 1, w.Bits, word})
+	}
+	for join := 2; joined; join++ {
+		_, bits, err := format.JoinCodes(w.Codes(), join, 0)
+		if err != nil {
+			break
+		}
+		for mirror := range join + 1 {
+			_, b, err := format.JoinCodes(w.Codes(), join, mirror)
+			switch x := (coding{Pack{Map: "words", Join: join, Mirror: mirror}, join, b, word}); {
+			case err != nil:
+			case t == nil && b == bits && bits < join*w.Bits:
+				out = append(out, x)
+			case t != nil && join == t.Parts[0] && (mirror == join) == t.Mirror && mirror%join == 0:
+				if out = append(out, x); t.Mirror {
+					x.Map = "signs"
+					out = append(out, x)
+				}
+			}
+		}
+		for head := 1; head < join && t == nil && bits < join*w.Bits; head++ {
+			if _, err := format.HeadCodes(w.Codes(), join, head); err == nil {
+				out = append(out, coding{Pack{Map: "words", Join: join, Head: head}, join, 8, word})
+			}
+		}
+	}
+	return out
+}
+
+// Propose implements Proposer. Of activations it lists chunks. Of codes, Order has the loops over tiles, the word "words" and what follows
+// it in a layout; the loops over rows go in between: all together behind the loops over K, or the outer ones of them around the loops
+// within a group or a record. Shared values of groups may lie behind the codes of each group, or lead a record.
+func (x Pack) Propose(s State, _ Machine) (out []Step) {
+	p, ok := s.(*Product)
+	if !ok || len(p.stages) == 0 {
+		return nil
+	}
+	if x.Tensor == "act" {
+		for _, chunk := range []int{16, 32, 64} {
+			if p.weights != nil && p.weights.RecordK%chunk == 0 {
+				out = append(out, Pack{Tensor: "act", Chunk: chunk})
+			}
+		}
+		return out
+	}
+	n := 1
+	for _, name := range x.Fields {
+		n *= max(loopCalled(s, name).N, 1)
+	}
+	if p.tables != nil {
+		x.Fields = append(slices.Clone(x.Fields), digitLoop)
+		n *= p.unit()
+		x.Word = map[int]int{32: 4}[p.indexType().Bits()]
+	}
+	placements := x.placements(p)
+	for _, of := range p.codings() {
+		if !of.fills(n) {
+			continue
+		}
+		m := of.Pack
+		m.Tensor, m.Fields, m.Word = x.Tensor, x.Fields, x.Word
+		for _, m.Order = range placements {
+			out = append(out, m)
+			if p.Problem.Unit() > p.Problem.GroupK() && p.tables == nil {
+				m.Lead = true
+				out = append(out, m)
+				m.Lead = false
+			}
+		}
+	}
+	return out
+}
+
+// placements are the orders that Propose tries.
+func (x Pack) placements(p *Product) (out [][]string) {
+	w, words := p.Problem.Weight, slices.Index(x.Order, "words")
+	tiles, inner := x.Order[:words], x.Order[words:]
+	var along, rows []string
+	shared := -1 // behind this one of along, the codes of a group that is less than a record are complete
+	for _, l := range p.main().loops {
+		switch {
+		case !overMatrix(l) || slices.Contains(x.Order, l.Name) || slices.Contains(x.Fields, l.Name):
+		case l.Root == "m":
+			rows = append(rows, l.Name)
+		default:
+			if along = append(along, l.Name); shared < 0 && l.N > 0 && w.Group < p.Problem.Unit() && p.fullCoef(l) == w.Group {
+				shared = len(along) - 1
+			}
+		}
+	}
+	if len(rows) == 0 || len(along) == 0 {
+		return nil
+	}
+	if p.tables != nil {
+		last := inner
+		if p.indexType().Bits() == 16 { // neighbouring lanes have their bytes beside each other
+			last = append(slices.Clone(inner[1:]), inner[0])
+		}
+		if p.tables.ByBit {
+			rows = slices.Insert(rows, len(rows)-1, "planes")
+		}
+		return [][]string{slices.Concat(tiles, along, rows, last)}
+	}
+	in := 1 // after the record, and the outermost loop over groups in it
+	if p.Problem.GroupK() > 0 {
+		in = min(2, len(along))
+	}
+	for cut := range len(rows) + 1 {
+		order := slices.Concat(tiles, along[:in], rows[:cut], along[in:], rows[cut:], inner)
+		if shared > 0 && (cut == 0 || shared < in) {
+			out = append(out, slices.Insert(slices.Clone(order), len(tiles)+shared+1, sharedWord))
+		}
+		out = append(out, order)
+	}
+	return out
 }

@@ -103,7 +103,17 @@ func CompilePreparation(p ir.Problem, tables *ir.Tables, t Trace) (*PreparationK
 	if s, err = t.ReplayPreparation(s); err != nil {
 		return nil, err
 	}
-	k := &PreparationKernel{Problem: p, Tables: tables, Trace: t, Graph: s.Graph, Chunk: s.chunk}
+	k, err := s.Kernel()
+	if err != nil {
+		return nil, err
+	}
+	k.Trace = t
+	return k, nil
+}
+
+// Kernel builds the loops of s, and checks that nothing is left open.
+func (s *Preparation) Kernel() (*PreparationKernel, error) {
+	k := &PreparationKernel{Problem: s.Problem, Tables: s.tables, Graph: s.Graph, Chunk: s.chunk}
 	k.Nest = &nest.Nest{Name: "prepare", Loops: s.Loops(), Params: append([]string(nil), prepareParams...)}
 	for _, st := range s.stages {
 		if err := k.add(st); err != nil {
@@ -117,7 +127,7 @@ func CompilePreparation(p ir.Problem, tables *ir.Tables, t Trace) (*PreparationK
 			return nil, &Unfinished{"prefetch in " + s.nextIn, "the loop is no serial loop any more"}
 		}
 	}
-	k.Nest.Buffers = prepareBuffers(s.Graph, tables, s.chunk, s.nextIn)
+	k.Nest.Buffers = prepareBuffers(s.Graph, s.tables, s.chunk, s.nextIn)
 	return k, nil
 }
 

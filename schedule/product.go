@@ -97,7 +97,7 @@ func (s *Product) Kernel() (*Kernel, error) {
 	if err := s.contiguous(k); err != nil {
 		return nil, err
 	}
-	if s.streams.Rest && !slices.ContainsFunc(st.loops, func(l nest.Loop) bool { return l.Kind == nest.Unrolled && l.Root == "m" && l.Coef >= s.weights.TileM }) {
+	if s.streams.Rest && !s.hasRest() {
 		return nil, &Unfinished{"prefetch", "has no other tiles side by side than the first"}
 	}
 	var err error

@@ -177,3 +177,22 @@ func (s *Product) added() bool {
 	levels, low := s.main().accumulators, s.main().lowest()
 	return len(levels) != made || low.At != "" || low.Temp.Elem != s.main().sum().Temp.Elem
 }
+
+// Propose implements Proposer: each kind of entries, with the bits of lower halves or without which a few bits fit a byte.
+func (x QuantizeTable) Propose(s State, _ Machine) (out []Step) {
+	p, ok := s.(*Product)
+	if !ok || p.tables == nil {
+		return nil
+	}
+	if p.Problem.Act.Floats() {
+		return []Step{QuantizeTable{Kind: "f32"}}
+	}
+	out = append(out, QuantizeTable{Kind: "i16"}, QuantizeTable{Kind: "u8"})
+	for _, low := range []int{8, 7, 6, 5, 4} {
+		out = append(out, QuantizeTable{"split", low})
+	}
+	for _, low := range []int{3, 4, 5, 6} {
+		out = append(out, QuantizeTable{"q8", low})
+	}
+	return out
+}

@@ -341,3 +341,111 @@ func (x Prefetch) ApplyPreparation(s *Preparation) (*Preparation, error) {
 	c.nextIn = x.In
 	return c, nil
 }
+
+// mostStaged bounds the vectors of a staged value: more would not stay in registers.
+const mostStaged = 8
+
+// Propose implements Proposer: the loops in which few enough vectors of the value are at hand, outermost last.
+func (x Stage) Propose(s State, m Machine) (out []Step) {
+	if x.Value == "wide" {
+		for _, l := range s.Loops() {
+			if y := (Stage{x.Value, l.Name}); l.Root == "table.u" {
+				out = []Step{y} // the innermost one
+			}
+		}
+		return out
+	}
+	p, ok := s.(*Product)
+	if !ok || len(p.stages) == 0 || x.Value != "super" && p.main().values[x.Value] == nil {
+		return nil
+	}
+	size := 1
+	for _, l := range slices.Backward(s.Loops()) {
+		if isLane(l) {
+			size *= l.N
+			continue
+		}
+		if vectors := size * 8 / m.Bits; l.Kind == nest.Outer || vectors > mostStaged {
+			return out
+		}
+		if x.Value != "super" || l.Root == "g" {
+			out = append(out, Stage{x.Value, l.Name})
+		}
+		if l.Root != "n" && x.Value != "super" {
+			size *= max(l.N, 1)
+		}
+	}
+	return out
+}
+
+// Propose implements Proposer: the product of scales is formed at the beginning. Without the step it is formed at the end.
+func (x ScaleAt) Propose(State, Machine) []Step { return []Step{ScaleAt{"begin"}} }
+
+// Propose implements Proposer: each loop over the groups of a block.
+func (x Fission) Propose(s State, _ Machine) (out []Step) {
+	p, ok := s.(*Product)
+	if !ok || len(p.stages) == 0 || !p.Problem.Weight.Min {
+		return nil
+	}
+	for _, l := range s.Loops() {
+		if p.main().inBlock(l) {
+			out = append(out, Fission{l.Name})
+		}
+	}
+	return out
+}
+
+// Propose implements Proposer: distances on ladders, of the weights by steps of about 1.4, alone or with activations, of tables farther
+// ahead; or with a second stream into the second-level cache; and all of these without the first of tiles side by side.
+func (x Prefetch) Propose(s State, _ Machine) (out []Step) {
+	p, ok := s.(*Product)
+	switch s := s.(type) {
+	case *Preparation:
+		for _, l := range s.Loops() {
+			if l.Kind == nest.Serial {
+				out = append(out, Prefetch{In: l.Name})
+			}
+		}
+		return out
+	case *Operator:
+		for ahead := 512; ahead <= 8192; ahead *= 2 {
+			out = append(out, Prefetch{Bytes: ahead, Tensor: x.Tensor}, Prefetch{Bytes: ahead, Far: 4 * ahead, Every: true, Tensor: x.Tensor})
+		}
+		return out
+	}
+	if !ok || p.weights == nil {
+		return nil
+	}
+	acts := []int{0, 128, 256}
+	if p.tables != nil {
+		acts = []int{0, 1024, 2048, 4096}
+	}
+	add := func(y Prefetch) {
+		for _, y.Act = range acts {
+			if y.Bytes+y.Far+y.Act > 0 {
+				out = append(out, y)
+			}
+		}
+		if y.Act = 0; y.Bytes+y.Far > 0 && p.hasRest() {
+			y.Rest = true
+			out = append(out, y)
+		}
+	}
+	for _, ahead := range []int{2048, 3072, 4096, 6144, 8192, 1536, 1024, 768, 512, 256, 128, 0} {
+		add(Prefetch{Bytes: ahead})
+	}
+	for ahead := 0; ahead < 8192; ahead = max(2*ahead, 512) {
+		for _, far := range []int{8 << 10, 16 << 10} {
+			add(Prefetch{Bytes: ahead, Far: far})
+			add(Prefetch{Bytes: ahead, Far: far, Every: true})
+		}
+	}
+	return out
+}
+
+// hasRest says that a call reads several tiles side by side.
+func (s *Product) hasRest() bool {
+	return slices.ContainsFunc(s.main().loops, func(l nest.Loop) bool {
+		return l.Kind == nest.Unrolled && l.Root == "m" && l.Coef >= s.weights.TileM
+	})
+}

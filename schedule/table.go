@@ -212,3 +212,17 @@ func (s *Product) halved(sum ir.Expr) ir.Expr {
 	}
 	return sum
 }
+
+// UnitK is the number of elements of K that the innermost loops advance by.
+func (s *Product) UnitK() int { return s.unit() }
+
+// IndexBits is the bits of an index into tables, 0 of a product without them.
+func (s *Product) IndexBits() int {
+	if s.tables == nil {
+		return 0
+	}
+	return s.indexType().Bits()
+}
+
+// Residual says that tables are bytes with residuals.
+func (s *Product) Residual() bool { return s.tables != nil && s.tables.Residual }

@@ -14,6 +14,7 @@ import (
 	"github.com/tmacc/tmacc/ir/operator"
 	"github.com/tmacc/tmacc/lower"
 	"github.com/tmacc/tmacc/schedule"
+	"github.com/tmacc/tmacc/search/space"
 	"github.com/tmacc/tmacc/tests/drawn"
 	"github.com/tmacc/tmacc/tests/native"
 )
@@ -21,7 +22,8 @@ import (
 // leastShare is the share of random traces that must lower.
 const leastShare = 0.3
 
-// TestRandomTraces compiles random schedules of random operators, one in four of them spoiled by a random step. Each is refused for a
+// TestRandomTraces compiles random schedules of random operators, half of them of the space that steps propose. One in four of the
+// others is spoiled by a random step. Each is refused for a
 // typed reason, or lowered, run, and equal to the definition. TMACC_SEED replays a run, TMACC_TRACES says how many to try.
 func TestRandomTraces(t *testing.T) { randomTraces(t, native.All(t), 200) }
 
@@ -37,7 +39,7 @@ func randomTraces(t *testing.T, targets []lower.Target, n int) {
 	for i, target := range targets {
 		var all []attempt
 		for range (n + i) / len(targets) {
-			a := draw(rng)
+			a := draw(rng, target)
 			switch _, _, err := compile(target, a, 0); {
 			case err == nil:
 				all = append(all, a)
@@ -64,9 +66,15 @@ func typed(err error) bool {
 }
 
 // draw is a random schedule of a random operator.
-func draw(rng *rand.Rand) attempt {
+func draw(rng *rand.Rand, on lower.Target) attempt {
 	all := operator.All()
 	a := attempt{Operator: all[rng.Intn(len(all))]}
+	if rng.Intn(2) == 0 {
+		if x, err := space.ForOperator(a.Operator, on).Sample(rng); err == nil {
+			a.Trace = x.Trace()
+			return a
+		}
+	}
 	for _, st := range a.Graph.Stages {
 		if rng.Intn(3) == 0 && a.try(schedule.Inline{Stage: st.Out.Name}) {
 			continue

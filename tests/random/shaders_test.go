@@ -31,7 +31,7 @@ const leastShaders = 0.25
 // device. TMACC_SEED replays a run, TMACC_SHADERS says how many to try.
 func TestRandomShaders(t *testing.T) {
 	d := shaders.Device(t)
-	n := drawn.Env(t, "TMACC_SHADERS", 12)
+	n := drawn.Env(t, "TMACC_SHADERS", 8)
 	seed := drawn.Env(t, "TMACC_SEED", int(time.Now().UnixNano()%1e9))
 	fmt.Fprintf(os.Stderr, "%s: TMACC_SEED=%d TMACC_SHADERS=%d\n", t.Name(), seed, n)
 	rng := rand.New(rand.NewSource(int64(seed)))

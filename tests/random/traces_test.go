@@ -22,6 +22,7 @@ import (
 	"github.com/tmacc/tmacc/lower"
 	"github.com/tmacc/tmacc/schedule"
 	"github.com/tmacc/tmacc/search"
+	"github.com/tmacc/tmacc/search/space"
 	"github.com/tmacc/tmacc/tests/check"
 	"github.com/tmacc/tmacc/tests/drawn"
 	"github.com/tmacc/tmacc/tests/native"
@@ -30,11 +31,14 @@ import (
 // batchSize is how many traces are assembled together.
 const batchSize = 64
 
-// leastShare is the share of samples that must lower on each target.
-const leastShare = 0.30
+// The shares of samples that must lower on each target: of search.Sample, and of the space that steps propose.
+const (
+	leastShare    = 0.30
+	leastProposed = 0.40
+)
 
 // TestRandomTraces compiles random schedules of random problems, half of them
-// samples and half mutations of samples. Each is refused for a typed reason, or
+// samples and half mutations of samples. Half of the samples are of the space that steps propose. Each is refused for a typed reason, or
 // lowered, run, and equal to the definition; of a part, every stage in between is
 // evaluated too. TMACC_SEED replays a run, TMACC_TRACES says how many to try.
 func TestRandomTraces(t *testing.T) { testTraces(t, native.All(t), 1000) }
@@ -77,11 +81,13 @@ func testTraces(t *testing.T, targets []lower.Target, n int) {
 	t.Log("\n" + refusals(all, targets))
 	defer bad.report(t, seed) // last, where it is seen
 	for _, target := range targets {
-		samples, lowered, checked := counts(all, target)
-		t.Logf("%s: %d of %d samples lowered (%.0f %%), every stage checked of %d", target.Machine().Name,
-			lowered, samples, 100*float64(lowered)/float64(max(samples, 1)), checked)
-		if float64(lowered) < leastShare*float64(samples) {
-			t.Errorf("%s: %d of %d samples lowered, want %.0f %%", target.Machine().Name, lowered, samples, 100*leastShare)
+		for proposed, least := range map[bool]float64{false: leastShare, true: leastProposed} {
+			samples, lowered, checked := counts(all, target, proposed)
+			t.Logf("%s: %d of %d samples lowered (%.0f %%), proposed by steps: %v; every stage checked of %d", target.Machine().Name,
+				lowered, samples, 100*float64(lowered)/float64(max(samples, 1)), proposed, checked)
+			if float64(lowered) < least*float64(samples) {
+				t.Errorf("%s: %d of %d samples lowered, proposed by steps: %v; want %.0f %%", target.Machine().Name, lowered, samples, proposed, 100*least)
+			}
 		}
 	}
 }
@@ -89,13 +95,14 @@ func testTraces(t *testing.T, targets []lower.Target, n int) {
 // attempt is one trace and what became of it.
 type attempt struct {
 	check.Replay
-	target  lower.Target
-	sample  bool  // not mutated
-	seed    int64 // of problem, trace and inputs
-	k       *native.Kernel
-	stages  []stage // what was evaluated on the way, if it is to be checked
-	checked bool    // they were
-	reason  string  // of its refusal
+	target   lower.Target
+	sample   bool  // not mutated
+	proposed bool  // of the space that steps propose
+	seed     int64 // of problem, trace and inputs
+	k        *native.Kernel
+	stages   []stage // what was evaluated on the way, if it is to be checked
+	checked  bool    // they were
+	reason   string  // of its refusal
 }
 
 // stage is a kernel between trace and machine code.
@@ -112,6 +119,11 @@ func (a *attempt) draw() {
 	a.Problem, a.sample = randomProblem(rng), rng.Intn(2) == 0
 	sample := func() schedule.Trace {
 		return search.Sample(rng, a.Problem, a.target.Machine()).Trace(a.Problem)
+	}
+	if sp, err := space.For(a.Problem, a.target); err == nil && rng.Intn(2) == 0 {
+		if x, err := sp.Sample(rng); err == nil {
+			a.proposed, sample = true, x.Trace
+		}
 	}
 	a.Trace = sample()
 	if a.sample {
@@ -355,11 +367,11 @@ func nestCall(n *nest.Nest) check.Call {
 	}
 }
 
-// counts are the samples for target, those that lowered, and the traces whose
+// counts are the samples for target, proposed by steps or not, those that lowered, and the traces whose
 // stages were checked.
-func counts(all []*attempt, target lower.Target) (samples, lowered, checked int) {
+func counts(all []*attempt, target lower.Target, proposed bool) (samples, lowered, checked int) {
 	for _, a := range all {
-		if a.target.Machine().Name != target.Machine().Name {
+		if a.target.Machine().Name != target.Machine().Name || a.proposed != proposed {
 			continue
 		}
 		if a.sample {

@@ -1,0 +1,255 @@
+package space
+
+import (
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/tmacc/tmacc/ir"
+	"github.com/tmacc/tmacc/ir/nest"
+	"github.com/tmacc/tmacc/ir/operator"
+	"github.com/tmacc/tmacc/lower"
+	"github.com/tmacc/tmacc/schedule"
+)
+
+// ForOperator is the space of an operator's schedules on a target.
+func ForOperator(o operator.Operator, t lower.Target) *Space {
+	s := schedule.NewOperator(o)
+	rules := []Rule{}
+	for _, stage := range s.Stages() {
+		if !slices.Contains(o.Outputs, stage) {
+			rules = append(rules, Rule{Name: "inline " + stage, Offers: optional(schedule.Inline{Stage: stage})})
+		}
+	}
+	rules = append(rules, nestRules(s)...)
+	rules[len(rules)-1].Whole = true
+	for _, in := range o.Graph.Inputs {
+		rules = append(rules, Rule{Name: "prefetch " + in.Name, Offers: optional(schedule.Prefetch{Tensor: in.Name}), Open: true})
+	}
+	return &Space{rules: rules, start: s, machine: MachineOf(t), fits: fitsNests, part: 1, known: new(sync.Map),
+		proves: func(s schedule.State) error {
+			_, err := s.(*schedule.Operator).Kernel()
+			return err
+		}}
+}
+
+// nests are the states that have stages.
+type nests interface {
+	InOrder(root string) bool
+	Reduces(root string) bool
+	Adds(root string) bool
+	Neighbours(root string, m schedule.Machine) bool
+	Builds(stage string) error
+	Sums(bits int) int
+}
+
+// ForPreparation is the space of the schedules that prepare activations of p on a target: down to 8 bits, and tables if the product has
+// them. The tables of chunk elements of K lie together, 0: of all.
+func ForPreparation(p ir.Problem, tables *ir.Tables, chunk int, t lower.Target) (*Space, error) {
+	s, err := schedule.NewPreparation(p, tables)
+	if err != nil {
+		return nil, err
+	}
+	rules := []Rule{{Name: "chunk", Offers: func(s schedule.State, _ schedule.Machine) (out []schedule.Trace) {
+		if x := (schedule.Trace{schedule.Pack{Tensor: "table", Chunk: chunk}}); chunk > 0 {
+			out = append(out, x)
+		}
+		return append(out, nil)
+	}}}
+	rules = append(rules, nestRules(s)...)
+	rules = append(rules, Rule{Name: "wide", Whole: true, Offers: optional(schedule.Stage{Value: "wide"})}, Rule{Name: "prefetch", Offers: optional(schedule.Prefetch{})})
+	return &Space{rules: rules, start: s, machine: MachineOf(t), fits: fitsNests, part: 1, known: new(sync.Map),
+		proves: func(s schedule.State) error {
+			_, err := s.(*schedule.Preparation).Kernel()
+			return err
+		}}, nil
+}
+
+// stageOf is the stage of a loop: axes are named after it.
+func stageOf(l nest.Loop) string {
+	stage, _, _ := strings.Cut(l.Root, ".")
+	return stage
+}
+
+// nestRules are the rules about the loops of each stage: an axis becomes, from the inside, what a dot product sums, lanes, and up to two
+// loops in it. Then all loops of the stage get an order, and sums of integers accumulators of their own.
+func nestRules(s schedule.State) (rules []Rule) {
+	loops := s.Loops()
+	for i, l := range loops {
+		for _, part := range []struct{ name, to string }{{"d", "dot"}, {"v", "vector"}, {"u", "unrolled"}, {"t", "unrolled"}} {
+			rules = append(rules, Rule{Name: l.Root + " " + part.name, Offers: axis(l.Root, part.name, part.to)})
+		}
+		if i+1 == len(loops) || stageOf(loops[i+1]) != stageOf(l) {
+			rules = append(rules, Rule{Name: stageOf(l) + " order", Offers: stageOrder(stageOf(l))}, Rule{Name: stageOf(l) + " apart", Must: true, Offers: stageApart(stageOf(l))})
+		}
+	}
+	return rules
+}
+
+// axis offers to leave what is open of an axis as it is, to split a part of it off, or to take all of it.
+func axis(root, part, to string) offers {
+	return func(s schedule.State, m schedule.Machine) (out []schedule.Trace) {
+		l := openOf(s, root)
+		lanes := to == "vector" || to == "dot"
+		if of := s.(nests); l.Name == "" || lanes && (of.InOrder(root) || !of.Neighbours(root, m)) || to == "dot" && !of.Adds(root) {
+			return nil
+		}
+		for _, by := range parts(l.N, to, m) {
+			if by == l.N && !(lanes && s.(nests).Reduces(root)) { // lanes of a sum are in a loop where it begins
+				out = append(out, schedule.Trace{runs(l.Name, to)})
+				continue
+			}
+			x := split(l.Name, by, root+"o", root+part)
+			if out = append(out, schedule.Trace{x, runs(root+part, to)}); part == "t" {
+				out = append(out, schedule.Trace{x})
+			}
+		}
+		out = slices.DeleteFunc(out, func(t schedule.Trace) bool { _, err := after(s, t); return err != nil })
+		if part == "t" || (lanes || l.N == 0) && !last(s, root) {
+			return append([]schedule.Trace{nil}, out...)
+		}
+		return append(out, nil)
+	}
+}
+
+// runs makes a loop run in some way.
+func runs(loop, to string) schedule.Step {
+	if to == "dot" {
+		return schedule.Tensorize{Loop: loop, To: "dot4"}
+	}
+	return bind(loop, to)
+}
+
+// last says that an axis is the innermost one of its stage.
+func last(s schedule.State, root string) bool {
+	all := s.Loops()
+	i := slices.IndexFunc(all, func(l nest.Loop) bool { return l.Root == root })
+	return !slices.ContainsFunc(all[i:], func(l nest.Loop) bool { return l.Root != root && stageOf(l) == stageOf(all[i]) })
+}
+
+// openOf is the loop over an axis that nothing is decided about.
+func openOf(s schedule.State, root string) (out nest.Loop) {
+	for _, l := range s.Loops() {
+		if l.Root == root && l.Kind == nest.Serial && (out.Name == "" || l.Coef > out.Coef) {
+			out = l
+		}
+	}
+	return out
+}
+
+// parts are the numbers of iterations that an axis of n may have in a loop that runs in some way, 0: of any.
+func parts(n int, to string, m schedule.Machine) (out []int) {
+	var want []int
+	if n == 1 && to == "unrolled" {
+		return []int{1}
+	}
+	switch to {
+	case "dot":
+		want = []int{4}
+	case "vector":
+		for _, times := range []int{1, 2, 4, 8} {
+			want = append(want, times*m.Lanes(32))
+		}
+		want = append(want, m.Lanes(32)/2, m.Lanes(32)/4, n)
+	default:
+		want = []int{n, 4, 2, 8, 16, 3, 6, 32}
+		for by := n / 2; by > 1; by-- {
+			want = append(want, by)
+		}
+	}
+	for _, by := range want {
+		if by > 1 && by <= schedule.MostUnrolled && (n == 0 || by <= n && n%by == 0) && !slices.Contains(out, by) {
+			out = append(out, by)
+		}
+	}
+	return out
+}
+
+// stageOrder offers the orders of a stage's loops with lanes innermost, the one that they have first.
+func stageOrder(stage string) offers {
+	return func(s schedule.State, m schedule.Machine) (out []schedule.Trace) {
+		var outer, lanes []nest.Loop
+		var now []string
+		for _, l := range s.Loops() {
+			if stageOf(l) != stage {
+				continue
+			}
+			switch now = append(now, l.Name); {
+			case l.Kind == nest.Serial || l.Kind == nest.Unrolled:
+				outer = append(outer, l)
+			default:
+				lanes = append(lanes, l)
+			}
+		}
+		slices.SortStableFunc(lanes, func(a, b nest.Loop) int { return int(a.Kind) - int(b.Kind) })
+		permute(nil, outer, func(order []nest.Loop) {
+			var names []string
+			for _, l := range slices.Concat(order, lanes) {
+				names = append(names, l.Name)
+			}
+			if slices.Equal(names, now) {
+				out = append(out, nil)
+				return
+			}
+			out = append(out, schedule.Trace{schedule.Reorder{Order: names}})
+		})
+		return out
+	}
+}
+
+// mostOrdered bounds the loops whose orders are tried.
+const mostOrdered = 5
+
+// permute yields each order of loops in which loops over one axis go from long to short steps.
+func permute(done, rest []nest.Loop, yield func([]nest.Loop)) {
+	if len(rest) == 0 {
+		yield(done)
+	}
+	if len(done)+len(rest) > mostOrdered {
+		return
+	}
+	for i, l := range rest {
+		if !slices.ContainsFunc(rest, func(x nest.Loop) bool { return x.Root == l.Root && x.Coef > l.Coef }) {
+			permute(append(slices.Clip(done), l), slices.Delete(slices.Clone(rest), i, i+1), yield)
+		}
+	}
+}
+
+// stageApart: lanes of a sum have accumulators of their own, and the loops around them may have.
+func stageApart(stage string) offers {
+	return func(s schedule.State, m schedule.Machine) (out []schedule.Trace) {
+		var lanes, unrolled schedule.Trace
+		for _, l := range s.Loops() {
+			x := schedule.Rfactor{Loop: l.Name}
+			if _, err := s.After(x); stageOf(l) != stage || err != nil {
+				continue
+			}
+			if l.Kind == nest.Vector {
+				lanes = append(lanes, x)
+			} else {
+				unrolled = append(schedule.Trace{x}, unrolled...)
+			}
+		}
+		for i := range len(unrolled) + 1 {
+			t := append(slices.Clip(lanes), unrolled[:i]...)
+			if next, err := after(s, t); err == nil && next.(nests).Builds(stage) == nil {
+				out = append(out, t)
+			}
+		}
+		return out
+	}
+}
+
+// fitsNests says that the sums of no stage need more registers, and that no stage is more code, than it may be, or 1/part of both.
+func fitsNests(s schedule.State, m schedule.Machine, part int) bool {
+	code := map[string]int{}
+	for _, l := range s.Loops() {
+		if l.Kind == nest.Unrolled {
+			code[stageOf(l)] = max(code[stageOf(l)], 1) * l.N
+		}
+		if code[stageOf(l)]*part > mostCode {
+			return false
+		}
+	}
+	return 2*part*s.(nests).Sums(m.Bits) <= 3*m.Vectors
+}

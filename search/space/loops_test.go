@@ -1,0 +1,177 @@
+package space
+
+import (
+	"math/rand"
+	"regexp"
+	"testing"
+
+	"github.com/tmacc/tmacc/gen/operators"
+	"github.com/tmacc/tmacc/ir/nest"
+	"github.com/tmacc/tmacc/ir/operator"
+	"github.com/tmacc/tmacc/lower"
+	"github.com/tmacc/tmacc/lower/targets"
+	"github.com/tmacc/tmacc/schedule"
+	"github.com/tmacc/tmacc/search"
+	"github.com/tmacc/tmacc/tests/drawn"
+)
+
+// The schedules of operators are points, with the same code.
+func TestOperatorTracesAreMembers(t *testing.T) {
+	for _, tg := range operators.Targets() {
+		for _, o := range drawn.Some(drawn.New(t), 6, operator.All()) {
+			trace, ok, err := operators.Trace(o, tg)
+			if err != nil || !ok {
+				t.Fatal(ok, err)
+			}
+			sp := ForOperator(o, tg)
+			again, err := canonical(sp, trace)
+			if err != nil {
+				t.Errorf("%s: %v", o.Name, err)
+				continue
+			}
+			if _, err := sp.Parse(again); err != nil {
+				t.Errorf("%s on %s: %v\n%v\n%v", o.Name, tg.Machine().Name, err, trace, again)
+			}
+			a, err := schedule.CompileOperator(o, trace)
+			if err != nil {
+				t.Fatal(err)
+			}
+			b, err := schedule.CompileOperator(o, again)
+			if err != nil {
+				t.Errorf("%s: %v", o.Name, err)
+				continue
+			}
+			sameCode(t, tg, []schedule.Trace{trace, again}, a.Nest, b.Nest)
+		}
+	}
+}
+
+// sameCode demands that two nests become the same code. Names of loops may differ, as the names of trip counts.
+func sameCode(t *testing.T, tg lower.Target, what []schedule.Trace, a, b *nest.Nest) {
+	t.Helper()
+	code := func(n *nest.Nest) string {
+		k, err := lower.Build(t.Context(), tg, n)
+		if err != nil {
+			return err.Error()
+		}
+		return regexp.MustCompile(`count[._a-z0-9]+`).ReplaceAllString(lower.Dump(k), "count")
+	}
+	if x, y := code(a), code(b); x != y {
+		t.Errorf("%v:\nother code:\n%.2000s\nthan\n%.2000s", what, x, y)
+	}
+}
+
+// The usual schedules of preparations are points, with the same code.
+func TestPreparationsAreMembers(t *testing.T) {
+	for _, c := range drawn.Some(drawn.New(t), 150, cellsOf(t, targets.Ordinary())) {
+		uses, err := search.Default(t.Context(), c.p, c.on)
+		if err != nil {
+			t.Fatal(err)
+		}
+		tables, chunk, err := search.TablesOf(c.p, uses)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c.p.Act.Floats() && tables == nil {
+			continue
+		}
+		trace, err := search.DefaultPrepare(c.p, tables, chunk, c.on)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sp, err := ForPreparation(c.p, tables, chunk, c.on)
+		if err != nil {
+			t.Fatal(err)
+		}
+		again, err := canonical(sp, trace)
+		if err != nil {
+			t.Errorf("%v: %v", c, err)
+			continue
+		}
+		if _, err := sp.Parse(again); err != nil {
+			t.Errorf("%v: %v\n%v\n%v", c, err, trace, again)
+		}
+		a, err := schedule.CompilePreparation(c.p, tables, trace)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := schedule.CompilePreparation(c.p, tables, again)
+		if err != nil {
+			t.Errorf("%v: %v", c, err)
+			continue
+		}
+		sameCode(t, c.on, []schedule.Trace{trace, again}, a.Nest, b.Nest)
+	}
+}
+
+// The first points of operators lower, and most samples.
+func TestOperatorSamples(t *testing.T) {
+	for _, tg := range operators.Targets() {
+		rng, n, lowered := rand.New(rand.NewSource(1)), 0, 0
+		for _, o := range drawn.Some(drawn.New(t), 6, operator.All()) {
+			sp := ForOperator(o, tg)
+			build := func(x Point, err error) bool {
+				if err != nil {
+					t.Logf("%s on %s: %v", o.Name, tg.Machine().Name, err)
+					return false
+				}
+				k, err := schedule.CompileOperator(o, x.Trace())
+				if err != nil {
+					t.Fatal(err)
+				}
+				if _, err = lower.Build(t.Context(), tg, k.Nest); err != nil {
+					t.Logf("%s on %s: %v", o.Name, tg.Machine().Name, err)
+				}
+				return err == nil
+			}
+			if x, err := sp.First(); !build(x, err) {
+				t.Errorf("%s on %s: the first point does not lower: %v", o.Name, tg.Machine().Name, x.Trace())
+			}
+			for range 5 {
+				if n++; build(sp.Sample(rng)) {
+					lowered++
+				}
+			}
+		}
+		t.Logf("%s: %d of %d samples lower", tg.Machine().Name, lowered, n)
+		if float64(lowered) < leastShare*float64(n) {
+			t.Errorf("%s: %d of %d samples lower, want %.0f %%", tg.Machine().Name, lowered, n, 100*leastShare)
+		}
+	}
+}
+
+// The first points of preparations without tables lower, and most samples.
+func TestPreparationSamples(t *testing.T) {
+	rng, n, lowered := rand.New(rand.NewSource(1)), 0, 0
+	for _, c := range drawn.Some(drawn.New(t), 80, cellsOf(t, targets.Ordinary())) {
+		if c.p.Act.Floats() {
+			continue
+		}
+		sp, err := ForPreparation(c.p, nil, 0, c.on)
+		if err != nil {
+			t.Fatal(err)
+		}
+		build := func(x Point, err error) error {
+			if err != nil {
+				return err
+			}
+			k, err := schedule.CompilePreparation(c.p, nil, x.Trace())
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, err = lower.Build(t.Context(), c.on, k.Nest)
+			return err
+		}
+		if x, err := sp.First(); build(x, err) != nil {
+			t.Errorf("%v: the first point does not lower: %v\n%v", c, build(x, err), x.Trace())
+		}
+		for range 5 {
+			if n++; build(sp.Sample(rng)) == nil {
+				lowered++
+			}
+		}
+	}
+	if t.Logf("%d of %d samples lower", lowered, n); float64(lowered) < leastShare*float64(n) {
+		t.Errorf("%d of %d samples lower, want %.0f %%", lowered, n, 100*leastShare)
+	}
+}

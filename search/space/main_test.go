@@ -1,0 +1,9 @@
+package space
+
+import (
+	"testing"
+
+	"github.com/tmacc/tmacc/tests/sparing"
+)
+
+func TestMain(m *testing.M) { sparing.Run(m) }
