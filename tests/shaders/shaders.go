@@ -11,6 +11,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/tmacc/tmacc/ir/nest"
 	"github.com/tmacc/tmacc/ir/vir"
@@ -20,7 +21,8 @@ import (
 	"github.com/tmacc/tmacc/schedule"
 )
 
-var open = sync.OnceValues(func() (*vulkan.Device, error) { return vulkan.Open(vulkan.Options{}) })
+// open waits long: a software device compiles a shader when it first runs, on a machine that may be busy with other tests.
+var open = sync.OnceValues(func() (*vulkan.Device, error) { return vulkan.Open(vulkan.Options{Timeout: 10 * time.Minute}) })
 
 // Device is the device that tests run on.
 func Device(t testing.TB) *vulkan.Device {
