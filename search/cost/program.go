@@ -168,10 +168,10 @@ func (g *program) run(m *memory) (takes, works float64) {
 	r := runner{m: m, base: make([]int, len(g.s.Func.Params)), at: make([]int, g.loops+1)}
 	tile := g.tileBytes()
 	before := max(1, (warm+tile*g.sides-1)/(tile*g.sides))
-	began := 0.0
+	began, late := 0.0, 0.0
 	for i := range 2*before + 1 {
 		if i == before {
-			began, r.works = m.done, 0
+			began, late, r.works = m.done, m.late(), 0
 		}
 		for _, part := range g.parts {
 			for j, offset := range part {
@@ -184,7 +184,7 @@ func (g *program) run(m *memory) (takes, works float64) {
 		}
 	}
 	calls := float64((before + 1) * len(g.parts))
-	return (m.done - began) / calls, r.works / calls
+	return (m.done - began + max(0, m.late()-late)) / calls, r.works / calls
 }
 
 // runner runs loops.
