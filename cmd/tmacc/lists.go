@@ -275,11 +275,22 @@ func (c *cli) host() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "host", Args: between(0, 0),
 		Short: "describe this machine",
-		Long:  `Describe this machine: its CPU, which of the features that targets need it has, what -target host means, and with -ceilings what it can do at best.`,
+		Long: `Describe this machine: its CPU, which of the features that targets need it has, what -target host means, and with -ceilings what it can do at best.
+
+-calibrate measures how its core reads caches and memory, in about a minute. With -json it prints a core file that
+-core accepts, whose other values are those of the built-in core that this machine's kernels are for.`,
+		Example: `  tmacc host
+  tmacc host -calibrate -json > my-core.json
+  tmacc compile -format w2 -target host -core my-core.json -o kernels`,
 	}
 	js := asJSON(cmd)
 	ceilings := cmd.Flags().Bool("ceilings", false, "also measure read bandwidth and dot-product peaks (seconds, and 1.1 GB of memory)")
+	calibrate := cmd.Flags().Bool("calibrate", false, "measure how the core reads caches and memory (a minute, and 1.1 GB of memory)")
+	cmd.MarkFlagsMutuallyExclusive("ceilings", "calibrate")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if *calibrate {
+			return c.calibrate(cmd.Context(), *js)
+		}
 		report := struct {
 			timing.Host
 			Has      []string          `json:"has"` // of the features that targets of its architecture need

@@ -13,9 +13,12 @@ import (
 	"github.com/tmacc/tmacc/gen/order"
 	"github.com/tmacc/tmacc/ir"
 	"github.com/tmacc/tmacc/ir/operator"
+	"github.com/tmacc/tmacc/lower"
 	"github.com/tmacc/tmacc/lower/targets"
+	"github.com/tmacc/tmacc/schedule"
 	"github.com/tmacc/tmacc/search"
 	"github.com/tmacc/tmacc/search/build"
+	"github.com/tmacc/tmacc/search/cost"
 	"github.com/tmacc/tmacc/search/defaults"
 )
 
@@ -28,6 +31,7 @@ type showFlags struct {
 	cols                int
 	stages              []string
 	prepare             bool
+	cost                bool
 }
 
 func (c *cli) show() *cobra.Command {
@@ -49,10 +53,15 @@ func (c *cli) show() *cobra.Command {
   asm       assembly
   cost      the cycles that search expects it to take
 
-A float operator of language models, -op, has no problem, no origin, no layout and no cost. Attention is several operators.`,
+-cost says where the cycles of a call go, by the model of the core: what bounds the code of each loop, and
+what it waits for if weights come from the second-level cache (l2), the third (l3) or memory (dram).
+
+A float operator of language models, -op, has no problem, no origin, no layout and no cost. Attention is several operators.
+A shader, -target spirv, has no machine and no cost, and needs -trace.`,
 		Example: `  tmacc show -format w2 -stage trace,nest
   tmacc show -format w4-g32 -cols 8 -target avx2 -stage asm
   tmacc show -format w4 -stage vir > w4.vir && tmacc lower w4.vir -target avx512vbmi
+  tmacc show -format w4 -cost
   tmacc show -op softmax -target neon -stage expr,nest`,
 	}
 	f := cmd.Flags()
@@ -67,11 +76,14 @@ A float operator of language models, -op, has no problem, no origin, no layout a
 	noRecordsVar(f, &x.noRecords)
 	f.StringSliceVar(&x.stages, "stage", []string{allWord}, "what to print; may be repeated")
 	f.BoolVar(&x.prepare, "prepare", false, "show the kernel that prepares activations for the schedule")
+	f.BoolVar(&x.cost, "cost", false, "show where the cycles go, instead of the stages")
+	cmd.MarkFlagsMutuallyExclusive("cost", "stage")
+	cmd.MarkFlagsMutuallyExclusive("cost", "prepare")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if x.op == "" {
 			return c.runShow(cmd.Context(), x)
 		}
-		for _, name := range []string{"format", "act", "act-group", "cols", "prepare", "lock", "no-records"} {
+		for _, name := range []string{"format", "act", "act-group", "cols", "prepare", "cost", "lock", "no-records"} {
 			if cmd.Flags().Changed(name) {
 				return fmt.Errorf("show: -%s is for products: leave it out with -op", name)
 			}
@@ -89,7 +101,7 @@ func (c *cli) runShow(ctx context.Context, x showFlags) error {
 	if err != nil {
 		return err
 	}
-	t, err := c.finder().One(x.target, x.core)
+	selector, err := c.selector(x.target, x.core)
 	if err != nil {
 		return err
 	}
@@ -102,13 +114,46 @@ func (c *cli) runShow(ctx context.Context, x showFlags) error {
 	}
 	bar := newProgress(c.err, false)
 	defer bar.done()
-	bar.step("compiling %s for %s", x.format, t.Machine().ShortName())
-	all, err := c.stagesOf(ctx, x, p, t, bar)
+	bar.step("compiling %s for %s", x.format, selector.Machine().ShortName())
+	var all []build.Stage
+	t, onCPU := selector.(targets.Target)
+	switch {
+	case onCPU:
+		all, err = c.stagesOf(ctx, x, p, t, bar)
+	case x.cost:
+		err = fmt.Errorf("show: there is no model of devices for -cost: leave it out with -target %s", x.target)
+	default:
+		all, err = c.shaderStages(x, p, selector)
+	}
 	if err != nil {
 		return err
 	}
 	bar.done()
+	if x.cost {
+		return c.showCost(ctx, p, all, t)
+	}
 	return printStages(c.out, all, names)
+}
+
+// showCost prints where the cycles of a call go by the schedule that stages are of.
+func (c *cli) showCost(ctx context.Context, p ir.Problem, stages []build.Stage, t targets.Target) error {
+	for _, s := range stages {
+		trace, ok := s.Value.(schedule.Trace)
+		if !ok {
+			continue
+		}
+		k, err := schedule.Compile(p, trace)
+		if err != nil {
+			return err
+		}
+		code, err := cost.Compile(ctx, t, k)
+		if err != nil {
+			return err
+		}
+		_, err = fmt.Fprint(c.out, cost.Report(k, code))
+		return err
+	}
+	return errors.New("show: there is no schedule to tell the cost of")
 }
 
 // originStage is the stage that says where a schedule comes from.
@@ -147,6 +192,19 @@ func (c *cli) stagesOf(ctx context.Context, x showFlags, p ir.Problem, t targets
 		all = build.Stages(p, use.Trace, t)
 	}
 	return slices.Insert(all, 0, build.Stage{Name: originStage, Text: origin}), nil
+}
+
+// shaderStages are the stages of a shader by a schedule of the user's.
+func (c *cli) shaderStages(x showFlags, p ir.Problem, t lower.Selector) ([]build.Stage, error) {
+	if x.trace == "" || x.prepare {
+		return nil, fmt.Errorf("show: there are no default schedules of products and of preparations for %s yet: give the one of a product with -trace", t.Machine().Name)
+	}
+	trace, err := c.inputs().Trace(x.trace)
+	if err != nil {
+		return nil, err
+	}
+	origin := build.Stage{Name: originStage, Text: fmt.Sprintf("%s: %s", defaults.Trace, x.trace)}
+	return slices.Insert(build.Stages(p, trace, t), 0, origin), nil
 }
 
 // shown is the schedules of a product by the lock, else by a record or the default ones, and where they come from.

@@ -9,6 +9,13 @@ import (
 // for every CPU without a core of its own.
 var goldenCove = core.Core{
 	Name: "golden-cove", ISAs: []string{"amd64/avx2", "amd64/avxvnni", "amd64/avx512", "amd64/avx512vbmi"},
+	// Sizes and lines in flight: Intel, 64 and IA-32 Architectures Optimization Reference Manual (248966), Golden Cove: 48 KiB, 16 fill buffers,
+	// 48 lines of the second-level cache, 15 cycles to it, and a prefetcher up to 20 lines ahead. An Emerald Rapids VM reads 5.2 bytes a cycle
+	// (docs/lab/choices.md, bytesPerCycle); what its third-level cache and memory take to answer is between other servers.
+	Hierarchy: core.Hierarchy{
+		First: 48 << 10, Fills: 16, Window: 84, Queue: 48, Latency: [3]float64{15, 200, 400}, Line: [3]float64{1.8, 6, 12.3}, Several: 11.5,
+		Ahead: 20, Reach: 4,
+	},
 	Memory: core.Memory{
 		Streams: farther, Slow: farther, Scattered: farther,
 		// Tables of several columns are more than a first-level cache has room for. Figures: docs/lab/choices.md, Tables.

@@ -18,6 +18,12 @@ import (
 var zen4 = core.Core{
 	Name: "zen4", ISAs: []string{"amd64/avx512vbmi"}, CPUs: []cpu.Set{{Vendor: amd, FirstFamily: 0x19, LastFamily: 0x19}},
 	Halves: true, DecodeFirst: true,
+	// AMD, Software Optimization Guide for Zen 4 (57647): 32 KiB, 14 cycles to the second-level cache; 24 misses in flight, and 28 GB/s of a VM:
+	// docs/lab/choices.md, Streams and TablesRead. The rest as zen2.
+	Hierarchy: core.Hierarchy{
+		First: 32 << 10, Fills: 24, Holds: true, Window: 192, Queue: 64, Latency: [3]float64{14, 130, 300}, Line: [3]float64{2, 2.4, 8}, Several: 8,
+		Ahead: 20, Reach: 2,
+	},
 	Memory: core.Memory{
 		Streams: near, Slow: far, SlowLine: 4.5, SlowOne: 6.5, Tiles: 2, TilesCost: 1, Indexes: true,
 		// What searches found. Figures: docs/lab/choices.md, SlowFew, RowFields.

@@ -21,6 +21,7 @@ type Core struct {
 	Fresh       int  // tenths of a cycle that a dot product waits for the one before it in a sum that begins in the same iteration, while others go on
 	DecodeFirst bool // default kernels of one column decode fields of all row vectors before they multiply them
 	Pipeline    Pipeline
+	Hierarchy   Hierarchy
 	Memory
 }
 

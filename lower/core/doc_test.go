@@ -20,7 +20,7 @@ func TestDocs(t *testing.T) {
 		t.Fatal(err)
 	}
 	memory := fields["memory"].(map[string]any)
-	for _, of := range []map[string]any{fields, memory, memory["streams"].(map[string]any)} {
+	for _, of := range []map[string]any{fields, fields["hierarchy"].(map[string]any), memory, memory["streams"].(map[string]any)} {
 		for name := range of {
 			if !strings.Contains(string(page), "`"+name+"`") {
 				t.Errorf("docs/cores.md does not name the field %s", name)

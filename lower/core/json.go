@@ -29,6 +29,7 @@ type file struct {
 	Fresh       int                `json:"fresh"`
 	DecodeFirst bool               `json:"decode_first"`
 	Pipeline    Pipeline           `json:"pipeline"`
+	Hierarchy   Hierarchy          `json:"hierarchy"`
 	Memory      Memory             `json:"memory"`
 }
 
@@ -46,7 +47,7 @@ type fileCost struct {
 
 // JSON returns c as Parse reads it, except for Own: Parse sets it, because a file describes a user's own core.
 func (c Core) JSON() ([]byte, error) {
-	f := file{Version, c.Name, c.ISAs, append([]cpu.Set{}, c.CPUs...), map[Class]fileCost{}, c.Halves, c.Fresh, c.DecodeFirst, c.Pipeline, c.Memory}
+	f := file{Version, c.Name, c.ISAs, append([]cpu.Set{}, c.CPUs...), map[Class]fileCost{}, c.Halves, c.Fresh, c.DecodeFirst, c.Pipeline, c.Hierarchy, c.Memory}
 	for class, cost := range c.Costs {
 		f.Costs[class] = fileCost(cost)
 	}
@@ -87,7 +88,7 @@ func Parse(data []byte) (Core, error) {
 	if err := format.UnmarshalWhole(data, &f); err != nil {
 		return Core{}, err
 	}
-	c := Core{Name: f.Name, ISAs: f.ISAs, CPUs: f.CPUs, Own: true, Halves: f.Halves, Fresh: f.Fresh, DecodeFirst: f.DecodeFirst, Pipeline: f.Pipeline, Memory: f.Memory}
+	c := Core{Name: f.Name, ISAs: f.ISAs, CPUs: f.CPUs, Own: true, Halves: f.Halves, Fresh: f.Fresh, DecodeFirst: f.DecodeFirst, Pipeline: f.Pipeline, Hierarchy: f.Hierarchy, Memory: f.Memory}
 	c.Costs = Costs{}
 	for class, cost := range f.Costs {
 		c.Costs[class] = Cost(cost)
@@ -126,7 +127,7 @@ func (c Core) Validate() error {
 	if len(c.ISAs) == 0 {
 		return errors.New("isas is empty: want instruction sets, see tmacc targets")
 	}
-	for _, check := range []func() error{c.checkCPUs, c.checkCosts, c.Pipeline.check, c.checkMemory} {
+	for _, check := range []func() error{c.checkCPUs, c.checkCosts, c.Pipeline.check, c.Hierarchy.check, c.checkMemory} {
 		if err := check(); err != nil {
 			return err
 		}

@@ -13,7 +13,7 @@ import (
 	"github.com/tmacc/tmacc/search/tune"
 )
 
-// decides is what becomes of schedules that were found and that are recorded, by their times over the default's, and what is said.
+// decides returns the decision about found schedules beside recorded ones, by their times over the default, and the message.
 func (s *settler) decides(t *testing.T, found, before float64) (*Decision, string) {
 	t.Helper()
 	locked, err := s.locked()

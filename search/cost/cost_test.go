@@ -1,0 +1,201 @@
+package cost_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"math"
+	"os"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/tmacc/tmacc/ir"
+	"github.com/tmacc/tmacc/lower"
+	"github.com/tmacc/tmacc/lower/core"
+	"github.com/tmacc/tmacc/lower/targets"
+	"github.com/tmacc/tmacc/schedule"
+	"github.com/tmacc/tmacc/schedule/pairs"
+	"github.com/tmacc/tmacc/search/cost"
+)
+
+// table has the pairs that the model is held against.
+const table = "../../docs/lab/pairs.jsonl"
+
+// floors are the least shares of decided pairs of products that the model must rank right: of all, and on each core. No number of a core
+// was fitted on another core's pairs. What loads do not show is the same on AMD's three cores, except for the window and the reach. The aim is
+// 0.75 at least on each core.
+var floors = map[string]float64{"": 0.85, "golden-cove": 0.94, "zen2": 0.81, "zen4": 0.73, "zen5": 0.90}
+
+// TestRanking: the model finds the same schedule of a pair faster that was measured to be. It measures nothing.
+func TestRanking(t *testing.T) {
+	right, all := map[string]float64{}, map[string]float64{}
+	var both sync.Mutex
+	each(t, func(p pairs.Pair) {
+		score := ranked(p)
+		both.Lock()
+		defer both.Unlock()
+		for _, of := range []string{"", p.Core} {
+			all[of]++
+			right[of] += score
+		}
+	})
+	for of, least := range floors {
+		share := right[of] / all[of]
+		t.Logf("%s: %.1f of %.0f pairs ranked right, %.1f %%", of, right[of], all[of], 100*share)
+		if !(share >= least) {
+			t.Errorf("%s: %.3f of the pairs are ranked right, want %.2f", of, share, least)
+		}
+	}
+}
+
+// each calls test for the decided pairs of products, several at a time.
+func each(t *testing.T, test func(pairs.Pair)) {
+	data, err := os.ReadFile(table)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := pairs.Read(bytes.NewReader(data))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var tests sync.WaitGroup
+	next := make(chan pairs.Pair)
+	for range runtime.NumCPU() {
+		tests.Go(func() {
+			for p := range next {
+				test(p)
+			}
+		})
+	}
+	for _, p := range all {
+		if p.Decided() && p.Operator == "" {
+			next <- p
+		}
+	}
+	close(next)
+	tests.Wait()
+}
+
+// ranked is 1 if the model ranks the schedules of a pair as their times do, a half if it finds them equal.
+func ranked(p pairs.Pair) float64 {
+	a, b, err := p.Kernels()
+	if err != nil {
+		panic(err)
+	}
+	switch x, y := timed(p, a), timed(p, b); {
+	case math.Abs(x/y-1) < 1e-6:
+		return 0.5
+	case x > y == (p.Ratio > 1):
+		return 1
+	}
+	return 0
+}
+
+// timed is the model's time of a schedule of a pair, on the core that the pair was measured on.
+func timed(p pairs.Pair, k *schedule.Kernel) float64 {
+	s := selected(p.Target, k)
+	at, err := cost.PlaceOf(p.Mode)
+	if err != nil {
+		panic(err)
+	}
+	return cost.Product(coreOf(p.Core), k, s, cost.Run(k, s), p.N, at)
+}
+
+func selected(target string, k *schedule.Kernel) *lower.Selected {
+	s, err := cost.Compile(context.Background(), targets.ByName(target), k)
+	if err != nil {
+		panic(err)
+	}
+	return s
+}
+
+func coreOf(name string) core.Core {
+	for _, c := range targets.Cores() {
+		if c.Name == name {
+			return c
+		}
+	}
+	panic("no core " + name)
+}
+
+// w4 are a product's schedules for avx512vbmi with other prefetches.
+func w4(t *testing.T, prefetch string) (*schedule.Kernel, *lower.Selected) {
+	t.Helper()
+	text := `[{"decompose":{"family":"dot","value":"affine"}},{"hoist_zero":{"at":"init"}},{"bind":{"loop":"n","to":"outer"}},
+		{"split":{"loop":"m","by":64,"into":["mt","mi"]}},{"split":{"loop":"mi","by":16,"into":["r","l"]}},{"bind":{"loop":"mt","to":"outer"}},
+		{"bind":{"loop":"r","to":"unrolled"}},{"bind":{"loop":"l","to":"vector"}},{"split":{"loop":"k","by":8,"into":["ks","kk"]}},
+		{"split":{"loop":"kk","by":4,"into":["f","j"]}},{"bind":{"loop":"f","to":"unrolled"}},{"tensorize":{"loop":"j","to":"dot4"}},
+		{"reorder":{"order":["n","mt","ks","f","r","l","j"]}},
+		{"pack":{"tensor":"codes","order":["mt","ks","r","l","j"],"fields":["f"],"map":"dense"}},{"read_scaled":{"below":4}},` + prefetch + `]`
+	var trace schedule.Trace
+	if err := json.Unmarshal([]byte(text), &trace); err != nil {
+		t.Fatal(err)
+	}
+	p, err := ir.Named("w4")
+	if err != nil {
+		t.Fatal(err)
+	}
+	k, err := schedule.Compile(p, trace)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return k, selected("amd64/avx512vbmi", k)
+}
+
+// Weights come no faster than the core's lines do, and wait longer the farther they are.
+func TestPlaces(t *testing.T) {
+	k, s := w4(t, `{"prefetch":{"bytes":4096,"far":16384}}`)
+	h := s.Machine.Core.Hierarchy
+	before := 0.0
+	for at := cost.L2; at <= cost.DRAM; at++ {
+		e := cost.Of(k, s, at)
+		if e.Cycles < before || e.Cycles != e.Pipeline.Cycles+e.Waits {
+			t.Errorf("%v: %v cycles, %v of them waiting; nearer %v", at, e.Cycles, e.Waits, before)
+		}
+		least := float64(k.Weights.TileBytes(cost.TypicalK)) / 64 * min(h.Line[at], h.Several)
+		if e.Cycles < 0.97*least {
+			t.Errorf("%v: %v cycles, fewer than the %v that its lines take", at, e.Cycles, least)
+		}
+		before = e.Cycles
+	}
+}
+
+// Prefetches that are early enough shorten what a call waits for.
+func TestPrefetch(t *testing.T) {
+	none, late, early := 0.0, 0.0, 0.0
+	for _, x := range []struct {
+		step string
+		to   *float64
+	}{{`{"prefetch":{"act":64}}`, &none}, {`{"prefetch":{"bytes":64}}`, &late}, {`{"prefetch":{"bytes":4096,"far":16384}}`, &early}} {
+		k, s := w4(t, x.step)
+		*x.to = cost.Of(k, s, cost.DRAM).Waits
+	}
+	if !(early < late && early < none) {
+		t.Errorf("waits: %v without prefetches, %v with late ones, %v with early ones", none, late, early)
+	}
+}
+
+// A report names each place and adds nothing that an estimate does not say.
+func TestReport(t *testing.T) {
+	k, s := w4(t, `{"prefetch":{"bytes":4096}}`)
+	text := cost.Report(k, s)
+	for _, want := range []string{"64 rows, 1 columns", "execution units", "in l2", "in l3", "in dram", "loop l0", "registers"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q in:\n%s", want, text)
+		}
+	}
+}
+
+// A place has a name.
+func TestPlaceOf(t *testing.T) {
+	for at := cost.L2; at <= cost.DRAM; at++ {
+		if got, err := cost.PlaceOf(at.String()); got != at || err != nil {
+			t.Errorf("%v: %v, %v", at, got, err)
+		}
+	}
+	if _, err := cost.PlaceOf("l4"); err == nil || !strings.Contains(err.Error(), "want one of l2, l3, dram") {
+		t.Errorf("l4: %v", err)
+	}
+}

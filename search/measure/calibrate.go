@@ -1,0 +1,175 @@
+package measure
+
+import (
+	"context"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"time"
+	"unsafe"
+
+	"github.com/tmacc/tmacc/lower/core"
+	"github.com/tmacc/tmacc/search/timing"
+)
+
+// Calibrate measures the numbers of h that loads show: how long lines take from each level, how many come at once,
+// and how fast they come in one stream and in several. All others stay. It says what begins by step, and how many of
+// how many steps that is. It takes about half a minute, and memory for DRAMBytes. Interrupted, it returns the error of ctx.
+func (l *Lab) Calibrate(ctx context.Context, h core.Hierarchy, step func(what string, now, all int)) (core.Hierarchy, error) {
+	now := 0
+	begin := func(what string) error {
+		now++
+		step(what, now, 2*len(h.Latency)+1)
+		return ctx.Err()
+	}
+	if err := begin("the clock"); err != nil {
+		return h, err
+	}
+	best, err := l.Best(timing.Options{}, l.Clock())
+	if err != nil {
+		return h, err
+	}
+	clock := best.Rate // cycles in a nanosecond
+	if l.Host.L1D > 0 {
+		h.First = l.Host.L1D
+	}
+	for i, mode := range []string{ModeL2, ModeL3, ModeDRAM} {
+		bytes := l.calibrated(mode)
+		if err := begin("the latency of " + places[i]); err != nil {
+			return h, err
+		}
+		alone, together, err := chased(ctx, bytes)
+		if err != nil {
+			return h, err
+		}
+		h.Latency[i] = math.Round(alone * clock)
+		if mode == ModeDRAM {
+			h.Fills = max(1, int(math.Round(alone/together)))
+		}
+		if err := begin("the lines that come from " + places[i]); err != nil {
+			return h, err
+		}
+		one, several, err := l.streams(bytes)
+		if err != nil {
+			return h, err
+		}
+		h.Line[i] = tenth(clock * timing.LineBytes / one)
+		if mode == ModeDRAM {
+			h.Several = tenth(clock * timing.LineBytes / max(one, several))
+		}
+	}
+	return h, ctx.Err()
+}
+
+var places = []string{"the second-level cache", "the third-level cache", "memory"}
+
+// tenth is x to a tenth.
+func tenth(x float64) float64 { return math.Round(10*x) / 10 }
+
+// calibrated is how many bytes are read to measure a mode: what lies in no nearer level.
+func (l *Lab) calibrated(mode string) int {
+	l2 := max(l.Host.L2, 256<<10)
+	switch mode {
+	case ModeL2:
+		return l2 / 2
+	case ModeL3:
+		return max(4*l2, min(8*l2, l.Host.L3/4))
+	}
+	return DRAMBytes(l.Host)
+}
+
+// streams are the rates in GB/s at which bytes are read in one stream and in several.
+func (l *Lab) streams(bytes int) (one, several float64, err error) {
+	probes, err := l.Read(bytes)
+	if err != nil {
+		return 0, 0, err
+	}
+	defer l.free(bytes)
+	look := timing.Options{Rounds: 3, MinSample: 200 * time.Microsecond}
+	for _, x := range []struct {
+		single bool
+		rate   *float64
+	}{{true, &one}, {false, &several}} {
+		some := slices.DeleteFunc(slices.Clone(probes), func(p Probe) bool { return (p.call.Read.Streams == 1) != x.single })
+		if some, err = l.Pick(look, some, picked); err != nil {
+			return 0, 0, err
+		}
+		best, err := l.Best(timing.Options{}, some)
+		if err != nil {
+			return 0, 0, err
+		}
+		*x.rate = best.Rate
+	}
+	return one, several, nil
+}
+
+// chased are the nanoseconds of a load from bytes of memory, one whose address is what the load before it found, and
+// one of many that wait for none.
+func chased(ctx context.Context, bytes int) (alone, together float64, err error) {
+	m, err := timing.Allocate(bytes, true)
+	if err != nil {
+		return 0, 0, err
+	}
+	defer m.Close()
+	const each = timing.LineBytes / 4
+	words := unsafe.Slice((*uint32)(unsafe.Pointer(&m.Bytes[0])), bytes/4)
+	rng := rand.New(rand.NewPCG(1, 2))
+	order := make([]uint32, bytes/timing.LineBytes)
+	for i := range order {
+		order[i] = uint32(i * each)
+	}
+	rng.Shuffle(len(order), func(i, j int) { order[i], order[j] = order[j], order[i] })
+	for i, at := range order {
+		words[at] = order[(i+1)%len(order)]
+	}
+	const loads = 1 << 9
+	at, place := uint32(0), 0
+	least := func(run func()) (ns float64) {
+		ns = math.Inf(1)
+		for range 2000 {
+			if ctx.Err() != nil {
+				break
+			}
+			began := time.Now()
+			run()
+			ns = min(ns, float64(time.Since(began).Nanoseconds())/loads)
+		}
+		return ns
+	}
+	warm := func(run func()) float64 { run(); return least(run) }
+	alone = warm(func() { at = follow(words, at, loads) })
+	together = warm(func() {
+		if place+loads > len(order) {
+			place = 0
+		}
+		sink += gather(words, order[place:min(place+loads, len(order))])
+		place += loads
+	})
+	if n := min(loads, len(order)); n < loads {
+		together *= float64(loads) / float64(n)
+	}
+	sink += at
+	return alone, together, ctx.Err()
+}
+
+var sink uint32
+
+// follow loads n times where the load before found.
+//
+//go:noinline
+func follow(words []uint32, at uint32, n int) uint32 {
+	for range n {
+		at = words[at]
+	}
+	return at
+}
+
+// gather adds up words.
+//
+//go:noinline
+func gather(words, order []uint32) (sum uint32) {
+	for _, at := range order {
+		sum += words[at]
+	}
+	return sum
+}
