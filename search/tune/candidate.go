@@ -76,7 +76,7 @@ func (t *Tuner) Seeds(ctx context.Context) []*Candidate {
 }
 
 // chosen says that the default schedules have the choices that they were made of. Those of a record are traces alone.
-func (t *Tuner) chosen() bool { return t.Default[0].Choice.Cols > 0 }
+func (t *Tuner) chosen() bool { return len(t.Default) > 0 && t.Default[0].Choice.Cols > 0 }
 
 // seed has for each width the widest schedule that fits it.
 func seed(widths []int, uses []search.Use) *Candidate {
