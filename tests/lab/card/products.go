@@ -13,10 +13,8 @@ import (
 
 	"github.com/tmacc/tmacc/ir/format"
 	"github.com/tmacc/tmacc/ir/vir"
-	"github.com/tmacc/tmacc/lower/spirv"
 	"github.com/tmacc/tmacc/runtime/vulkan"
 	"github.com/tmacc/tmacc/search/device"
-	"github.com/tmacc/tmacc/search/space"
 	"github.com/tmacc/tmacc/tests/check"
 )
 
@@ -199,59 +197,12 @@ func (x *lab) finish(b *bench, best map[string]*timed) error {
 			continue
 		}
 		t := best[key]
-		x.failed(key, caught(func() (err error) {
-			t, err = x.improved(b, t)
-			return err
-		}))
 		x.failed(key, caught(func() error { return b.confirm(t) }))
 		t.Trace = t.c.Trace
 		best[key] = t
 		x.log("%s: %s %.0f ns, %.0f GB/s, %.1f TOPS, %s", key, t.Name, t.Ns, t.GBs, t.Tops, t.Checked)
 	}
 	return x.save()
-}
-
-// improved is the best schedule that is found from t by neighbours in the space of schedules, in the time for that.
-func (x *lab) improved(b *bench, t *timed) (*timed, error) {
-	target, _ := spirv.ByName("spirv")
-	sp, err := space.For(t.c.problem, target)
-	if err != nil {
-		return t, err
-	}
-	seen := map[string]bool{}
-	for until := time.Now().Add(x.options.improve); time.Now().Before(until) && !x.over(); {
-		at, err := sp.Parse(t.c.Trace)
-		if err != nil {
-			return t, err
-		}
-		var near []entry
-		err = sp.Neighbours(at, func(rule string, y space.Point) bool {
-			e := entry{t.Problem, t.c.Cols, t.c.Name + " " + rule, y.Trace()}
-			if key := fmt.Sprint(e.Trace); !seen[key] {
-				seen[key] = true
-				near = append(near, e)
-			}
-			return len(near) < 64
-		})
-		if err != nil || len(near) == 0 {
-			return t, err
-		}
-		was := t
-		for _, c := range x.compileAll(near) {
-			n, err := b.time(c, t.Shape, 3)
-			if err != nil {
-				continue
-			}
-			x.Products = append(x.Products, n)
-			if n.Ns < 0.99*t.Ns {
-				t = n
-			}
-		}
-		if t == was {
-			break
-		}
-	}
-	return t, nil
 }
 
 // bench has the memory of timed products: random bytes in which copies of weights lie.
