@@ -63,7 +63,8 @@ type report struct {
 	Host     string             `json:"host"`
 	Device   vulkan.Info        `json:"device"`
 	Ceilings *device.Ceilings   `json:"ceilings,omitempty"`
-	Products []*timed           `json:"products,omitempty"`
+	Best     []*timed           `json:"best,omitempty"`     // of each problem and shape
+	Products []*timed           `json:"products,omitempty"` // all that were timed
 	Refused  []refused          `json:"refused,omitempty"`
 	Peer     []peerTime         `json:"peer,omitempty"`
 	Errors   []string           `json:"errors,omitempty"`

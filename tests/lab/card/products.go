@@ -167,8 +167,8 @@ func (x *lab) products() error {
 		return err
 	}
 	defer bench.weights.Free()
-	best := map[string]*timed{}
 	for _, s := range append(x.shapes([]int{1}), x.shapes([]int{256, 512})...) {
+		byProblem := map[string][]*timed{}
 		for _, c := range all {
 			if s.N == 1 && c.kernel.Cols > 1 || s.N > 1 && (c.kernel.Cols == 1 || len(c.kernel.Nest.Grid) < 2) || x.over() {
 				continue
@@ -178,31 +178,40 @@ func (x *lab) products() error {
 				x.failed(c.Problem+" "+c.Name+" "+s.String(), err)
 				continue
 			}
+			byProblem[c.Problem] = append(byProblem[c.Problem], t)
 			x.Products = append(x.Products, t)
-			if key := c.Problem + " " + s.String(); best[key] == nil || t.Ns < best[key].Ns {
-				best[key] = t
-			}
 		}
-		x.log("%v", s)
+		for _, name := range slices.Sorted(maps.Keys(byProblem)) {
+			x.finish(bench, byProblem[name])
+		}
 		x.failed("save", x.save())
 	}
-	return x.finish(bench, best)
+	return nil
 }
 
-// finish looks for better schedules than the best ones, checks the best at their shapes, and times them again.
-func (x *lab) finish(b *bench, best map[string]*timed) error {
-	for _, key := range slices.Sorted(maps.Keys(best)) {
-		if x.over() {
-			x.failed(key, fmt.Errorf("the time was up before it was improved"))
-			continue
+// finalists is how many of the fastest products of a problem and a shape are timed longer.
+const finalists = 4
+
+// finish finds the best of the products of a problem and a shape: the fastest ones are timed again, and the best is checked.
+func (x *lab) finish(b *bench, all []*timed) {
+	sortByTime(all)
+	all = all[:min(finalists, len(all))]
+	key := all[0].Problem + " " + all[0].Shape.String()
+	for _, t := range all {
+		if !x.over() {
+			x.failed(key, caught(func() error { return b.again(t) }))
 		}
-		t := best[key]
-		x.failed(key, caught(func() error { return b.confirm(t) }))
-		t.Trace = t.c.Trace
-		best[key] = t
-		x.log("%s: %s %.0f ns, %.0f GB/s, %.1f TOPS, %s", key, t.Name, t.Ns, t.GBs, t.Tops, t.Checked)
 	}
-	return x.save()
+	sortByTime(all)
+	t := all[0]
+	x.failed(key, caught(func() error { return b.confirm(t) }))
+	t.Trace = t.c.Trace
+	x.Best = append(x.Best, t)
+	x.log("%s: %s %.0f ns, %.0f GB/s, %.1f TOPS, %.1f %%, %s", key, t.Name, t.Ns, t.GBs, t.Tops, 100*t.Share, t.Checked)
+}
+
+func sortByTime(all []*timed) {
+	slices.SortFunc(all, func(a, b *timed) int { return cmp.Compare(a.Ns, b.Ns) })
 }
 
 // bench has the memory of timed products: random bytes in which copies of weights lie.
@@ -330,10 +339,19 @@ func (x *lab) each(commands []vulkan.Command, rounds int) (float64, error) {
 	return float64(max(times[len(times)/2], 1)) / float64(len(commands)), nil
 }
 
-// confirm times the best schedule of a shape longer, on real weights, and compares its product with the definition.
+// again times a product longer.
+func (b *bench) again(t *timed) error {
+	n, err := b.time(t.c, t.Shape, 15)
+	if err != nil {
+		return err
+	}
+	t.Ns, t.GBs, t.Tops, t.Share = n.Ns, n.GBs, n.Tops, n.Share
+	return nil
+}
+
+// confirm compares a product of real weights with the definition, and times it by the host's clock.
 func (b *bench) confirm(t *timed) error {
-	c := t.c
-	bind, size, err := b.whole(c, t.Shape)
+	bind, size, err := b.whole(t.c, t.Shape)
 	if err != nil {
 		return err
 	}
@@ -345,10 +363,6 @@ func (b *bench) confirm(t *timed) error {
 		return err
 	}
 	commands, _ := b.commands(bind, size)
-	if t.Ns, err = b.x.each(commands, 15); err != nil {
-		return err
-	}
-	t.figures(b.x.Ceilings)
 	t.HostNs, err = b.x.hosted(commands)
 	return err
 }
@@ -422,20 +436,4 @@ func (x *lab) hosted(commands []vulkan.Command) (float64, error) {
 		slices.Sort(times[i])
 	}
 	return float64(times[1][5]-times[0][5]) / float64(len(commands)-len(few)), nil
-}
-
-// bestOf are the fastest products by problem and shape.
-func bestOf(all []*timed) []*timed {
-	best := map[string]*timed{}
-	for _, t := range all {
-		key := t.Problem + " " + t.Shape.String()
-		if t.Checked != "WRONG" && (best[key] == nil || cmp.Compare(t.Ns, best[key].Ns) < 0) {
-			best[key] = t
-		}
-	}
-	out := slices.Collect(maps.Values(best))
-	slices.SortFunc(out, func(a, b *timed) int {
-		return cmp.Or(cmp.Compare(a.Shape.N, b.Shape.N), cmp.Compare(a.Problem, b.Problem), cmp.Compare(a.Bytes, b.Bytes), cmp.Compare(a.Shape.M, b.Shape.M))
-	})
-	return out
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -35,7 +36,7 @@ func (x *lab) text() string {
 		p("launch: alone %.0f ns, one after the other %.0f ns, beside each other %.0f ns", c.LaunchNs.Alone, c.LaunchNs.After, c.LaunchNs.Beside)
 	}
 	p("\nbest products: problem, shape, MB of weights, ns (device), ns (host), GB/s, TOPS, share, checked")
-	for _, t := range bestOf(x.Products) {
+	for _, t := range x.Best {
 		p("%-9s %-18v %6.1f MB %9.0f ns %9.0f ns %6.0f GB/s %6.1f TOPS %5.1f %% %s, %d lanes: %s", t.Problem, t.Shape, float64(t.Bytes)/1e6, t.Ns, t.HostNs, t.GBs, t.Tops, 100*t.Share, t.Name, t.Lanes, t.Checked)
 	}
 	p("\nggml")
@@ -48,7 +49,7 @@ func (x *lab) text() string {
 		if c := strings.Compare(a.Problem+" "+a.Shape.String(), b.Problem+" "+b.Shape.String()); c != 0 {
 			return c
 		}
-		return int(a.Ns - b.Ns)
+		return cmp.Compare(a.Ns, b.Ns)
 	})
 	for _, t := range all {
 		p("  %-9s %-18v %9.0f ns %6.0f GB/s %6.1f TOPS %5.1f %% lanes %4d compile %.2f s: %s", t.Problem, t.Shape, t.Ns, t.GBs, t.Tops, 100*t.Share, t.Lanes, t.Compile, t.Name)
