@@ -140,6 +140,8 @@ type address struct {
 	buf   []byte
 	off   int
 	bytes int
+	runs  int   // stretches that are accessed
+	each  int   // bytes of each
 	most  Param // of a load: what bounds its bytes or words
 	terms []addrTerm
 }
@@ -206,7 +208,10 @@ func (m *machine) instr(in *Instr) step {
 	}
 	if n := m.f.MemBytes(in); n > 0 {
 		s.addr = m.address(in.Mem, n)
-		if in.Op != OpStore {
+		if s.addr.runs, s.addr.each = m.f.TileRuns(in); s.addr.runs == 0 {
+			s.addr.runs, s.addr.each = 1, n
+		}
+		if !in.Op.Stores() {
 			s.addr.most = m.f.Params[in.Mem.Buf]
 		}
 	}
@@ -244,6 +249,8 @@ func (f *Func) MemBytes(in *Instr) int {
 		return f.Regs[in.Dst].Elem.Bytes()
 	case OpStore:
 		return f.Regs[in.Args[0]].Bytes()
+	case OpLoadRows, OpLoadColumns, OpStoreRows, OpStoreColumns:
+		return f.tileBytes(in)
 	}
 	return 0
 }
@@ -354,13 +361,21 @@ func (m *machine) access(s *step) error {
 		return fmt.Errorf("bytes [%d,%d) of %s, which has %d", off, off+a.bytes, m.f.Params[s.in.Mem.Buf].Name, len(a.buf))
 	}
 	s.mem = a.buf[off : off+a.bytes]
-	if m.races != nil {
-		if err := m.races.access(m, s.in, off, a.bytes); err != nil {
+	lane := m.lane
+	if n, _ := m.f.TileRuns(s.in); n > 0 && m.races != nil {
+		m.races.tiles--
+		lane = m.races.tiles
+	}
+	for i := range a.runs {
+		at := i * int(s.in.Imm)
+		if m.races != nil {
+			if err := m.races.access(lane, s.in, off+at, a.each); err != nil {
+				return err
+			}
+		}
+		if err := a.most.holds(s.mem[at:at+a.each], off+at); err != nil {
 			return err
 		}
-	}
-	if err := a.most.holds(s.mem, off); err != nil {
-		return err
 	}
 	if s.fold == nil {
 		return nil

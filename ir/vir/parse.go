@@ -535,10 +535,13 @@ func number(w, prefix string) (int, error) {
 
 func parseType(w string) (Type, error) {
 	elem, lanes, _ := strings.Cut(w, "x")
-	n, err := number(lanes, "")
 	var d format.DType
+	if n := len(lanes); n > 0 && strings.IndexByte(useNames, lanes[n-1]) > 0 && d.UnmarshalText([]byte(elem)) == nil {
+		return parseTile(d, lanes)
+	}
+	n, err := number(lanes, "")
 	if err != nil || d.UnmarshalText([]byte(elem)) != nil {
 		return Type{}, fmt.Errorf("%.80q: want a type such as u8x64", w)
 	}
-	return Type{d, n}, nil
+	return Type{Elem: d, Lanes: n}, nil
 }

@@ -85,10 +85,10 @@ func TestVerifyStructureLimits(t *testing.T) {
 		return &Func{Name: "f", Params: ints, Repeat: &Repeat{Count: count, Moves: moves}}
 	}
 	instr := func(in *Instr) *Func {
-		return &Func{Name: "f", Params: ints, Regs: []Type{{i8, 4}}, Consts: [][]byte{{1, 2, 3, 4}}, Body: []Node{in}}
+		return &Func{Name: "f", Params: ints, Regs: []Type{{Elem: i8, Lanes: 4}}, Consts: [][]byte{{1, 2, 3, 4}}, Body: []Node{in}}
 	}
 	abs := func(edit func(*Instr)) *Func {
-		in := &Instr{Op: OpAbs, Args: []Reg{NoReg}, Fold: 1, FoldConst: 1, FoldType: Type{i8, 4}}
+		in := &Instr{Op: OpAbs, Args: []Reg{NoReg}, Fold: 1, FoldConst: 1, FoldType: Type{Elem: i8, Lanes: 4}}
 		edit(in)
 		return instr(in)
 	}

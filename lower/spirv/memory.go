@@ -237,7 +237,7 @@ func (p *printer) loadBytes(param int, a address, bytes int) (out []module.ID) {
 	}
 	unit := p.unit(param, a, bytes)
 	for ; bytes > 0; bytes -= unit {
-		x := p.m.Emit(module.OpLoad, p.vector(unit/4), p.at(param, unit, a))
+		x := p.loadAt(param, p.vector(unit/4), p.at(param, unit, a))
 		if unit == 4 {
 			out = append(out, x)
 		}
@@ -283,9 +283,9 @@ func (p *printer) loadWord(param int, at module.ID, behind int) module.ID {
 	}
 	v := p.view(param, 4)
 	if p.f.Params[param].Shared > 0 {
-		return p.m.Emit(module.OpLoad, p.uint, p.m.Emit(module.OpAccessChain, p.pointer(module.StorageClassWorkgroup, p.uint), v, index))
+		return p.loadAt(param, p.uint, p.m.Emit(module.OpAccessChain, p.pointer(module.StorageClassWorkgroup, p.uint), v, index))
 	}
-	return p.m.Emit(module.OpLoad, p.uint, p.m.Emit(module.OpAccessChain, p.pointer(module.StorageClassStorageBuffer, p.uint), v, p.number(0), index))
+	return p.loadAt(param, p.uint, p.m.Emit(module.OpAccessChain, p.pointer(module.StorageClassStorageBuffer, p.uint), v, p.number(0), index))
 }
 
 // store writes a register's bytes, by one of the lanes whose loops are not around it.
@@ -323,7 +323,7 @@ func (p *printer) storeHere(in *vir.Instr) {
 		if unit > 4 {
 			x = p.m.Emit(module.OpCompositeConstruct, p.vector(unit/4), w[:unit/4]...)
 		}
-		p.m.Do(module.OpStore, p.at(param, unit, a), x)
+		p.storeAt(param, p.at(param, unit, a), x)
 		a.off += unit
 	}
 }
@@ -334,14 +334,36 @@ func (p *printer) storeBytes(param int, a address, w []module.ID, bytes int) {
 		if i%4 > 0 {
 			x = p.word(module.OpShiftRightLogical, x, p.number(uint32(8*(i%4))))
 		}
-		p.m.Do(module.OpStore, p.at(param, 1, a), p.m.Emit(module.OpUConvert, p.element(1), x))
+		p.storeAt(param, p.at(param, 1, a), p.m.Emit(module.OpUConvert, p.element(1), x))
 		a.off++
 	}
+}
+
+// class is where the buffer of a parameter is.
+func (p *printer) class(param int) uint32 {
+	if p.f.Params[param].Shared > 0 {
+		return module.StorageClassWorkgroup
+	}
+	return module.StorageClassStorageBuffer
+}
+
+// loadAt reads at a pointer into a buffer.
+func (p *printer) loadAt(param int, t, pointer module.ID) module.ID {
+	return p.m.Emit(module.OpLoad, t, append([]module.ID{pointer}, p.access(p.class(param))...)...)
+}
+
+// storeAt writes at a pointer into a buffer.
+func (p *printer) storeAt(param int, pointer, x module.ID) {
+	p.m.Do(module.OpStore, append([]module.ID{pointer, x}, p.access(p.class(param))...)...)
 }
 
 // barrier waits for the lanes of the workgroup.
 func (p *printer) barrier(*vir.Instr) []module.ID {
 	scope := p.number(module.ScopeWorkgroup)
-	p.m.Do(module.OpControlBarrier, scope, scope, p.number(module.MemorySemanticsAcquireRelease|module.MemorySemanticsWorkgroupMemory|module.MemorySemanticsUniformMemory))
+	order := module.MemorySemanticsAcquireRelease | module.MemorySemanticsWorkgroupMemory | module.MemorySemanticsUniformMemory
+	if p.vulkan {
+		order |= module.MemorySemanticsMakeAvailable | module.MemorySemanticsMakeVisible
+	}
+	p.m.Do(module.OpControlBarrier, scope, scope, p.number(order))
 	return nil
 }

@@ -23,8 +23,9 @@ type Shader struct {
 	Lanes   []int // of a workgroup, by the depth of their loops; along x, all of them
 	// Subgroup is the size of the subgroups that it needs, all of them full; 0: any.
 	Subgroup int
-	Grid     []int // parameters that count workgroups, along x, y and z
-	Bytes    bool  // it stores less than a word, which needs storageBuffer8BitAccess
+	Grid     []int   // parameters that count workgroups, along x, y and z
+	Bytes    bool    // it stores less than a word, which needs storageBuffer8BitAccess
+	Shapes   []Shape // products of cooperative matrices, which need VK_KHR_cooperative_matrix and VulkanMemoryModel
 }
 
 // Controls say what a shader asks of a device, which has it or has not.
@@ -54,6 +55,9 @@ func (t Target) Print(s *lower.Selected, c Controls) (*Shader, error) {
 	p.body(s.Func.Body)
 	p.m.Do(module.OpReturn)
 	p.m.Do(module.OpFunctionEnd)
+	if p.refused != nil {
+		return nil, p.refused
+	}
 	return p.shader, nil
 }
 
@@ -82,6 +86,8 @@ type printer struct {
 	ids     []module.ID  // of the lane in loops of lanes, by depth
 	depth   int          // loops of lanes around
 	words   module.ID    // the shared buffer by which lanes exchange words
+	vulkan  bool         // the memory model is Vulkan's
+	refused error        // the first thing that no shader has
 }
 
 // shaderTypes are the types that all shaders have.
@@ -91,7 +97,7 @@ func newPrinter(s *lower.Selected) *printer {
 	p := &printer{m: module.New(), f: s.Func, rows: s.Rows, regs: make([][]module.ID, len(s.Func.Regs)), floats: map[module.ID]module.ID{},
 		push: map[int]module.ID{}, views: map[view]module.ID{}, numbers: map[int]module.ID{}, sums: map[string]module.ID{}, stored: map[int]bool{}}
 	vir.Walk(s.Func.Body, func(in *vir.Instr, _ []*vir.Loop) {
-		if in.Op == vir.OpStore {
+		if in.Op.Stores() {
 			p.stored[in.Mem.Buf] = true
 		}
 	})
@@ -110,7 +116,14 @@ func (p *printer) declare(has lower.Features, c Controls) {
 		p.m.Declare(module.OpCapability, module.CapabilityDotProduct)
 		p.m.Declare(module.OpCapability, module.CapabilityDotProductInput4x8BitPacked)
 	}
-	p.m.Declare(module.OpMemoryModel, module.AddressingModelLogical, module.MemoryModelGLSL450)
+	model := module.MemoryModelGLSL450
+	if p.vulkan = hasTiles(p.f); p.vulkan {
+		model = module.MemoryModelVulkan
+		p.m.Declare(module.OpCapability, module.CapabilityVulkanMemoryModel)
+		p.m.Declare(module.OpCapability, module.CapabilityCooperativeMatrixKHR)
+		p.m.Declare(module.OpExtension, module.String("SPV_KHR_cooperative_matrix")...)
+	}
+	p.m.Declare(module.OpMemoryModel, module.AddressingModelLogical, model)
 	p.main = p.m.NewID()
 	p.m.Declare(module.OpExecutionMode, p.main, module.ExecutionModeLocalSize, uint32(vir.Product(p.shader.Lanes)), 1, 1)
 	for _, x := range []struct {
@@ -413,14 +426,14 @@ func (p *printer) inOrder(words, sums []module.ID, add func(a, b module.ID) modu
 func (p *printer) put(words []module.ID, at module.ID, apart, block int) {
 	p.together(block)
 	for i, w := range words {
-		p.m.Do(module.OpStore, p.exchanged(p.sum(at, p.number(uint32(i*apart)))), w)
+		p.m.Do(module.OpStore, append([]module.ID{p.exchanged(p.sum(at, p.number(uint32(i*apart)))), w}, p.access(module.StorageClassWorkgroup)...)...)
 	}
 	p.together(block)
 }
 
 // get reads the word that is some words behind a place of the exchanged buffer.
 func (p *printer) get(at module.ID, behind int) module.ID {
-	return p.m.Emit(module.OpLoad, p.uint, p.exchanged(p.sum(at, p.number(uint32(behind)))))
+	return p.m.Emit(module.OpLoad, p.uint, append([]module.ID{p.exchanged(p.sum(at, p.number(uint32(behind))))}, p.access(module.StorageClassWorkgroup)...)...)
 }
 
 // together waits for the lanes of a block, which are in one subgroup or anywhere in the workgroup.
@@ -466,6 +479,7 @@ func (p *printer) loop(l *vir.Loop) {
 	p.ahead(l)
 	head, body, next, end := p.m.NewID(), p.m.NewID(), p.m.NewID(), p.m.NewID()
 	before := p.label
+	tiles := p.carriedTiles(l)
 	p.m.Do(module.OpBranch, head)
 	p.begins(head)
 	number, patch := p.phi(p.number(0), before, next)
@@ -480,7 +494,11 @@ func (p *printer) loop(l *vir.Loop) {
 	if l.List > 0 {
 		p.numbers[l.ID] = p.listed(l, number)
 	}
+	p.loadTiles(tiles)
 	p.body(l.Body)
+	for _, c := range tiles {
+		p.m.Do(module.OpStore, c.variable, p.regs[c.reg][0])
+	}
 	p.m.Do(module.OpBranch, next)
 	p.begins(next)
 	p.m.Patch(patch, p.word(module.OpIAdd, number, p.number(1)))
@@ -492,7 +510,32 @@ func (p *printer) loop(l *vir.Loop) {
 	}
 	p.m.Do(module.OpBranch, head)
 	p.begins(end)
+	p.loadTiles(tiles)
 	p.sums = outer
+}
+
+// carriedTile is a matrix that a loop carries, in a variable of the function: drivers know these better than phis of matrices.
+type carriedTile struct {
+	reg      vir.Reg
+	variable module.ID
+}
+
+// carriedTiles stores the matrices that l carries.
+func (p *printer) carriedTiles(l *vir.Loop) (all []carriedTile) {
+	for _, r := range l.Carried {
+		if t := p.f.Regs[r]; t.Tile() {
+			v := p.m.Local(p.pointer(module.StorageClassFunction, p.tile(t)))
+			p.m.Do(module.OpStore, v, p.regs[r][0])
+			all = append(all, carriedTile{r, v})
+		}
+	}
+	return all
+}
+
+func (p *printer) loadTiles(all []carriedTile) {
+	for _, c := range all {
+		p.regs[c.reg] = []module.ID{p.m.Emit(module.OpLoad, p.tile(p.f.Regs[c.reg]), c.variable)}
+	}
 }
 
 // carry is a register that a loop carries.
@@ -504,6 +547,9 @@ type carry struct {
 
 func (p *printer) carried(l *vir.Loop, before, next module.ID) (all []carry) {
 	for _, r := range l.Carried {
+		if p.f.Regs[r].Tile() {
+			continue
+		}
 		c := carry{reg: r}
 		for _, w := range p.regs[r] {
 			id, at := p.phi(w, before, next)

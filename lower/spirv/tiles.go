@@ -1,0 +1,202 @@
+package spirv
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/tmacc/tmacc/ir/format"
+	"github.com/tmacc/tmacc/ir/nest"
+	"github.com/tmacc/tmacc/ir/vir"
+	"github.com/tmacc/tmacc/lower/spirv/module"
+)
+
+// Shape is a product of cooperative matrices, which the lanes of a subgroup hold together: C is Rows by Columns, A has Depth
+// columns of From, and B has Depth rows. Sums are of 32 bits.
+type Shape struct {
+	Rows, Columns, Depth int
+	From                 format.DType
+}
+
+func (s Shape) String() string {
+	return fmt.Sprintf("%dx%dx%d %v", s.Rows, s.Columns, s.Depth, s.From)
+}
+
+func (s Shape) a() vir.Type { return vir.TileOf(s.From, s.Rows, s.Depth, vir.UseA) }
+func (s Shape) b() vir.Type { return vir.TileOf(s.From, s.Depth, s.Columns, vir.UseB) }
+
+// c is the type of the sums, with other elements than their own if they are converted.
+func (s Shape) c(e format.DType) vir.Type { return vir.TileOf(e, s.Rows, s.Columns, vir.UseC) }
+
+// sum is the type of an element of the sums.
+func (s Shape) sum() format.DType {
+	if s.From == format.F16 {
+		return format.F32
+	}
+	return format.I32
+}
+
+// Shapes are the products that devices have: each has some of them, which the extension VK_KHR_cooperative_matrix lists.
+var Shapes = []Shape{
+	{16, 16, 32, format.I8}, {16, 16, 16, format.I8}, {8, 16, 32, format.I8}, {8, 8, 8, format.I8},
+	{16, 16, 16, format.F16}, {8, 16, 16, format.F16}, {16, 8, 16, format.F16}, {16, 8, 8, format.F16}, {8, 8, 8, format.F16},
+}
+
+// tiles is products of cooperative matrices, what reads and writes them, and arithmetic of their sums.
+func (t *table) tiles() {
+	seen := map[vir.Type]bool{}
+	moved := func(x vir.Type) {
+		if seen[x] {
+			return
+		}
+		seen[x] = true
+		t.need(Tiles, vir.OpSplat, x, nil, "OpConstantComposite", 1, (*printer).splatTile)
+		for _, op := range []vir.Op{vir.OpLoadRows, vir.OpLoadColumns} {
+			t.need(Tiles, op, x, nil, "OpCooperativeMatrixLoadKHR", 8, (*printer).loadTile)
+		}
+		for _, op := range []vir.Op{vir.OpStoreRows, vir.OpStoreColumns} {
+			t.need(Tiles, op, x, []vir.Type{x}, "OpCooperativeMatrixStoreKHR", 8, (*printer).storeTile)
+		}
+	}
+	sums := map[vir.Type]bool{}
+	for _, s := range Shapes {
+		a, b, c := s.a(), s.b(), s.c(s.sum())
+		t.need(Tiles, vir.OpMatMul, c, []vir.Type{c, a, b}, "OpCooperativeMatrixMulAddKHR", 16, (*printer).matMul)
+		for _, x := range []vir.Type{a, b, s.c(format.I32), s.c(format.F32), s.c(format.F16)} {
+			moved(x)
+		}
+		if f := s.c(format.F32); !sums[f] {
+			sums[f] = true
+			t.sums(f)
+		}
+	}
+}
+
+// sums is arithmetic of sums that are f, element by element.
+func (t *table) sums(f vir.Type) {
+	two := func(op vir.Op, x vir.Type, code module.Op) {
+		t.need(Tiles, op, x, []vir.Type{x, x}, code.String(), 8, func(p *printer, in *vir.Instr) []module.ID {
+			r := p.m.Emit(code, p.tile(x), p.arg(in, 0)[0], p.arg(in, 1)[0])
+			if x.Elem == format.F32 {
+				p.m.Declare(module.OpDecorate, r, module.DecorationNoContraction)
+			}
+			return []module.ID{r}
+		})
+	}
+	two(vir.OpAdd, f, module.OpFAdd)
+	two(vir.OpSub, f, module.OpFSub)
+	two(vir.OpMul, f, module.OpFMul)
+	i := f.With(format.I32)
+	two(vir.OpAdd, i, module.OpIAdd)
+	two(vir.OpSub, i, module.OpISub)
+	one := func(op vir.Op, dst, from vir.Type, code module.Op) {
+		t.need(Tiles, op, dst, []vir.Type{from}, code.String(), 8, func(p *printer, in *vir.Instr) []module.ID {
+			return []module.ID{p.m.Emit(code, p.tile(dst), p.arg(in, 0)[0])}
+		})
+	}
+	one(vir.OpCvtF32, f, i, module.OpConvertSToF)
+	one(vir.OpCvtHalf, f, f.With(format.F16), module.OpFConvert)
+	for _, x := range []vir.Type{f, i} {
+		t.need(Tiles, vir.OpBitcast, x, []vir.Type{x}, "", 0, func(p *printer, in *vir.Instr) []module.ID { return p.arg(in, 0) })
+	}
+}
+
+// tile is the type of a cooperative matrix.
+func (p *printer) tile(t vir.Type) module.ID {
+	use := map[vir.Use]uint32{vir.UseA: module.CooperativeMatrixUseMatrixAKHR, vir.UseB: module.CooperativeMatrixUseMatrixBKHR, vir.UseC: module.CooperativeMatrixUseMatrixAccumulatorKHR}[t.Use]
+	return p.m.Type(module.OpTypeCooperativeMatrixKHR, p.component(t.Elem), p.number(module.ScopeSubgroup), p.number(uint32(t.Rows)), p.number(uint32(t.Columns())), p.number(use))
+}
+
+// component is the type of an element of a cooperative matrix.
+func (p *printer) component(e format.DType) module.ID {
+	switch e {
+	case format.F32:
+		return p.f32
+	case format.F16:
+		p.m.Declare(module.OpCapability, module.CapabilityFloat16)
+		return p.m.Type(module.OpTypeFloat, 16)
+	case format.I8:
+		p.m.Declare(module.OpCapability, module.CapabilityInt8)
+	}
+	return p.m.Type(module.OpTypeInt, uint32(e.Bits()), 1)
+}
+
+// splatTile is a matrix with a number in every element.
+func (p *printer) splatTile(in *vir.Instr) []module.ID {
+	t := p.f.Regs[in.Dst]
+	x := uint32(in.Imm)
+	if n := t.Elem.Bits(); n < 32 && t.Elem != format.F16 { // as numbers with a sign are written
+		x = uint32(int32(x<<(32-n)) >> (32 - n))
+	}
+	return []module.ID{p.m.Constant(module.OpConstantComposite, p.tile(t), p.m.Constant(module.OpConstant, p.component(t.Elem), x))}
+}
+
+// apart is the layout of a matrix in memory: the operands behind its pointer. Distances are in words.
+func (p *printer) apart(in *vir.Instr) []module.ID {
+	layout := uint32(module.CooperativeMatrixLayoutRowMajorKHR)
+	if in.Op == vir.OpLoadColumns || in.Op == vir.OpStoreColumns {
+		layout = module.CooperativeMatrixLayoutColumnMajorKHR
+	}
+	return []module.ID{p.number(layout), p.number(uint32(in.Imm / 4)), module.MemoryAccessNonPrivatePointer}
+}
+
+// matrixAt is the pointer to the first word of a matrix.
+func (p *printer) matrixAt(in *vir.Instr) module.ID {
+	a := p.address(in.Mem)
+	p.held(in)
+	if a.aligned() < 4 || in.Imm%4 != 0 {
+		p.refuse(p.f.Format(in), "rows of a matrix begin at whole words")
+	}
+	return p.at(in.Mem.Buf, 4, a)
+}
+
+func (p *printer) loadTile(in *vir.Instr) []module.ID {
+	pointer := p.matrixAt(in)
+	return []module.ID{p.m.Emit(module.OpCooperativeMatrixLoadKHR, p.tile(p.f.Regs[in.Dst]), append([]module.ID{pointer}, p.apart(in)...)...)}
+}
+
+func (p *printer) storeTile(in *vir.Instr) []module.ID {
+	pointer := p.matrixAt(in)
+	p.m.Do(module.OpCooperativeMatrixStoreKHR, append([]module.ID{pointer, p.arg(in, 0)[0]}, p.apart(in)...)...)
+	return nil
+}
+
+func (p *printer) matMul(in *vir.Instr) []module.ID {
+	p.held(in)
+	t := p.f.Regs[in.Dst]
+	args := []module.ID{p.arg(in, 1)[0], p.arg(in, 2)[0], p.arg(in, 0)[0]}
+	if t.Elem == format.I32 {
+		args = append(args, module.CooperativeMatrixOperandsMatrixASignedComponentsKHR|module.CooperativeMatrixOperandsMatrixBSignedComponentsKHR|
+			module.CooperativeMatrixOperandsMatrixCSignedComponentsKHR|module.CooperativeMatrixOperandsMatrixResultSignedComponentsKHR)
+	}
+	a := p.f.Regs[in.Args[1]]
+	if s := (Shape{t.Rows, t.Columns(), a.Columns(), a.Elem}); !slices.Contains(p.shader.Shapes, s) {
+		p.shader.Shapes = append(p.shader.Shapes, s)
+	}
+	return []module.ID{p.m.Emit(module.OpCooperativeMatrixMulAddKHR, p.tile(t), args...)}
+}
+
+// held refuses matrices that other lanes hold than the ones of a subgroup.
+func (p *printer) held(in *vir.Instr) {
+	if n := vir.Product(p.shader.Lanes[p.depth:]); n != p.shader.Subgroup {
+		p.refuse(p.f.Format(in), "%d lanes hold a tile, and subgroups have %d", n, p.shader.Subgroup)
+	}
+}
+
+// refuse remembers the first thing that no shader has.
+func (p *printer) refuse(what, reason string, args ...any) {
+	if p.refused == nil {
+		p.refused = &nest.Refused{What: what, Reason: fmt.Sprintf(reason, args...)}
+	}
+}
+
+// hasTiles says that f has registers that are tiles.
+func hasTiles(f *vir.Func) bool { return slices.ContainsFunc(f.Regs, vir.Type.Tile) }
+
+// access is the operand of loads and stores of what lanes exchange. The memory model of Vulkan, which cooperative matrices
+// need, wants it.
+func (p *printer) access(class uint32) []uint32 {
+	if !p.vulkan || class != module.StorageClassWorkgroup && class != module.StorageClassStorageBuffer {
+		return nil
+	}
+	return []uint32{module.MemoryAccessNonPrivatePointer}
+}
