@@ -26,6 +26,7 @@ type Variant struct {
 	Fill    int      // elements of K that kernels count for each group, padded with zeros; 0: the group's own number
 	Kernels []Kernel // of different Cols, ascending
 	Prepare *Prepare // nil: activations are prepared in pure Go
+	Device  Device   // where the kernels run, nil: on this CPU. Activations are prepared here
 }
 
 // Kernel is an assembly function that multiplies Rows rows by Cols rows of
