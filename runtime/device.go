@@ -100,7 +100,7 @@ func (t *task) onDevice(x *Matrix) error {
 	return err
 }
 
-// columns is the number of columns that kernels multiply, those of padding included.
+// columns is the number of columns that kernels multiply, with padding.
 func (t *task) columns() int { return t.a.full*t.a.wide.cols + t.a.tail.cols }
 
 // runs are the blocks of the activations of t.
