@@ -42,7 +42,7 @@ type Sequence struct {
 	sets      vk.DescriptorPool
 	setOf     map[*Dispatch]vk.DescriptorSet
 	queries   vk.QueryPool
-	count     int
+	count     int // of times
 	buffers   []*Buffer
 	pipelines []*Pipeline
 	used      point // guarded by d.mu, as is freed
@@ -53,6 +53,7 @@ type Sequence struct {
 // RecordOptions are options of Record.
 type RecordOptions struct {
 	Timed bool // Times tells how long each command took
+	Total bool // with Timed, Times tells how long all commands took together
 }
 
 // Record makes a sequence. Each command sees what the commands before wrote, unless it stands beside them.
@@ -93,6 +94,9 @@ func (s *Sequence) record(commands []Command, o RecordOptions) (err error) {
 	if err := s.describe(commands); err != nil {
 		return err
 	}
+	if o.Total {
+		s.count = min(1, len(commands))
+	}
 	if o.Timed {
 		if err := s.createQueries(); err != nil {
 			return err
@@ -114,7 +118,12 @@ func (s *Sequence) record(commands []Command, o RecordOptions) (err error) {
 			d.barrier(s.commands, steps&^vk.PipelineStage2DrawIndirectBit, stepsWrite, steps, stepsRead|stepsWrite)
 		}
 		c.record(d, s)
-		s.timestamp(i + 1)
+		if !o.Total {
+			s.timestamp(i + 1)
+		}
+	}
+	if o.Total {
+		s.timestamp(s.count)
 	}
 	d.beforeHost(s.commands)
 	return d.check("vkEndCommandBuffer", d.vk.EndCommandBuffer(s.commands))

@@ -1,0 +1,185 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"math/rand"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/tmacc/tmacc/ir"
+	"github.com/tmacc/tmacc/ir/vir"
+	"github.com/tmacc/tmacc/lower"
+	"github.com/tmacc/tmacc/lower/spirv"
+	"github.com/tmacc/tmacc/runtime/vulkan"
+	"github.com/tmacc/tmacc/schedule"
+	"github.com/tmacc/tmacc/tests/check"
+)
+
+// entry is a line of a file of schedules.
+type entry struct {
+	Problem string         `json:"problem"`
+	Cols    int            `json:"cols"`
+	Name    string         `json:"name"`
+	Trace   schedule.Trace `json:"trace"`
+}
+
+// refused is a schedule that does not run.
+type refused struct {
+	Problem string `json:"problem"`
+	Name    string `json:"name"`
+	Why     string `json:"why"`
+	Wrong   bool   `json:"wrong,omitempty"` // its product has other bits than the definition
+}
+
+// candidate is a schedule that is compiled for the device, whose products have the bits of the definition.
+type candidate struct {
+	entry
+	problem  ir.Problem
+	kernel   *schedule.Kernel
+	shader   *spirv.Shader
+	params   []vir.Param
+	pipeline *vulkan.Pipeline
+	took     time.Duration // to compile, by the driver
+}
+
+// readTraces reads the schedules of all files of a folder.
+func readTraces(dir string) (all []entry, err error) {
+	paths, err := filepath.Glob(filepath.Join(dir, "*.jsonl"))
+	if err != nil || len(paths) == 0 {
+		return nil, fmt.Errorf("%s: no files of schedules, .jsonl: %w", dir, err)
+	}
+	for _, path := range paths {
+		f, err := os.Open(path)
+		if err != nil {
+			return nil, err
+		}
+		defer f.Close()
+		lines := bufio.NewScanner(f)
+		lines.Buffer(nil, 1<<24)
+		for n := 1; lines.Scan(); n++ {
+			var e entry
+			if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
+				return nil, fmt.Errorf("%s:%d: %w", path, n, err)
+			}
+			if e.Name == "" {
+				e.Name = fmt.Sprint(n)
+			}
+			e.Name = strings.TrimSuffix(filepath.Base(path), ".jsonl") + " " + e.Name
+			all = append(all, e)
+		}
+		if err := lines.Err(); err != nil {
+			return nil, fmt.Errorf("%s: %w", path, err)
+		}
+	}
+	return all, nil
+}
+
+// compileAll compiles schedules, several at a time, and checks the bits of their products.
+func (x *lab) compileAll(all []entry) (out []*candidate) {
+	var mu sync.Mutex
+	var wait sync.WaitGroup
+	free := make(chan bool, runtime.GOMAXPROCS(0))
+	results := make([]*candidate, len(all))
+	for i, e := range all {
+		wait.Go(func() {
+			free <- true
+			defer func() { <-free }()
+			if x.over() {
+				return
+			}
+			var c *candidate
+			wrong := false
+			err := caught(func() (err error) {
+				if c, err = x.compile(e); err == nil {
+					err = x.checked(c)
+					wrong = err != nil
+				}
+				return err
+			})
+			mu.Lock()
+			defer mu.Unlock()
+			if err != nil {
+				x.Refused = append(x.Refused, refused{e.Problem, e.Name, err.Error(), wrong})
+				return
+			}
+			results[i] = c
+		})
+	}
+	wait.Wait()
+	for _, c := range results {
+		if c != nil {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// compile makes the pipeline of a schedule.
+func (x *lab) compile(e entry) (*candidate, error) {
+	p, err := ir.Named(e.Problem)
+	if err != nil {
+		return nil, err
+	}
+	k, err := schedule.Compile(p, e.Trace)
+	if err != nil {
+		return nil, err
+	}
+	f, err := lower.Vectorize(k.Nest, "matmul")
+	if err != nil {
+		return nil, err
+	}
+	target, _ := spirv.ByName("spirv")
+	s, err := lower.Select(x.ctx, target, f)
+	if err != nil {
+		return nil, err
+	}
+	sh, err := target.Print(s, controls(x.d))
+	if err != nil {
+		return nil, err
+	}
+	c := &candidate{entry: e, problem: p, kernel: k, shader: sh, params: f.Params}
+	began := time.Now()
+	c.pipeline, err = x.d.Pipeline(sh.Binary(), vulkan.Layout{Buffers: len(sh.Buffers), PushBytes: 4 * len(sh.Params), Subgroup: sh.Subgroup, FullSubgroups: sh.Subgroup > 0})
+	c.took = time.Since(began)
+	return c, err
+}
+
+// controls are what the device has of what shaders may ask.
+func controls(d *vulkan.Device) spirv.Controls {
+	c := d.FloatControls[32]
+	out := spirv.Controls{RoundToEven: c.RoundToEven, Denormals: c.PreserveDenormals, NotNumbers: c.PreserveSpecials}
+	const shuffle = 0x10 // VK_SUBGROUP_FEATURE_SHUFFLE_BIT
+	if d.Subgroup.Control && d.Features.FullSubgroups && d.Subgroup.Operations&shuffle != 0 {
+		out.Subgroup = d.Subgroup.Size
+	}
+	return out
+}
+
+// checked compares small products with the definition.
+func (x *lab) checked(c *candidate) error {
+	k := c.kernel
+	rng := rand.New(rand.NewSource(1))
+	columns := k.Cols
+	if len(k.Nest.Grid) > 1 {
+		columns = 2*k.Cols - k.Cols/2
+	}
+	unit := c.problem.Weight.Unit()
+	for kind := check.Uniform; kind <= check.NotFinite; kind++ {
+		depth := (2*k.StepK + 7 + unit - 1) / unit * unit
+		t := check.New(rng, c.problem, k.Rows+1, columns, depth, kind)
+		have, err := t.Run(k, func(args []vir.Arg) error { return x.call(c, args) })
+		if err == nil {
+			err = check.Equal(k, have, t.Naive(), t.M)
+		}
+		if err != nil {
+			return fmt.Errorf("kind %d: %w", kind, err)
+		}
+	}
+	return nil
+}
