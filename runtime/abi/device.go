@@ -2,6 +2,16 @@ package abi
 
 import "github.com/tmacc/tmacc/ir/format"
 
+// Shader is a kernel as a compute shader, and how it is called. Params are the kernel's parameters by push constant, in the order of GemmArgs
+// and behind it the parameters of groups of columns; Buffers are the pointers among them, by binding.
+type Shader struct {
+	Code            []byte // a module of SPIR-V, little-endian
+	Params, Buffers []int
+	Grid            []int // parameters that count workgroups, along x, y and z
+	// Subgroup is the size of the subgroups that it needs, all of them full; 0: any.
+	Subgroup int
+}
+
 // Device is where kernels run that do not run on this CPU.
 type Device interface {
 	// Open readies the kernels of v, which read matrices packed in l, on the device that name stands for, "" for the preferred one.

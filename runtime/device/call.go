@@ -54,7 +54,9 @@ type Matrix struct {
 }
 
 // Load implements abi.Runner.
-func (r *Runner) Load(tiles []byte, tileBytes int) (abi.Loaded, error) { return r.LoadMatrix(tiles, tileBytes) }
+func (r *Runner) Load(tiles []byte, tileBytes int) (abi.Loaded, error) {
+	return r.LoadMatrix(tiles, tileBytes)
+}
 
 // LoadMatrix is Load.
 func (r *Runner) LoadMatrix(tiles []byte, tileBytes int) (*Matrix, error) {

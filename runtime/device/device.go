@@ -1,5 +1,5 @@
-// Package device runs products on devices of Vulkan. Generated packages with shaders use it: Shaders is the Device of a variant of a
-// runtime.Spec.
+// Package device runs products on devices of Vulkan. Generated packages with shaders use it: Vulkan is the Device of
+// their variants.
 package device
 
 import (
@@ -12,36 +12,34 @@ import (
 	"github.com/tmacc/tmacc/runtime/vulkan"
 )
 
-// Shader is a kernel as a module of SPIR-V, and how it is called: package lower/spirv has the same of what it prints.
-type Shader struct {
-	Code    []byte // little-endian words
-	Params  []int  // of the kernel, by push constant
-	Buffers []int  // the pointers among them, by binding
-	Grid    []int  // parameters that count workgroups
-	// Subgroup is the size of the subgroups that it needs, all of them full; 0: any.
-	Subgroup int
-}
+// Vulkan is the Device of variants with shaders: the devices that Vulkan's loader finds.
+var Vulkan abi.Device = all{}
 
-// Kernels are the shaders of a kernel. A device runs the first that it can.
-type Kernels []Shader
-
-// Shaders has the shaders of each kernel of a variant, by their order there.
-type Shaders []Kernels
+type all struct{}
 
 // Open implements abi.Device. Programs share a device for each name.
-func (s Shaders) Open(name string, v *abi.Variant, l *format.Layout) (abi.Runner, error) {
-	r := &Runner{shaders: s, variant: v, layout: l, open: func(lost *vulkan.Device) (*vulkan.Device, error) { return shared.get(name, lost) }}
+func (all) Open(name string, v *abi.Variant, l *format.Layout) (abi.Runner, error) {
+	r := &Runner{variant: v, layout: l, open: func(lost *vulkan.Device) (*vulkan.Device, error) { return shared.get(name, lost) }}
 	if _, err := r.ready(); err != nil {
 		return nil, err
 	}
 	return r, nil
 }
 
-// On is a runner on a device of the caller's, who closes it.
-func (s Shaders) On(d *vulkan.Device, v *abi.Variant, l *format.Layout) (*Runner, error) {
-	r := &Runner{shaders: s, variant: v, layout: l, open: func(*vulkan.Device) (*vulkan.Device, error) { return d, nil }}
-	_, err := r.ready()
-	return r, err
+// One is a device of the caller's, who closes it. Runner is what it has opened last.
+type One struct {
+	*vulkan.Device
+	Runner *Runner
+}
+
+// Open implements abi.Device.
+func (x *One) Open(_ string, v *abi.Variant, l *format.Layout) (abi.Runner, error) {
+	r := &Runner{variant: v, layout: l, open: func(*vulkan.Device) (*vulkan.Device, error) { return x.Device, nil }}
+	if _, err := r.ready(); err != nil {
+		return nil, err
+	}
+	x.Runner = r
+	return r, nil
 }
 
 // devices are open for the rest of the program, or until they are lost.
@@ -73,7 +71,6 @@ func (s *devices) get(name string, lost *vulkan.Device) (*vulkan.Device, error) 
 
 // Runner implements abi.Runner. One call at a time uses the device.
 type Runner struct {
-	shaders Shaders
 	variant *abi.Variant
 	layout  *format.Layout
 	open    func(lost *vulkan.Device) (*vulkan.Device, error)
@@ -92,7 +89,7 @@ type opened struct {
 
 // kernel is a shader compiled for a device.
 type kernel struct {
-	*Shader
+	*abi.Shader
 	pipeline *vulkan.Pipeline
 }
 
@@ -110,7 +107,10 @@ func (r *Runner) ready() (*opened, error) {
 		return nil, err
 	}
 	o := &opened{d: d}
-	for i, ks := range r.shaders {
+	if len(r.variant.Shaders) != len(r.variant.Kernels) {
+		return nil, fmt.Errorf("%s: %d shaders of %d kernels", r.variant.Target, len(r.variant.Shaders), len(r.variant.Kernels))
+	}
+	for i, ks := range r.variant.Shaders {
 		x := &r.variant.Kernels[i]
 		if x.Rows%r.layout.TileM != 0 {
 			return nil, fmt.Errorf("kernel %s: %d rows, tiles have %d: bind all rows of a tile inside the groups", x.Name, x.Rows, r.layout.TileM)
@@ -126,7 +126,7 @@ func (r *Runner) ready() (*opened, error) {
 }
 
 // pipeline compiles the first of some shaders that d can run.
-func pipeline(d *vulkan.Device, ks Kernels) (kernel, error) {
+func pipeline(d *vulkan.Device, ks []abi.Shader) (kernel, error) {
 	var all error
 	for i := range ks {
 		s := &ks[i]
@@ -173,4 +173,3 @@ func (o *opened) grow(b **vulkan.Buffer, bytes int) error {
 	*b, err = o.d.Buffer(int64(bytes))
 	return err
 }
-

@@ -22,7 +22,7 @@ func fitted(code []byte, d *vulkan.Device) []byte {
 	word := func(at int) uint32 { return binary.LittleEndian.Uint32(code[4*at:]) }
 	lacks := func(n, first uint32) bool { return n >= first && n < first+uint32(len(has)) && !has[n-first] }
 	const header = 5
-	out := code[:4*header:4*header]
+	out := code[: 4*header : 4*header]
 	for at := header; at < len(code)/4; {
 		n := int(word(at) >> 16)
 		if n == 0 || at+n > len(code)/4 {

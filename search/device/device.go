@@ -9,14 +9,13 @@ import (
 	"slices"
 
 	"github.com/tmacc/tmacc/ir"
-	"github.com/tmacc/tmacc/ir/format"
-	"github.com/tmacc/tmacc/lower"
 	"github.com/tmacc/tmacc/lower/spirv"
+	"github.com/tmacc/tmacc/lower/variant"
 	"github.com/tmacc/tmacc/runtime"
-	"github.com/tmacc/tmacc/runtime/abi"
 	"github.com/tmacc/tmacc/runtime/device"
 	"github.com/tmacc/tmacc/runtime/vulkan"
 	"github.com/tmacc/tmacc/schedule"
+	"github.com/tmacc/tmacc/search/build"
 )
 
 // Kernel is a schedule and its shader.
@@ -42,28 +41,18 @@ func subgroup(d *vulkan.Device) int {
 
 // Compile makes a kernel of a trace.
 func Compile(ctx context.Context, p ir.Problem, trace schedule.Trace, t spirv.Target, c spirv.Controls) (Kernel, error) {
-	k, err := schedule.Compile(p, trace)
+	k, err := build.Shaded(ctx, p, t, trace, c)
 	if err != nil {
 		return Kernel{}, err
 	}
-	f, err := lower.Vectorize(k.Nest, "matmul")
-	if err != nil {
-		return Kernel{}, err
-	}
-	s, err := lower.Select(ctx, t, f)
-	if err != nil {
-		return Kernel{}, err
-	}
-	sh, err := t.Print(s, c)
-	return Kernel{k, sh}, err
+	return Kernel{k.Schedule, k.Shaders[0]}, nil
 }
 
 // Product is schedules of a problem on a device: of different numbers of columns, for one packed layout.
 type Product struct {
 	*runtime.Product // on the device
 	Kernels          []Kernel
-	runner           *device.Runner
-	device           *vulkan.Device
+	on               *device.One
 }
 
 // New readies kernels of p on d.
@@ -71,49 +60,29 @@ func New(d *vulkan.Device, p ir.Problem, ks ...Kernel) (*Product, error) {
 	if len(ks) == 0 {
 		return nil, fmt.Errorf("%s: no kernel", p.Name())
 	}
-	ks = slices.SortedFunc(slices.Values(ks), func(a, b Kernel) int { return a.Schedule.Cols - b.Schedule.Cols })
-	x := &Product{Kernels: ks, device: d}
-	v := abi.Variant{Target: "spirv/dot", ABI: abi.Version, Fill: ks[0].Schedule.Fill}
-	var shaders device.Shaders
+	t, _ := spirv.ByName("spirv")
+	v := variant.Shaders{Target: t}
 	for _, k := range ks {
-		s := k.Schedule
-		if !s.SharesBuffers(ks[0].Schedule) {
-			return nil, fmt.Errorf("%s: the schedules for n = %d and %d are not for one packed matrix", p.Name(), ks[0].Schedule.Cols, s.Cols)
-		}
-		v.Kernels = append(v.Kernels, abi.Kernel{Name: fmt.Sprintf("n%d", s.Cols), Rows: s.Rows, Cols: s.Cols, StepK: s.StepK, Chunk: s.Chunk,
-			Tables: s.Tables != nil, SumBy: s.SumBy, ScaledSums: s.ScaledSums, ErrorStep: s.Deviation.Span, ErrorMost: s.Deviation.Most})
-		shaders = append(shaders, device.Kernels{Shader(k.Shader)})
+		v.Kernels = append(v.Kernels, variant.Shaded{Schedule: k.Schedule, Shaders: []*spirv.Shader{k.Shader}})
 	}
-	v.Device = given{x, d, shaders}
-	spec := runtime.Spec{Name: p.Name(), Weight: p.Weight, Act: p.Act, LimitK: p.LimitK(), Layouts: []*format.Layout{ks[0].Schedule.Weights}, Variants: []abi.Variant{v}}
-	if err := spec.Validate(); err != nil {
-		return nil, err
-	}
-	var err error
-	x.Product, err = runtime.New(spec).On(v.Target)
-	return x, err
-}
-
-// Shader is what package runtime/device knows of s.
-func Shader(s *spirv.Shader) device.Shader {
-	return device.Shader{Code: s.Binary(), Params: s.Params, Buffers: s.Buffers, Grid: s.Grid, Subgroup: s.Subgroup}
-}
-
-// given is a device of the caller's.
-type given struct {
-	x       *Product
-	d       *vulkan.Device
-	shaders device.Shaders
-}
-
-// Open implements abi.Device.
-func (g given) Open(_ string, v *abi.Variant, l *format.Layout) (abi.Runner, error) {
-	r, err := g.shaders.On(g.d, v, l)
+	spec, err := v.Spec(p)
 	if err != nil {
 		return nil, err
 	}
-	g.x.runner = r
-	return r, nil
+	x, err := Of(d, spec)
+	if err == nil {
+		x.Kernels = ks
+	}
+	return x, err
+}
+
+// Of readies the product of a spec, whose one variant has shaders, on d.
+func Of(d *vulkan.Device, spec runtime.Spec) (x *Product, err error) {
+	x = &Product{on: &device.One{Device: d}}
+	spec.Variants = slices.Clone(spec.Variants)
+	spec.Variants[0].Device = x.on
+	x.Product, err = runtime.New(spec).On(spec.Variants[0].Target)
+	return x, err
 }
 
 // Check compares the product of random matrices of a shape with pure Go, bit for bit: all columns, and of large matrices some rows.

@@ -54,7 +54,7 @@ func (w *Weights) Copies(n int) error {
 	tiles, tileBytes, err := w.x.Tiles(w.packed)
 	for err == nil && len(w.copies) < n {
 		var c *device.Matrix
-		if c, err = w.x.runner.LoadMatrix(tiles, tileBytes); err == nil {
+		if c, err = w.x.on.Runner.LoadMatrix(tiles, tileBytes); err == nil {
 			w.copies = append(w.copies, c)
 		}
 	}
@@ -143,7 +143,7 @@ func (w *Weights) Time(n, rounds int, rng *rand.Rand) (Times, error) {
 	if err != nil {
 		return times, err
 	}
-	p, err := w.x.runner.Plan(w.copies, acts, runs)
+	p, err := w.x.on.Runner.Plan(w.copies, acts, runs)
 	if err != nil {
 		return times, err
 	}
