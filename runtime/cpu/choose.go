@@ -50,6 +50,7 @@ type Candidate struct {
 	Need   []string // CPU features
 	CPUs   []Set    // whose core the kernels are for; none: all with the features
 	Serves []string // other targets that have no kernels of their own: who names one of these gets Target
+	Named  bool     // it runs only where a mask names it
 }
 
 // Choose is the number of the candidate to run of those that m allows, -1 for pure Go, and why: of the first instruction
@@ -131,6 +132,9 @@ func (m Mask) Of(cs []Candidate) Mask {
 
 // permits says that m allows a candidate, or a target that it serves.
 func (m Mask) permits(c Candidate) bool {
+	if c.Named && len(m.targets) == 0 {
+		return false
+	}
 	return m.allows(c.Target) || slices.ContainsFunc(c.Serves, m.allows)
 }
 
@@ -266,6 +270,9 @@ func (m Mask) State(c Candidate, running string) string {
 		return "runs"
 	case missing != "":
 		return "skipped, this CPU lacks " + missing
+	case c.Named && len(m.targets) == 0:
+		arch, _, _ := strings.Cut(c.Target, "/")
+		return fmt.Sprintf("skipped, On(%q) or %s=%s chooses it", arch, Env, arch)
 	case m.Excludes(c):
 		return fmt.Sprintf("skipped, %s=%s excludes it", Env, m.Text)
 	case len(c.CPUs) > 0 && !Among(c.CPUs, This().ID):
