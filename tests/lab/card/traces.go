@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math/rand"
 	"os"
@@ -134,12 +135,7 @@ func (x *lab) compile(e entry) (*candidate, error) {
 	if err != nil {
 		return nil, err
 	}
-	target, _ := spirv.ByName("spirv")
-	s, err := lower.Select(x.ctx, target, f)
-	if err != nil {
-		return nil, err
-	}
-	sh, err := target.Print(s, controls(x.d))
+	sh, err := x.print(f)
 	if err != nil {
 		return nil, err
 	}
@@ -148,6 +144,23 @@ func (x *lab) compile(e entry) (*candidate, error) {
 	c.pipeline, err = x.d.Pipeline(sh.Binary(), vulkan.Layout{Buffers: len(sh.Buffers), PushBytes: 4 * len(sh.Params), Subgroup: sh.Subgroup, FullSubgroups: sh.Subgroup > 0})
 	c.took = time.Since(began)
 	return c, err
+}
+
+// print is the shader of a function: with cooperative matrices only if it needs them.
+func (x *lab) print(f *vir.Func) (*spirv.Shader, error) {
+	var all []error
+	for _, name := range []string{"spirv/dot", "spirv/coop"} {
+		target, ok := spirv.ByName(name)
+		if !ok || name == "spirv/coop" && !x.d.Features.CooperativeMatrix {
+			continue
+		}
+		s, err := lower.Select(x.ctx, target, f)
+		if err == nil {
+			return target.Print(s, controls(x.d))
+		}
+		all = append(all, fmt.Errorf("%s: %w", name, err))
+	}
+	return nil, errors.Join(all...)
 }
 
 // controls are what the device has of what shaders may ask.
