@@ -24,6 +24,15 @@ type Ceilings struct {
 	Multiply Rate   `json:"multiply"`  // tera-operations/s of products and sums of words
 	Matrices []Rate `json:"matrices"`  // tera-operations/s, by kind of cooperative matrices: s8*s8+s32
 	LaunchNs Launch `json:"launch_ns"` //
+	Parts    []Part `json:"parts"`
+}
+
+// Part is how fast a shader reads a part of memory that no cache has, as one of many in a sequence, each after the one before it. No
+// product reads its weights faster.
+type Part struct {
+	Bytes int64   `json:"bytes"`
+	GBs   float64 `json:"gb_s"`
+	By    string  `json:"by"`
 }
 
 // Rate is the best of several shaders.
@@ -99,6 +108,9 @@ func Measure(d *vulkan.Device, o Options) (c Ceilings, err error) {
 	c.Read = m.best("", 1e9, m.reads())
 	c.Dot, c.Multiply = m.best("", 1e12, m.arithmetic(true)), m.best("", 1e12, m.arithmetic(false))
 	c.LaunchNs, err = m.launch()
+	for bytes := int64(2 << 20); bytes <= m.o.Bytes/4; bytes *= 2 {
+		c.Parts = append(c.Parts, m.part(bytes))
+	}
 	for _, kind := range kinds(d) {
 		c.Matrices = append(c.Matrices, m.best(kind, 1e12, m.multiplied(kind)))
 	}
@@ -237,6 +249,32 @@ func (m *measurement) throughs(copies bool) (all []candidate) {
 	return all
 }
 
+// part is the best rate of shaders that read parts of memory of some bytes.
+func (m *measurement) part(bytes int64) (best Part) {
+	best.Bytes = bytes
+	small := *m
+	small.o.Bytes = bytes
+	all := small.reads()
+	var failed []error
+	m.compile(all, &failed)
+	for _, c := range all {
+		if c.pipeline == nil {
+			continue
+		}
+		var commands []vulkan.Command
+		for at := int64(0); at < min(m.o.Bytes, 512*bytes); at += bytes {
+			buffers := []vulkan.Range{{Buffer: m.from, Offset: at, Size: bytes}, m.to.All()}
+			commands = append(commands, &vulkan.Dispatch{Pipeline: c.pipeline, Groups: [3]int{c.groups}, Buffers: buffers, Push: c.push})
+		}
+		took, err := m.timed(commands...)
+		c.pipeline.Free()
+		if rate := c.work * float64(len(commands)) / took.Seconds() / 1e9; err == nil && rate > best.GBs {
+			best.GBs, best.By = rate, c.by
+		}
+	}
+	return best
+}
+
 // copyCommand is the rate of the device's own copies.
 func (m *measurement) copyCommand() (Shown, error) {
 	took, err := m.timed(&vulkan.Copy{To: m.to.All(), From: m.from.All()})
@@ -362,9 +400,9 @@ func (m *measurement) compile(all []candidate, failed *[]error) {
 	wait.Wait()
 }
 
-// timed is the median time of a command by the device's clock.
-func (m *measurement) timed(c vulkan.Command) (time.Duration, error) {
-	s, err := m.d.Record([]vulkan.Command{c}, vulkan.RecordOptions{Timed: true})
+// timed is the median time of commands, one after the other, by the device's clock.
+func (m *measurement) timed(commands ...vulkan.Command) (time.Duration, error) {
+	s, err := m.d.Record(commands, vulkan.RecordOptions{Timed: true, Total: true})
 	if err != nil {
 		return 0, err
 	}

@@ -33,6 +33,9 @@ func (x *lab) text() string {
 		for _, r := range c.Matrices {
 			rateText(p, r.Kind, "TOPS", r)
 		}
+		for _, r := range c.Parts {
+			p("parts of %4d MiB, one after the other: %6.0f GB/s by %s", r.Bytes>>20, r.GBs, r.By)
+		}
 		p("launch: alone %.0f ns, one after the other %.0f ns, beside each other %.0f ns", c.LaunchNs.Alone, c.LaunchNs.After, c.LaunchNs.Beside)
 	}
 	p("\nbest products: problem, shape, MB of weights, ns (device), ns (host), GB/s, TOPS, share, checked")
