@@ -210,6 +210,9 @@ func (m *machine) instr(in *Instr) step {
 		s.addr = m.address(in.Mem, n)
 		if s.addr.runs, s.addr.each = m.f.TileRuns(in); s.addr.runs == 0 {
 			s.addr.runs, s.addr.each = 1, n
+		} else {
+			s.apart = in.Mem.Apart.Bytes + m.bytes(in.Mem.Apart.Multiple)
+			s.addr.bytes = (s.addr.runs-1)*s.apart + s.addr.each
 		}
 		if !in.Op.Stores() {
 			s.addr.most = m.f.Params[in.Mem.Buf]
@@ -353,6 +356,9 @@ func (p Param) holds(mem []byte, off int) error {
 // access finds the bytes of s and reads its folded argument, if it has one.
 func (m *machine) access(s *step) error {
 	a := s.addr
+	if s.apart < 0 || s.apart > maxDisp || s.in.Op.Stores() && a.runs > 1 && s.apart < a.each {
+		return fmt.Errorf("rows or columns are %d bytes apart", s.apart)
+	}
 	off := a.off
 	for _, t := range a.terms {
 		off += *t.iter * t.bytes
@@ -367,7 +373,7 @@ func (m *machine) access(s *step) error {
 		lane = m.races.tiles
 	}
 	for i := range a.runs {
-		at := i * int(s.in.Imm)
+		at := i * s.apart
 		if m.races != nil {
 			if err := m.races.access(lane, s.in, off+at, a.each); err != nil {
 				return err

@@ -22,6 +22,7 @@ type opInfo struct {
 	args   string // names of the arguments in their order: "c a b"
 	result bool
 	mem    bool   // Instr.Mem is its address
+	apart  bool   // its address says how far rows or columns are apart
 	imm    string // what Instr.Imm is in text: "imm", or "cK" for constant K; "": it does not count
 	typ    rule
 	eval   func(*call) error // sets call.out (a store: call.mem)
@@ -179,13 +180,13 @@ var ops = named([]opInfo{
 	lookupInfo(128, true),
 	{id: "LookupPair", args: "a b c", result: true, typ: pairLookup, eval: evalLookupPair, bound: boundArgs12,
 		means: "the lanes of b, then the lanes of c, at a[i] modulo 2M: one table for all lanes"},
-	{id: "LoadRows", result: true, mem: true, imm: "imm", typ: tileLoad, eval: evalLoadTile(true), tiles: true,
-		means: "a tile whose rows are imm bytes apart, each with its elements side by side"},
-	{id: "LoadColumns", result: true, mem: true, imm: "imm", typ: tileLoad, eval: evalLoadTile(false), tiles: true,
-		means: "a tile whose columns are imm bytes apart, each with its elements side by side"},
-	{id: "StoreRows", args: "a", mem: true, imm: "imm", typ: tileStore, eval: evalStoreTile(true), tiles: true,
+	{id: "LoadRows", result: true, mem: true, apart: true, typ: tileLoad, eval: evalLoadTile(true), tiles: true,
+		means: "a tile whose rows are that many bytes apart, each with its elements side by side"},
+	{id: "LoadColumns", result: true, mem: true, apart: true, typ: tileLoad, eval: evalLoadTile(false), tiles: true,
+		means: "a tile whose columns are that many bytes apart, each with its elements side by side"},
+	{id: "StoreRows", args: "a", mem: true, apart: true, typ: tileStore, eval: evalStoreTile(true), tiles: true,
 		means: "mem = a, as loadrows reads it"},
-	{id: "StoreColumns", args: "a", mem: true, imm: "imm", typ: tileStore, eval: evalStoreTile(false), tiles: true,
+	{id: "StoreColumns", args: "a", mem: true, apart: true, typ: tileStore, eval: evalStoreTile(false), tiles: true,
 		means: "mem = a, as loadcolumns reads it"},
 	{id: "MatMul", args: "c a b", result: true, typ: tileProduct, eval: evalMatMul, bound: boundMatMul, dot: true, tiles: true,
 		means: "c + a * b, products of matrices; i32 wraps, f32 is exact: a sum that is no f32 is an error"},

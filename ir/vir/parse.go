@@ -328,6 +328,11 @@ func (p *parser) instr() (*Instr, error) {
 		}
 		in.Mem = mem
 	}
+	if ops[in.Op].apart {
+		if err := p.apart(&in.Mem.Apart); err != nil {
+			return nil, fmt.Errorf("%v: %w", in.Op, err)
+		}
+	}
 	if err := p.operands(in); err != nil {
 		return nil, fmt.Errorf("%v: %w", in.Op, err)
 	}
@@ -462,6 +467,30 @@ func (p *parser) mem() (Mem, error) {
 		}
 	}
 	return m, nil
+}
+
+// apart reads "by 64" or "by 0+1*step".
+func (p *parser) apart(a *Apart) error {
+	w := p.next()
+	if w != "by" {
+		return fmt.Errorf("%.80q: want by and a number of bytes", w)
+	}
+	bytes, multiple, stepped := strings.Cut(p.next(), "+")
+	var err error
+	if a.Bytes, err = strconv.Atoi(bytes); err != nil {
+		return fmt.Errorf("by %.80q: want a number of bytes", bytes)
+	}
+	if !stepped {
+		return nil
+	}
+	times, of, _ := strings.Cut(multiple, "*")
+	if a.Times, err = strconv.Atoi(times); err != nil || a.Times == 0 {
+		return fmt.Errorf("by %.80q: want times that is not 0", multiple)
+	}
+	if a.By = p.paramIndex(of); a.By < 0 {
+		return fmt.Errorf("by %.80q: no parameter %s", multiple, of)
+	}
+	return nil
 }
 
 // moves adds "l0*64", "l0*64+2*n" or "n*3" to an address.

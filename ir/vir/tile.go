@@ -73,16 +73,14 @@ func checkTile(t Type) error {
 }
 
 // TileRuns says how the bytes of a tile lie at the address of an instruction that loads or stores it: n stretches of some
-// bytes, the immediate apart. n is 0 of other instructions.
+// bytes, as far apart as its address says. n is 0 of other instructions.
 func (f *Func) TileRuns(in *Instr) (n, bytes int) {
-	var t Type
-	switch in.Op {
-	case OpLoadRows, OpLoadColumns:
-		t = f.typeOf(in.Dst)
-	case OpStoreRows, OpStoreColumns:
-		t = f.ArgType(in, 0)
-	default:
+	if !in.Op.valid() || !ops[in.Op].apart {
 		return 0, 0
+	}
+	t := f.typeOf(in.Dst)
+	if in.Op.Stores() {
+		t = f.ArgType(in, 0)
 	}
 	if in.Op == OpLoadRows || in.Op == OpStoreRows {
 		return t.Rows, t.Columns() * t.Elem.Bytes()
@@ -90,27 +88,33 @@ func (f *Func) TileRuns(in *Instr) (n, bytes int) {
 	return t.Columns(), t.Rows * t.Elem.Bytes()
 }
 
-// tileBytes is how many bytes from the first to the last in accesses.
+// tileBytes is how many bytes from the first to the last in accesses, as far as constants say.
 func (f *Func) tileBytes(in *Instr) int {
 	n, bytes := f.TileRuns(in)
-	return (n-1)*int(in.Imm) + bytes
+	return (n-1)*in.Mem.Apart.Bytes + bytes
 }
 
 // checkApart refuses a distance of rows or columns that no access has.
 func (v *verifier) checkApart(in *Instr) error {
+	a := in.Mem.Apart
+	if !ops[in.Op].apart {
+		if a != (Apart{}) {
+			return fmt.Errorf("rows %d bytes apart, but no tile", a.Bytes)
+		}
+		return nil
+	}
 	n, bytes := v.f.TileRuns(in)
-	store := in.Op == OpStoreRows || in.Op == OpStoreColumns
 	elem := v.f.typeOf(in.Dst).Elem
-	if store {
+	if in.Op.Stores() {
 		elem = v.f.ArgType(in, 0).Elem
 	}
 	switch {
-	case in.Imm < 0 || in.Imm > maxDisp/int64(n) || in.Imm%int64(elem.Bytes()) != 0:
-		return fmt.Errorf("rows or columns %d bytes apart: want whole elements, up to %d bytes", in.Imm, maxDisp/n)
-	case store && in.Imm < int64(bytes):
-		return fmt.Errorf("stores rows or columns of %d bytes %d apart: they overlap", bytes, in.Imm)
+	case a.Bytes < 0 || a.Bytes > maxDisp/n || a.Bytes%elem.Bytes() != 0:
+		return fmt.Errorf("rows or columns %d bytes apart: want whole elements, up to %d bytes", a.Bytes, maxDisp/n)
+	case in.Op.Stores() && a.Times == 0 && a.Bytes < bytes:
+		return fmt.Errorf("stores rows or columns of %d bytes %d apart: they overlap", bytes, a.Bytes)
 	}
-	return nil
+	return v.multiple(a.Multiple)
 }
 
 // checkTiles: tiles are what operations on tiles have, and lanes hold all of them at one depth.
@@ -169,7 +173,7 @@ func elements(t Type, rows bool, do func(run, i, lane int)) {
 
 func evalLoadTile(rows bool) func(*call) error {
 	return func(c *call) error {
-		bytes, e := int(c.in.Imm), c.dst.Elem
+		bytes, e := c.apart, c.dst.Elem
 		elements(c.dst, rows, func(r, i, lane int) {
 			unpack(e, c.out[lane:lane+1], c.mem[r*bytes+i*e.Bytes():])
 		})
@@ -179,7 +183,7 @@ func evalLoadTile(rows bool) func(*call) error {
 
 func evalStoreTile(rows bool) func(*call) error {
 	return func(c *call) error {
-		bytes, e := int(c.in.Imm), c.typ[0].Elem
+		bytes, e := c.apart, c.typ[0].Elem
 		elements(c.typ[0], rows, func(r, i, lane int) {
 			pack(e, c.mem[r*bytes+i*e.Bytes():], c.arg[0][lane:lane+1])
 		})

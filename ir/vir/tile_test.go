@@ -19,14 +19,14 @@ const tileText = `func tiles(a ptr, b ptr, scales ptr, out ptr, floats ptr, near
 		end
 		barrier
 		v1:i32x2x2c = splat 10
-		v2:i8x2x4a = loadrows near+0 l0*8 4
-		v3:i8x4x2b = loadcolumns b+0 4
+		v2:i8x2x4a = loadrows near+0 l0*8 by 4
+		v3:i8x4x2b = loadcolumns b+0 by 4
 		v1:i32x2x2c = matmul v1 v2 v3
-		storecolumns out+0 l0*16 v1 8
+		storecolumns out+0 l0*16 by 8 v1
 		v4:f32x2x2c = cvtf32 v1
-		v5:f32x2x2c = loadcolumns scales+0 0
+		v5:f32x2x2c = loadcolumns scales+0 by 0
 		v6:f32x2x2c = mul v4 v5
-		storerows floats+0 l0*16 v6 8
+		storerows floats+0 l0*16 by 8 v6
 	end
 `
 
@@ -71,7 +71,7 @@ func TestTileRaces(t *testing.T) {
 	for _, c := range []struct{ from, to, want string }{
 		{"\t\tbarrier\n", "", "byte 0 of near is stored by lane 0 of group 0 and accessed by a tile of group 0"},
 		{"storecolumns out+0 l0*16", "storecolumns out+0", "byte 0 of out is stored by a tile of group 0 and accessed by a tile of group 0"},
-		{"\t\tstorerows floats", "\t\tv7:f32x2x2c = loadrows out+0 l0*16 8\n\t\tstorerows floats", "byte 0 of out is stored by a tile of group 0 and accessed by a tile of group 0"},
+		{"\t\tstorerows floats", "\t\tv7:f32x2x2c = loadrows out+0 l0*16 by 8\n\t\tstorerows floats", "byte 0 of out is stored by a tile of group 0 and accessed by a tile of group 0"},
 	} {
 		f := mustParse(t, strings.Replace(carriedTile(), c.from, c.to, 1))
 		if err := Eval(f, tileArgs()); err == nil || !strings.Contains(err.Error(), c.want) {
@@ -85,7 +85,7 @@ func TestTileRows(t *testing.T) {
 	f := mustParse(t, `func rows(out ptr 3)
 	loop l0 2 lane
 		v0:i8x2x4c = splat 7
-		storerows out+0 l0*4 v0 8
+		storerows out+0 l0*4 by 8 v0
 	end
 `)
 	out := make([]byte, 16)
@@ -95,7 +95,7 @@ func TestTileRows(t *testing.T) {
 	if want := strings.Repeat("\a", 16); string(out) != want {
 		t.Errorf("%x", out)
 	}
-	f = mustParse(t, "func most(in ptr 3)\nv0:i8x2x2a = loadrows in+0 4\n")
+	f = mustParse(t, "func most(in ptr 3)\nv0:i8x2x2a = loadrows in+0 by 4\n")
 	for at, ok := range []bool{false, false, true, true, false, false} {
 		in := make([]byte, 6)
 		in[at] = 4
@@ -109,25 +109,26 @@ func TestTileRows(t *testing.T) {
 }
 
 func TestTilesRefused(t *testing.T) {
-	const begin = "func f(a ptr, n int)\nv0:i8x2x4a = loadrows a+0 4\nv1:i8x4x2b = loadcolumns a+0 4\nv2:i32x2x2c = splat 0\n"
+	const begin = "func f(a ptr, n int)\nv0:i8x2x4a = loadrows a+0 by 4\nv1:i8x4x2b = loadcolumns a+0 by 4\nv2:i32x2x2c = splat 0\n"
 	for _, c := range []struct{ body, want string }{
 		{"v3:i8x3x4a = splat 0", "i8x3x4a: lanes are a power of two"},
 		{"v3:i8x64x32a = splat 0", "i8x64x32a: lanes are a power of two"},
 		{"v3:i8x2x4a = and v0 v0", "and is for vectors, not for tiles"},
 		{"v3:i32x2x2c = load a+0", "load is for vectors, not for tiles"},
 		{"store a+0 v2", "store is for vectors, not for tiles"},
-		{"v3:i32x4 = loadrows a+0 8", "arguments are []; loadrows is TxMxNu <-; T any"},
-		{"v3:i32x4 = splat 0\nstorerows a+0 v3 8", "storerows is <- TxMxNu; T any"},
+		{"v3:i32x4 = loadrows a+0 by 8", "arguments are []; loadrows is TxMxNu <-; T any"},
+		{"v3:i32x4 = splat 0\nstorerows a+0 by 8 v3", "storerows is <- TxMxNu; T any"},
 		{"v3:i32x2x2c = matmul v2 v1 v0", "arguments are [i32x2x2c i8x4x2b i8x2x4a]"},
 		{"v3:i32x2x2c = matmul v2 v0 v0", "arguments are [i32x2x2c i8x2x4a i8x2x4a]"},
 		{"v3:f32x2x2c = splat 0\nv4:f32x2x2c = matmul v3 v0 v1", "arguments are [f32x2x2c i8x2x4a i8x4x2b]"},
-		{"v3:i8x2x4a = loadrows a+0 -4", "rows or columns -4 bytes apart"},
-		{"v3:i32x2x2c = loadrows a+0 6", "rows or columns 6 bytes apart: want whole elements"},
-		{"v3:i8x2x4a = loadrows a+0 2147483648", "want whole elements, up to 536870912 bytes"},
-		{"v3:i8x2x4a = loadrows a+1073741817 4", "reaches 1073741825 bytes from a"},
-		{"storerows a+0 v2 4", "stores rows or columns of 8 bytes 4 apart: they overlap"},
+		{"v3:i8x2x4a = loadrows a+0 by -4", "rows or columns -4 bytes apart"},
+		{"v3:i32x2x2c = loadrows a+0 by 6", "rows or columns 6 bytes apart: want whole elements"},
+		{"v3:i8x2x4a = loadrows a+0 by 2147483648", "want whole elements, up to 536870912 bytes"},
+		{"v3:i8x2x4a = loadrows a+1073741817 by 4", "reaches 1073741825 bytes from a"},
+		{"storerows a+0 by 4 v2", "stores rows or columns of 8 bytes 4 apart: they overlap"},
+		{"v3:i8x2x4a = loadrows a+0 by 4+2*a", "a is a pointer, not a number of bytes"},
 		{"v3:i32x2x2c = add v2 v0", "arguments are [i32x2x2c i8x2x4a]"},
-		{"loop l0 2 lane\nloop l1 2 lane\nstorerows a+0 v2 8\nend\nend", "tiles are in 2 loops of lanes here and in 0 above"},
+		{"loop l0 2 lane\nloop l1 2 lane\nstorerows a+0 by 8 v2\nend\nend", "tiles are in 2 loops of lanes here and in 0 above"},
 		{"loop l0 2 lane carry v2\nend", "lanes carry v2 of i32x2x2c"},
 	} {
 		f, err := Parse(begin + c.body)
@@ -151,7 +152,7 @@ func TestTilesRefused(t *testing.T) {
 
 // Sums of floats that no f32 holds would depend on their order.
 func TestTileFloats(t *testing.T) {
-	f := mustParse(t, "func f(a ptr, b ptr, out ptr)\nv0:f16x1x2a = loadrows a+0 4\nv1:f16x2x1b = loadcolumns b+0 4\nv2:f32x1x1c = splat 1065353216\nv3:f32x1x1c = matmul v2 v0 v1\nstorerows out+0 v3 4\n")
+	f := mustParse(t, "func f(a ptr, b ptr, out ptr)\nv0:f16x1x2a = loadrows a+0 by 4\nv1:f16x2x1b = loadcolumns b+0 by 4\nv2:f32x1x1c = splat 1065353216\nv3:f32x1x1c = matmul v2 v0 v1\nstorerows out+0 by 4 v3\n")
 	halves := func(x, y float32) Arg {
 		return Arg{Buf: binary.LittleEndian.AppendUint16(binary.LittleEndian.AppendUint16(nil, format.HalfFromFloat32(x)), format.HalfFromFloat32(y))}
 	}
@@ -169,13 +170,35 @@ func TestTileFloats(t *testing.T) {
 
 // A sum is bounded by its beginning and the products of a row.
 func TestTileRanges(t *testing.T) {
-	f := mustParse(t, "func f(a ptr 7, b ptr 100)\nv0:i8x2x4a = loadrows a+0 4\nv1:i8x4x2b = loadcolumns b+0 4\nv2:i32x2x2c = splat 5\nv3:i32x2x2c = matmul v2 v0 v1\nv4:i32x2x2c = loadrows a+0 8\n")
+	f := mustParse(t, "func f(a ptr 7, b ptr 100)\nv0:i8x2x4a = loadrows a+0 by 4\nv1:i8x4x2b = loadcolumns b+0 by 4\nv2:i32x2x2c = splat 5\nv3:i32x2x2c = matmul v2 v0 v1\nv4:i32x2x2c = loadrows a+0 by 8\n")
 	r := Ranges(f)
 	if want := (Range{5 - 4*700, 5 + 4*700}); r[3] != want {
 		t.Errorf("%v, want %v", r[3], want)
 	}
 	if r[4] != FullRange(i32) {
 		t.Errorf("%v, want all of i32", r[4])
+	}
+}
+
+// Rows may be as far apart as a parameter says.
+func TestTileStep(t *testing.T) {
+	f := mustParse(t, "func f(out ptr, step int)\nv0:i8x2x2c = splat 7\nstorerows out+0 by 1+2*step v0\n")
+	out := make([]byte, 9)
+	if err := Eval(f, []Arg{{Buf: out}, {Int: 3}}); err != nil {
+		t.Fatal(err)
+	}
+	if want := "\a\a\x00\x00\x00\x00\x00\a\a"; string(out) != want {
+		t.Errorf("%x", out)
+	}
+	for _, step := range []int64{4, -1, 1 << 40} {
+		if err := Eval(f, []Arg{{Buf: out}, {Int: step}}); err == nil {
+			t.Errorf("step %d: a tile outside its buffer", step)
+		}
+	}
+	for _, by := range []string{"", "4", "by", "by x", "by 4+x", "by 4+0*step", "by 4+1*q"} {
+		if _, err := Parse("func f(out ptr, step int)\nv0:i8x2x2c = loadrows out+0 " + by + "\n"); err == nil {
+			t.Errorf("%q is a distance", by)
+		}
 	}
 }
 

@@ -246,7 +246,7 @@ func (v *verifier) instr(in *Instr) error {
 	if n := in.Op.NumArgs(); len(in.Args) != n {
 		return fmt.Errorf("%d arguments, want %d", len(in.Args), n)
 	}
-	for _, check := range []func(*Instr) error{v.args, v.types, v.imm, v.address} {
+	for _, check := range []func(*Instr) error{v.args, v.types, v.checkApart, v.address, v.imm} {
 		if err := check(in); err != nil {
 			return err
 		}
@@ -512,8 +512,6 @@ func (v *verifier) imm(in *Instr) error {
 		if n := int64(of.Lanes / part); in.Imm < 0 || in.Imm >= n {
 			return fmt.Errorf("no part %d of %d", in.Imm, n)
 		}
-	case OpLoadRows, OpLoadColumns, OpStoreRows, OpStoreColumns:
-		return v.checkApart(in)
 	case OpConst:
 		return v.constant(in.Imm, v.f.Regs[in.Dst], "register")
 	}

@@ -81,6 +81,13 @@ type Mem struct {
 	Off    int
 	Stride []Stride    // sorted by Loop, none that moves nothing
 	Plus   [2]Multiple // sorted by By; the ones of 0 times come last, and have By 0
+	Apart  Apart       // of a tile; of others nothing
+}
+
+// Apart is how far the rows or columns of a tile are from each other in memory.
+type Apart struct {
+	Bytes    int
+	Multiple // its By is 0 if Times is
 }
 
 // Stride moves an address by Bytes, and by a multiple of a parameter, times the number of
@@ -112,6 +119,7 @@ func (m Mem) AppendKey(key []byte) []byte {
 	for _, x := range m.Plus {
 		numbers(-1, x.Times, x.By) // -1 is no loop
 	}
+	numbers(m.Apart.Bytes, m.Apart.Times, m.Apart.By)
 	return key
 }
 

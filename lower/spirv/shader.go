@@ -166,7 +166,7 @@ func (p *printer) used() []bool {
 		for _, s := range in.Mem.Stride {
 			multiple(s.Multiple)
 		}
-		for _, x := range in.Mem.Plus {
+		for _, x := range append(in.Mem.Plus[:], in.Mem.Apart.Multiple) {
 			multiple(x)
 		}
 	})

@@ -136,14 +136,20 @@ func (p *printer) apart(in *vir.Instr) []module.ID {
 	if in.Op == vir.OpLoadColumns || in.Op == vir.OpStoreColumns {
 		layout = module.CooperativeMatrixLayoutColumnMajorKHR
 	}
-	return []module.ID{p.number(layout), p.number(uint32(in.Imm / 4)), module.MemoryAccessNonPrivatePointer}
+	by := in.Mem.Apart
+	words := p.number(uint32(by.Bytes / 4))
+	if by.Times != 0 {
+		bytes := p.sum(p.times(p.push[by.By], by.Times), p.number(uint32(by.Bytes)))
+		words = p.word(module.OpShiftRightLogical, bytes, p.number(2))
+	}
+	return []module.ID{p.number(layout), words, module.MemoryAccessNonPrivatePointer}
 }
 
 // matrixAt is the pointer to the first word of a matrix.
 func (p *printer) matrixAt(in *vir.Instr) module.ID {
 	a := p.address(in.Mem)
 	p.held(in)
-	if a.aligned() < 4 || in.Imm%4 != 0 {
+	if by := in.Mem.Apart; a.aligned() < 4 || by.Bytes%4 != 0 || by.Times != 0 && by.Times*p.align(by.By)%4 != 0 {
 		p.refuse(p.f.Format(in), "rows of a matrix begin at whole words")
 	}
 	return p.at(in.Mem.Buf, 4, a)

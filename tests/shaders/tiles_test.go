@@ -27,18 +27,18 @@ const tileText = `func tiles(a ptr align 16, b ptr align 16, c ptr align 16, sca
 			store near+0 l1*U v0
 		end
 		barrier
-		v1:ExRxDa = loadrows near+0 ROW
-		v2:ExDxCb = loadcolumns b+0 l0*BB ROW
-		v3:SxRxCc = loadrows c+0 l0*CB WIDE
+		v1:ExRxDa = loadrows near+0 by ROW
+		v2:ExDxCb = loadcolumns b+0 l0*BB by ROW
+		v3:SxRxCc = loadrows c+0 l0*CB by WIDE
 		v4:SxRxCc = matmul v3 v1 v2
-		storecolumns sums+0 l0*CB v4 TALL
+		storecolumns sums+0 l0*CB by TALL v4
 		CONVERT
-		v6:f32xRxCc = loadcolumns scales+0 0
-		v7:f32xRxCc = loadrows scales+64 0
+		v6:f32xRxCc = loadcolumns scales+0 by 0
+		v7:f32xRxCc = loadrows scales+64 by 0
 		v8:f32xRxCc = mul v6 v7
 		v9:f32xRxCc = mul v5 v8
 		v10:f32xRxCc = add v9 v6
-		storerows out+0 l0*CB v10 WIDE
+		storerows out+0 l0*CB by WIDE v10
 	end
 `
 

@@ -57,7 +57,7 @@ func (m Matrices) Func() *vir.Func {
 	at := 0
 	load := func(all *[]vir.Reg, op vir.Op, t vir.Type) {
 		r := reg(t)
-		put(&vir.Instr{Op: op, Dst: r, Imm: int64(s.Depth * e.Bytes()), Mem: vir.Mem{Buf: In, Off: at}})
+		put(&vir.Instr{Op: op, Dst: r, Mem: vir.Mem{Buf: In, Off: at, Apart: vir.Apart{Bytes: s.Depth * e.Bytes()}}})
 		at += t.Bytes()
 		*all = append(*all, r)
 	}
@@ -81,7 +81,7 @@ func (m Matrices) Func() *vir.Func {
 	loop.Carried = slices.Clone(c)
 	subgroups.Body = append(subgroups.Body, loop)
 	for i, r := range c {
-		put(&vir.Instr{Op: vir.OpStoreRows, Dst: vir.NoReg, Args: []vir.Reg{r}, Imm: int64(4 * s.Columns), Mem: vir.Mem{Buf: Out, Off: i * sum.Bytes(),
+		put(&vir.Instr{Op: vir.OpStoreRows, Dst: vir.NoReg, Args: []vir.Reg{r}, Mem: vir.Mem{Buf: Out, Off: i * sum.Bytes(), Apart: vir.Apart{Bytes: 4 * s.Columns},
 			Stride: []vir.Stride{{Loop: 0, Bytes: len(c) * sum.Bytes()}}}})
 	}
 	subgroups.Body = append(subgroups.Body, &vir.Loop{ID: 2, Count: vir.Extent{Const: m.Lanes, Param: -1}, Lane: true})
