@@ -35,6 +35,8 @@ func (v *Shaders) Check() error {
 			return fmt.Errorf("two schedules are for n = %d", s.Cols)
 		case len(s.Nest.Grid) == 0:
 			return fmt.Errorf("the schedule for n = %d has no workgroups: bind tiles of rows to group", s.Cols)
+		case s.Rows%s.Weights.TileM != 0:
+			return fmt.Errorf("the schedule for n = %d has %d rows of tiles of %d in a workgroup: bind all rows of a tile inside the groups", s.Cols, s.Rows, s.Weights.TileM)
 		case s.Tables != nil:
 			return fmt.Errorf("the schedule for n = %d reads tables of activations, which shaders do not", s.Cols)
 		}

@@ -37,6 +37,9 @@ func (s *Server) Device() abi.Device { return &device.One{Device: s.d} }
 // fewest is the fewest products of a sequence: shorter ones tell little.
 const fewest = 16
 
+// mostCopies bounds the buffers of copies: some devices have 4096 in all.
+const mostCopies = 512
+
 // Timed implements worker.Vulkan.
 func (s *Server) Timed(spec runtime.Spec, src format.Source, t worker.Timed) (run func() (float64, error), free func(), err error) {
 	x, err := Of(s.d, spec)
@@ -52,7 +55,7 @@ func (s *Server) Timed(spec runtime.Spec, src format.Source, t worker.Timed) (ru
 			w.Free()
 		}
 	}()
-	if err := w.Copies(1 + t.Total/w.Bytes()); err != nil {
+	if err := w.Copies(min(mostCopies, 1+t.Total/w.Bytes())); err != nil {
 		return nil, nil, err
 	}
 	_, act, err := w.activations(t.N, rand.New(rand.NewPCG(1, 1)))
