@@ -95,7 +95,7 @@ func run(o options) error {
 	for _, p := range []struct {
 		name string
 		run  func() error
-	}{{"ceilings", x.ceilings}, {"products", x.products}, {"peer", x.peers}} {
+	}{{"ceilings", x.ceilings}, {"peer", x.peers}, {"products", x.products}} {
 		if strings.Contains(o.parts, p.name) {
 			x.part(p.name, p.run)
 		}

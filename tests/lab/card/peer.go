@@ -52,9 +52,9 @@ func (x *lab) peers() error {
 		return err
 	}
 	out := x.out + ".peer"
-	ctx, stop := context.WithDeadline(x.ctx, x.deadline.Add(5*time.Second))
+	ctx, stop := context.WithDeadline(x.ctx, x.deadline)
 	defer stop()
-	left := max(time.Until(x.deadline), 30*time.Second).Round(time.Second)
+	left := (time.Until(x.deadline) * 2 / 5).Round(time.Second)
 	c := exec.CommandContext(ctx, self, "-child", "-parts", "peer", "-peer", x.peer, "-o", out, "-device", x.device, "-limit", left.String(), "-small="+strconv.FormatBool(x.small))
 	var text bytes.Buffer
 	c.Stdout, c.Stderr = nil, &text
