@@ -56,10 +56,11 @@ type Launch struct{ Alone, After, Beside float64 }
 
 // Options say how large and how long measurements are. The zero value has those for a card.
 type Options struct {
-	Bytes  int64 // of the memory that is read or copied, several times the device's caches: 1 GiB
-	Groups int   // workgroups of arithmetic: 4096
-	Steps  int   // iterations of arithmetic: 256
-	Rounds int   // runs of each shader: 9
+	Bytes  int64         // of the memory that is read or copied, several times the device's caches: 1 GiB
+	Groups int           // workgroups of arithmetic: 4096
+	Steps  int           // iterations of arithmetic: 256
+	Rounds int           // runs of each shader: 9
+	Warm   time.Duration // how long it runs before: 30 ms, or as Rounds says if that is not 0
 }
 
 func (o Options) full(d *vulkan.Device) Options {
@@ -74,6 +75,9 @@ func (o Options) full(d *vulkan.Device) Options {
 	o.Bytes = min(o.Bytes, d.Limits.Range) / chunk * chunk
 	set(&o.Groups, 4096)
 	set(&o.Steps, 256)
+	if o.Warm == 0 && o.Rounds == 0 {
+		o.Warm = warm
+	}
 	set(&o.Rounds, 9)
 	return o
 }
@@ -400,25 +404,43 @@ func (m *measurement) compile(all []candidate, failed *[]error) {
 	wait.Wait()
 }
 
+// warm is how long a shader runs before it is timed: what reads memory for a few milliseconds slows down on some cards.
+const warm = 30 * time.Millisecond
+
 // timed is the median time of commands, one after the other, by the device's clock.
 func (m *measurement) timed(commands ...vulkan.Command) (time.Duration, error) {
-	s, err := m.d.Record(commands, vulkan.RecordOptions{Timed: true, Total: true})
+	times, err := Series(m.d, commands, m.o.Warm, m.o.Rounds)
 	if err != nil {
 		return 0, err
 	}
+	return max(median(times), 1), nil
+}
+
+// Series times commands as often as rounds says, by the device's clock, after they have run once and for some time: how long all of them
+// take together.
+func Series(d *vulkan.Device, commands []vulkan.Command, warm time.Duration, rounds int) (times []time.Duration, err error) {
+	s, err := d.Record(commands, vulkan.RecordOptions{Timed: true, Total: true})
+	if err != nil {
+		return nil, err
+	}
 	defer s.Free()
-	var times []time.Duration
-	for i := range m.o.Rounds + 1 {
+	if err := s.Run(); err != nil { // the first one may compile
+		return nil, err
+	}
+	for began := time.Now(); time.Since(began) < warm; {
 		if err := s.Run(); err != nil {
-			return 0, err
+			return nil, err
+		}
+	}
+	for range rounds {
+		if err := s.Run(); err != nil {
+			return nil, err
 		}
 		t, err := s.Times()
 		if err != nil {
-			return 0, err
+			return nil, err
 		}
-		if i > 0 { // the first one may compile
-			times = append(times, t[0])
-		}
+		times = append(times, t...)
 	}
-	return max(median(times), 1), nil
+	return times, nil
 }

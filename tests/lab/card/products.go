@@ -27,20 +27,23 @@ func (s shape) String() string { return fmt.Sprintf("%dx%d n=%d", s.M, s.K, s.N)
 
 // timed is a product of a schedule.
 type timed struct {
-	Problem string  `json:"problem"`
-	Name    string  `json:"name"`
-	Shape   shape   `json:"shape"`
-	Bytes   int64   `json:"bytes"` // of packed weights, scales included
-	Ns      float64 `json:"ns"`    // by the device's clock, of one of many in a sequence, each after the one before it
-	GBs     float64 `json:"gb_s"`
-	Tops    float64 `json:"tops"`
-	Copies  int     `json:"copies"`
-	Share   float64 `json:"share"`             // of the read bandwidth, or of the best rate of matrices if n > 8
-	Lanes   int     `json:"lanes"`             // of a workgroup
-	Compile float64 `json:"compile_s"`         // by the driver
-	Checked string  `json:"checked,omitempty"` // what was compared with the definition at this shape, "" if only small ones were
-	HostNs  float64 `json:"host_ns,omitempty"` // by the host's clock, as the peer is timed: what each of many more takes
-	Trace   any     `json:"trace,omitempty"`   // of the best ones
+	Problem  string    `json:"problem"`
+	Name     string    `json:"name"`
+	Shape    shape     `json:"shape"`
+	Bytes    int64     `json:"bytes"` // of packed weights, scales included
+	Ns       float64   `json:"ns"`    // by the device's clock, of one of many in a sequence, each after the one before it
+	GBs      float64   `json:"gb_s"`
+	Tops     float64   `json:"tops"`
+	Copies   int       `json:"copies"`
+	Share    float64   `json:"share"`               // of the read bandwidth, or of the best rate of matrices if n > 8
+	Lanes    int       `json:"lanes"`               // of a workgroup
+	Compile  float64   `json:"compile_s"`           // by the driver
+	Checked  string    `json:"checked,omitempty"`   // what was compared with the definition at this shape, "" if only small ones were
+	HostNs   float64   `json:"host_ns,omitempty"`   // by the host's clock, as the peer is timed: what each of many more takes
+	BesideNs float64   `json:"beside_ns,omitempty"` // as Ns, of one of many beside each other: none waits for the one before it
+	BurstNs  float64   `json:"burst_ns,omitempty"`  // as Ns, after a pause
+	Series   []float64 `json:"series_ns,omitempty"` // as Ns, of runs 1, 2, 3, 5, 10, 20, 50, 100, 200 and 300 after a pause
+	Trace    any       `json:"trace,omitempty"`     // of the best ones
 
 	c *candidate
 }
@@ -173,7 +176,7 @@ func (x *lab) products() error {
 			if s.N == 1 && c.kernel.Cols > 1 || s.N > 1 && (c.kernel.Cols == 1 || len(c.kernel.Nest.Grid) < 2) || x.over() {
 				continue
 			}
-			t, err := bench.time(c, s, 3)
+			t, err := bench.time(c, s, 0, 3)
 			if err != nil {
 				x.failed(c.Problem+" "+c.Name+" "+s.String(), err)
 				continue
@@ -190,7 +193,7 @@ func (x *lab) products() error {
 }
 
 // finalists is how many of the fastest products of a problem and a shape are timed longer.
-const finalists = 4
+const finalists = 6
 
 // finish finds the best of the products of a problem and a shape: the fastest ones are timed again, and the best is checked.
 func (x *lab) finish(b *bench, all []*timed) {
@@ -264,7 +267,7 @@ func (b *bench) whole(c *candidate, s shape) (*binding, int64, error) {
 }
 
 // time times a candidate at a shape, with random bytes as weights.
-func (b *bench) time(c *candidate, s shape, rounds int) (*timed, error) {
+func (b *bench) time(c *candidate, s shape, warm time.Duration, rounds int) (*timed, error) {
 	bind, size, err := b.whole(c, s)
 	if err != nil {
 		return nil, err
@@ -274,7 +277,7 @@ func (b *bench) time(c *candidate, s shape, rounds int) (*timed, error) {
 		return nil, err
 	}
 	commands, copies := b.commands(bind, size)
-	ns, err := b.x.each(commands, rounds)
+	ns, err := b.x.each(commands, warm, rounds)
 	if err != nil {
 		return nil, err
 	}
@@ -307,7 +310,11 @@ func matrixPeak(c *device.Ceilings) (peak float64) {
 func (b *bench) commands(bind *binding, size int64) (all []vulkan.Command, copies int) {
 	const align = 256
 	step := (size + behind + align - 1) / align * align
-	copies = int(max(1, min(b.weights.Size()/step, max(8, total/step), 512)))
+	most := int64(512)
+	if bind.c.kernel.Cols > 1 { // it does not wait for memory
+		most = 8
+	}
+	copies = int(max(1, min(b.weights.Size()/step, max(8, total/step), most)))
 	for i := range copies {
 		r := vulkan.Range{Buffer: b.weights, Offset: int64(i) * step, Size: min(size+behind, b.weights.Size()-int64(i)*step)}
 		all = append(all, bind.dispatch(r))
@@ -315,25 +322,11 @@ func (b *bench) commands(bind *binding, size int64) (all []vulkan.Command, copie
 	return all, copies
 }
 
-// each is the median time in ns of a command, of all of them together.
-func (x *lab) each(commands []vulkan.Command, rounds int) (float64, error) {
-	s, err := x.d.Record(commands, vulkan.RecordOptions{Timed: true, Total: true})
+// each is the median time in ns of a command, of all of them together, after they have run for some time.
+func (x *lab) each(commands []vulkan.Command, warm time.Duration, rounds int) (float64, error) {
+	times, err := device.Series(x.d, commands, warm, rounds)
 	if err != nil {
 		return 0, err
-	}
-	defer s.Free()
-	var times []time.Duration
-	for i := range rounds + 1 {
-		if err := s.Run(); err != nil {
-			return 0, err
-		}
-		t, err := s.Times()
-		if err != nil {
-			return 0, err
-		}
-		if i > 0 {
-			times = append(times, t[0])
-		}
 	}
 	slices.Sort(times)
 	return float64(max(times[len(times)/2], 1)) / float64(len(commands)), nil
@@ -341,12 +334,20 @@ func (x *lab) each(commands []vulkan.Command, rounds int) (float64, error) {
 
 // again times a product longer.
 func (b *bench) again(t *timed) error {
-	n, err := b.time(t.c, t.Shape, 15)
+	n, err := b.time(t.c, t.Shape, b.x.warm(), 15)
 	if err != nil {
 		return err
 	}
-	t.Ns, t.GBs, t.Tops, t.Share = n.Ns, n.GBs, n.Tops, n.Share
+	t.BurstNs, t.Ns, t.GBs, t.Tops, t.Share = t.Ns, n.Ns, n.GBs, n.Tops, n.Share
 	return nil
+}
+
+// warm is how long products of the fastest schedules run before they are timed.
+func (x *lab) warm() time.Duration {
+	if x.small {
+		return 0
+	}
+	return 50 * time.Millisecond
 }
 
 // confirm compares a product of real weights with the definition, and times it by the host's clock.
@@ -362,8 +363,25 @@ func (b *bench) confirm(t *timed) error {
 	if err := b.compare(bind, t); err != nil {
 		return err
 	}
+	var beside []vulkan.Command
 	commands, _ := b.commands(bind, size)
-	t.HostNs, err = b.x.hosted(commands)
+	for i := range commands {
+		d := *commands[i].(*vulkan.Dispatch)
+		d.Beside = true
+		beside = append(beside, &d)
+	}
+	if t.BesideNs, err = b.x.each(beside, b.x.warm(), 15); err != nil {
+		return err
+	}
+	if t.HostNs, err = b.x.hosted(commands); err != nil || t.Shape.N > 1 || t.Shape.M < 16384 {
+		return err
+	}
+	series, err := device.Series(b.x.d, commands, 0, 300)
+	for i, took := range series {
+		if slices.Contains([]int{0, 1, 2, 4, 9, 19, 49, 99, 199, 299}, i) {
+			t.Series = append(t.Series, float64(took)/float64(len(commands)))
+		}
+	}
 	return err
 }
 
@@ -389,7 +407,7 @@ func (b *bench) compare(bind *binding, t *timed) error {
 	if err := w.Upload(0, full); err != nil {
 		return err
 	}
-	if _, err := b.x.each([]vulkan.Command{bind.dispatch(w.All())}, 1); err != nil {
+	if _, err := b.x.each([]vulkan.Command{bind.dispatch(w.All())}, 0, 1); err != nil {
 		return err
 	}
 	out := make([]byte, len(bind.args[0].Buf))
@@ -415,6 +433,9 @@ func (b *bench) compare(bind *binding, t *timed) error {
 
 // hosted is what each of commands takes by the host's clock: sequences of all of them and of a quarter of them are compared.
 func (x *lab) hosted(commands []vulkan.Command) (float64, error) {
+	for !x.small && len(commands) < 64 {
+		commands = append(commands, slices.Clone(commands)...)
+	}
 	few := commands[:max(1, len(commands)/4)]
 	if len(few) == len(commands) {
 		return 0, nil

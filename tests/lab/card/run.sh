@@ -54,7 +54,7 @@ run() {
 	loader "$from" "$work"
 	if command -v nvidia-smi >/dev/null; then
 		nvidia-smi >"$out/nvidia-smi.txt" 2>&1 || true
-		nvidia-smi --query-gpu=timestamp,clocks.sm,clocks.mem,power.draw,temperature.gpu --format=csv -lms 500 >"$out/clocks.csv" 2>&1 &
+		nvidia-smi --query-gpu=timestamp,clocks.sm,clocks.mem,power.draw.instant,temperature.gpu,clocks_event_reasons.active --format=csv -lms 200 >"$out/clocks.csv" 2>&1 &
 		trap "kill $!" EXIT
 	fi
 	cp "$from/card" "$work/card" && chmod +x "$work/card"

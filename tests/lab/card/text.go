@@ -38,9 +38,14 @@ func (x *lab) text() string {
 		}
 		p("launch: alone %.0f ns, one after the other %.0f ns, beside each other %.0f ns", c.LaunchNs.Alone, c.LaunchNs.After, c.LaunchNs.Beside)
 	}
-	p("\nbest products: problem, shape, MB of weights, ns (device), ns (host), GB/s, TOPS, share, checked")
+	p("\nbest products: problem, shape, MB of weights, ns (device), ns beside each other, ns after a pause, ns (host), GB/s, TOPS, share, checked")
 	for _, t := range x.Best {
-		p("%-9s %-18v %6.1f MB %9.0f ns %9.0f ns %6.0f GB/s %6.1f TOPS %5.1f %% %s, %d lanes: %s", t.Problem, t.Shape, float64(t.Bytes)/1e6, t.Ns, t.HostNs, t.GBs, t.Tops, 100*t.Share, t.Name, t.Lanes, t.Checked)
+		p("%-9s %-18v %6.1f MB %9.0f ns %9.0f %9.0f %9.0f %6.0f GB/s %6.1f TOPS %5.1f %% %s, %d lanes: %s", t.Problem, t.Shape, float64(t.Bytes)/1e6, t.Ns, t.BesideNs, t.BurstNs, t.HostNs, t.GBs, t.Tops, 100*t.Share, t.Name, t.Lanes, t.Checked)
+	}
+	for _, t := range x.Best {
+		if t.Series != nil {
+			p("runs 1 2 3 5 10 20 50 100 200 300 of %s %v: %.0f ns", t.Problem, t.Shape, t.Series)
+		}
 	}
 	p("\nggml")
 	for _, t := range x.Peer {
