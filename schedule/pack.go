@@ -661,13 +661,17 @@ func (s *Product) codings() (out []coding) {
 // Propose implements Proposer. Of activations it lists chunks. Of codes, Order has the loops over tiles, the word "words" and what follows
 // it in a layout; the loops over rows go in between: all together behind the loops over K, or the outer ones of them around the loops
 // within a group or a record. Shared values of groups may lie behind the codes of each group, or lead a record.
-func (x Pack) Propose(s State, _ Machine) (out []Step) {
+func (x Pack) Propose(s State, m Machine) (out []Step) {
 	p, ok := s.(*Product)
 	if !ok || len(p.stages) == 0 {
 		return nil
 	}
 	if x.Tensor == "act" {
-		for _, chunk := range []int{16, 32, 64} {
+		chunks := []int{16, 32, 64}
+		if m.Group > 0 && p.weights != nil {
+			chunks = []int{p.weights.RecordK}
+		}
+		for _, chunk := range chunks {
 			if p.weights != nil && p.weights.RecordK%chunk == 0 {
 				out = append(out, Pack{Tensor: "act", Chunk: chunk})
 			}
@@ -688,14 +692,17 @@ func (x Pack) Propose(s State, _ Machine) (out []Step) {
 		if !of.fills(n) {
 			continue
 		}
-		m := of.Pack
-		m.Tensor, m.Fields, m.Word = x.Tensor, x.Fields, x.Word
-		for _, m.Order = range placements {
-			out = append(out, m)
+		y := of.Pack
+		y.Tensor, y.Fields, y.Word = x.Tensor, x.Fields, x.Word
+		if y.Fraction = m.Group > 0 && y.Join > 0; y.Fraction && (of.bits < 8 || y.Mirror+y.Head > 0) {
+			continue
+		}
+		for _, y.Order = range placements {
+			out = append(out, y)
 			if p.Problem.Unit() > p.Problem.GroupK() && p.tables == nil {
-				m.Lead = true
-				out = append(out, m)
-				m.Lead = false
+				y.Lead = true
+				out = append(out, y)
+				y.Lead = false
 			}
 		}
 	}

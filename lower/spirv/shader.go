@@ -34,8 +34,8 @@ type Controls struct {
 	// less than 2^-126, or all roundings, may differ.
 	RoundToEven, Denormals, NotNumbers bool
 	// Subgroup is the number of lanes that exchange words without memory, by shuffles; 0: none. The pipeline asks for full
-	// subgroups of this size.
-	Subgroup int
+	// subgroups of this size. Subgroups is how many of them a workgroup may have; 0: any number.
+	Subgroup, Subgroups int
 }
 
 // Print makes a shader of a function selected for t. The error is a *nest.Refused: the function has what no shader has.
@@ -44,7 +44,7 @@ func (t Target) Print(s *lower.Selected, c Controls) (*Shader, error) {
 		return nil, &nest.Refused{What: s.Func.Name, Reason: "tiles follow one another: bind the tiles of rows to group"}
 	}
 	p := newPrinter(s)
-	if c.Subgroup > 0 && vir.Product(p.shader.Lanes)%c.Subgroup == 0 {
+	if n := vir.Product(p.shader.Lanes); c.Subgroup > 0 && n%c.Subgroup == 0 && (c.Subgroups == 0 || n/c.Subgroup <= c.Subgroups) {
 		p.shader.Subgroup = c.Subgroup
 	}
 	p.declare(t.m.Has, c)

@@ -19,6 +19,7 @@ import (
 	"github.com/tmacc/tmacc/lower/spirv"
 	"github.com/tmacc/tmacc/runtime/vulkan"
 	"github.com/tmacc/tmacc/schedule"
+	"github.com/tmacc/tmacc/search/device"
 	"github.com/tmacc/tmacc/tests/check"
 )
 
@@ -156,22 +157,11 @@ func (x *lab) print(f *vir.Func) (*spirv.Shader, error) {
 		}
 		s, err := lower.Select(x.ctx, target, f)
 		if err == nil {
-			return target.Print(s, controls(x.d))
+			return target.Print(s, device.Controls(x.d))
 		}
 		all = append(all, fmt.Errorf("%s: %w", name, err))
 	}
 	return nil, errors.Join(all...)
-}
-
-// controls are what the device has of what shaders may ask.
-func controls(d *vulkan.Device) spirv.Controls {
-	c := d.FloatControls[32]
-	out := spirv.Controls{RoundToEven: c.RoundToEven, Denormals: c.PreserveDenormals, NotNumbers: c.PreserveSpecials}
-	const shuffle = 0x10 // VK_SUBGROUP_FEATURE_SHUFFLE_BIT
-	if d.Subgroup.Control && d.Features.FullSubgroups && d.Subgroup.Operations&shuffle != 0 {
-		out.Subgroup = d.Subgroup.Size
-	}
-	return out
 }
 
 // checked compares small products with the definition.

@@ -1,0 +1,83 @@
+package shaders
+
+import (
+	"context"
+	"math/rand"
+	"testing"
+
+	"github.com/tmacc/tmacc/ir"
+	"github.com/tmacc/tmacc/ir/format"
+	"github.com/tmacc/tmacc/ir/vir"
+	"github.com/tmacc/tmacc/lower"
+	"github.com/tmacc/tmacc/lower/spirv"
+	"github.com/tmacc/tmacc/search/space"
+	"github.com/tmacc/tmacc/tests/check"
+	"github.com/tmacc/tmacc/tests/drawn"
+)
+
+// TestSpace compares products by schedules of the derived space with the definition: the first one of a format, and samples, of which
+// one in four at least has to lower.
+func TestSpace(t *testing.T) {
+	draw := drawn.New(t)
+	rng := rand.New(rand.NewSource(drawn.Some(draw, 5, []int64{1, 2, 3, 4, 5})[0]))
+	lowered, samples := 0, 0
+	for _, name := range drawn.Some(draw, 8, format.Names()) {
+		t.Run(name, func(t *testing.T) {
+			p, err := ir.Named(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			sp, err := space.For(p, spirv.Targets()[1])
+			if err != nil {
+				t.Fatal(err)
+			}
+			x, err := sp.First()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := sp.Parse(x.Trace()); err != nil {
+				t.Error(err)
+			}
+			if !pointOnDevice(t, sp, x) {
+				t.Errorf("the first schedule does not lower: %v", x.Trace())
+			}
+			for range 2 {
+				x, err := sp.Sample(rng)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if samples++; pointOnDevice(t, sp, x) {
+					lowered++
+				}
+			}
+		})
+	}
+	if 4*lowered < samples {
+		t.Errorf("%d of %d samples lower", lowered, samples)
+	}
+}
+
+// pointOnDevice says whether a point lowers, and what does is compared with the definition.
+func pointOnDevice(t *testing.T, sp *space.Space, x space.Point) bool {
+	k, err := sp.Kernel(x)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := lower.Vectorize(k.Nest, "matmul")
+	if err != nil {
+		return false
+	}
+	target, d := spirv.Targets()[1], Device(t)
+	s, err := lower.Select(context.Background(), target, f)
+	if err != nil {
+		return false
+	}
+	sh, err := target.Print(s, Controls(d))
+	if err != nil {
+		return false
+	}
+	Accepted(t, sh)
+	c := check.New(rand.New(rand.NewSource(4)), k.Problem, k.Rows+1, k.Cols, wholeK(k.Problem, k.StepK+5), check.Uniform)
+	compare(t, x.Trace().String(), c, k, func(args []vir.Arg) error { return Run(d, sh, f, args) })
+	return true
+}
