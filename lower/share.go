@@ -42,7 +42,7 @@ func (v *vectorizer) share(body []vir.Node, param string) (fill, rest []vir.Node
 	}), nil
 }
 
-// region is what the body of a loop reads of a buffer: bytes low to high, from an address that moves with loops around.
+// region is what the lanes read of a buffer in the body of a loop: bytes low to high, from an address that moves with serial loops around.
 type region struct {
 	v         *vectorizer
 	buf       int
@@ -52,7 +52,7 @@ type region struct {
 	err       error
 }
 
-// split are the strides of m over the loops that are open and no lanes, or over all others.
+// split are the strides of m over the serial loops that are open, or over lanes and the loops in the body.
 func (r *region) split(m vir.Mem, open bool) (out []vir.Stride) {
 	for _, s := range m.Stride {
 		if slices.ContainsFunc(r.v.serial, func(o *openLoop) bool { return o.node.ID == s.Loop && !o.node.Lane }) == open {
@@ -62,14 +62,6 @@ func (r *region) split(m vir.Mem, open bool) (out []vir.Stride) {
 	return out
 }
 
-// count is the trip count of a loop of lanes that is open, or of one of loops.
-func (r *region) count(id int, loops []*vir.Loop) vir.Extent {
-	if i := slices.IndexFunc(r.v.serial, func(o *openLoop) bool { return o.node.ID == id }); i >= 0 {
-		return r.v.serial[i].node.Count
-	}
-	return loops[slices.IndexFunc(loops, func(l *vir.Loop) bool { return l.ID == id })].Count
-}
-
 // add counts what in reads, inside loops of the body.
 func (r *region) add(in *vir.Instr, loops []*vir.Loop) {
 	if !in.HasMem() || in.Mem.Buf != r.buf || in.Op == vir.OpPrefetch || in.Op == vir.OpPrefetch2 {
@@ -77,8 +69,11 @@ func (r *region) add(in *vir.Instr, loops []*vir.Loop) {
 	}
 	base := vir.Mem{Buf: r.buf, Stride: r.split(in.Mem, true), Plus: in.Mem.Plus}
 	low, high := in.Mem.Off, in.Mem.Off+r.v.f.MemBytes(in)
+	for _, o := range r.v.serial {
+		loops = append(slices.Clip(loops), o.node)
+	}
 	for _, s := range r.split(in.Mem, false) {
-		n := r.count(s.Loop, loops)
+		n := loops[slices.IndexFunc(loops, func(l *vir.Loop) bool { return l.ID == s.Loop })].Count
 		if n.Param >= 0 || s.Times != 0 {
 			r.err = refuse(r.v.n.Name, "lanes cannot share what a loop reads whose trip count is known at run time only")
 			return

@@ -39,7 +39,8 @@ import (
 //
 // Head instead of Mirror numbers codewords of 8 bits so that lookups of 64 entries find
 // each code (format.HeadCodes): without its two lowest bits a codeword tells the first Head
-// codes, and which two more bits the others depend on.
+// codes, and which two more bits the others depend on. Fraction numbers them so that products take them apart
+// (format.FractionCodes), for machines that have no fast lookups.
 //
 // Word neighbouring bytes of a cell stay together, whatever the order, so that lanes of Word bytes can read them. Then
 // "words" counts words of this size.
@@ -63,6 +64,8 @@ type Pack struct {
 	Lead   bool     `json:"lead,omitempty"`
 	Word   int      `json:"word,omitempty"` // 0 is 1
 	Chunk  int      `json:"chunk,omitempty"`
+
+	Fraction bool `json:"fraction,omitempty"`
 }
 
 // Apply implements Step.
@@ -115,7 +118,7 @@ func (x Pack) chunks(old, unit int) error {
 	if x.Chunk < unit || x.Chunk > MostChunk || x.Chunk%unit != 0 {
 		return illegal(x, x.Tensor, "chunk %d: want a multiple of %d up to %d", x.Chunk, unit, MostChunk)
 	}
-	if x.Order != nil || x.Fields != nil || x.Map != "" || x.Join != 0 || x.Mirror != 0 || x.Head != 0 || x.Lead || x.Word != 0 {
+	if x.Order != nil || x.Fields != nil || x.Map != "" || x.Join != 0 || x.Mirror != 0 || x.Head != 0 || x.Lead || x.Word != 0 || x.Fraction {
 		return illegal(x, x.Tensor, "takes a chunk only")
 	}
 	return nil
@@ -124,8 +127,8 @@ func (x Pack) chunks(old, unit int) error {
 // cell is what Map makes of a cell of fields codes of w.
 func (x Pack) cell(w format.Weight, fields int) (m [][]format.BitPos, words int, c *format.Codewords, err error) {
 	switch {
-	case x.Map != "words" && x.Map != "signs" && (x.Join != 0 || x.Mirror != 0 || x.Head != 0):
-		return nil, 0, nil, fmt.Errorf("join, mirror and head are for the maps words and signs, not %q", x.Map)
+	case x.Map != "words" && x.Map != "signs" && (x.Join != 0 || x.Mirror != 0 || x.Head != 0 || x.Fraction):
+		return nil, 0, nil, fmt.Errorf("join, mirror, head and fraction are for the maps words and signs, not %q", x.Map)
 	case x.Map == "dense":
 		m, words, err = format.DenseMap(w.Bits, fields)
 		return m, words, nil, err
@@ -137,8 +140,8 @@ func (x Pack) cell(w format.Weight, fields int) (m [][]format.BitPos, words int,
 		return nil, 0, nil, fmt.Errorf("no bit map %q; have dense, planes, words, signs", x.Map)
 	case x.Map == "signs" && x.Mirror == 0:
 		return nil, 0, nil, fmt.Errorf("the map signs is for codewords that have one: mirror some of their codes")
-	case x.Head != 0 && x.Mirror != 0:
-		return nil, 0, nil, fmt.Errorf("codewords with a head are not mirrored")
+	case (x.Head != 0 || x.Fraction) && x.Mirror != 0 || x.Head != 0 && x.Fraction:
+		return nil, 0, nil, fmt.Errorf("codewords have a head, are mirrored or are fractions: one of these")
 	}
 	c, bits, err := x.codewords(w)
 	if err != nil {
@@ -161,8 +164,12 @@ func (x Pack) cell(w format.Weight, fields int) (m [][]format.BitPos, words int,
 
 // codewords are the codewords of codes of w, and their bits.
 func (x Pack) codewords(w format.Weight) (c *format.Codewords, bits int, err error) {
-	if x.Head > 0 {
+	switch {
+	case x.Head > 0:
 		c, err = format.HeadCodes(w.Codes(), x.Join, x.Head)
+		return c, 8, err
+	case x.Fraction:
+		c, err = format.FractionCodes(w.Codes(), x.Join)
 		return c, 8, err
 	}
 	return format.JoinCodes(w.Codes(), x.Join, x.Mirror)

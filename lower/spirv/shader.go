@@ -326,14 +326,10 @@ func (p *printer) lanes(l *vir.Loop) {
 	}
 }
 
-// across adds to values what lanes carry, by a shared buffer. It sums integers by lanes that are 1, 2, 4 and so on lanes of the
-// loop apart, if their number is a power of two. Floats are added in the order of lanes.
+// across adds to values what lanes carry. It sums integers by lanes that are 1, 2, 4 and so on lanes of the loop apart, if their
+// number is a power of two. Floats are added in the order of lanes.
 func (p *printer) across(l *vir.Loop, values [][]module.ID) {
 	n := l.Count.Const
-	inOrder := make([]module.ID, n)
-	for i := range inOrder {
-		inOrder[i] = p.number(uint32(i))
-	}
 	for _, float := range []bool{false, true} {
 		var parts, sums []module.ID
 		for i, r := range l.Carried {
@@ -345,12 +341,12 @@ func (p *printer) across(l *vir.Loop, values [][]module.ID) {
 		case len(parts) == 0:
 			continue
 		case float:
-			sums = p.exchange(parts, inOrder, sums, func(a, b module.ID) module.ID { return p.float(module.OpFAdd, a, b) })
+			sums = p.inOrder(parts, sums, func(a, b module.ID) module.ID { return p.float(module.OpFAdd, a, b) })
 		case n&(n-1) != 0:
-			sums = p.exchange(parts, inOrder, sums, p.sum)
+			sums = p.inOrder(parts, sums, p.sum)
 		default:
 			for step := 1; step < n; step *= 2 {
-				parts = p.exchange(parts, []module.ID{p.word(module.OpBitwiseXor, p.ids[p.depth], p.number(uint32(step)))}, parts, p.sum)
+				parts = p.exchange(parts, step)
 			}
 			for i, x := range parts {
 				sums[i] = p.sum(sums[i], x)
@@ -364,70 +360,121 @@ func (p *printer) across(l *vir.Loop, values [][]module.ID) {
 	}
 }
 
-// exchange adds to sums the words of the lanes with these numbers in their loop.
-func (p *printer) exchange(words, numbers, sums []module.ID, add func(a, b module.ID) module.ID) []module.ID {
-	inner, all := vir.Product(p.shader.Lanes[p.depth+1:]), uint32(vir.Product(p.shader.Lanes))
-	if n := inner * p.shader.Lanes[p.depth]; p.shader.Subgroup > 0 && p.shader.Subgroup%n == 0 {
-		return p.shuffle(words, numbers, sums, add)
+// team is how many lanes an iteration of the loops around the lanes' loop has, and whether a subgroup holds all of them.
+func (p *printer) team() (n int, together bool) {
+	n = vir.Product(p.shader.Lanes[p.depth:])
+	return n, p.shader.Subgroup > 0 && p.shader.Subgroup%n == 0
+}
+
+// exchange adds to each lane's words the words of the lane whose number in the loop differs in the bit step.
+func (p *printer) exchange(words []module.ID, step int) (sums []module.ID) {
+	apart := p.number(uint32(step * vir.Product(p.shader.Lanes[p.depth+1:])))
+	n, together := p.team()
+	if together {
+		for _, w := range words {
+			sums = append(sums, p.sum(w, p.word(module.OpGroupNonUniformShuffleXor, p.number(module.ScopeSubgroup), w, apart)))
+		}
+		return sums
 	}
-	at := func(lane module.ID, i int) module.ID {
-		pointer := p.pointer(module.StorageClassWorkgroup, p.uint)
-		return p.m.Emit(module.OpAccessChain, pointer, p.exchanged(), p.sum(lane, p.number(uint32(i)*all)))
-	}
-	p.barrier(nil) // all have read what was there before
+	p.put(words, p.self, vir.Product(p.shader.Lanes), n)
+	other := p.word(module.OpBitwiseXor, p.self, apart)
 	for i, w := range words {
-		p.m.Do(module.OpStore, append([]module.ID{at(p.self, i), w}, p.access(module.StorageClassWorkgroup)...)...)
+		sums = append(sums, p.sum(w, p.get(other, i*vir.Product(p.shader.Lanes))))
 	}
-	p.barrier(nil)
-	sums = slices.Clone(sums)
-	first := p.word(module.OpISub, p.self, p.times(p.ids[p.depth], inner))
-	for _, number := range numbers {
-		lane := p.sum(first, p.times(number, inner))
+	return sums
+}
+
+// inOrder adds to sums the lanes' words in the order of lanes. Each lane adds up one of the words, from a shared buffer, and gives
+// it to the others. Rows of the buffer have an odd length, so that lanes read different banks.
+func (p *printer) inOrder(words, sums []module.ID, add func(a, b module.ID) module.ID) (out []module.ID) {
+	n, together := p.team()
+	if len(words) > n {
+		return append(p.inOrder(words[:n], sums[:n], add), p.inOrder(words[n:], sums[n:], add)...)
+	}
+	inner, pitch := vir.Product(p.shader.Lanes[p.depth+1:]), n|1
+	self, first := p.self, p.number(0)
+	if n < vir.Product(p.shader.Lanes) {
+		self = p.word(module.OpUMod, p.self, p.number(uint32(n)))
+		first = p.times(p.word(module.OpUDiv, p.self, p.number(uint32(n))), len(words)*pitch)
+	}
+	p.put(words, p.sum(first, self), pitch, n)
+	sum, mine := sums[0], p.number(0)
+	if len(words) > 1 {
+		mine = p.word(module.OpUMod, self, p.number(uint32(len(words))))
+		for i, x := range sums[1:] {
+			sum = p.choose(p.equal(mine, p.number(uint32(i+1))), x, sum)
+		}
+	}
+	row := p.sum(first, p.times(mine, pitch))
+	for i := range p.shader.Lanes[p.depth] {
+		sum = add(sum, p.get(row, i*inner))
+	}
+	switch {
+	case len(words) == 1:
+		return []module.ID{sum}
+	case together:
+		lane := p.word(module.OpISub, p.and(p.self, uint32(p.shader.Subgroup-1)), self)
 		for i := range words {
-			sums[i] = add(sums[i], p.m.Emit(module.OpLoad, p.uint, append([]module.ID{at(lane, i)}, p.access(module.StorageClassWorkgroup)...)...))
+			out = append(out, p.word(module.OpGroupNonUniformShuffle, p.number(module.ScopeSubgroup), sum, p.sum(lane, p.number(uint32(i)))))
 		}
+		return out
 	}
-	return sums
+	p.put([]module.ID{sum}, p.sum(first, self), 0, n)
+	for i := range words {
+		out = append(out, p.get(first, i))
+	}
+	return out
 }
 
-// shuffle is exchange of lanes of a subgroup.
-func (p *printer) shuffle(words, numbers, sums []module.ID, add func(a, b module.ID) module.ID) []module.ID {
-	sums = slices.Clone(sums)
-	inner := vir.Product(p.shader.Lanes[p.depth+1:])
-	first := p.and(p.word(module.OpISub, p.self, p.times(p.ids[p.depth], inner)), uint32(p.shader.Subgroup-1))
-	for _, number := range numbers {
-		lane := p.sum(first, p.times(number, inner))
-		for i, w := range words {
-			sums[i] = add(sums[i], p.m.Emit(module.OpGroupNonUniformShuffle, p.uint, p.number(module.ScopeSubgroup), w, lane))
-		}
+// put stores a lane's words from a place of the exchanged buffer on, some words apart, when no lane of its block reads what was
+// there before; and waits for the others.
+func (p *printer) put(words []module.ID, at module.ID, apart, block int) {
+	p.together(block)
+	for i, w := range words {
+		p.m.Do(module.OpStore, append([]module.ID{p.exchanged(p.sum(at, p.number(uint32(i*apart)))), w}, p.access(module.StorageClassWorkgroup)...)...)
 	}
-	return sums
+	p.together(block)
 }
 
-// exchanged is the shared buffer of words of each lane.
-func (p *printer) exchanged() module.ID {
+// get reads the word that is some words behind a place of the exchanged buffer.
+func (p *printer) get(at module.ID, behind int) module.ID {
+	return p.m.Emit(module.OpLoad, p.uint, append([]module.ID{p.exchanged(p.sum(at, p.number(uint32(behind))))}, p.access(module.StorageClassWorkgroup)...)...)
+}
+
+// together waits for the lanes of a block, which are in one subgroup or anywhere in the workgroup.
+func (p *printer) together(block int) {
+	scope := uint32(module.ScopeWorkgroup)
+	if p.shader.Subgroup > 0 && p.shader.Subgroup%block == 0 {
+		scope = module.ScopeSubgroup
+	}
+	p.m.Do(module.OpControlBarrier, p.number(scope), p.number(scope), p.number(module.MemorySemanticsAcquireRelease|module.MemorySemanticsWorkgroupMemory))
+}
+
+// exchanged is a word of the shared buffer by which lanes exchange words.
+func (p *printer) exchanged(at module.ID) module.ID {
 	if p.words == 0 {
-		n := mostCarried(p.f.Body, p.f) * vir.Product(p.shader.Lanes)
+		n := p.room(p.f.Body, 0)
 		p.words = p.variable(p.m.Type(module.OpTypeArray, p.uint, p.number(uint32(n))), module.StorageClassWorkgroup)
 	}
-	return p.words
+	return p.m.Emit(module.OpAccessChain, p.pointer(module.StorageClassWorkgroup, p.uint), p.words, at)
 }
 
-// mostCarried is the most words that a loop of lanes carries.
-func mostCarried(body []vir.Node, f *vir.Func) (most int) {
+// room is how many words the loops of lanes in body exchange at once, at most, with rows of an odd length.
+func (p *printer) room(body []vir.Node, depth int) (most int) {
 	for _, n := range body {
 		l, ok := n.(*vir.Loop)
-		if !ok {
-			continue
+		switch {
+		case !ok:
+		case l.Lane:
+			words := 0
+			for _, r := range l.Carried {
+				words += size(p.f.Regs[r])
+			}
+			block := vir.Product(p.shader.Lanes[depth:])
+			most = max(most, words*(block|1)*(vir.Product(p.shader.Lanes)/block), p.room(l.Body, depth+1))
+		default:
+			most = max(most, p.room(l.Body, depth))
 		}
-		words := 0
-		for _, r := range l.Carried {
-			words += size(f.Regs[r])
-		}
-		if !l.Lane {
-			words = 0
-		}
-		most = max(most, words, mostCarried(l.Body, f))
 	}
 	return most
 }

@@ -80,6 +80,7 @@ const (
 	OpBranchConditional          Op = 250
 	OpReturn                     Op = 253
 	OpGroupNonUniformShuffle     Op = 345
+	OpGroupNonUniformShuffleXor  Op = 346
 	OpSDot                       Op = 4450
 	OpUDot                       Op = 4451
 	OpSUDot                      Op = 4452
@@ -167,6 +168,7 @@ var instructions = map[Op]instruction{
 	OpBranchConditional:          {"OpBranchConditional", "IdRef IdRef IdRef LiteralInteger*"},
 	OpReturn:                     {"OpReturn", ""},
 	OpGroupNonUniformShuffle:     {"OpGroupNonUniformShuffle", "IdResultType IdResult IdScope IdRef IdRef"},
+	OpGroupNonUniformShuffleXor:  {"OpGroupNonUniformShuffleXor", "IdResultType IdResult IdScope IdRef IdRef"},
 	OpSDot:                       {"OpSDot", "IdResultType IdResult IdRef IdRef PackedVectorFormat?"},
 	OpUDot:                       {"OpUDot", "IdResultType IdResult IdRef IdRef PackedVectorFormat?"},
 	OpSUDot:                      {"OpSUDot", "IdResultType IdResult IdRef IdRef PackedVectorFormat?"},
