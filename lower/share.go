@@ -8,7 +8,7 @@ import (
 )
 
 // share makes the body of the innermost open loop read a buffer by way of a copy that the lanes around it share. Each of
-// them copies as much as the others:
+// them copies as much as the others; cooperate waits for them:
 //
 //	loop l0 64 lane                       loop l0 64 lane
 //	    loop l1 n                             loop l1 n
@@ -18,31 +18,28 @@ import (
 //	                                              v0:i8x16 = load shared+0
 //	                                              ...
 //	                                              barrier
-func (v *vectorizer) share(body []vir.Node, param string) ([]vir.Node, error) {
+func (v *vectorizer) share(body []vir.Node, param string) (fill, rest []vir.Node, err error) {
 	buf := v.params[param]
 	r := &region{v: v, buf: buf}
 	vir.Walk(body, r.add)
 	if r.err != nil || r.loads == 0 {
-		return body, r.err
+		return nil, body, r.err
 	}
 	shared := vir.Param{Name: ParamName(param) + "_shared", Shared: r.high - r.low}
 	v.f.Params = append(v.f.Params, shared)
-	fill, err := r.fill(len(v.f.Params) - 1)
-	if err != nil {
-		return nil, err
+	if fill, err = r.fill(len(v.f.Params) - 1); err != nil {
+		return nil, nil, err
 	}
-	out := vir.Map(body, func(in *vir.Instr) []*vir.Instr {
+	return fill, vir.Map(body, func(in *vir.Instr) []*vir.Instr {
 		if in.Op == vir.OpPrefetch && in.Mem.Buf == buf {
 			return nil
 		}
 		if in.HasMem() && in.Mem.Buf == buf {
 			in = in.Clone()
-			in.Mem = vir.Mem{Buf: len(v.f.Params) - 1, Off: in.Mem.Off - r.low, Stride: r.split(in.Mem, false)}
+			in.Mem = vir.Mem{Buf: len(v.f.Params) - 1, Off: in.Mem.Off - r.low, Stride: r.split(in.Mem, false), Apart: in.Mem.Apart}
 		}
 		return []*vir.Instr{in}
-	})
-	wait := &vir.Instr{Op: vir.OpBarrier, Dst: vir.NoReg}
-	return slices.Concat(fill, []vir.Node{wait}, out, []vir.Node{wait.Clone()}), nil
+	}), nil
 }
 
 // region is what the lanes read of a buffer in the body of a loop: bytes low to high, from an address that moves with serial loops around.
@@ -76,12 +73,12 @@ func (r *region) add(in *vir.Instr, loops []*vir.Loop) {
 		loops = append(slices.Clip(loops), o.node)
 	}
 	for _, s := range r.split(in.Mem, false) {
-		i := slices.IndexFunc(loops, func(l *vir.Loop) bool { return l.ID == s.Loop })
-		if n := loops[i].Count; n.Param >= 0 || s.Times != 0 {
+		n := loops[slices.IndexFunc(loops, func(l *vir.Loop) bool { return l.ID == s.Loop })].Count
+		if n.Param >= 0 || s.Times != 0 {
 			r.err = refuse(r.v.n.Name, "lanes cannot share what a loop reads whose trip count is known at run time only")
 			return
 		}
-		far := s.Bytes * (loops[i].Count.Const - 1)
+		far := s.Bytes * (n.Const - 1)
 		low, high = low+min(far, 0), high+max(far, 0)
 	}
 	if r.loads++; r.loads == 1 {
@@ -96,7 +93,11 @@ func (r *region) add(in *vir.Instr, loops []*vir.Loop) {
 // fill copies the region: 16 bytes of each lane at once, or 8 or 4.
 func (r *region) fill(shared int) (out []vir.Node, err error) {
 	lanes, strides := 1, []vir.Stride{}
-	for _, o := range slices.Backward(r.v.serial) {
+	all := r.v.serial
+	if r.v.n.Holders > 0 {
+		all = append(slices.Clone(all), r.v.holders())
+	}
+	for _, o := range slices.Backward(all) {
 		if o.node.Lane {
 			strides = append(strides, vir.Stride{Loop: o.node.ID, Bytes: lanes})
 			lanes *= o.node.Count.Const
@@ -112,7 +113,6 @@ func (r *region) fill(shared int) (out []vir.Node, err error) {
 	for i := range strides {
 		strides[i].Bytes *= unit
 	}
-	byLoop := func(a, b vir.Stride) int { return a.Loop - b.Loop }
 	slices.SortFunc(strides, byLoop)
 	for at := 0; at < r.high-r.low; at += unit * lanes {
 		from := r.base

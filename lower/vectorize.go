@@ -55,7 +55,7 @@ func Vectorize(n *nest.Nest, name string) (*vir.Func, error) {
 
 func newVectorizer(n *nest.Nest, name string) *vectorizer {
 	return &vectorizer{n: n, f: &vir.Func{Name: name}, vars: map[string]*variable{}, affine: map[*ir.Expr][]affineIndex{}, temps: map[string]*temp{},
-		roots: map[string][]nest.Loop{}, params: map[string]int{}, places: map[string]accessed{}, sums: map[nest.Buffer]*sums{}}
+		roots: map[string][]nest.Loop{}, params: map[string]int{}, places: map[string]accessed{}, sums: map[nest.Buffer]*sums{}, decoded: map[string]*decoded{}}
 }
 
 // moves moves those pointers that the body uses: others may be nil.
@@ -96,6 +96,9 @@ type vectorizer struct {
 	scratch []nest.Pos
 	loopID  int
 	count   int
+	decoded map[string]*decoded // by the name of a staged value
+	filling *filling            // nil: lanes do not share out anything
+	inner   *openLoop           // the lanes that hold tiles, once they do something in the innermost open loop
 }
 
 // openLoop is a vir loop being written.
@@ -152,7 +155,11 @@ func (v *vectorizer) walk(body []nest.Stmt) error {
 		var err error
 		switch s := s.(type) {
 		case *nest.For:
-			err = v.loop(s)
+			if loops, a := chain(s); v.shares(a) {
+				err = v.fill(loops, a)
+			} else {
+				err = v.loop(s)
+			}
 		case *nest.Assign:
 			err = v.assign(s)
 		}
@@ -170,11 +177,11 @@ func (v *vectorizer) loop(s *nest.For) error {
 	case nest.Outer, nest.Group:
 		v.set(l.Name, 0)
 		return v.walk(s.Body)
-	case nest.Vector, nest.Dot:
+	case nest.Vector, nest.Dot, nest.Tile:
 		v.set(l.Name, 0)
 		v.lanes = append(v.lanes, l)
 		defer func() { v.lanes = v.lanes[:len(v.lanes)-1] }()
-		if v.width() > vir.MaxLanes {
+		if v.width() > vir.MaxLanes && l.Kind != nest.Tile {
 			return refuse(l.Name, "%d lanes, at most %d", v.width(), vir.MaxLanes)
 		}
 		return v.walk(s.Body)
@@ -211,12 +218,13 @@ func (v *vectorizer) serialLoop(s *nest.For) error {
 	}
 	v.set(s.Loop.Name, 0)
 	v.serial = append(v.serial, &openLoop{s.Loop, node})
+	inner := v.inner
+	v.inner = nil
 	body, err := v.block(s.Body)
-	for _, x := range v.n.Shared {
-		if err == nil && x.At == s.Loop.Name {
-			body, err = v.share(body, x.Param)
-		}
+	if err == nil {
+		body, err = v.cooperate(s.Loop.Name, body)
 	}
+	v.inner = inner
 	v.serial = v.serial[:len(v.serial)-1]
 	if err != nil {
 		return err
@@ -380,6 +388,9 @@ func (v *vectorizer) accumulate(s *nest.Assign, t *temp, lanes []string, key str
 		return nil
 	}
 	last := v.lanes[len(v.lanes)-1]
+	if last.Kind == nest.Tile {
+		return v.matMul(s, t)
+	}
 	if last.Kind == nest.Dot && len(lanes) == len(v.lanes)-1 {
 		return v.dot(s, t, last.N)
 	}
@@ -498,6 +509,9 @@ func (v *vectorizer) reducePairs(s *nest.Assign, t *temp, last nest.Loop) error 
 
 // store writes a value to a buffer.
 func (v *vectorizer) store(b nest.Buffer, s *nest.Assign) error {
+	if v.tiled() {
+		return v.storeTile(b, s)
+	}
 	r, err := v.vec(s.Value)
 	if err != nil {
 		return err

@@ -152,7 +152,7 @@ var ops = named([]opInfo{
 		means: "the nearest integer, ties to even; outside i32, or NaN, is an error"},
 	{id: "CvtHalf", args: "a", result: true, typ: converted(f32, f16), eval: evalCvtHalf, tiles: true,
 		means: "the same value; a NaN becomes quiet"},
-	{id: "CanonNaN", args: "a", result: true, typ: same(1, []format.DType{f32}), eval: evalCanonNaN,
+	{id: "CanonNaN", args: "a", result: true, typ: same(1, []format.DType{f32}), eval: evalCanonNaN, tiles: true,
 		means: "every NaN becomes 0x7fc00000"},
 	{id: "CvtF16", args: "a", result: true, typ: converted(f16, f32), eval: evalCvtF16,
 		means: "the nearest f16, ties to even; a NaN becomes quiet and keeps its sign and upper bits"},

@@ -129,6 +129,9 @@ func (v *verifier) checkTiles(in *Instr, dst Type, args []Type) error {
 	if !ops[in.Op].tiles {
 		return fmt.Errorf("%v is for vectors, not for tiles", in.Op)
 	}
+	if in.Op == OpSplat { // equal elements, wherever they are
+		return nil
+	}
 	depth := 1
 	for _, l := range v.loops {
 		if l.loop.Lane {

@@ -34,7 +34,7 @@ type Controls struct {
 	// less than 2^-126, or all roundings, may differ.
 	RoundToEven, Denormals, NotNumbers bool
 	// Subgroup is the number of lanes that exchange words without memory, by shuffles; 0: none. The pipeline asks for full
-	// subgroups of this size. Subgroups is how many of them a workgroup may have; 0: any number.
+	// subgroups of this size. A function with tiles says itself how large they are. Subgroups is how many of them a workgroup may have; 0: any number.
 	Subgroup, Subgroups int
 }
 
@@ -44,7 +44,12 @@ func (t Target) Print(s *lower.Selected, c Controls) (*Shader, error) {
 		return nil, &nest.Refused{What: s.Func.Name, Reason: "tiles follow one another: bind the tiles of rows to group"}
 	}
 	p := newPrinter(s)
-	if n := vir.Product(p.shader.Lanes); c.Subgroup > 0 && n%c.Subgroup == 0 && (c.Subgroups == 0 || n/c.Subgroup <= c.Subgroups) {
+	if n := holders(s.Func); n > 0 {
+		if c.Subgroup != 0 && c.Subgroup != n {
+			return nil, &nest.Refused{What: s.Func.Name, Reason: fmt.Sprintf("%d lanes hold a tile, and subgroups have %d", n, c.Subgroup)}
+		}
+		p.shader.Subgroup = n
+	} else if n := vir.Product(p.shader.Lanes); c.Subgroup > 0 && n%c.Subgroup == 0 && (c.Subgroups == 0 || n/c.Subgroup <= c.Subgroups) {
 		p.shader.Subgroup = c.Subgroup
 	}
 	p.declare(t.m.Has, c)
@@ -117,7 +122,7 @@ func (p *printer) declare(has lower.Features, c Controls) {
 		p.m.Declare(module.OpCapability, module.CapabilityDotProductInput4x8BitPacked)
 	}
 	model := module.MemoryModelGLSL450
-	if p.vulkan = hasTiles(p.f); p.vulkan {
+	if p.vulkan = holders(p.f) > 0; p.vulkan {
 		model = module.MemoryModelVulkan
 		p.m.Declare(module.OpCapability, module.CapabilityVulkanMemoryModel)
 		p.m.Declare(module.OpCapability, module.CapabilityCooperativeMatrixKHR)

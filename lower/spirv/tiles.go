@@ -75,7 +75,14 @@ func (t *table) tiles() {
 func (t *table) sums(f vir.Type) {
 	two := func(op vir.Op, x vir.Type, code module.Op) {
 		t.need(Tiles, op, x, []vir.Type{x, x}, code.String(), 8, func(p *printer, in *vir.Instr) []module.ID {
-			r := p.m.Emit(code, p.tile(x), p.arg(in, 0)[0], p.arg(in, 1)[0])
+			a, b := p.arg(in, 0)[0], p.arg(in, 1)[0]
+			if zero := p.everywhere(x, 0); code == module.OpFAdd && (a == zero || b == zero) { // see float
+				return p.elements(x, a+b-zero, func(x module.ID) module.ID {
+					w := p.word(module.OpBitcast, x)
+					return p.m.Emit(module.OpBitcast, p.f32, p.choose(p.equal(w, p.number(1<<31)), p.number(0), w))
+				})
+			}
+			r := p.m.Emit(code, p.tile(x), a, b)
 			if x.Elem == format.F32 {
 				p.m.Declare(module.OpDecorate, r, module.DecorationNoContraction)
 			}
@@ -95,9 +102,39 @@ func (t *table) sums(f vir.Type) {
 	}
 	one(vir.OpCvtF32, f, i, module.OpConvertSToF)
 	one(vir.OpCvtHalf, f, f.With(format.F16), module.OpFConvert)
+	t.need(Tiles, vir.OpCanonNaN, f, []vir.Type{f}, "OpSelect", 32, func(p *printer, in *vir.Instr) []module.ID {
+		return p.elements(f, p.arg(in, 0)[0], func(x module.ID) module.ID {
+			w := p.word(module.OpBitcast, x)
+			return p.m.Emit(module.OpBitcast, p.f32, p.choose(p.nan(w), p.number(0x7fc00000), w))
+		})
+	})
 	for _, x := range []vir.Type{f, i} {
 		t.need(Tiles, vir.OpBitcast, x, []vir.Type{x}, "", 0, func(p *printer, in *vir.Instr) []module.ID { return p.arg(in, 0) })
 	}
+}
+
+// elements computes each element of a matrix anew. Each lane does so for the elements that it has.
+func (p *printer) elements(t vir.Type, matrix module.ID, do func(x module.ID) module.ID) []module.ID {
+	v := p.m.Local(p.pointer(module.StorageClassFunction, p.tile(t)))
+	p.m.Do(module.OpStore, v, matrix)
+	head, body, next, end := p.m.NewID(), p.m.NewID(), p.m.NewID(), p.m.NewID()
+	length := p.m.Emit(module.OpCooperativeMatrixLengthKHR, p.uint, p.tile(t))
+	before := p.label
+	p.m.Do(module.OpBranch, head)
+	p.begins(head)
+	number, patch := p.phi(p.number(0), before, next)
+	more := p.less(number, length)
+	p.m.Do(module.OpLoopMerge, end, next, module.LoopControlUnroll)
+	p.m.Do(module.OpBranchConditional, more, body, end)
+	p.begins(body)
+	at := p.m.Emit(module.OpAccessChain, p.pointer(module.StorageClassFunction, p.component(t.Elem)), v, number)
+	p.m.Do(module.OpStore, at, do(p.m.Emit(module.OpLoad, p.component(t.Elem), at)))
+	p.m.Do(module.OpBranch, next)
+	p.begins(next)
+	p.m.Patch(patch, p.sum(number, p.number(1)))
+	p.m.Do(module.OpBranch, head)
+	p.begins(end)
+	return []module.ID{p.m.Emit(module.OpLoad, p.tile(t), v)}
 }
 
 // tile is the type of a cooperative matrix.
@@ -127,7 +164,12 @@ func (p *printer) splatTile(in *vir.Instr) []module.ID {
 	if n := t.Elem.Bits(); n < 32 && t.Elem != format.F16 { // as numbers with a sign are written
 		x = uint32(int32(x<<(32-n)) >> (32 - n))
 	}
-	return []module.ID{p.m.Constant(module.OpConstantComposite, p.tile(t), p.m.Constant(module.OpConstant, p.component(t.Elem), x))}
+	return []module.ID{p.everywhere(t, x)}
+}
+
+// everywhere is the matrix whose elements have the bits x.
+func (p *printer) everywhere(t vir.Type, x uint32) module.ID {
+	return p.m.Constant(module.OpConstantComposite, p.tile(t), p.m.Constant(module.OpConstant, p.component(t.Elem), x))
 }
 
 // apart is the layout of a matrix in memory: the operands behind its pointer. Distances are in words.
@@ -148,7 +190,6 @@ func (p *printer) apart(in *vir.Instr) []module.ID {
 // matrixAt is the pointer to the first word of a matrix.
 func (p *printer) matrixAt(in *vir.Instr) module.ID {
 	a := p.address(in.Mem)
-	p.held(in)
 	if by := in.Mem.Apart; a.aligned() < 4 || by.Bytes%4 != 0 || by.Times != 0 && by.Times*p.align(by.By)%4 != 0 {
 		p.refuse(p.f.Format(in), "rows of a matrix begin at whole words")
 	}
@@ -167,7 +208,6 @@ func (p *printer) storeTile(in *vir.Instr) []module.ID {
 }
 
 func (p *printer) matMul(in *vir.Instr) []module.ID {
-	p.held(in)
 	t := p.f.Regs[in.Dst]
 	args := []module.ID{p.arg(in, 1)[0], p.arg(in, 2)[0], p.arg(in, 0)[0]}
 	if t.Elem == format.I32 {
@@ -181,13 +221,6 @@ func (p *printer) matMul(in *vir.Instr) []module.ID {
 	return []module.ID{p.m.Emit(module.OpCooperativeMatrixMulAddKHR, p.tile(t), args...)}
 }
 
-// held refuses matrices that other lanes hold than the ones of a subgroup.
-func (p *printer) held(in *vir.Instr) {
-	if n := vir.Product(p.shader.Lanes[p.depth:]); n != p.shader.Subgroup {
-		p.refuse(p.f.Format(in), "%d lanes hold a tile, and subgroups have %d", n, p.shader.Subgroup)
-	}
-}
-
 // refuse remembers the first thing that no shader has.
 func (p *printer) refuse(what, reason string, args ...any) {
 	if p.refused == nil {
@@ -195,8 +228,22 @@ func (p *printer) refuse(what, reason string, args ...any) {
 	}
 }
 
-// hasTiles says that f has registers that are tiles.
-func hasTiles(f *vir.Func) bool { return slices.ContainsFunc(f.Regs, vir.Type.Tile) }
+// holders is the number of lanes that hold the tiles of f together, 0 if it has none.
+func holders(f *vir.Func) (n int) {
+	vir.Walk(f.Body, func(in *vir.Instr, loops []*vir.Loop) {
+		if in.Op == vir.OpSplat || n > 0 || !(in.Dst != vir.NoReg && f.Regs[in.Dst].Tile() || len(in.Args) > 0 && f.ArgType(in, 0).Tile()) {
+			return
+		}
+		depth := 0
+		for _, l := range loops {
+			if l.Lane {
+				depth++
+			}
+		}
+		n = vir.Product(f.Lanes()[depth:])
+	})
+	return n
+}
 
 // access is the operand of loads and stores of what lanes exchange. The memory model of Vulkan, which cooperative matrices
 // need, wants it.

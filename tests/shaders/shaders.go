@@ -8,10 +8,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/tmacc/tmacc/ir/format"
 	"github.com/tmacc/tmacc/ir/vir"
 	"github.com/tmacc/tmacc/lower"
 	"github.com/tmacc/tmacc/lower/spirv"
@@ -50,6 +52,19 @@ func Compiled(t testing.TB, target spirv.Target, f *vir.Func, c spirv.Controls) 
 		t.Fatal(err)
 	}
 	return sh
+}
+
+// Runs says that a device has the subgroups and the cooperative matrices that a shader needs.
+func Runs(d *vulkan.Device, sh *spirv.Shader) bool {
+	for _, s := range sh.Shapes {
+		from, sum := map[format.DType]string{format.I8: "s8", format.F16: "f16"}[s.From], map[format.DType]string{format.I8: "s32", format.F16: "f32"}[s.From]
+		if !slices.ContainsFunc(d.Cooperative, func(c vulkan.Cooperative) bool {
+			return c.M == s.Rows && c.N == s.Columns && c.K == s.Depth && c.A == from && c.B == from && c.C == sum && c.Result == sum
+		}) {
+			return false
+		}
+	}
+	return sh.Subgroup == 0 || sh.Subgroup == Controls(d).Subgroup
 }
 
 // begin is how many bytes behind the beginning of its buffer each pointer is.

@@ -14,7 +14,6 @@ import (
 	"github.com/tmacc/tmacc/ir/format"
 	"github.com/tmacc/tmacc/ir/vir"
 	"github.com/tmacc/tmacc/lower/spirv"
-	"github.com/tmacc/tmacc/runtime/vulkan"
 )
 
 // tileText multiplies a tile that lanes have put into shared memory by one of a buffer, converts and scales the sums, by numbers
@@ -127,7 +126,7 @@ func tiles(t *testing.T, target spirv.Target, s spirv.Shape) {
 	if err := vir.Eval(f, want); err != nil {
 		t.Fatal(err)
 	}
-	if !offers(d, s) {
+	if !Runs(d, sh) {
 		return
 	}
 	have := tileArgs(s)
@@ -139,14 +138,6 @@ func tiles(t *testing.T, target spirv.Target, s spirv.Shape) {
 			t.Errorf("%s is %x, want %x", f.Params[i].Name, have[i].Buf, want[i].Buf)
 		}
 	}
-}
-
-// offers says that a device has a shape.
-func offers(d *vulkan.Device, s spirv.Shape) bool {
-	from, sum := map[format.DType]string{format.I8: "s8", format.F16: "f16"}[s.From], map[format.DType]string{format.I8: "s32", format.F16: "f32"}[s.From]
-	return slices.ContainsFunc(d.Cooperative, func(c vulkan.Cooperative) bool {
-		return c.M == s.Rows && c.N == s.Columns && c.K == s.Depth && c.A == from && c.B == from && c.C == sum && c.Result == sum
-	})
 }
 
 // newTools skips where spirv-val is older than cooperative matrices.

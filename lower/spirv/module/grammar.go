@@ -88,6 +88,7 @@ const (
 	OpCooperativeMatrixLoadKHR   Op = 4457
 	OpCooperativeMatrixStoreKHR  Op = 4458
 	OpCooperativeMatrixMulAddKHR Op = 4459
+	OpCooperativeMatrixLengthKHR Op = 4460
 )
 
 var instructions = map[Op]instruction{
@@ -175,6 +176,7 @@ var instructions = map[Op]instruction{
 	OpCooperativeMatrixLoadKHR:   {"OpCooperativeMatrixLoadKHR", "IdResultType IdResult IdRef IdRef IdRef? MemoryAccess?"},
 	OpCooperativeMatrixStoreKHR:  {"OpCooperativeMatrixStoreKHR", "IdRef IdRef IdRef IdRef? MemoryAccess?"},
 	OpCooperativeMatrixMulAddKHR: {"OpCooperativeMatrixMulAddKHR", "IdResultType IdResult IdRef IdRef IdRef CooperativeMatrixOperands?"},
+	OpCooperativeMatrixLengthKHR: {"OpCooperativeMatrixLengthKHR", "IdResultType IdResult IdRef"},
 }
 
 // Enumerants, after the names of their kinds.

@@ -27,7 +27,7 @@ const wantedOps = `OpExtension OpExtInstImport OpExtInst OpMemoryModel OpEntryPo
 	OpBitwiseOr OpBitwiseXor OpBitwiseAnd OpNot OpBitFieldInsert OpBitFieldSExtract OpBitFieldUExtract
 	OpSelect OpLogicalOr OpLogicalAnd OpIEqual OpULessThan OpSLessThan OpSGreaterThan OpFOrdGreaterThan OpFOrdLessThan OpControlBarrier OpGroupNonUniformShuffle OpGroupNonUniformShuffleXor OpPhi OpLoopMerge OpSelectionMerge
 	OpLabel OpBranch OpBranchConditional OpReturn
-	OpTypeCooperativeMatrixKHR OpCooperativeMatrixLoadKHR OpCooperativeMatrixStoreKHR OpCooperativeMatrixMulAddKHR`
+	OpTypeCooperativeMatrixKHR OpCooperativeMatrixLoadKHR OpCooperativeMatrixStoreKHR OpCooperativeMatrixMulAddKHR OpCooperativeMatrixLengthKHR`
 
 var wantedEnumerants = map[string]string{
 	"Capability":         "Shader GroupNonUniform GroupNonUniformShuffle DotProduct DotProductInput4x8BitPacked DenormPreserve RoundingModeRTE SignedZeroInfNanPreserve Float16 StorageBuffer8BitAccess StorageBuffer16BitAccess Int8 Int16 VulkanMemoryModel CooperativeMatrixKHR",
