@@ -5,6 +5,7 @@ package device
 import (
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"sync"
 
 	"github.com/tmacc/tmacc/ir/format"
@@ -130,6 +131,9 @@ func pipeline(d *vulkan.Device, ks []abi.Shader) (kernel, error) {
 	var all error
 	for i := range ks {
 		s := &ks[i]
+		if s.Sum != 0 && s.Sum != crc32.ChecksumIEEE(s.Code) {
+			return kernel{}, errors.New("the shader is of another package: run tmacc compile again")
+		}
 		p, err := d.Pipeline(fitted(s.Code, d), vulkan.Layout{Buffers: len(s.Buffers), PushBytes: 4 * len(s.Params), Subgroup: s.Subgroup, FullSubgroups: s.Subgroup > 0})
 		if err == nil {
 			return kernel{s, p}, nil
