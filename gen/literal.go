@@ -75,6 +75,8 @@ func scalar(v reflect.Value) *jen.Statement {
 		return jen.Qual(formatPath, map[format.Per]string{format.PerTensor: "PerTensor", format.PerRow: "PerRow", format.PerGroup: "PerGroup"}[x])
 	case int, string, bool, float64:
 		return jen.Lit(x)
+	case uint32:
+		return jen.Id(fmt.Sprint(x))
 	default:
 		panic(fmt.Sprintf("BUG: gen: no literal of %T", x))
 	}

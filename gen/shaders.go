@@ -144,9 +144,8 @@ func (w *writer) shaderVariant(x *shaded) *jen.Statement {
 	for k := range x.Kernels {
 		var all []jen.Code
 		for n, s := range x.Shaders[k] {
-			sum := crc32.ChecksumIEEE(s.Code)
-			s.Code, s.Sum = nil, 0
-			all = append(all, body(reflect.ValueOf(s), field("Code", jen.Id(x.variable(k, n))), field("Sum", jen.Id(fmt.Sprintf("%#x", sum)))))
+			s.Code, s.Sum = nil, crc32.ChecksumIEEE(s.Code)
+			all = append(all, body(reflect.ValueOf(s), field("Code", jen.Id(x.variable(k, n)))))
 		}
 		kernels = append(kernels, braces(false, all))
 	}
