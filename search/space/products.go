@@ -178,6 +178,11 @@ func optional(x schedule.Proposer) offers {
 	}
 }
 
+// ahead offers what of does, and then to leave things as they are.
+func ahead(of offers) offers {
+	return func(s schedule.State, m schedule.Machine) []schedule.Trace { return append(slices.Clip(of(s, m)), nil) }
+}
+
 // dots is for products without tables.
 func dots(of offers) offers {
 	return func(s schedule.State, m schedule.Machine) []schedule.Trace {

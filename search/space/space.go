@@ -99,7 +99,7 @@ func (sp *Space) decide(i int, s schedule.State, offer schedule.Trace) (schedule
 	if err != nil {
 		return nil, err
 	}
-	if !sp.fits(next, sp.machine, sp.part) {
+	if len(offer) > 0 && !sp.fits(next, sp.machine, sp.part) {
 		return nil, errNotKept
 	}
 	for _, keep := range sp.keeps[sp.rules[i].Name] {
@@ -162,11 +162,17 @@ func (sp *Space) First() (Point, error) {
 // mostSamples is how often Sample and Mutate begin again.
 const mostSamples = 20
 
-// Sample draws a point. Each rule takes its first offer in one case of two, else any. Sums and code take half of the room that other
-// points may take, because most kernels that take all of it do not lower. The same state of rng gives the same point.
-func (sp *Space) Sample(rng *rand.Rand) (x Point, err error) {
+// Spare is sp of points whose sums and code take half of the room that they may take in sp. Most kernels that take all of it do not
+// lower.
+func (sp *Space) Spare() *Space {
 	half := *sp
 	half.part *= 2
+	return &half
+}
+
+// Sample draws a point. Each rule takes its first offer in one case of two, else any. Points are those of Spare. The same state of rng gives the same point.
+func (sp *Space) Sample(rng *rand.Rand) (x Point, err error) {
+	half := sp.Spare()
 	for range mostSamples {
 		x, err = half.walk(sp.start, nil, func(_ int, offers []schedule.Trace) []schedule.Trace {
 			return shuffled(rng, offers)
@@ -339,11 +345,22 @@ func longest(offers []schedule.Trace, t schedule.Trace, open bool) (best schedul
 			continue
 		}
 		alike := func(x, y schedule.Step) bool {
-			return reflect.DeepEqual(x, y) || open && reflect.TypeOf(x) == reflect.TypeOf(y)
+			return reflect.DeepEqual(x, y) || open && reflect.TypeOf(x) == reflect.TypeOf(y) && sameNames(x, y)
 		}
 		if slices.EqualFunc(o, t[:len(o)], alike) {
 			best, ok = t[:len(o):len(o)], true
 		}
 	}
 	return best, ok
+}
+
+// sameNames says that the texts in two steps of a kind are equal.
+func sameNames(x, y schedule.Step) bool {
+	a, b := reflect.ValueOf(x), reflect.ValueOf(y)
+	for i := range a.NumField() {
+		if a.Field(i).Kind() == reflect.String && a.Field(i).String() != b.Field(i).String() {
+			return false
+		}
+	}
+	return true
 }
