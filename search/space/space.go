@@ -23,6 +23,8 @@ type Rule struct {
 	Must bool
 	// Whole says that nothing is left open after this rule: what later rules decide may make a kernel faster.
 	Whole bool
+	// Layout says that how weights are packed follows from this rule.
+	Layout bool
 	// Open says that decisions of other numbers than offered are as good: traces have distances between the steps of a ladder.
 	Open bool
 }
@@ -39,6 +41,8 @@ type Space struct {
 	part int
 	// keeps says, after the rule of a name, that a state is among those that the space was restricted to.
 	keeps map[string][]func(schedule.State) bool
+	// moves are the rules whose decisions Neighbours and Mutate change, nil: all.
+	moves []string
 	// known has what rules offer on start: decompositions take long to list, and every walk begins there.
 	known *sync.Map
 }
@@ -66,6 +70,23 @@ func (sp *Space) only(rule string, keep func(schedule.State) bool) *Space {
 	}
 	c.keeps[rule] = append(c.keeps[rule], keep)
 	return &c
+}
+
+// Moving is sp in which Neighbours and Mutate begin with decisions of rules of these names only.
+func (sp *Space) Moving(rules ...string) *Space {
+	c := *sp
+	c.moves = rules
+	return &c
+}
+
+// moving are the rules that Neighbours and Mutate begin with, by index.
+func (sp *Space) moving() (out []int) {
+	for i, r := range sp.rules {
+		if sp.moves == nil || slices.Contains(sp.moves, r.Name) {
+			out = append(out, i)
+		}
+	}
+	return out
 }
 
 // offers are what rule i may decide on s.
@@ -277,12 +298,12 @@ func (sp *Space) Neighbours(x Point, yield func(rule string, y Point) bool) erro
 	if err != nil {
 		return err
 	}
-	for i, r := range sp.rules {
+	for _, i := range sp.moving() {
 		for _, offer := range sp.offers(i, states[i]) {
 			if distance(offer, x[i]) == 0 {
 				continue
 			}
-			if y, err := sp.vary(states[i], x, i, offer); err == nil && !yield(r.Name, y) {
+			if y, err := sp.vary(states[i], x, i, offer); err == nil && !yield(sp.rules[i].Name, y) {
 				return nil
 			}
 		}
@@ -293,11 +314,12 @@ func (sp *Space) Neighbours(x Point, yield func(rule string, y Point) bool) erro
 // Mutate draws a point with one decision other than x, and what follows from it.
 func (sp *Space) Mutate(rng *rand.Rand, x Point) (Point, error) {
 	states, err := sp.states(x)
+	moving := sp.moving()
 	for range mostSamples {
-		if err != nil {
-			return nil, err
+		if err != nil || len(moving) == 0 {
+			return x, err
 		}
-		i := rng.Intn(len(sp.rules))
+		i := moving[rng.Intn(len(moving))]
 		offers := sp.offers(i, states[i])
 		offer := offers[rng.Intn(len(offers))]
 		if distance(offer, x[i]) == 0 {
