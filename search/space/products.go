@@ -120,8 +120,8 @@ func unrolled(s schedule.State, root string) int {
 // book kb, steps ks, cells u, fields f, lanes x, dot products j; or of tables f and neighbours q, planes, parts and halves.
 var products = []Rule{
 	{Name: "fill", Layout: true, Offers: optional(schedule.FillGroups{})},
-	{Name: "decompose", Layout: true, Must: true, Offers: each(schedule.Decompose{})},
-	{Name: "entries", Layout: true, Offers: each(schedule.QuantizeTable{})},
+	{Name: "decompose", Layout: true, Kind: true, Must: true, Offers: each(schedule.Decompose{})},
+	{Name: "entries", Layout: true, Kind: true, Offers: each(schedule.QuantizeTable{})},
 	{Name: "zero", Offers: zero},
 	{Name: "columns", Must: true, Offers: columns},
 	{Name: "tile", Layout: true, Must: true, Offers: tile},

@@ -25,6 +25,8 @@ type Rule struct {
 	Whole bool
 	// Layout says that how weights are packed follows from this rule.
 	Layout bool
+	// Kind says that this rule decides of what kind a point is.
+	Kind bool
 	// Open says that decisions of other numbers than offered are as good: traces have distances between the steps of a ladder.
 	Open bool
 }
@@ -205,6 +207,82 @@ func (sp *Space) Sample(rng *rand.Rand) (x Point, err error) {
 		}
 	}
 	return nil, err
+}
+
+// SampleKind is Sample of a kind that is drawn first, each as likely as any other: of what kinds there are hardly depends how many
+// decisions each has.
+func (sp *Space) SampleKind(rng *rand.Rand) (x Point, err error) {
+	half := *sp
+	half.part *= 2
+	for range mostSamples {
+		kinds := sp.kinds()
+		of := kinds[rng.Intn(len(kinds))]
+		from := of[rng.Intn(len(of))]
+		x, err = half.walk(from.state, from.picks, func(_ int, offers []schedule.Trace) []schedule.Trace {
+			return shuffled(rng, offers)
+		})
+		if err == nil {
+			return x, nil
+		}
+	}
+	return nil, err
+}
+
+// begun is the decisions of the first rules and what they lead to.
+type begun struct {
+	picks Point
+	state schedule.State
+}
+
+// kinds are all decisions up to the last rule that decides of a kind, by kind: decisions of one kind have the same names in their steps.
+func (sp *Space) kinds() [][]begun {
+	if all, ok := sp.known.Load("kinds"); ok {
+		return all.([][]begun)
+	}
+	all := []begun{{nil, sp.start}}
+	for i := range 1 + lastOf(sp.rules, func(r Rule) bool { return r.Kind }) {
+		var next []begun
+		for _, b := range all {
+			for _, offer := range sp.offers(i, b.state) {
+				if s, err := sp.decide(i, b.state, offer); err == nil {
+					next = append(next, begun{append(slices.Clip(b.picks), offer), s})
+				}
+			}
+		}
+		all = next
+	}
+	at, out := map[string]int{}, [][]begun(nil)
+	for _, b := range all {
+		name := namesIn(b.picks.Trace())
+		if _, ok := at[name]; !ok {
+			at[name], out = len(out), append(out, nil)
+		}
+		out[at[name]] = append(out[at[name]], b)
+	}
+	sp.known.Store("kinds", out)
+	return out
+}
+
+func lastOf(rules []Rule, is func(Rule) bool) (last int) {
+	for i, r := range rules {
+		if is(r) {
+			last = i
+		}
+	}
+	return last
+}
+
+// namesIn are the texts in the fields of steps.
+func namesIn(t schedule.Trace) (out string) {
+	for _, x := range t {
+		v := reflect.ValueOf(x)
+		for i := range v.NumField() {
+			if f := v.Field(i); f.Kind() == reflect.String {
+				out += f.String() + " "
+			}
+		}
+	}
+	return out
 }
 
 func shuffled(rng *rand.Rand, offers []schedule.Trace) []schedule.Trace {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -68,6 +69,22 @@ func (t *Tuner) From(uses []search.Use) (out []*Candidate) {
 	}
 	for _, u := range fit {
 		out = append(out, &Candidate{Genes: []Gene{{Trace: u.Trace}}})
+	}
+	return out
+}
+
+// Carried returns the candidates that begin with the schedules of trials, which may be for other widths. It leaves out what this compiler
+// cannot make.
+func (t *Tuner) Carried(trials []Trial) (out []*Candidate) {
+	for _, x := range trials {
+		var uses []search.Use
+		for _, g := range x.Genes {
+			if k, err := schedule.Compile(t.Problem, g.Trace); err == nil {
+				uses = append(uses, search.Use{Cols: k.Cols, Trace: g.Trace})
+			}
+		}
+		slices.SortStableFunc(uses, func(a, b search.Use) int { return a.Cols - b.Cols })
+		out = append(out, t.From(uses)...)
 	}
 	return out
 }
@@ -258,12 +275,21 @@ type (
 	}
 )
 
+// keyOf tells traces apart.
+func keyOf(t schedule.Trace) string {
+	data, err := json.Marshal(t)
+	if err != nil {
+		panic("BUG: tune: " + err.Error())
+	}
+	return string(data)
+}
+
 // point compiles c, unless another with its traces was compiled before: many mutations change nothing, and what was not measured is
 // often proposed again.
 func (t *Tuner) point(c *Candidate) (Point, error) {
 	var key strings.Builder
 	for _, g := range c.Genes {
-		fmt.Fprintln(&key, g.Trace)
+		key.WriteString(keyOf(g.Trace))
 	}
 	x := t.points.get(key.String(), func() pointed {
 		p, err := t.newPoint(c)
@@ -281,7 +307,7 @@ func (t *Tuner) newPoint(c *Candidate) (Point, error) {
 	made := map[*schedule.Kernel]lowered{}
 	c.Kernels = nil
 	for i, g := range c.Genes {
-		x := t.genes.get(fmt.Sprint(i, g.Trace), func() lowered { return t.compileGene(g, i) })
+		x := t.genes.get(fmt.Sprint(i, keyOf(g.Trace)), func() lowered { return t.compileGene(g, i) })
 		k, err := x.k, x.err
 		if err == nil && i > 0 && !k.Schedule.SharesBuffers(c.Kernels[0].Schedule) {
 			err = errLayout

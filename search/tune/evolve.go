@@ -54,7 +54,7 @@ type Result struct {
 type Options struct {
 	Trials   int  // measured at most
 	Batch    int  // measured at once, 0: 8
-	Propose  int  // new proposals that are lowered for each one measured, 0: 2
+	Propose  int  // new proposals that are lowered for each one measured, 0: 4
 	Patience int  // trials without a better one before it ends, 0: Trials
 	Random   bool // measure samples as they come, for comparison
 	Rng      *rand.Rand
@@ -124,7 +124,7 @@ type proposal[G any] struct {
 // used up, nothing new turns up, or ctx ends: then too it returns what it has.
 // Equal seeds of Rng and equal results of Measure give equal outcomes.
 func Evolve[G any](ctx context.Context, s Space[G], opt Options, seeds ...G) Outcome[G] {
-	opt.Batch, opt.Propose = cmp.Or(opt.Batch, 8), cmp.Or(opt.Propose, 2)
+	opt.Batch, opt.Propose = cmp.Or(opt.Batch, 8), cmp.Or(opt.Propose, 4)
 	opt.Patience = cmp.Or(opt.Patience, opt.Trials)
 	e := &evolution[G]{Space: s, Options: opt, seen: map[string]bool{}, tried: map[string]int{}}
 	e.out.Dropped = map[string]int{}
@@ -209,6 +209,7 @@ func (e *evolution[G]) nearest() {
 	e.pool = nil
 	e.around = true
 	e.next = e.points(e.Near(e.measured[0].G))
+	e.predict(e.next)
 }
 
 // propose takes the next batch: what was joined, or is near the best, or out of the pool.
@@ -261,13 +262,18 @@ const (
 	outOfReach = 0.7
 )
 
+// predict sorts proposals by what the model predicts.
+func (e *evolution[G]) predict(all []proposal[G]) {
+	for i := range all {
+		all[i].predicted = e.model.predict(all[i].p)
+	}
+	slices.SortStableFunc(all, func(a, b proposal[G]) int { return cmp.Compare(a.predicted, b.predicted) })
+}
+
 // rank puts the next batch first: three quarters of it are the model's favourites, the
 // others are the best of families that were hardly tried, or of the better half by chance.
 func (e *evolution[G]) rank(want int) {
-	for i := range e.pool {
-		e.pool[i].predicted = e.model.predict(e.pool[i].p)
-	}
-	slices.SortStableFunc(e.pool, func(a, b proposal[G]) int { return cmp.Compare(a.predicted, b.predicted) })
+	e.predict(e.pool)
 	front := min(len(e.pool), want-want/4)
 	tried := maps.Clone(e.tried)
 	for _, x := range e.pool[:front] {

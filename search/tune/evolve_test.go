@@ -252,7 +252,7 @@ func TestEvolveFamilies(t *testing.T) {
 		}
 		return p, err
 	}
-	Evolve(context.Background(), s, Options{Trials: 16, Rng: rand.New(rand.NewSource(1))})
+	Evolve(context.Background(), s, Options{Trials: 16, Propose: 2, Rng: rand.New(rand.NewSource(1))})
 	odd := 0
 	for _, g := range measured[:8] {
 		odd += g[7] % 2

@@ -41,7 +41,7 @@ func (t *Tuner) Near() (out []*Candidate, err error) {
 	}
 	seen := map[string]bool{c.Hash: true}
 	for _, n := range t.near(c) {
-		if _, err := t.point(n); err == nil && !seen[n.Hash] {
+		if _, err := t.point(n); err == nil && !seen[n.Hash] && !t.IsDefault(n) {
 			seen[n.Hash] = true
 			out = append(out, n)
 		}

@@ -34,7 +34,7 @@ func (t *Tuner) pointOf(g Gene) space.Point {
 	if g.point != nil {
 		return g.point
 	}
-	return t.places.get(g.Trace.String(), func() space.Point {
+	return t.places.get(keyOf(g.Trace), func() space.Point {
 		x, err := t.space.Parse(g.Trace)
 		if err != nil {
 			return nil
@@ -50,7 +50,12 @@ func geneOf(x space.Point) Gene { return Gene{x.Trace(), x} }
 // sample draws a point for the first width. The others have its packed matrix and, but for their columns and some mutations, its decisions.
 func (t *Tuner) sample(rng *rand.Rand) *Candidate {
 	ns := t.widths()
-	first, err := t.space.Columns(min([]int{1, 1, 1, 2, 3, 4}[rng.Intn(6)], ns[0])).Sample(rng)
+	sp := t.space.Columns(min([]int{1, 1, 1, 2, 3, 4}[rng.Intn(6)], ns[0]))
+	draw := sp.Sample
+	if rng.Intn(2) == 0 {
+		draw = sp.SampleKind
+	}
+	first, err := draw(rng)
 	if err != nil {
 		return &Candidate{Genes: make([]Gene, len(ns))} // of which point says why it is none
 	}
@@ -177,7 +182,7 @@ func (t *Tuner) near(c *Candidate) (out []*Candidate) {
 			continue
 		}
 		_ = sp.Moving(nearby...).Neighbours(x, func(rule string, y space.Point) bool {
-			if last := len(x) - 1; rule != "prefetch" || numbers(x[last], y[last]) == 1 {
+			if last := len(x) - 1; rule != "prefetch" || numbers(x[last], y[last]) <= 1 {
 				n := &Candidate{Genes: slices.Clone(c.Genes)}
 				n.Genes[i] = geneOf(y)
 				out = append(out, n)
@@ -188,7 +193,7 @@ func (t *Tuner) near(c *Candidate) (out []*Candidate) {
 	return out
 }
 
-// numbers is how many fields differ of two lists of at most one step; no step is one of zeros.
+// numbers is how many numbers differ of two lists of at most one step; no step is one of zeros.
 func numbers(a, b schedule.Trace) (n int) {
 	if len(a) == 0 && len(b) == 0 {
 		return 0
@@ -202,7 +207,7 @@ func numbers(a, b schedule.Trace) (n int) {
 	}
 	x, y := value(a), value(b)
 	for i := range x.NumField() {
-		if !reflect.DeepEqual(x.Field(i).Interface(), y.Field(i).Interface()) {
+		if x.Field(i).CanInt() && x.Field(i).Int() != y.Field(i).Int() {
 			n++
 		}
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/tmacc/tmacc/ir"
 	"github.com/tmacc/tmacc/ir/format"
+	"github.com/tmacc/tmacc/ir/nest"
 	"github.com/tmacc/tmacc/lower"
 	"github.com/tmacc/tmacc/lower/amd64"
 	"github.com/tmacc/tmacc/lower/variant"
@@ -89,7 +90,7 @@ func TestTuner(t *testing.T) {
 
 // Neighbours of a candidate do the same in other orders, and ask for other data ahead. A trace that was edited to one that the space has not
 // has none.
-func TestNear(t *testing.T) {
+func TestNearby(t *testing.T) {
 	x := tuner(t, "w4", Purpose{M: 64, N: 1, K: 256})
 	c := x.Seeds(t.Context())[0]
 	if _, err := x.point(c); err != nil {
@@ -406,7 +407,8 @@ func TestTunerRefuses(t *testing.T) {
 			continue
 		}
 		var pressure *lower.Pressure
-		if _, err := x.point(&Candidate{Genes: []Gene{geneOf(c)}}); errors.As(err, &pressure) {
+		var refused *nest.Refused
+		if _, err := x.point(&Candidate{Genes: []Gene{geneOf(c)}}); errors.As(err, &pressure) || errors.As(err, &refused) {
 			continue
 		} else if err != want {
 			t.Fatalf("%v: %v, want %v", c.Trace(), err, want)
