@@ -77,7 +77,7 @@ func (sp *Space) only(rule string, keep func(schedule.State) bool) *Space {
 // Moving is sp in which Neighbours and Mutate begin with decisions of rules of these names only.
 func (sp *Space) Moving(rules ...string) *Space {
 	c := *sp
-	c.moves = rules
+	c.moves = append([]string{}, rules...)
 	return &c
 }
 
