@@ -47,6 +47,14 @@ func (sp *Space) Within(n int) *Space {
 	return sp.only("columns", func(s schedule.State) bool { return unrolled(s, "n") <= n })
 }
 
+// Exact is sp without tables whose entries or sums are rounded: what they add up to is bounded, not exact.
+func (sp *Space) Exact() *Space {
+	exact := func(s schedule.State) bool { return !s.(*schedule.Product).Rounds() }
+	c := sp.only("entries", exact).only("averages", exact)
+	c.known = new(sync.Map) // of which kinds there are
+	return c
+}
+
 // Sharing is sp with kernels only that read the packed matrices and the prepared activations of k. Its neighbours and mutations begin with
 // decisions of which packing does not follow.
 func (sp *Space) Sharing(k *schedule.Kernel) *Space {

@@ -239,8 +239,8 @@ func (e *evolution[G]) propose(ctx context.Context) []proposal[G] {
 	return batch
 }
 
-// firstGeneration: the first batch is chosen from that many times its size in samples.
-const firstGeneration = 4
+// firstGeneration: the first batch is chosen from that many times as many proposals as the next ones.
+const firstGeneration = 6
 
 // fill adds `fresh` new samples, and offspring, to the pool for a batch of `want`.
 func (e *evolution[G]) fill(ctx context.Context, want, fresh int) {
@@ -251,7 +251,9 @@ func (e *evolution[G]) fill(ctx context.Context, want, fresh int) {
 		}
 		found := e.points(gs)
 		fresh -= len(found)
-		e.pool = append(e.pool, found...)
+		if e.pool = append(e.pool, found...); !e.Random {
+			e.predict(e.pool)
+		}
 	}
 }
 
@@ -291,12 +293,25 @@ func (e *evolution[G]) rank(want int) {
 	e.Rng.Shuffle(len(others), func(i, j int) { others[i], others[j] = others[j], others[i] })
 }
 
-// offspring is a sample, or a mutation of one of the best.
+// offspring is a sample, or a mutation of one of the best: of what was measured, or of what is predicted to be.
 func (e *evolution[G]) offspring() G {
-	if len(e.measured) == 0 || e.Random || e.Rng.Intn(5) == 0 {
+	samples := 5 // one in so many is one, at first every other one
+	if len(e.measured) == 0 {
+		samples = 2
+	}
+	if len(e.measured)+len(e.pool) == 0 || e.Random || e.Rng.Intn(samples) == 0 {
 		return e.Sample(e.Rng)
 	}
+	if len(e.pool) > 0 && (len(e.measured) == 0 || e.Rng.Intn(3) == 0) {
+		return e.Mutate(e.Rng, e.pool[e.early(len(e.pool))].g, e.pool[e.early(len(e.pool))].g)
+	}
 	return e.Mutate(e.Rng, e.parent(), e.parent())
+}
+
+// early draws an index below n that stands for a parent; a low one is likelier.
+func (e *evolution[G]) early(n int) int {
+	x := e.Rng.Float64()
+	return int(x * x * float64(min(n, parents)))
 }
 
 // parent picks one of the best things; a better one is likelier. Half the time it picks from the best by the cost of all
@@ -308,8 +323,7 @@ func (e *evolution[G]) parent() G {
 			best = by
 		}
 	}
-	x := e.Rng.Float64()
-	return best[int(x*x*float64(min(len(best), parents)))].G
+	return best[e.early(len(best))].G
 }
 
 // lead finds the best things by the ratio of each of several purposes. Things with equal ratios share the part that

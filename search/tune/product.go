@@ -103,9 +103,11 @@ func New(ctx context.Context, p Product) (*Tuner, error) {
 		return nil, err
 	}
 	t.repeats = sync.OnceValue(t.defaultRepeats)
-	if t.space, err = space.For(p.Problem, p.Target); err != nil {
+	all, err := space.For(p.Problem, p.Target)
+	if err != nil {
 		return nil, err
 	}
+	t.space = all.Exact()
 	v, err := build.Variant(ctx, p.Problem, p.Target, t.Default)
 	if err != nil {
 		return nil, err
