@@ -47,7 +47,7 @@ func (b *beginner) body(body []vir.Node) {
 			continue
 		}
 		in := n.(*vir.Instr)
-		if in.Op == vir.OpStore {
+		if in.Op.Orders() {
 			wall = i
 		}
 		if in.Dst == vir.NoReg || b.mut[in.Dst] {

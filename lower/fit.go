@@ -34,6 +34,9 @@ type fitter struct {
 }
 
 func (c *fitter) allocate(watch []Watch) (*Kernel, error) {
+	if c.f.Grid != nil || c.f.Lanes() != nil {
+		return nil, refuse(c.f.Name, "%s has no workgroups and no lanes of them: bind no loop to group or lane", c.t.m.Name)
+	}
 	p, k, err := c.fit()
 	if len(watch) > 0 {
 		c.t.run(c.ctx, c.t.back(p), c.f, watch)

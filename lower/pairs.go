@@ -67,7 +67,7 @@ func (p *pairing) stand(body []vir.Node) *block {
 		switch n := n.(type) {
 		case *vir.Instr:
 			p.blocks[n] = here
-			if n.Op == vir.OpStore {
+			if n.Op.Orders() {
 				here.stored[n.Mem.Buf] = true
 			}
 		case *vir.Loop:

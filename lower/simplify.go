@@ -119,8 +119,13 @@ func (c *numbering) passed(l *vir.Loop) {
 }
 
 func (c *numbering) effects(in *vir.Instr) {
-	if in.Op == vir.OpStore {
+	switch in.Op {
+	case vir.OpStore:
 		c.stores[in.Mem.Buf]++
+	case vir.OpBarrier:
+		for i := range c.stores {
+			c.stores[i]++
+		}
 	}
 	if in.Dst != vir.NoReg && c.mut[in.Dst] {
 		c.version[in.Dst]++

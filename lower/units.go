@@ -61,7 +61,7 @@ func (u *unitReader) body(body []vir.Node) {
 			clear(groups)
 			u.body(n.Body)
 		case *vir.Instr:
-			if n.Op == vir.OpStore {
+			if n.Op.Orders() {
 				clear(groups)
 			}
 			if n.Op == vir.OpLoadSplat && !u.mut[n.Dst] {

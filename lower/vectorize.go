@@ -23,7 +23,7 @@ func Vectorize(n *nest.Nest, name string) (*vir.Func, error) {
 		roots: map[string][]nest.Loop{}, params: map[string]int{}, places: map[string]accessed{}}
 	for i, p := range n.Params {
 		v.params[p] = i
-		v.f.Params = append(v.f.Params, vir.Param{Name: ident(p), Int: nest.IntParam(p)})
+		v.f.Params = append(v.f.Params, vir.Param{Name: ParamName(p), Int: nest.IntParam(p), Align: n.Aligned[p]})
 	}
 	for _, b := range n.Buffers {
 		p, t := &v.f.Params[v.params[b.Base().Param]], b.Base().Tensor
@@ -45,28 +45,32 @@ func Vectorize(n *nest.Nest, name string) (*vir.Func, error) {
 	}
 	v.f.Body = body
 	if n.Repeat != nil {
-		v.tiles()
+		r := v.moves(*n.Repeat)
+		v.f.Repeat = &r
+	}
+	for _, r := range n.Grid {
+		v.f.Grid = append(v.f.Grid, v.moves(r))
 	}
 	return v.f, nil
 }
 
-// tiles moves those pointers that the body uses: others may be nil.
-func (v *vectorizer) tiles() {
+// moves moves those pointers that the body uses: others may be nil.
+func (v *vectorizer) moves(of nest.Repeat) vir.Repeat {
 	used := map[int]bool{}
 	vir.Walk(v.f.Body, func(in *vir.Instr, _ []*vir.Loop) {
 		used[in.Mem.Buf] = used[in.Mem.Buf] || in.HasMem()
 	})
-	r := &vir.Repeat{Count: v.params[v.n.Repeat.Count]}
-	for _, m := range v.n.Repeat.Moves {
+	r := vir.Repeat{Count: v.params[of.Count]}
+	for _, m := range of.Moves {
 		if p := v.params[m.Param]; used[p] {
 			r.Moves = append(r.Moves, vir.Move{Param: p, By: v.params[m.By]})
 		}
 	}
-	v.f.Repeat = r
+	return r
 }
 
-// ident makes a parameter name that the vir grammar accepts.
-func ident(s string) string { return strings.ReplaceAll(s, ".", "_") }
+// ParamName is the name in vector IR of a nest's parameter: one that the grammar accepts.
+func ParamName(s string) string { return strings.ReplaceAll(s, ".", "_") }
 
 // maxInstrs bounds the code of one kernel.
 const maxInstrs = 20000
@@ -156,7 +160,7 @@ func (v *vectorizer) loop(s *nest.For) error {
 	l := s.Loop
 	defer delete(v.vars, l.Name)
 	switch l.Kind {
-	case nest.Outer:
+	case nest.Outer, nest.Group:
 		v.vars[l.Name] = 0
 		return v.walk(s.Body)
 	case nest.Vector, nest.Dot:
@@ -170,7 +174,7 @@ func (v *vectorizer) loop(s *nest.For) error {
 	case nest.Unrolled:
 		return v.repeat(s, l.N)
 	}
-	if l.N == 1 {
+	if l.N == 1 && l.Kind != nest.Lane {
 		return v.repeat(s, 1)
 	}
 	if len(v.lanes) > 0 {
@@ -190,7 +194,7 @@ func (v *vectorizer) repeat(s *nest.For, n int) error {
 }
 
 func (v *vectorizer) serialLoop(s *nest.For) error {
-	node := &vir.Loop{ID: v.loopID, Count: vir.Extent{Const: s.Loop.N, Param: -1}}
+	node := &vir.Loop{ID: v.loopID, Count: vir.Extent{Const: s.Loop.N, Param: -1}, Lane: s.Loop.Kind == nest.Lane}
 	v.loopID++
 	if s.Loop.N == 0 {
 		node.Count = vir.Extent{Param: v.params[nest.CountParam(s.Loop)]}
@@ -201,9 +205,17 @@ func (v *vectorizer) serialLoop(s *nest.For) error {
 	v.vars[s.Loop.Name] = 0
 	v.serial = append(v.serial, &openLoop{s.Loop, node})
 	body, err := v.block(s.Body)
+	for _, x := range v.n.Shared {
+		if err == nil && x.At == s.Loop.Name {
+			body, err = v.share(body, x.Param)
+		}
+	}
 	v.serial = v.serial[:len(v.serial)-1]
 	if err != nil {
 		return err
+	}
+	if i := slices.IndexFunc(node.Carried, func(r vir.Reg) bool { return v.typeOf(r).Elem.Bits() < 32 }); node.Lane && i >= 0 {
+		return refuse(s.Loop.Name, "lanes have sums of 32 bits, not of %v", v.typeOf(node.Carried[i]).Elem)
 	}
 	node.Body = body
 	slices.Sort(node.Carried)
@@ -346,6 +358,9 @@ func (v *vectorizer) accumulate(s *nest.Assign, t *temp, lanes []string, key str
 	value, err := v.chosen(s.Value)
 	if err != nil {
 		return err
+	}
+	if s.Op != ir.Add && slices.ContainsFunc(v.serial[t.depth:], func(o *openLoop) bool { return o.node.Lane }) {
+		return refuse(s.Dst.Name, "lanes have sums, not the largest value")
 	}
 	s = &nest.Assign{Dst: s.Dst, Index: s.Index, How: s.How, Op: s.Op, Value: value}
 	op := combineOps[s.Op]

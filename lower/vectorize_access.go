@@ -374,7 +374,7 @@ func (v *vectorizer) stride(b nest.Buffer, at []laneIndex, at0 []nest.Pos, l nes
 func (v *vectorizer) callers(b nest.Buffer, at []laneIndex, at0 []nest.Pos) error {
 	pos := make([]nest.Pos, len(at0))
 	for _, l := range v.n.Loops {
-		if l.Kind != nest.Outer {
+		if !l.Kind.Outside() {
 			continue
 		}
 		defer func() { v.vars[l.Name] = 0 }()

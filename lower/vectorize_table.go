@@ -170,7 +170,7 @@ func (v *vectorizer) aligned(b *nest.Codes, mem vir.Mem, size int) bool {
 		all |= s.Bytes
 	}
 	for _, l := range v.n.Loops {
-		for it := 1; l.Kind == nest.Outer && it < l.N; it++ {
+		for it := 1; l.Kind.Outside() && it < l.N; it++ {
 			all |= v.origin(b, l, it).Byte
 		}
 	}

@@ -90,7 +90,7 @@ func actLayout(cols, chunk int) *format.Layout {
 func (s *Product) usualChunk() int {
 	advance := s.weights.RecordK
 	for _, l := range s.main().loops {
-		if overMatrix(l) && s.main().reduce[l.Root] && l.Kind == nest.Serial && l.N != 1 {
+		if overMatrix(l) && s.main().reduce[l.Root] && (l.Kind == nest.Serial || l.Kind == nest.Lane) && l.N != 1 {
 			advance = gcd(advance, s.fullCoef(l))
 		}
 	}

@@ -28,10 +28,12 @@ func (s *Product) complete() error {
 	dot := 0
 	for i, l := range st.loops {
 		switch {
-		case l.N == 0 && !st.reduce[l.Root] && l.Kind != nest.Outer:
+		case l.N == 0 && !st.reduce[l.Root] && !l.Kind.Outside():
 			return &Unfinished{"loop " + l.Name, "counts rows or columns at run time: bind it outer"}
-		case l.Kind == nest.Outer && i > 0 && st.loops[i-1].Kind != nest.Outer:
+		case l.Kind.Outside() && i > 0 && !st.loops[i-1].Kind.Outside():
 			return &Unfinished{"loop " + l.Name, "outer loops come first"}
+		case l.Kind == nest.Lane && !st.reduce[l.Root] && i > 0 && !st.loops[i-1].Kind.Outside() && st.loops[i-1].Kind != nest.Lane:
+			return &Unfinished{"loop " + l.Name, "lanes of rows come right after outer loops"}
 		case l.Kind == nest.Dot:
 			dot = l.N
 		case l.Kind == nest.Pair && !st.halves():
@@ -39,6 +41,9 @@ func (s *Product) complete() error {
 		}
 	}
 	if err := s.groupOrder(); err != nil {
+		return err
+	}
+	if err := st.groups(s.shared); err != nil {
 		return err
 	}
 	if s.Problem.Act.Floats() {
@@ -55,6 +60,23 @@ func (s *Product) complete() error {
 		return st.repeated(planeLoop, partLoop, halfLoop)
 	}
 	return s.completeDot(dot)
+}
+
+// groups: workgroups have tiles of rows. Their lanes share something at a loop that is there.
+func (st *stage) groups(shared string) error {
+	has := func(kind nest.Kind, root string) bool {
+		return slices.ContainsFunc(st.loops, func(l nest.Loop) bool { return l.Kind == kind && (root == "" || l.Root == root) })
+	}
+	if (has(nest.Group, "") || has(nest.Lane, "")) && (!has(nest.Group, "m") || has(nest.Outer, "m")) {
+		return &Unfinished{"groups and lanes", "need the tiles of rows bound to group"}
+	}
+	if shared != "" && !slices.ContainsFunc(st.loops, func(l nest.Loop) bool { return l.Name == shared && l.Kind == nest.Serial }) {
+		return &Unfinished{"stage act at " + shared, "needs a serial loop of this name"}
+	}
+	if shared != "" && !has(nest.Lane, "") {
+		return &Unfinished{"stage act", "needs lanes that share what they read"}
+	}
+	return nil
 }
 
 // halves says that the lowest accumulator is half as wide as the one above.
@@ -112,7 +134,7 @@ func (s *Product) completeDot(dot int) error {
 
 // groupOrder: the float sum runs over groups in ascending order, each complete.
 func (s *Product) groupOrder() error {
-	coef, inner := 0, false
+	coef, inner, apart := 0, false, false // apart: lanes have groups
 	for _, l := range s.main().loops {
 		switch {
 		case s.main().reduce[l.Root] && l.Root != "g":
@@ -121,7 +143,10 @@ func (s *Product) groupOrder() error {
 			return &Unfinished{"loop " + l.Name, "groups enclose their elements: move it outside the loops over k"}
 		case l.Root == "g" && l.Kind == nest.Vector:
 			return &Unfinished{"loop " + l.Name, "groups are summed in order, not in lanes"}
+		case apart && l.N != 1 && l.Root == "g" && !s.main().inBlock(l):
+			return &Unfinished{"loop " + l.Name, "groups are added in order, a group of each lane: bind the innermost loop over groups to lanes"}
 		case l.Root == "g":
+			apart = apart || l.Kind == nest.Lane
 			if coef != 0 && l.Coef > coef {
 				return &Unfinished{"loop " + l.Name, "groups are summed in ascending order"}
 			}
@@ -154,12 +179,12 @@ func (st *stage) inOrder() error {
 func (s *Product) contiguous(k *Kernel) error {
 	for _, l := range s.main().loops {
 		size := map[string]int{"m": k.Rows, "n": k.Cols}[l.Root]
-		if size > 0 && l.N != 1 && (l.Kind == nest.Outer) != (l.Coef >= size) {
+		if size > 0 && l.N != 1 && l.Kind.Outside() != (l.Coef >= size) {
 			return &Unfinished{"loop " + l.Name, "the rows and columns of one call must be consecutive"}
 		}
 	}
 	for _, d := range s.weights.Part("codes").Fields {
-		if l := s.loopOf(d); l.Kind == nest.Outer {
+		if l := s.loopOf(d); l.Kind.Outside() {
 			return &Unfinished{"loop " + l.Name, "a call takes all fields of a cell"}
 		}
 	}

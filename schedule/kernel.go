@@ -78,6 +78,32 @@ var tilesParam, tileStep, rowsStep = "count.tiles", nest.StepParam("tile"), nest
 
 var sideStep, sideRows = nest.StepParam("side"), nest.StepParam("siderows")
 
+// Groups of tiles are counted by tilesParam too, groups of columns by blocksParam: their activations are actStep bytes
+// apart, their sums and scales sumsStep, and their columns of the product blockStep.
+var blocksParam, actStep, sumsStep, blockStep = "count.blocks", nest.StepParam("act"), nest.StepParam("sums"), nest.StepParam("block")
+
+// grid are the workgroups of a kernel whose rows, and whose columns if columns is set, are spread over them. It says how
+// parameters are aligned: buffers begin at whole lines.
+func (k *Kernel) grid(columns bool) {
+	const line = 64
+	n := k.Nest
+	n.Grid, n.Repeat = []nest.Repeat{*n.Repeat}, nil
+	aligned := func(param string, bytes int) { n.Aligned[param] = (line | bytes) & -(line | bytes) }
+	n.Aligned = map[string]int{}
+	for _, p := range k.Weights.Parts {
+		aligned(p.Name, p.Base)
+	}
+	aligned("act", 0)
+	aligned(tileStep, k.Weights.HeaderBytes|k.Weights.RecordBytes)
+	aligned(rowsStep, 4*min(k.Rows, k.Weights.TileM))
+	if columns {
+		n.Params = append(n.Params, blocksParam, actStep, sumsStep, blockStep)
+		n.Grid = append(n.Grid, nest.Repeat{Count: blocksParam, Moves: []nest.Move{{Param: "out", By: blockStep},
+			{Param: "act", By: actStep}, {Param: "sums", By: sumsStep}, {Param: "ascale", By: sumsStep}}})
+		aligned(actStep, k.Cols*k.Weights.RecordK)
+	}
+}
+
 // repeat is how kernels go from tile to tile: the product and all parts of the weights move.
 func (k *Kernel) repeat() *nest.Repeat {
 	r := &nest.Repeat{Count: tilesParam, Moves: []nest.Move{{Param: "out", By: rowsStep}}}

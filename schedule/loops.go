@@ -245,7 +245,9 @@ func (x Reorder) edit(n *nests, _ int) error {
 // has the widest stride). Loops start out serial. "pair" is for two rows, the innermost
 // lanes: they are neighbours in the lowest accumulator, which is half as wide as the one
 // above, and that has a register for each. A flush widens every other lane, which is a
-// shift or a mask.
+// shift or a mask. "group" and "lane" are for targets with workgroups: a group has the lanes of all loops that are bound so,
+// and all groups run at once. Lanes of a reduction sum a part each, which
+// are added up in the order of lanes, and the code around them runs once.
 //
 //	for l 16                    vector l 16
 //	    acc[l] += x[l]     ->       acc[l] += x[l]      one instruction
@@ -254,12 +256,14 @@ type Bind struct {
 	To   string `json:"to"`
 }
 
-var bindings = map[string]nest.Kind{"outer": nest.Outer, "unrolled": nest.Unrolled, "vector": nest.Vector, "pair": nest.Pair}
+var bindings = map[string]nest.Kind{"outer": nest.Outer, "unrolled": nest.Unrolled, "vector": nest.Vector, "pair": nest.Pair, "group": nest.Group, "lane": nest.Lane}
 
-// MostUnrolled bounds the iterations of an unrolled loop. MostLanes bounds the iterations of a vector loop.
+// MostUnrolled bounds the iterations of an unrolled loop. MostLanes bounds the iterations of a vector loop, MostGroupLanes
+// the ones of a loop of lanes.
 const (
-	MostUnrolled = 64
-	MostLanes    = 64
+	MostUnrolled   = 64
+	MostLanes      = 64
+	MostGroupLanes = 1024
 )
 
 // Apply implements Step.
@@ -280,13 +284,15 @@ func (x Bind) edit(n *nests, _ int) error {
 	kind, ok := bindings[x.To]
 	switch {
 	case !ok:
-		return illegal(x, x.Loop, "cannot be bound to %q; have outer, unrolled, vector, pair", x.To)
+		return illegal(x, x.Loop, "cannot be bound to %q; have outer, unrolled, vector, pair, group, lane", x.To)
 	case l.Kind != nest.Serial:
 		return illegal(x, x.Loop, "is bound %s already", l.Kind)
-	case l.N == 0 && kind != nest.Outer:
+	case l.N == 0 && !kind.Outside():
 		return illegal(x, x.Loop, "its trip count is known at run time only")
-	case kind == nest.Outer && st.reduce[l.Root]:
+	case kind.Outside() && st.reduce[l.Root]:
 		return illegal(x, x.Loop, "a reduction cannot be spread over calls")
+	case kind == nest.Lane && l.N > MostGroupLanes:
+		return illegal(x, x.Loop, "%d lanes of a group, at most %d", l.N, MostGroupLanes)
 	case kind == nest.Unrolled && l.N > MostUnrolled:
 		return illegal(x, x.Loop, "%d iterations are too many to unroll", l.N)
 	case kind == nest.Pair && (l.N != 2 || st.reduce[l.Root]):

@@ -143,7 +143,7 @@ func (k *OperatorKernel) addCounts(st *stage) {
 // add appends the loops of one stage.
 func (k *OperatorKernel) add(st *stage) error {
 	for _, l := range st.loops {
-		if l.Kind == nest.Outer || l.Kind == nest.Pair {
+		if l.Kind.Outside() || l.Kind == nest.Pair || l.Kind == nest.Lane {
 			return &Unfinished{"loop " + l.Name, "must be serial, unrolled or a vector: an operator is one call, with sums of one type"}
 		}
 		if div := st.dims[l.Root].Div * l.Coef; l.N == 0 && div > maxPad {

@@ -19,6 +19,7 @@ type Product struct {
 	streams nest.Streams   // prefetch distances
 	hoisted bool
 	tables  *ir.Tables // of activations; nil if the product has none
+	shared  string     // loop at which lanes share activations; "": they do not
 	sumBy   int        // factor that the caller multiplies activation sums by; 0: the caller does not
 }
 
@@ -139,9 +140,11 @@ func (s *Product) kernel(scaledSums bool) *Kernel {
 		k.Problem, k.Fill = s.fill.of, s.fill.to
 	}
 	k.Nest = &nest.Nest{Name: "matmul", Params: slices.Clone(matmulParams), Repeat: k.repeat()}
+	groups := map[string]bool{}
 	for _, l := range s.main().loops {
+		groups[l.Root] = groups[l.Root] || l.Kind == nest.Group
 		switch {
-		case l.Kind == nest.Outer:
+		case l.Kind.Outside():
 		case l.Root == "m":
 			k.Rows *= l.N
 		case l.Root == "n":
@@ -151,6 +154,12 @@ func (s *Product) kernel(scaledSums bool) *Kernel {
 			k.Nest.Counts = append(k.Nest.Counts, l.Name)
 			k.Nest.Params = append(k.Nest.Params, nest.CountParam(l))
 		}
+	}
+	if groups["m"] {
+		k.grid(groups["n"])
+	}
+	if s.shared != "" {
+		k.Nest.Shared = []nest.Shared{{Param: "act", At: s.shared}}
 	}
 	return k
 }

@@ -176,11 +176,12 @@ var refused = []struct {
 	{"w2", trace(dot), Reorder{[]string{"n", "m"}}, `reorder k: is not in the order`},
 
 	{"w2", trace(dot), Bind{"q", "outer"}, `bind q: no such loop`},
-	{"w2", trace(dot), Bind{"n", "parallel"}, `bind n: cannot be bound to "parallel"; have outer, unrolled, vector, pair`},
+	{"w2", trace(dot), Bind{"n", "parallel"}, `bind n: cannot be bound to "parallel"; have outer, unrolled, vector, pair, group, lane`},
 	{"w2", trace(dot, columns), columns, `bind n: is bound outer already`},
 	{"w2", trace(dot), Bind{"n", "vector"}, `bind n: its trip count is known at run time only`},
 	{"w2", trace(dot, Split{"m", 4, Pair{"mt", "e"}}), Bind{"e", "pair"}, `bind e: a pair is two rows or columns`},
 	{"w2", trace(dot), Bind{"k", "outer"}, `bind k: a reduction cannot be spread over calls`},
+	{"w2", trace(dot, Split{"m", 2048, Pair{"mt", "l"}}), Bind{"l", "lane"}, `bind l: 2048 lanes of a group, at most 1024`},
 	{"w2", trace(dot, Split{"m", 65, Pair{"mt", "r"}}), Bind{"r", "unrolled"}, `bind r: 65 iterations are too many to unroll`},
 	{"w2", trace(dot, Split{"m", 24, Pair{"mt", "l"}}), Bind{"l", "vector"}, `bind l: 24 is not a power of two of at most 64 lanes`},
 
@@ -223,7 +224,9 @@ var refused = []struct {
 	{"w8", trace(with(ready(), "pack"), pack("mt ks f l j")), ReadScaled{8}, `read_scaled codes: a byte holds one field`},
 
 	{"w2", nil, Stage{"w", "k"}, `stage w: decompose first`},
-	{"w2", ready(), Stage{"scale", "ks"}, `stage scale: no such value; have w, a, x, super, wide`},
+	{"w2", ready(), Stage{"scale", "ks"}, `stage scale: no such value; have w, a, x, super, act, wide`},
+	{"w2", byGroups("n mt l ks f j", "group", "lane"), Stage{"act", "f"}, `stage f: is no serial loop`},
+	{"w2", trace(byGroups("n mt l ks f j", "group", "lane"), Stage{"act", "ks"}), Stage{"act", "ks"}, `stage act: is staged already`},
 	{"w2", ready(), Stage{"super", "ks"}, `stage super: the scales have one level`},
 	{"w4-g32-s64", trace(dot), Stage{"super", "k"}, `stage k: is not a loop over groups`},
 	{"w4-g32-s64", nil, Stage{"super", "g"}, `stage super: decompose first`},
@@ -321,6 +324,10 @@ var unfinished = []struct {
 	{"w4-g32-z", with(grouped("init"), "hoist_zero", pack("mt g u l j", "f")), `zero points: need hoist_zero: level - zero does not fit a byte`},
 	{"w2", with(ready(), "bind", Bind{"mt", "outer"}), `loop n: counts rows or columns at run time: bind it outer`},
 	{"w2", with(ready(), "reorder", Reorder{[]string{"mt", "ks", "n", "f", "l", "j"}}), `loop n: outer loops come first`},
+	{"w2", byGroups("n mt ks l f j", "group", "lane"), `loop l: lanes of rows come right after outer loops`},
+	{"w2", trace(dot, Stage{"act", "k"}, byGroups("n mt l ks f j", "group", "lane")[1:]), `stage act at k: needs a serial loop of this name`},
+	{"w2", trace(byGroups("n mt ks f l j", "group", "vector"), Stage{"act", "ks"}), `stage act: needs lanes that share what they read`},
+	{"w2", byGroups("n mt l ks f j", "outer", "lane"), `groups and lanes: need the tiles of rows bound to group`},
 	{"w2", with(ready(), "tensorize"), `trace: has no tensorize`},
 	{"w2", trace(dot, unsign, columns, Split{"m", 16, Pair{"mt", "mi"}}, Split{"mi", 4, Pair{"s", "l"}}, Bind{"mt", "outer"}, Bind{"s", "outer"}, Bind{"l", "vector"},
 		Split{"k", 4, Pair{"ks", "j"}}, Tensorize{"j", "dot4"}, Reorder{[]string{"n", "mt", "s", "ks", "l", "j"}}, pack("mt ks l j", "s")),
@@ -334,6 +341,8 @@ var unfinished = []struct {
 	{"w2", trace(with(readyPairs(), "hoist_zero"), Rfactor{"jo"}, Accumulate{"i16"}), `dot2: wants unsigned weights: hoist_zero`},
 	{"w4-g32", with(grouped("init"), "reorder", Reorder{[]string{"n", "mt", "u", "g", "f", "l", "j"}}, pack("mt g u l j", "f")),
 		`loop g: groups enclose their elements: move it outside the loops over k`},
+	{"w4-g32", trace(with(grouped("init"), "reorder"), Split{"g", 4, Pair{"gt", "gx"}}, Split{"gx", 2, Pair{"gb", "gi"}}, Bind{"gb", "lane"},
+		Reorder{strings.Fields("n mt gt gb gi u f l j")}, pack("mt gt gb gi u l j", "f")), `loop gi: groups are added in order, a group of each lane: bind the innermost loop over groups to lanes`},
 	{"w4-g32", fourGroups("n mt gt gi u f l j", Bind{"gi", "vector"}), `loop gi: groups are summed in order, not in lanes`},
 	{"w4-g32", fourGroups("n mt gi gt u f l j"), `loop gt: groups are summed in ascending order`},
 	{"w2", trace(dot, unsign, columns, Split{"m", 32, Pair{"mt", "mm"}}, Split{"mm", 2, Pair{"l", "mi"}}, Bind{"mt", "outer"}, Bind{"mi", "outer"}, Bind{"l", "vector"},
@@ -362,6 +371,12 @@ func inParts(order ...string) Trace {
 }
 
 // TestRefused: each of them is refused, for its reason.
+// byGroups is a schedule whose tiles of rows are bound to something, and the rows in them to something else.
+func byGroups(order, tiles, rows string) Trace {
+	return trace(dot, unsign, columns, Split{"m", 16, Pair{"mt", "l"}}, Bind{"mt", tiles}, Bind{"l", rows}, fields, Tensorize{"j", "dot4"},
+		Reorder{strings.Fields(order)}, pack("mt ks l j", "f"))
+}
+
 func TestRefused(t *testing.T) {
 	for _, c := range refused {
 		s := start(t, c.weight, c.before)
@@ -490,6 +505,7 @@ func TestTableChunks(t *testing.T) {
 	}
 	for want, trace := range map[string]Trace{
 		"stage table: loop c: pads rows to a multiple of more than 1048576":           {Split{"table.u", 4096, Pair{"a", "b"}}, Split{"a", 256, Pair{"c", "d"}}},
+		"stage table: loop a: activations are prepared in one lane":                   {Split{"table.u", 8, Pair{"a", "b"}}, Bind{"a", "group"}},
 		"stage table: loop a: makes tables of more elements at once than a chunk has": {Pack{Tensor: "table", Chunk: 16}, Split{"table.u", 8, Pair{"a", "b"}}},
 	} {
 		if _, err := CompilePreparation(p, tables, trace); fmt.Sprint(err) != want {
@@ -520,7 +536,7 @@ func TestEveryRule(t *testing.T) {
 	}
 	tested = append(tested, "is for products; activations are prepared by loops alone", "would change the order of a float sum",
 		"makes more groups at once than callers have room for", "are f32 and read as they are, unless kernels have tables", // TestNothingToPrepare
-		"pads rows to a multiple of more than 1048576", "makes tables of more elements at once than a chunk has", "this preparation makes no tables",
+		"pads rows to a multiple of more than 1048576", "makes tables of more elements at once than a chunk has", "activations are prepared in one lane", "this preparation makes no tables",
 		"asks for the next row, at no distance", "is no serial loop", gone, "is not the innermost loop over tables", "no table is made of wide activations here") // TestPreparing, TestFloatSum, TestGroupRoom, TestTableChunks
 	for _, c := range refusedOperators {
 		tested = append(tested, c.want)

@@ -11,6 +11,8 @@ import (
 // Stage computes a value once, in registers, at the start of loop At, and reuses
 // it below: "w" the decoded weight, "a" the activation, or of a product by tables "x"
 // the index; "super" the super-scale and the super-minimum if the format has two levels.
+// "act" are all activations that an iteration of the serial loop At reads. The lanes of a workgroup copy them into a buffer that
+// they share.
 //
 //	for r                              for r
 //	    for n                              w1 = decode(codes[r])
@@ -34,10 +36,12 @@ func (x Stage) Apply(s *Product) (*Product, error) {
 		return stageAt(x, s, x.Value, x.At)
 	case "super":
 		return x.super(s)
+	case "act":
+		return x.shared(s)
 	case "wide":
 		return nil, x.noWide()
 	}
-	return nil, illegal(x, x.Value, "no such value; have w, a, x, super, wide")
+	return nil, illegal(x, x.Value, "no such value; have w, a, x, super, act, wide")
 }
 
 func (x Stage) noWide() error {
@@ -90,6 +94,21 @@ func (x Stage) ApplyPreparation(s *Preparation) (*Preparation, error) {
 		}
 	}
 	c.Graph = &g
+	return c, nil
+}
+
+func (x Stage) shared(s *Product) (*Product, error) {
+	st, i, err := s.loop(x, x.At)
+	switch {
+	case err != nil:
+		return nil, err
+	case st.loops[i].Kind != nest.Serial:
+		return nil, illegal(x, x.At, "is no serial loop")
+	case s.shared != "":
+		return nil, illegal(x, x.Value, "is staged already")
+	}
+	c := s.clone()
+	c.shared = x.At
 	return c, nil
 }
 

@@ -3,10 +3,13 @@ package main
 import (
 	"fmt"
 	"go/token"
+	"path/filepath"
 
 	"github.com/spf13/cobra"
 
 	"github.com/tmacc/tmacc/gen"
+	"github.com/tmacc/tmacc/lower"
+	"github.com/tmacc/tmacc/lower/spirv"
 	"github.com/tmacc/tmacc/search/build"
 )
 
@@ -16,8 +19,12 @@ func (c *cli) lower() *cobra.Command {
 		Short: "compile vector IR to assembly",
 		Long: `Compile a file of vector IR (docs/vir.md; - is standard input) to Go assembly. The
 function takes a pointer to consecutive 8-byte words, its parameters; the Go
-declaration stands at the end as a comment.`,
-		Example: `  tmacc lower dot.vir -target avx512vbmi -o dot_amd64.s`,
+declaration stands at the end as a comment.
+
+With -target spirv it is a compute shader for Vulkan: text for spirv-as, or with
+-o FILE.spv the module itself.`,
+		Example: `  tmacc lower dot.vir -target avx512vbmi -o dot_amd64.s
+  tmacc lower dot.vir -target spirv -o dot.spv`,
 	}
 	f := cmd.Flags()
 	target := f.String("target", "host", "target, see tmacc targets")
@@ -29,7 +36,7 @@ declaration stands at the end as a comment.`,
 		if !token.IsIdentifier(*pkg) {
 			return fmt.Errorf("-package %s: want the name of a Go package", quotedIfOdd(*pkg))
 		}
-		t, err := c.finder().One(*target, core)
+		t, err := c.selector(*target, core)
 		if err != nil {
 			return err
 		}
@@ -42,6 +49,9 @@ declaration stands at the end as a comment.`,
 			if s.Err != nil {
 				return fmt.Errorf("%s: %w", args[0], s.Err)
 			}
+			if sh, ok := s.Value.(*spirv.Shader); ok && filepath.Ext(*out) == ".spv" {
+				return writeFile(*out, sh.Binary())
+			}
 			if s.Name == build.AssemblyStage || s.Name == build.GoStage {
 				asm += s.Text
 			}
@@ -53,6 +63,18 @@ declaration stands at the end as a comment.`,
 		return writeFile(*out, []byte(asm))
 	}
 	return cmd
+}
+
+// selector is the target that flags name: of shaders, or of a CPU.
+func (c *cli) selector(target, core string) (lower.Selector, error) {
+	t, ok := spirv.ByName(target)
+	switch {
+	case ok && core != "":
+		return nil, fmt.Errorf("-core %s: shaders are not tuned for a core: leave it out with -target %s", core, target)
+	case ok:
+		return t, nil
+	}
+	return c.finder().One(target, core)
 }
 
 // writeFile replaces a file at once, so that nobody sees a part of it.

@@ -13,6 +13,7 @@ import (
 	"github.com/tmacc/tmacc/gen/order"
 	"github.com/tmacc/tmacc/ir"
 	"github.com/tmacc/tmacc/ir/operator"
+	"github.com/tmacc/tmacc/lower"
 	"github.com/tmacc/tmacc/lower/targets"
 	"github.com/tmacc/tmacc/schedule"
 	"github.com/tmacc/tmacc/search"
@@ -55,7 +56,8 @@ func (c *cli) show() *cobra.Command {
 -cost says where the cycles of a call go, by the model of the core: what bounds the code of each loop, and
 what it waits for if weights come from the second-level cache (l2), the third (l3) or memory (dram).
 
-A float operator of language models, -op, has no problem, no origin, no layout and no cost. Attention is several operators.`,
+A float operator of language models, -op, has no problem, no origin, no layout and no cost. Attention is several operators.
+A shader, -target spirv, has no machine and no cost, and needs -trace.`,
 		Example: `  tmacc show -format w2 -stage trace,nest
   tmacc show -format w4-g32 -cols 8 -target avx2 -stage asm
   tmacc show -format w4 -stage vir > w4.vir && tmacc lower w4.vir -target avx512vbmi
@@ -99,7 +101,7 @@ func (c *cli) runShow(ctx context.Context, x showFlags) error {
 	if err != nil {
 		return err
 	}
-	t, err := c.finder().One(x.target, x.core)
+	selector, err := c.selector(x.target, x.core)
 	if err != nil {
 		return err
 	}
@@ -112,8 +114,17 @@ func (c *cli) runShow(ctx context.Context, x showFlags) error {
 	}
 	bar := newProgress(c.err, false)
 	defer bar.done()
-	bar.step("compiling %s for %s", x.format, t.Machine().ShortName())
-	all, err := c.stagesOf(ctx, x, p, t, bar)
+	bar.step("compiling %s for %s", x.format, selector.Machine().ShortName())
+	var all []build.Stage
+	t, onCPU := selector.(targets.Target)
+	switch {
+	case onCPU:
+		all, err = c.stagesOf(ctx, x, p, t, bar)
+	case x.cost:
+		err = fmt.Errorf("show: there is no model of devices for -cost: leave it out with -target %s", x.target)
+	default:
+		all, err = c.shaderStages(x, p, selector)
+	}
 	if err != nil {
 		return err
 	}
@@ -181,6 +192,19 @@ func (c *cli) stagesOf(ctx context.Context, x showFlags, p ir.Problem, t targets
 		all = build.Stages(p, use.Trace, t)
 	}
 	return slices.Insert(all, 0, build.Stage{Name: originStage, Text: origin}), nil
+}
+
+// shaderStages are the stages of a shader by a schedule of the user's.
+func (c *cli) shaderStages(x showFlags, p ir.Problem, t lower.Selector) ([]build.Stage, error) {
+	if x.trace == "" || x.prepare {
+		return nil, fmt.Errorf("show: there are no default schedules of products and of preparations for %s yet: give the one of a product with -trace", t.Machine().Name)
+	}
+	trace, err := c.inputs().Trace(x.trace)
+	if err != nil {
+		return nil, err
+	}
+	origin := build.Stage{Name: originStage, Text: fmt.Sprintf("%s: %s", defaults.Trace, x.trace)}
+	return slices.Insert(build.Stages(p, trace, t), 0, origin), nil
 }
 
 // shown is the schedules of a product by the lock, else by a record or the default ones, and where they come from.

@@ -147,8 +147,11 @@ func (b *builder) check() error {
 		if p.Reduce[l.Root] && i < b.at(0) {
 			return refuse(l.Name, "this reduction loop is outside the accumulator %s", p.Accumulators[0].Temp.Name)
 		}
-		if p.Reduce[l.Root] && l.Kind == Outer {
+		if p.Reduce[l.Root] && l.Kind.Outside() {
 			return refuse(l.Name, "a reduction cannot be split over calls")
+		}
+		if l.Kind == Lane && !p.Reduce[l.Root] && i > b.at(0) {
+			return refuse(l.Name, "lanes have accumulators of their own: move it outside %s", p.Loops[b.at(0)].Name)
 		}
 		if !p.Reduce[l.Root] && l.Kind == Serial && i > b.at(0) {
 			return refuse(l.Name, "accumulators cannot be indexed by a serial loop; unroll it or move it outside %s", p.Loops[b.at(0)].Name)
@@ -271,7 +274,7 @@ func (b *builder) point() ([]Stmt, error) {
 func (b *builder) outLoops(at int) []Loop {
 	var out []Loop
 	for i, l := range b.p.Loops {
-		if i > at && !b.p.Reduce[l.Root] && l.Kind != Outer {
+		if i > at && !b.p.Reduce[l.Root] && !l.Kind.Outside() {
 			out = append(out, l)
 		}
 	}
@@ -312,7 +315,7 @@ func (b *builder) domain(n int) (loops []Loop, open map[string]bool) {
 	}
 	have := map[string]bool{}
 	for i, l := range b.p.Loops {
-		switch inside := i > b.at(n) && !b.p.Reduce[l.Root] && l.Kind != Outer; {
+		switch inside := i > b.at(n) && !b.p.Reduce[l.Root] && !l.Kind.Outside(); {
 		case i < b.at(n):
 			have[l.Name] = true
 		case inside || kept[l.Name]:
@@ -476,13 +479,13 @@ func (b *builder) stage(at string, from int) ([]Stmt, error) {
 		var loops []Loop
 		var idx []ir.Expr
 		for _, l := range b.p.Loops[from:] {
-			if !roots[l.Root] && !roots[l.Name] || l.Kind == Outer {
+			if !roots[l.Root] && !roots[l.Name] || l.Kind.Outside() {
 				continue
 			}
 			if l.Kind == Averaged {
 				return nil, refuse(s.Temp.Name, "differs from one iteration of %s to the next, which are averaged", l.Name)
 			}
-			if l.Kind == Serial {
+			if l.Kind == Serial || l.Kind == Lane {
 				return nil, refuse(s.Temp.Name, "staged outside the serial loop %s it depends on", l.Name)
 			}
 			loops = append(loops, l)

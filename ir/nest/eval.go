@@ -3,6 +3,7 @@ package nest
 import (
 	"encoding/binary"
 	"fmt"
+	"maps"
 	"strings"
 
 	"github.com/tmacc/tmacc/ir"
@@ -24,7 +25,7 @@ func Eval(n *Nest, args []Arg) error {
 		m.args[p] = args[i]
 	}
 	for _, l := range n.Loops {
-		if _, ok := m.args[CountParam(l)]; l.N == 0 && l.Kind != Outer && !ok {
+		if _, ok := m.args[CountParam(l)]; l.N == 0 && !l.Kind.Outside() && !ok {
 			return fmt.Errorf("nest %s: no parameter %s", n.Name, CountParam(l))
 		}
 		if _, ok := m.args[ListCountParam]; l.ListedBy != "" && !ok {
@@ -33,6 +34,9 @@ func Eval(n *Nest, args []Arg) error {
 		if l.Root != "" {
 			m.roots[l.Root] = append(m.roots[l.Root], l)
 		}
+	}
+	if n.Grid != nil {
+		return m.grid(len(n.Grid) - 1)
 	}
 	err := m.run(n.Body)
 	if n.Repeat == nil {
@@ -44,6 +48,29 @@ func Eval(n *Nest, args []Arg) error {
 		}
 	}
 	return err
+}
+
+// grid runs the body for every workgroup along dimension d and the ones before it.
+func (m *machine) grid(d int) error {
+	if d < 0 {
+		return m.run(m.n.Body)
+	}
+	args := m.args
+	defer func() { m.args = args }()
+	for i := range args[m.n.Grid[d].Count].Int {
+		m.args = maps.Clone(args)
+		for _, v := range m.n.Grid[d].Moves {
+			a, by := args[v.Param], i*args[v.By].Int
+			if by < 0 || by > len(a.Buf) {
+				return fmt.Errorf("nest %s: %s moves by %d bytes of %d", m.n.Name, v.Param, by, len(a.Buf))
+			}
+			m.args[v.Param] = Arg{Buf: a.Buf[by:]}
+		}
+		if err := m.grid(d - 1); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // move moves the pointers between two runs of the body.
@@ -105,7 +132,7 @@ func (m *machine) loop(f *For) error {
 	if count == 0 {
 		count = m.args[CountParam(f.Loop)].Int
 	}
-	if f.Loop.Kind == Outer {
+	if f.Loop.Kind.Outside() {
 		count = 1
 	}
 	var list []byte

@@ -23,11 +23,16 @@ const (
 	Outer                // run by the caller, or one iteration after the other by Nest.Repeat
 	Pair                 // lanes of the lowest accumulator; unrolled above it
 	Averaged             // not run: the body of the plan is the average over it already
+	Group                // workgroups, which run at once: like Outer, by Nest.Grid
+	Lane                 // lanes of a workgroup, which run at once
 )
 
-var kindNames = [...]string{"for", "unroll", "vector", "dot", "outer", "pair", "average"}
+var kindNames = [...]string{"for", "unroll", "vector", "dot", "outer", "pair", "average", "group", "lane"}
 
 func (k Kind) String() string { return kindNames[k] }
+
+// Outside says that a loop is around the nest's body, which does not run it.
+func (k Kind) Outside() bool { return k == Outer || k == Group }
 
 // Loop is one loop. The value of the stage axis Root is the sum over its loops
 // of Coef times the loop variable. N is the trip count; 0 means that it is known at run time. Such a loop can have a
@@ -89,6 +94,9 @@ type Nest struct {
 	Params  []string          // kernel parameters in order
 	Counts  []string          // run-time loops, by parameter
 	Repeat  *Repeat           // nil: Body runs once
+	Grid    []Repeat          // dimensions of workgroups, x first: Body runs for each of them
+	Shared  []Shared          // buffers of workgroups
+	Aligned map[string]int    // by parameter: a power of two that its number, or the address of its buffer, is a multiple of
 	Body    []Stmt
 }
 
@@ -98,6 +106,10 @@ type Repeat struct {
 	Count string
 	Moves []Move
 }
+
+// Shared is a copy that the lanes of a workgroup make, in each iteration of the loop At, of all that the iteration reads of the
+// buffer Param.
+type Shared struct{ Param, At string }
 
 // Move adds the parameter By, in bytes, to the pointer Param.
 type Move struct{ Param, By string }
@@ -127,14 +139,24 @@ func (n *Nest) String() string {
 		}
 	}
 	if r := n.Repeat; r != nil {
-		fmt.Fprintf(&b, "repeat %s", r.Count)
-		for _, m := range r.Moves {
-			fmt.Fprintf(&b, ", %s += %s", m.Param, m.By)
-		}
-		b.WriteByte('\n')
+		r.print(&b, "repeat")
+	}
+	for _, r := range n.Grid {
+		r.print(&b, "groups")
+	}
+	for _, s := range n.Shared {
+		fmt.Fprintf(&b, "shared %s at %s\n", s.Param, s.At)
 	}
 	printBody(&b, n.Body, 1)
 	return b.String()
+}
+
+func (r Repeat) print(b *strings.Builder, what string) {
+	fmt.Fprintf(b, "%s %s", what, r.Count)
+	for _, m := range r.Moves {
+		fmt.Fprintf(b, ", %s += %s", m.Param, m.By)
+	}
+	b.WriteByte('\n')
 }
 
 func (n *Nest) roots() []string {

@@ -24,6 +24,9 @@ var ErrLimit = errors.New("instruction limit reached")
 // leaves its buffer, looks up outside a table or converts what does not fit.
 // Buffers keep what was stored before an error.
 //
+// Lanes of a workgroup run in lockstep, and workgroups one after the other. It is an error if what they do depends on
+// that: if one stores a byte that another loads or stores, and no barrier of their workgroup is between.
+//
 // f32 arithmetic rounds every result to nearest even; the payload of a NaN it
 // produces is unspecified. Loads, stores and operations on bits keep all bits.
 func Eval(f *Func, args []Arg) error { return EvalLimit(f, args, math.MaxInt) }
@@ -34,11 +37,19 @@ func EvalLimit(f *Func, args []Arg, limit int) error {
 	if err := Verify(f); err != nil {
 		return err
 	}
-	if len(args) != len(f.Params) {
-		return fmt.Errorf("vir: func %s: %d arguments for %d parameters", f.Name, len(args), len(f.Params))
+	own := len(f.Params) - f.shared()
+	if len(args) != own {
+		return fmt.Errorf("vir: func %s: %d arguments for %d parameters", f.Name, len(args), own)
 	}
-	m := &machine{f: f, args: slices.Clone(args), limit: limit, regs: make([][]int64, len(f.Regs)), iter: map[int]*int{}}
-	err := m.run(m.compile(f.Body))
+	args = slices.Concat(args, make([]Arg, f.shared()))
+	m := &machine{f: f, args: args, limit: &limit, regs: make([][]int64, len(f.Regs)), iter: map[int]*int{}}
+	err := m.aligned()
+	if err == nil && f.Lanes() == nil && f.Grid == nil {
+		err = m.run(m.compile(f.Body))
+	} else if err == nil {
+		m.races, m.inner = newRaces(f, args), f.Lanes()
+		err = m.grid(len(f.Grid) - 1)
+	}
 	for n := m.repeats(); err == nil && n > 1; n-- {
 		if err = m.move(); err == nil {
 			err = m.run(m.compile(f.Body))
@@ -60,8 +71,8 @@ func (m *machine) repeats() int64 {
 
 // move moves the pointers between two runs of the body.
 func (m *machine) move() error {
-	if m.limit--; m.limit < 0 {
-		return ErrLimit
+	if err := m.spend(); err != nil {
+		return err
 	}
 	for _, v := range m.f.Repeat.Moves {
 		a, by := &m.args[v.Param], m.args[v.By].Int
@@ -73,10 +84,31 @@ func (m *machine) move() error {
 	return nil
 }
 
+// spend takes one from the limit.
+func (m *machine) spend() error {
+	if *m.limit--; *m.limit < 0 {
+		return ErrLimit
+	}
+	return nil
+}
+
+// aligned checks the integers that are known to be multiples.
+func (m *machine) aligned() error {
+	for i, p := range m.f.Params {
+		if p.Int && p.Align > 0 && m.args[i].Int%int64(p.Align) != 0 {
+			return fmt.Errorf("%s is %d, no multiple of %d", p.Name, m.args[i].Int, p.Align)
+		}
+	}
+	return nil
+}
+
 type machine struct {
 	f     *Func
 	args  []Arg
-	limit int
+	limit *int
+	races *races       // nil: one lane, one workgroup
+	lane  int          // in the workgroup: of code around loops of lanes the first of theirs
+	inner []int        // lanes of the loops of lanes that are not around the code
 	regs  [][]int64    // lanes, once an instruction defines the register
 	iter  map[int]*int // loop id -> the loop's number
 	// Lanes that live for one instruction only: a result whose register is also
@@ -92,6 +124,9 @@ type step struct {
 	list  []byte // of u32, or nil
 	iter  *int
 	body  []step
+	lanes [][]step   // of a loop of lanes, the body of each
+	by    []*machine // that runs each of lanes
+	sums  []*sum     // registers that lanes carry
 
 	call
 	eval func(*call) error
@@ -122,6 +157,10 @@ func (m *machine) compile(body []Node) []step {
 			count := n.Count.Const
 			if n.Count.Param >= 0 {
 				count = int(m.args[n.Count.Param].Int)
+			}
+			if n.Lane {
+				steps = append(steps, m.lanes(n))
+				continue
 			}
 			iter := new(int)
 			m.iter[n.ID] = iter
@@ -212,37 +251,59 @@ func (f *Func) MemBytes(in *Instr) int {
 func (m *machine) run(steps []step) error {
 	for i := range steps {
 		s := &steps[i]
-		if s.loop != nil {
-			if err := m.loop(s); err != nil {
-				return err
-			}
-			continue
+		var err error
+		switch {
+		case s.lanes != nil:
+			err = fork([]*step{s})
+		case s.loop != nil:
+			err = m.loop(s)
+		default:
+			err = m.one(s)
 		}
-		if m.limit--; m.limit < 0 {
-			return ErrLimit
+		if err != nil {
+			return err
 		}
-		if err := m.exec(s); err != nil {
-			return fmt.Errorf("%s: %w", m.f.Format(s.in), err)
-		}
+	}
+	return nil
+}
+
+// one runs an instruction.
+func (m *machine) one(s *step) error {
+	if err := m.spend(); err != nil {
+		return err
+	}
+	if s.in.Op == OpBarrier && m.races != nil {
+		m.races.epoch++
+	}
+	if err := m.exec(s); err != nil {
+		return fmt.Errorf("%s: %w", m.f.Format(s.in), err)
 	}
 	return nil
 }
 
 func (m *machine) loop(s *step) error {
 	for i := range s.count {
-		if m.limit--; m.limit < 0 {
-			return ErrLimit
-		}
-		*s.iter = i
-		if s.loop.List > 0 {
-			if len(s.list) < 4*(i+1) {
-				return fmt.Errorf("%s: number %d of a list of %d bytes", m.f.formatLoop(s.loop), i, len(s.list))
-			}
-			*s.iter = int(binary.LittleEndian.Uint32(s.list[4*i:]))
+		if err := m.number(s, i); err != nil {
+			return err
 		}
 		if err := m.run(s.body); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// number sets the number of a loop for iteration i.
+func (m *machine) number(s *step, i int) error {
+	if err := m.spend(); err != nil {
+		return err
+	}
+	*s.iter = i
+	if s.loop.List > 0 {
+		if len(s.list) < 4*(i+1) {
+			return fmt.Errorf("%s: number %d of a list of %d bytes", m.f.formatLoop(s.loop), i, len(s.list))
+		}
+		*s.iter = int(binary.LittleEndian.Uint32(s.list[4*i:]))
 	}
 	return nil
 }
@@ -293,6 +354,11 @@ func (m *machine) access(s *step) error {
 		return fmt.Errorf("bytes [%d,%d) of %s, which has %d", off, off+a.bytes, m.f.Params[s.in.Mem.Buf].Name, len(a.buf))
 	}
 	s.mem = a.buf[off : off+a.bytes]
+	if m.races != nil {
+		if err := m.races.access(m, s.in, off, a.bytes); err != nil {
+			return err
+		}
+	}
 	if err := a.most.holds(s.mem, off); err != nil {
 		return err
 	}

@@ -207,7 +207,7 @@ var evalRows = []struct{ instr, args, want string }{
 }
 
 // memOps have their own tests below.
-var memOps = []Op{OpLoad, OpLoadSplat, OpStore, OpPrefetch, OpPrefetch2, OpConst}
+var memOps = []Op{OpLoad, OpLoadSplat, OpStore, OpPrefetch, OpPrefetch2, OpConst, OpBarrier}
 
 func TestEvalRows(t *testing.T) {
 	seen := map[Op]bool{}

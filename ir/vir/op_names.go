@@ -75,4 +75,5 @@ const (
 	OpLookup128              // b[i/128*128 + a[i]]: a table of 128 entries per 128 lanes; an index of 128 or more is an error
 	OpLookup128Mod           // lookup128 by the low 7 bits of the index
 	OpLookupPair             // the lanes of b, then the lanes of c, at a[i] modulo 2M: one table for all lanes
+	OpBarrier                // no lane of the workgroup goes on before all are here, and see what the others stored
 )

@@ -178,6 +178,8 @@ var ops = named([]opInfo{
 	lookupInfo(128, true),
 	{id: "LookupPair", args: "a b c", result: true, typ: pairLookup, eval: evalLookupPair, bound: boundArgs12,
 		means: "the lanes of b, then the lanes of c, at a[i] modulo 2M: one table for all lanes"},
+	{id: "Barrier", typ: noTypes, eval: evalNothing,
+		means: "no lane of the workgroup goes on before all are here, and see what the others stored"},
 })
 
 // named gives rows their names in text.
@@ -223,6 +225,9 @@ func (op Op) HasImm() bool { return ops[op].imm != "" }
 // Pure says that op neither touches memory nor has an effect but its result: two
 // instructions with equal arguments, without Fold, are interchangeable.
 func (op Op) Pure() bool { return ops[op].result && !ops[op].mem }
+
+// Orders says that loads before and after op may find other bytes in memory.
+func (op Op) Orders() bool { return op == OpStore || op == OpBarrier }
 
 // Entries is the number of entries of the tables of a lookup, 0 for operations
 // that have none.

@@ -76,6 +76,8 @@ func (p *parser) statement() error {
 		return p.constant()
 	case "repeat":
 		return p.repeat()
+	case "groups":
+		return p.groups()
 	case "loop":
 		return p.loop()
 	case "end":
@@ -127,13 +129,30 @@ func (p *parser) header(line string) error {
 
 func (p *parser) param(words []string) error {
 	all := strings.Join(words, " ")
-	if len(words) < 2 || !isIdent(words[0]) || words[1] != "ptr" && words[1] != "int" {
+	if len(words) < 2 || !isIdent(words[0]) || !slices.Contains([]string{"ptr", "int", "shared"}, words[1]) {
 		return fmt.Errorf("parameter %.80q: want name ptr or name int", all)
 	}
 	if p.paramIndex(words[0]) >= 0 {
 		return fmt.Errorf("two parameters %s", words[0])
 	}
 	q := Param{Name: words[0], Int: words[1] == "int"}
+	if n := len(words); n > 3 && words[n-2] == "align" {
+		var err error
+		if q.Align, err = strconv.Atoi(words[n-1]); err != nil {
+			return fmt.Errorf("parameter %.80q: align wants a number", all)
+		}
+		words = words[:n-2]
+	}
+	if words[1] == "shared" {
+		if len(words) != 3 {
+			return fmt.Errorf("parameter %.80q: shared wants a number of bytes", all)
+		}
+		var err error
+		if q.Shared, err = strconv.Atoi(words[2]); err != nil || q.Shared < 1 {
+			return fmt.Errorf("parameter %.80q: shared wants a number of bytes", all)
+		}
+		words = words[:2]
+	}
 	if len(words) > 2 {
 		q.Words = len(words) == 4 && words[3] == "words"
 		n, err := strconv.Atoi(words[2])
@@ -160,7 +179,7 @@ func (p *parser) constant() error {
 	if n != len(p.f.Consts) {
 		return fmt.Errorf("c%d: the next constant is c%d", n, len(p.f.Consts))
 	}
-	if len(p.f.Body) > 0 || p.f.Repeat != nil {
+	if len(p.f.Body) > 0 || p.f.Repeat != nil || p.f.Grid != nil {
 		return fmt.Errorf("c%d: constants come first", n)
 	}
 	b, err := hex.DecodeString(p.next())
@@ -174,34 +193,54 @@ func (p *parser) constant() error {
 // repeat reads "repeat tiles codes+bytes out+bytes*2".
 func (p *parser) repeat() error {
 	p.next()
-	if len(p.f.Body) > 0 || p.f.Repeat != nil {
+	if len(p.f.Body) > 0 || p.f.Repeat != nil || p.f.Grid != nil {
 		return fmt.Errorf("repeat stands once, before what it repeats")
 	}
+	r, err := p.dimension("repeat")
+	p.f.Repeat = r
+	return err
+}
+
+// groups reads "groups tiles codes+bytes out+bytes", a dimension of the grid.
+func (p *parser) groups() error {
+	p.next()
+	if len(p.f.Body) > 0 || p.f.Repeat != nil || len(p.f.Grid) == MaxGrid {
+		return fmt.Errorf("groups stand before all that they run, at most %d times and not beside repeat", MaxGrid)
+	}
+	r, err := p.dimension("groups")
+	if err != nil {
+		return err
+	}
+	p.f.Grid = append(p.f.Grid, *r)
+	return nil
+}
+
+// dimension reads "tiles codes+bytes out+bytes".
+func (p *parser) dimension(what string) (*Repeat, error) {
 	name := func(w string) (int, error) {
 		i := p.paramIndex(w)
 		if i < 0 {
-			return 0, fmt.Errorf("repeat: no parameter %.80q", w)
+			return 0, fmt.Errorf("%s: no parameter %.80q", what, w)
 		}
 		return i, nil
 	}
 	count, err := name(p.next())
 	if err != nil {
-		return err
+		return nil, err
 	}
 	r := &Repeat{Count: count}
 	for len(p.words) > 0 {
 		param, by, _ := strings.Cut(p.next(), "+")
 		var m Move
 		if m.Param, err = name(param); err != nil {
-			return err
+			return nil, err
 		}
 		if m.By, err = name(by); err != nil {
-			return err
+			return nil, err
 		}
 		r.Moves = append(r.Moves, m)
 	}
-	p.f.Repeat = r
-	return nil
+	return r, nil
 }
 
 // loop reads "loop l0 16 list blocks carry v1 v2" and opens the loop.
@@ -214,6 +253,10 @@ func (p *parser) loop() error {
 	l := &Loop{ID: id}
 	if l.Count, err = p.extent(p.next()); err != nil {
 		return err
+	}
+	if len(p.words) > 0 && p.words[0] == "lane" {
+		p.next()
+		l.Lane = true
 	}
 	if len(p.words) > 1 && p.words[0] == "list" {
 		p.next()

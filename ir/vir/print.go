@@ -15,9 +15,12 @@ func (f *Func) String() string {
 			b.WriteString(", ")
 		}
 		b.WriteString(p.Name)
-		if p.Int {
+		switch {
+		case p.Shared > 0:
+			fmt.Fprintf(&b, " shared %d", p.Shared)
+		case p.Int:
 			b.WriteString(" int")
-		} else {
+		default:
 			b.WriteString(" ptr")
 		}
 		if p.Most > 0 {
@@ -25,6 +28,9 @@ func (f *Func) String() string {
 		}
 		if p.Words {
 			b.WriteString(" words")
+		}
+		if p.Align > 0 {
+			fmt.Fprintf(&b, " align %d", p.Align)
 		}
 	}
 	b.WriteString(")\n")
@@ -34,14 +40,19 @@ func (f *Func) String() string {
 	if f.Repeat != nil {
 		fmt.Fprintf(&b, "\t%s\n", f.FormatRepeat())
 	}
+	for _, g := range f.Grid {
+		fmt.Fprintf(&b, "\tgroups %s\n", f.formatMoves(g))
+	}
 	f.print(&b, f.Body, 1)
 	return b.String()
 }
 
 // FormatRepeat prints Func.Repeat as String does: "repeat tiles codes+bytes out+step".
-func (f *Func) FormatRepeat() string {
-	s := "repeat " + f.paramName(f.Repeat.Count)
-	for _, m := range f.Repeat.Moves {
+func (f *Func) FormatRepeat() string { return "repeat " + f.formatMoves(*f.Repeat) }
+
+func (f *Func) formatMoves(r Repeat) string {
+	s := f.paramName(r.Count)
+	for _, m := range r.Moves {
 		s += fmt.Sprintf(" %s+%s", f.paramName(m.Param), f.paramName(m.By))
 	}
 	return s
@@ -69,6 +80,9 @@ func (f *Func) formatLoop(l *Loop) string {
 		s += f.paramName(l.Count.Param)
 	} else {
 		s += fmt.Sprint(l.Count.Const)
+	}
+	if l.Lane {
+		s += " lane"
 	}
 	if l.List > 0 {
 		s += " list " + f.paramName(l.List-1)

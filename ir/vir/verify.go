@@ -11,12 +11,14 @@ import (
 // Bounds of a verified function. They keep hostile text from taking memory or
 // overflowing an address.
 const (
-	MaxLanes = 1024 // lanes of a register
-	MaxBytes = 1024 // bytes of a register
-	MaxRegs  = 1 << 16
-	MaxDepth = 32      // nested loops
-	maxDisp  = 1 << 30 // bytes from a pointer that an access reaches in loops of constant trip counts, either sign: instructions have 32 bits for what moves it there and back
-	maxCount = 1<<31 - 1
+	MaxLanes  = 1024 // lanes of a register
+	MaxBytes  = 1024 // bytes of a register
+	MaxRegs   = 1 << 16
+	MaxDepth  = 32      // nested loops
+	maxDisp   = 1 << 30 // bytes from a pointer that an access reaches in loops of constant trip counts, either sign: instructions have 32 bits for what moves it there and back
+	maxCount  = 1<<31 - 1
+	maxAlign  = 4096
+	maxShared = 1 << 16
 )
 
 // Verify checks what every pass keeps and every consumer relies on: types,
@@ -24,10 +26,13 @@ const (
 // the comments of Func, Loop, Instr and the operations state them. The error
 // names the function and the instruction.
 func Verify(f *Func) error {
-	v := &verifier{f: f, regs: make([]regState, len(f.Regs)), ids: map[int]bool{}}
+	v := &verifier{f: f, regs: make([]regState, len(f.Regs)), ids: map[int]bool{}, group: f.Lanes()}
 	err := v.header()
 	if err == nil && f.Repeat != nil {
-		err = v.repeat(f.Repeat)
+		err = v.repeat("repeat", f.Repeat)
+	}
+	if err == nil {
+		err = v.grid()
 	}
 	if err == nil {
 		err = v.body(f.Body)
@@ -43,6 +48,7 @@ type verifier struct {
 	regs  []regState
 	loops []*loopState // enclosing, outermost first
 	ids   map[int]bool // loop ids seen
+	group []int        // lanes of a workgroup
 }
 
 // regState says where a register is defined.
@@ -66,12 +72,21 @@ func (v *verifier) header() error {
 		return fmt.Errorf("%d registers, at most %d are allowed", n, MaxRegs)
 	}
 	seen := map[string]bool{}
-	for _, p := range v.f.Params {
+	for i, p := range v.f.Params {
 		if !isIdent(p.Name) {
 			return fmt.Errorf("parameter %q is no identifier", p.Name)
 		}
 		if p.Most < 0 || p.Most > p.limit() || p.Int && p.Most > 0 || p.Words && p.Most == 0 {
 			return fmt.Errorf("parameter %s: bytes up to %d: want 1 to %d, of a pointer", p.Name, p.Most, p.limit())
+		}
+		if p.Align < 0 || p.Align&(p.Align-1) != 0 || p.Align > maxAlign || p.Shared > 0 && p.Align > 0 {
+			return fmt.Errorf("parameter %s: align %d: want a power of two up to %d, and none of a shared buffer", p.Name, p.Align, maxAlign)
+		}
+		if p.Shared < 0 || p.Shared > maxShared || p.Shared > 0 && (p.Int || p.Most > 0) {
+			return fmt.Errorf("parameter %s: shared %d: want at most %d bytes", p.Name, p.Shared, maxShared)
+		}
+		if i >= len(v.f.Params)-v.f.shared() && p.Shared == 0 {
+			return fmt.Errorf("parameter %s: shared buffers come last", p.Name)
 		}
 		if seen[p.Name] {
 			return fmt.Errorf("two parameters %s", p.Name)
@@ -86,22 +101,62 @@ func (v *verifier) header() error {
 	return nil
 }
 
-func (v *verifier) repeat(r *Repeat) error {
+// grid checks the workgroups.
+func (v *verifier) grid() error {
+	if len(v.f.Grid) > MaxGrid || v.f.Grid != nil && v.f.Repeat != nil {
+		return fmt.Errorf("groups: %d dimensions, at most %d and none beside repeat", len(v.f.Grid), MaxGrid)
+	}
+	for i := range v.f.Grid {
+		if err := v.repeat("groups", &v.f.Grid[i]); err != nil {
+			return err
+		}
+		if slices.ContainsFunc(v.f.Grid[:i], func(g Repeat) bool { return g.Count == v.f.Grid[i].Count }) {
+			return fmt.Errorf("groups: %s counts two dimensions", v.f.paramName(v.f.Grid[i].Count))
+		}
+	}
+	return nil
+}
+
+// lanes checks a loop of lanes.
+func (v *verifier) lanes(l *Loop) error {
+	depth := 0
+	for _, s := range v.loops {
+		if s.loop.Lane {
+			depth++
+		}
+	}
+	switch {
+	case l.Count.Param >= 0 || l.List > 0 || l.Count.Const > MaxLanesOfGroup:
+		return fmt.Errorf("lanes are a constant, at most %d", MaxLanesOfGroup)
+	case l.Count.Const != v.group[depth]:
+		return fmt.Errorf("%d lanes, where other loops have %d", l.Count.Const, v.group[depth])
+	case Product(v.group) > MaxLanesOfGroup:
+		return fmt.Errorf("lanes %v in all, at most %d", v.group, MaxLanesOfGroup)
+	}
+	for _, r := range l.Carried {
+		if e := v.f.typeOf(r).Elem; e != i32 && e != f32 {
+			return fmt.Errorf("lanes carry %v of %v: they have sums of i32 or f32", r, v.f.typeOf(r))
+		}
+	}
+	return nil
+}
+
+func (v *verifier) repeat(what string, r *Repeat) error {
 	is := func(i int, integer bool) bool {
-		return i >= 0 && i < len(v.f.Params) && v.f.Params[i].Int == integer
+		return i >= 0 && i < len(v.f.Params) && v.f.Params[i].Int == integer && v.f.Params[i].Shared == 0
 	}
 	if !is(r.Count, true) {
-		return fmt.Errorf("repeat: %s is no integer", v.f.paramName(r.Count))
+		return fmt.Errorf("%s: %s is no integer", what, v.f.paramName(r.Count))
 	}
 	moved := map[int]bool{}
 	for _, m := range r.Moves {
 		switch {
 		case !is(m.Param, false) || !is(m.By, true):
-			return fmt.Errorf("repeat: %s+%s: want a pointer and an integer", v.f.paramName(m.Param), v.f.paramName(m.By))
+			return fmt.Errorf("%s: %s+%s: want a pointer and an integer", what, v.f.paramName(m.Param), v.f.paramName(m.By))
 		case moved[m.Param]:
-			return fmt.Errorf("repeat: %s moves twice", v.f.paramName(m.Param))
+			return fmt.Errorf("%s: %s moves twice", what, v.f.paramName(m.Param))
 		case m.By == r.Count:
-			return fmt.Errorf("repeat: %s is the count and a number of bytes", v.f.paramName(m.By))
+			return fmt.Errorf("%s: %s is the count and a number of bytes", what, v.f.paramName(m.By))
 		}
 		moved[m.Param] = true
 	}
@@ -109,7 +164,9 @@ func (v *verifier) repeat(r *Repeat) error {
 }
 
 // counts says that integer parameter n changes with each run of the body.
-func (v *verifier) counts(n int) bool { return v.f.Repeat != nil && v.f.Repeat.Count == n }
+func (v *verifier) counts(n int) bool {
+	return v.f.Repeat != nil && v.f.Repeat.Count == n || slices.ContainsFunc(v.f.Grid, func(g Repeat) bool { return g.Count == n })
+}
 
 func (v *verifier) body(body []Node) error {
 	for _, n := range body {
@@ -175,6 +232,8 @@ func (v *verifier) checkLoop(l *Loop) error {
 		return fmt.Errorf("no parameter %d", l.List-1)
 	case l.List > 0 && v.f.Params[l.List-1].Int:
 		return fmt.Errorf("%s is an integer, not a list", v.f.Params[l.List-1].Name)
+	case l.Lane:
+		return v.lanes(l)
 	}
 	return nil
 }

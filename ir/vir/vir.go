@@ -43,6 +43,12 @@ type Param struct {
 	// its words of 32 bits, as signed numbers.
 	Most  int
 	Words bool
+	// Align is what an integer is a multiple of, or how many bytes the address that a pointer stands for is a multiple
+	// of: a power of two. 0: nothing is known.
+	Align int
+	// Shared is the number of bytes of a buffer that the lanes of a workgroup share, 0 of all other parameters. It is
+	// there when the group begins, with any contents, and has no argument. Such parameters come last.
+	Shared int
 }
 
 // limit is the largest Most: one number is beyond.
@@ -128,9 +134,14 @@ func (in *Instr) HasMem() bool { return in.Op.HasMem() || in.Fold > 0 && in.Fold
 // u32 in memory, which Body does not write. Registers in Carried are defined before
 // the loop and redefined in Body; every other register is defined exactly once and, if
 // defined in Body, not used after it.
+//
+// Iterations of a loop with Lane are lanes of a workgroup, which run at once. Code around such a loop, inside others, runs
+// once for all of its lanes. A register that it carries begins in each lane with what adds nothing: 0, or -0
+// of f32. After the loop the lanes' are added to its value, in their order.
 type Loop struct {
 	ID      int
 	Count   Extent
+	Lane    bool
 	List    int // 1 + the index into Func.Params of a pointer to the list, or 0
 	Carried []Reg
 	Body    []Node
@@ -153,7 +164,56 @@ type Func struct {
 	Consts [][]byte
 	Regs   []Type
 	Repeat *Repeat // nil: Body runs once
-	Body   []Node
+	// Grid are the workgroups, which run at once: Body runs for each combination of their numbers, along x, y and z.
+	// Its Moves move pointers by a multiple of that number. A function has Repeat or Grid.
+	Grid []Repeat
+	Body []Node
+}
+
+// MaxGrid is the number of dimensions that workgroups have.
+const MaxGrid = 3
+
+// MaxLanesOfGroup bounds the lanes of a workgroup.
+const MaxLanesOfGroup = 1024
+
+// Lanes are the numbers of lanes of a workgroup of f: first of the outermost loops of lanes, then of the ones in these, and
+// so on. nil: f has none.
+func (f *Func) Lanes() []int { return lanesOf(f.Body) }
+
+func lanesOf(body []Node) (most []int) {
+	for _, n := range body {
+		l, ok := n.(*Loop)
+		if !ok {
+			continue
+		}
+		lanes := lanesOf(l.Body)
+		if l.Lane {
+			lanes = append([]int{l.Count.Const}, lanes...)
+		}
+		if len(lanes) > len(most) {
+			most = lanes
+		}
+	}
+	return most
+}
+
+// shared is the number of parameters that are shared.
+func (f *Func) shared() (n int) {
+	for _, p := range f.Params {
+		if p.Shared > 0 {
+			n++
+		}
+	}
+	return n
+}
+
+// Product is the product of numbers: of all lanes of a workgroup.
+func Product(numbers []int) int {
+	n := 1
+	for _, x := range numbers {
+		n *= x
+	}
+	return n
 }
 
 // Repeat runs all of Body as often as the integer parameter Count says, at least once, and

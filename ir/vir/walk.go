@@ -63,6 +63,10 @@ func (f *Func) Clone() *Func {
 	if f.Repeat != nil {
 		c.Repeat = &Repeat{f.Repeat.Count, slices.Clone(f.Repeat.Moves)}
 	}
+	c.Grid = slices.Clone(f.Grid)
+	for i, g := range c.Grid {
+		c.Grid[i].Moves = slices.Clone(g.Moves)
+	}
 	c.Body = Map(f.Body, func(in *Instr) []*Instr { return []*Instr{in.Clone()} })
 	return &c
 }

@@ -19,7 +19,7 @@ var zen2 = core.Core{
 	// is 20 lines ahead is Golden Cove's number.
 	Hierarchy: core.Hierarchy{
 		First: 32 << 10, Fills: 22, Holds: true, Window: 80, Queue: 64, Latency: [3]float64{13, 130, 300}, Line: [3]float64{2, 2.6, 9}, Several: 8.5,
-		Ahead: 20, Reach: 2,
+		Ahead: 20, Reach: 3,
 	},
 	Memory: core.Memory{
 		Streams: steady, Slow: steady, Tables: 2 << 10, Skipping: skipping, Tiles: 2, TilesCost: 1.06, Indexes: true,

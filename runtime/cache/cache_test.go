@@ -154,7 +154,7 @@ func TestRenamed(t *testing.T) {
 	}
 }
 
-// Nothing but a file of the user alone counts: no link, a folder, a file that others can write.
+// Nothing but a file of the user alone counts: no link, no folder, no file that others can write.
 func TestOthersFiles(t *testing.T) {
 	if !checksModes {
 		t.Skip("modes of files mean nothing here")

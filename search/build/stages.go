@@ -1,6 +1,7 @@
 package build
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	"github.com/tmacc/tmacc/ir/operator"
 	"github.com/tmacc/tmacc/ir/vir"
 	"github.com/tmacc/tmacc/lower"
+	"github.com/tmacc/tmacc/lower/spirv"
 	"github.com/tmacc/tmacc/schedule"
 	"github.com/tmacc/tmacc/search"
 )
@@ -26,7 +28,7 @@ const (
 	VirStage      = "vir"     // *vir.Func: vector operations
 	PassesStage   = "passes"  // []Pass
 	MachineStage  = "machine" // *lower.Kernel: machine operations with registers
-	AssemblyStage = "asm"     // lower.File
+	AssemblyStage = "asm"     // lower.File; of a shader its *spirv.Shader, without MachineStage before it
 	CostStage     = "cost"    // Cost; of products only
 	GoStage       = "go"      // the declaration in Go, a string; of vector IR only
 )
@@ -62,7 +64,7 @@ func (c Cost) String() string {
 }
 
 // Stages compile the schedule of a product for a target. The last stage has the error if one fails.
-func Stages(p ir.Problem, trace schedule.Trace, t lower.Target) []Stage {
+func Stages(p ir.Problem, trace schedule.Trace, t lower.Selector) []Stage {
 	s := begin(p, ir.Matmul(p), trace)
 	k, err := schedule.Compile(p, trace)
 	if err != nil {
@@ -71,7 +73,7 @@ func Stages(p ir.Problem, trace schedule.Trace, t lower.Target) []Stage {
 	s.add(NestStage, k.Nest, k.Nest.String())
 	s.add(LayoutStage, k.Weights, layoutText(k.Weights))
 	m, ok := s.lowerNest(k.Nest, "matmul", t)
-	if !ok {
+	if !ok || m == nil {
 		return s
 	}
 	cost := Cost{search.Estimate(k, m, false) / 10, search.Estimate(k, m, true) / 10} // of tenths of cycles
@@ -170,8 +172,8 @@ func (s *stages) add(name string, value any, text string) {
 // fail ends s by an error.
 func (s stages) fail(name string, err error) stages { return append(s, Stage{Name: name, Err: err}) }
 
-// lowerNest adds the stages from vector IR to assembly. It returns the kernel unless one fails.
-func (s *stages) lowerNest(n *nest.Nest, name string, t lower.Target) (*lower.Kernel, bool) {
+// lowerNest adds the stages from vector IR to assembly. It returns the kernel unless one fails, nil of a shader.
+func (s *stages) lowerNest(n *nest.Nest, name string, t lower.Selector) (*lower.Kernel, bool) {
 	f, err := lower.Vectorize(n, name)
 	if err != nil {
 		*s = s.fail(VirStage, err)
@@ -181,9 +183,13 @@ func (s *stages) lowerNest(n *nest.Nest, name string, t lower.Target) (*lower.Ke
 	return s.lower(f, "kernels", t)
 }
 
-// lower adds the stages from passes to assembly of package pkg. It returns the kernel unless one fails.
-func (s *stages) lower(f *vir.Func, pkg string, t lower.Target) (*lower.Kernel, bool) {
+// lower adds the stages from passes to assembly of package pkg. It returns the kernel unless one fails, nil of a shader.
+func (s *stages) lower(f *vir.Func, pkg string, selector lower.Selector) (*lower.Kernel, bool) {
 	w := passWriter{last: f.String()}
+	if t, ok := selector.(spirv.Target); ok {
+		return nil, s.shader(f, &w, t)
+	}
+	t := selector.(lower.Target)
 	k, err := lower.Compile(t, f, w.watch)
 	if err != nil {
 		*s = s.fail(PassesStage, err)
@@ -198,6 +204,23 @@ func (s *stages) lower(f *vir.Func, pkg string, t lower.Target) (*lower.Kernel, 
 	}
 	s.add(AssemblyStage, asm, string(asm.Data))
 	return k, true
+}
+
+// shader adds passes, and the module as assembly that spirv-as takes.
+func (s *stages) shader(f *vir.Func, w *passWriter, t spirv.Target) bool {
+	selected, err := lower.Select(context.Background(), t, f, w.watch)
+	if err != nil {
+		*s = s.fail(PassesStage, err)
+		return false
+	}
+	s.add(PassesStage, w.passes, w.out.String())
+	sh, err := t.Print(selected, spirv.Controls{})
+	if err != nil {
+		*s = s.fail(AssemblyStage, err)
+		return false
+	}
+	s.add(AssemblyStage, sh, sh.Text())
+	return true
 }
 
 // layoutText is l as JSON, a line for each part.

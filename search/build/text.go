@@ -12,15 +12,15 @@ import (
 )
 
 // TextStages compile a function of vector IR, written as docs/vir.md says, for a target: vir, passes, machine, asm of package pkg, and go. The
-// error of vir is a *vir.SyntaxError with the line.
-func TextStages(text, pkg string, t lower.Target) []Stage {
+// error of vir is a *vir.SyntaxError with the line. Shaders have neither machine nor go.
+func TextStages(text, pkg string, t lower.Selector) []Stage {
 	var s stages
 	f, err := parse(text)
 	if err != nil {
 		return s.fail(VirStage, err)
 	}
 	s.add(VirStage, f, f.String())
-	if _, ok := s.lower(f, pkg, t); ok {
+	if k, ok := s.lower(f, pkg, t); ok && k != nil {
 		s.add(GoStage, declaration(f), declaration(f))
 	}
 	return s

@@ -34,6 +34,7 @@ type memory struct {
 	queue  []float64 // and the second-level cache
 	near   wire      // from the second-level cache
 	far    wire      // from beyond it
+	last   float64   // when the last line comes from beyond it
 
 	latest [recent]int // pages of the last lines from beyond
 	came   int         // of such lines
@@ -201,7 +202,11 @@ func (m *memory) fetch(x int, t float64, ready *float64) {
 	}
 	*slot = m.far.next(max(t, *slot)+m.h.Latency[from], each)
 	*ready = *slot
+	m.last = max(m.last, *slot)
 }
+
+// late is how long after the last instruction the last line comes that was asked for. In the long run it cannot grow.
+func (m *memory) late() float64 { return max(0, m.last-m.done) }
 
 // several says that the last lines from beyond the second-level cache were of several pages in turns. The next is of page p.
 func (m *memory) several(p int) bool {

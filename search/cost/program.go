@@ -156,7 +156,7 @@ func (g *program) access(in *vir.Instr) step {
 		a.bytes = g.s.Func.Regs[in.Dst].Bytes()
 	}
 	for _, x := range in.Mem.Plus {
-		if x.Times != 0 && g.s.Func.Params[x.By].Name == nest.StepParam("side") {
+		if x.Times != 0 && g.s.Func.Params[x.By].Name == lower.ParamName(nest.StepParam("side")) {
 			a.side += x.Times * (rowsApart / g.sides / g.k.Weights.TileM * g.tileBytes())
 		}
 	}
@@ -168,10 +168,10 @@ func (g *program) run(m *memory) (takes, works float64) {
 	r := runner{m: m, base: make([]int, len(g.s.Func.Params)), at: make([]int, g.loops+1)}
 	tile := g.tileBytes()
 	before := max(1, (warm+tile*g.sides-1)/(tile*g.sides))
-	began := 0.0
+	began, late := 0.0, 0.0
 	for i := range 2*before + 1 {
 		if i == before {
-			began, r.works = m.done, 0
+			began, late, r.works = m.done, m.late(), 0
 		}
 		for _, part := range g.parts {
 			for j, offset := range part {
@@ -184,7 +184,7 @@ func (g *program) run(m *memory) (takes, works float64) {
 		}
 	}
 	calls := float64((before + 1) * len(g.parts))
-	return (m.done - began) / calls, r.works / calls
+	return (m.done - began + max(0, m.late()-late)) / calls, r.works / calls
 }
 
 // runner runs loops.

@@ -131,6 +131,10 @@ func fields(v reflect.Value, path string, commit func(), do func(path string, le
 			v.Set(reflect.MakeSlice(v.Type(), 1, 1))
 		}
 		fields(v.Index(0), path, commit, do)
+	case reflect.Array:
+		for i := range v.Len() {
+			fields(v.Index(i), fmt.Sprint(path, "[", i, "]"), commit, do)
+		}
 	case reflect.Map:
 		for _, k := range v.MapKeys() {
 			x := reflect.New(v.Type().Elem()).Elem()

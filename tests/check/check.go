@@ -244,13 +244,31 @@ func (c *Case) calls(k *schedule.Kernel) ([][]vir.Arg, error) {
 	}
 	tile := k.Weights.TileBytes(c.K)
 	var all [][]vir.Arg
-	for n0 := 0; n0 < c.N; n0 += k.Cols {
-		b := c.block(k, n0)
+	for n0 := 0; n0 < c.N; n0 += c.cols(k) {
+		b := c.blocks(k, n0)
 		for m0 := 0; m0 < c.M; m0 += c.rows(k, m0) {
 			all = append(all, c.args(k, packed, tile, m0, b))
 		}
 	}
 	return all, nil
+}
+
+// cols is the number of columns of a call: of one block, or of all if the blocks are workgroups.
+func (c *Case) cols(k *schedule.Kernel) int {
+	if len(k.Nest.Grid) < 2 {
+		return k.Cols
+	}
+	return (c.N + k.Cols - 1) / k.Cols * k.Cols
+}
+
+// blocks are the activations of a call for the columns from n0 on.
+func (c *Case) blocks(k *schedule.Kernel, n0 int) columns {
+	b := c.block(k, n0)
+	for n := n0 + k.Cols; n < n0+c.cols(k); n += k.Cols {
+		x := c.block(k, n)
+		b.act, b.sums, b.scales = append(b.act, x.act...), append(b.sums, x.sums...), append(b.scales, x.scales...)
+	}
+	return b
 }
 
 // tiles is how often the call for the rows from m0 on multiplies its rows: several times, if they are whole tiles.
@@ -284,7 +302,7 @@ func (c *Case) rows(k *schedule.Kernel, m0 int) int {
 // its bound.
 func (c *Case) result(k *schedule.Kernel, calls [][]vir.Arg) ([]float32, error) {
 	out := make([]float32, c.N*c.M)
-	for n0 := 0; n0 < c.N; n0 += k.Cols {
+	for n0 := 0; n0 < c.N; n0 += c.cols(k) {
 		for m0, rows := 0, 0; m0 < c.M; m0 += rows {
 			rows = c.rows(k, m0)
 			if err := c.collect(k, calls[0][0].Buf, out, m0, n0); err != nil {
@@ -311,7 +329,7 @@ func (c *Case) args(k *schedule.Kernel, packed []byte, tile, m0 int, b columns) 
 		return vir.Arg{Buf: packed[k.Weights.Address(p, m0, 0, tile):end]}
 	}
 	count := (k.FilledK(c.K) + k.StepK - 1) / k.StepK
-	tileOut := bytes.Repeat([]byte{untouched}, (k.Cols-1)*step+4*k.Rows*tiles)
+	tileOut := bytes.Repeat([]byte{untouched}, (c.cols(k)-1)*step+4*k.Rows*tiles)
 	args := []vir.Arg{{Buf: tileOut}, {Int: int64(step)}}
 	for _, name := range format.PartNames {
 		args = append(args, part(name))
@@ -321,6 +339,11 @@ func (c *Case) args(k *schedule.Kernel, packed []byte, tile, m0 int, b columns) 
 	}
 	for _, n := range []int{len(b.list) / 4, tiles, tile, 4 * rows, apart * tile, 4 * apart * rows, count} {
 		args = append(args, vir.Arg{Int: int64(n)})
+	}
+	if blocks := c.cols(k) / k.Cols; len(k.Nest.Grid) > 1 {
+		for _, n := range []int{blocks, len(b.act) / blocks, len(b.sums) / blocks, k.Cols * step} {
+			args = append(args, vir.Arg{Int: int64(n)})
+		}
 	}
 	return args
 }
@@ -341,12 +364,12 @@ const untouched = 0xa5
 func (c *Case) collect(k *schedule.Kernel, tile []byte, out []float32, m0, n0 int) error {
 	rows := k.Rows * c.tiles(k, m0)
 	step := outStep(rows)
-	for n := range k.Cols - 1 {
+	for n := range c.cols(k) - 1 {
 		if gap := tile[n*step:][4*rows : step]; bytes.Count(gap, []byte{untouched}) != len(gap) {
 			return fmt.Errorf("stored behind the %d rows of column %d", rows, n)
 		}
 	}
-	for n := n0; n < min(n0+k.Cols, c.N); n++ {
+	for n := n0; n < min(n0+c.cols(k), c.N); n++ {
 		for m := m0; m < min(m0+c.rows(k, m0), c.M); m++ {
 			bits := binary.LittleEndian.Uint32(tile[(n-n0)*step+4*(m-m0):])
 			out[n*c.M+m] = math.Float32frombits(bits)

@@ -1,0 +1,244 @@
+package vir
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/tmacc/tmacc/ir/format"
+)
+
+// grid runs the body for every workgroup along dimension d and the ones before it.
+func (m *machine) grid(d int) error {
+	if d < 0 {
+		return m.group()
+	}
+	g, args, base := m.f.Grid[d], m.args, m.races.base
+	for i := range args[g.Count].Int {
+		if err := m.spend(); err != nil {
+			return err
+		}
+		m.args, m.races.base = slices.Clone(args), slices.Clone(base)
+		for _, v := range g.Moves {
+			a, by := &m.args[v.Param], i*args[v.By].Int
+			if by < 0 || by > int64(len(a.Buf)) {
+				return fmt.Errorf("groups %s: group %d is %d bytes behind the first in %s, which has %d", m.f.formatMoves(g), i, by, m.f.paramName(v.Param), len(a.Buf))
+			}
+			a.Buf = a.Buf[by:]
+			m.races.base[v.Param] += int(by)
+		}
+		if err := m.grid(d - 1); err != nil {
+			return err
+		}
+	}
+	m.args, m.races.base = args, base
+	return nil
+}
+
+// group runs the body for one workgroup.
+func (m *machine) group() error {
+	for i, p := range m.f.Params {
+		if p.Shared > 0 {
+			m.args[i].Buf = make([]byte, p.Shared)
+		}
+	}
+	m.races.begin()
+	return m.run(m.compile(m.f.Body))
+}
+
+// sum is a register that a loop of lanes carries: around the loop, and in each lane.
+type sum struct {
+	elem  format.DType
+	all   []int64
+	parts [][]int64
+}
+
+// begin gives lanes what adds nothing.
+func (s *sum) begin() {
+	for _, p := range s.parts {
+		for i := range p {
+			if p[i] = 0; s.elem == f32 {
+				p[i] = 1 << 31
+			}
+		}
+	}
+}
+
+// end adds what the lanes have.
+func (s *sum) end() {
+	for _, p := range s.parts {
+		for i, x := range p {
+			if s.elem == f32 {
+				s.all[i] = bitsOf(floatOf(s.all[i]) + floatOf(x))
+			} else {
+				s.all[i] = int64(int32(s.all[i] + x))
+			}
+		}
+	}
+}
+
+// lanes makes a machine for each lane of a loop. It has registers of its own for what the loop carries and what its body
+// defines.
+func (m *machine) lanes(l *Loop) step {
+	s := step{loop: l, count: l.Count.Const}
+	for _, r := range l.Carried {
+		s.sums = append(s.sums, &sum{elem: m.f.Regs[r].Elem, all: m.regs[r]})
+	}
+	for i := range s.count {
+		lane := *m
+		lane.inner = m.inner[1:]
+		lane.lane += i * Product(lane.inner)
+		lane.regs, lane.iter = slices.Clone(m.regs), maps.Clone(m.iter)
+		lane.iter[l.ID] = &i
+		for n, r := range l.Carried {
+			part := make([]int64, len(m.regs[r]))
+			s.sums[n].parts = append(s.sums[n].parts, part)
+			lane.regs[r] = part
+		}
+		s.by = append(s.by, &lane)
+		s.lanes = append(s.lanes, lane.compile(l.Body))
+	}
+	return s
+}
+
+// fork runs the lanes of a loop that several lanes have come to together.
+func fork(all []*step) error {
+	var by []*machine
+	var bodies [][]step
+	for _, s := range all {
+		by, bodies = append(by, s.by...), append(bodies, s.lanes...)
+		for _, x := range s.sums {
+			x.begin()
+		}
+	}
+	err := lockstep(by, bodies)
+	for _, s := range all {
+		for _, x := range s.sums {
+			x.end()
+		}
+	}
+	return err
+}
+
+// lockstep runs the same code in lanes, one instruction after the other.
+func lockstep(by []*machine, bodies [][]step) error {
+	for i := range bodies[0] {
+		var err error
+		switch s := &bodies[0][i]; {
+		case s.lanes != nil:
+			var all []*step
+			for n := range bodies {
+				all = append(all, &bodies[n][i])
+			}
+			err = fork(all)
+		case s.loop != nil:
+			err = together(by, bodies, i)
+		case s.in.Op == OpBarrier:
+			by[0].races.epoch++
+		default:
+			for n, m := range by {
+				if err := m.one(&bodies[n][i]); err != nil {
+					return fmt.Errorf("lane %d: %w", m.lane, err)
+				}
+			}
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// together runs loop i of each lane's code.
+func together(by []*machine, bodies [][]step, i int) error {
+	inner := make([][]step, len(bodies))
+	for n := range bodies {
+		inner[n] = bodies[n][i].body
+	}
+	for it := range bodies[0][i].count {
+		for n, m := range by {
+			if err := m.number(&bodies[n][i], it); err != nil {
+				return err
+			}
+		}
+		if err := lockstep(by, inner); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// races finds out whether what lanes and workgroups do depends on their order.
+type races struct {
+	f     *Func
+	bytes [][]accesses // by parameter, of the bytes of its buffer
+	base  []int        // by parameter, how far the workgroup has moved the pointer
+	group int          // that runs, from 1
+	epoch int          // barriers so far
+}
+
+// accesses are the ones of a byte that matter.
+type accesses struct {
+	store, load access
+	lanes       bool // several lanes have loaded it since the last barrier
+	groups      bool // several workgroups have
+}
+
+// access is who accessed a byte, group 0 nobody.
+type access struct{ group, lane, epoch int }
+
+// concurrent says that nothing orders a and b.
+func concurrent(a, b access) bool {
+	return a.group != 0 && (a.group != b.group || a.epoch == b.epoch && a.lane != b.lane)
+}
+
+func newRaces(f *Func, args []Arg) *races {
+	r := &races{f: f, bytes: make([][]accesses, len(args)), base: make([]int, len(args))}
+	for i, a := range args {
+		r.bytes[i] = make([]accesses, len(a.Buf))
+	}
+	return r
+}
+
+// begin begins a workgroup, with shared buffers that nobody has stored to.
+func (r *races) begin() {
+	r.group++
+	for i, p := range r.f.Params {
+		if p.Shared > 0 {
+			r.bytes[i] = make([]accesses, p.Shared)
+		}
+	}
+}
+
+// access is in, by lane m, at bytes [off, off+n) of its buffer.
+func (r *races) access(m *machine, in *Instr, off, n int) error {
+	buf := in.Mem.Buf
+	me := access{r.group, m.lane, r.epoch}
+	for i := off + r.base[buf]; i < off+r.base[buf]+n; i++ {
+		if err := r.bytes[buf][i].add(me, in.Op == OpStore, r.f.Params[buf].Shared > 0); err != nil {
+			return fmt.Errorf("byte %d of %s %w", i, r.f.Params[buf].Name, err)
+		}
+	}
+	return nil
+}
+
+func (b *accesses) add(me access, store, shared bool) error {
+	switch {
+	case concurrent(b.store, me):
+		return fmt.Errorf("is stored by lane %d of group %d and accessed by lane %d of group %d, and no barrier is between", b.store.lane, b.store.group-1, me.lane, me.group-1)
+	case store && (b.groups || b.lanes && b.load.epoch == me.epoch):
+		return fmt.Errorf("is loaded by several lanes and stored by lane %d of group %d, and no barrier is between", me.lane, me.group-1)
+	case store && concurrent(b.load, me):
+		return fmt.Errorf("is loaded by lane %d of group %d and stored by lane %d of group %d, and no barrier is between", b.load.lane, b.load.group-1, me.lane, me.group-1)
+	case !store && shared && b.store.group == 0:
+		return fmt.Errorf("is loaded before it is stored")
+	case store:
+		b.store = me
+	case b.load.group != me.group || b.load.epoch != me.epoch:
+		b.groups = b.groups || b.load.group != 0 && b.load.group != me.group
+		b.load, b.lanes = me, false
+	default:
+		b.lanes = b.lanes || b.load.lane != me.lane
+	}
+	return nil
+}

@@ -1,0 +1,151 @@
+package vir
+
+import (
+	"encoding/binary"
+	"math"
+	"strings"
+	"testing"
+)
+
+// Every lane loads a word of its own and stores it for the next lane of its workgroup, which passes it on.
+const passOn = `func rotate(in ptr, out ptr, tiles int, bytes int align 16, box shared 16)
+	groups tiles in+bytes out+bytes
+	loop l0 2 lane
+		loop l1 2 lane
+			v0:i32x1 = load in+0 l0*8 l1*4
+			store box+0 l0*8 l1*4 v0
+			barrier
+			v1:i32x1 = load box+8 l0*-8 l1*4
+			v2:i32x1 = add v1 v1
+			store out+0 l0*8 l1*4 v2
+		end
+	end
+`
+
+func TestLanes(t *testing.T) {
+	f := mustParse(t, passOn)
+	if have := f.String(); have != passOn {
+		t.Errorf("prints\n%s", have)
+	}
+	if lanes := f.Lanes(); Product(lanes) != 4 {
+		t.Errorf("lanes %v", lanes)
+	}
+	in, out := make([]byte, 48), make([]byte, 48)
+	for i := range 12 {
+		in[4*i] = byte(i)
+	}
+	if err := Eval(f, []Arg{{Buf: in}, {Buf: out}, {Int: 3}, {Int: 16}}); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 12 {
+		if want := byte(2 * (i ^ 2)); out[4*i] != want {
+			t.Errorf("word %d is %d, want %d", i, out[4*i], want)
+		}
+	}
+}
+
+// What depends on the order of lanes or of workgroups is an error, and says where.
+func TestRaces(t *testing.T) {
+	for _, c := range []struct{ name, from, to, want string }{
+		{"no barrier", "\t\t\tbarrier\n", "", "byte 8 of box is stored by lane 2 of group 0 and accessed by lane 0 of group 0"},
+		{"one word for all lanes", "store out+0 l0*8 l1*4 v2", "store out+0 l0*8 v2", "byte 0 of out is stored by lane 0 of group 0 and accessed by lane 1 of group 0"},
+		{"one tile for all groups", "out+bytes", "", "byte 0 of out is stored by lane 0 of group 0 and accessed by lane 0 of group 1"},
+		{"stored where others load", "store out+0 l0*8 l1*4 v2", "store in+4 l0*8 l1*-4 v2", ""},
+		{"stored where another lane has loaded", "\t\t\tstore out", "\t\t\tv3:i32x1 = load box+0 l0*8 l1*4\n\t\t\tstore box+8 l0*-8 l1*4 v3\n\t\t\tstore out", "byte 8 of box is loaded by several lanes and stored by lane 0 of group 0"},
+		{"never stored", "\t\t\tstore box+0 l0*8 l1*4 v0\n", "", "byte 8 of box is loaded before it is stored"},
+		{"odd step", "bytes int align 16", "bytes int align 32", "bytes is 16, no multiple of 32"},
+	} {
+		f := mustParse(t, strings.Replace(passOn, c.from, c.to, 1))
+		err := Eval(f, []Arg{{Buf: make([]byte, 48)}, {Buf: make([]byte, 48)}, {Int: 3}, {Int: 16}})
+		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("%s: %v, want %s", c.name, err, c.want)
+		}
+	}
+}
+
+// Three rows of words, each summed by four lanes that take every fourth word. Code around the lanes runs once.
+const sumRows = `func sums(in ptr, out ptr, steps int)
+	loop l0 3 lane
+		v0:i32x1 = splat 100
+		loop l1 4 lane carry v0
+			loop l2 steps carry v0
+				v1:i32x1 = load in+0 l0*32 l1*4 l2*16
+				v0:i32x1 = add v0 v1
+			end
+		end
+		store out+0 l0*4 v0
+	end
+`
+
+func TestSumsOfLanes(t *testing.T) {
+	f := mustParse(t, sumRows)
+	if lanes := f.Lanes(); len(lanes) != 2 || lanes[0] != 3 || lanes[1] != 4 {
+		t.Errorf("lanes %v", lanes)
+	}
+	in, out := make([]byte, 96), make([]byte, 12)
+	for i := range 24 {
+		in[4*i] = byte(i)
+	}
+	if err := Eval(f, []Arg{{Buf: in}, {Buf: out}, {Int: 2}}); err != nil {
+		t.Fatal(err)
+	}
+	for row, want := range []byte{100 + 28, 100 + 92, 0} {
+		if out[4*row] != want {
+			t.Errorf("row %d is %d, want %d", row, out[4*row], want)
+		}
+	}
+}
+
+// Loops of lanes have constant counts, equal ones at equal depth, and sums of words.
+func TestLanesRefused(t *testing.T) {
+	for _, c := range []struct{ text, from, to string }{
+		{passOn, "loop l1 2 lane", "loop l1 tiles lane"},
+		{passOn, "l1 2 lane", "l1 1024 lane"},
+		{passOn, "box shared 16", "box shared 65537"},
+		{passOn, "box shared 16", "box shared 16 align 4"},
+		{passOn, "groups tiles in+bytes out+bytes", "groups bytes in+bytes"},
+		{passOn, "groups tiles in+bytes", "groups tiles box+bytes"},
+		{passOn, "align 16", "align 24"},
+		{passOn, "\tloop l0", "\tloop l2 3 lane\n\tend\n\tloop l0"},
+		{strings.ReplaceAll(sumRows, "i32", "u32"), "splat 100", "splat 10"},
+	} {
+		text := strings.Replace(c.text, c.from, c.to, 1)
+		if text == c.text {
+			t.Fatalf("%s is not there", c.from)
+		}
+		f, err := Parse(text)
+		if err == nil {
+			err = Verify(f)
+		}
+		if err == nil {
+			t.Errorf("accepted:\n%s", text)
+		}
+	}
+}
+
+// Lanes that carry a float add theirs in the order of lanes to the value before the loop: in another order 2^24 + 1 would be lost,
+// or the small ones would not.
+func TestFloatsOfLanes(t *testing.T) {
+	f := mustParse(t, `func order(in ptr, out ptr)
+	v0:f32x1 = splat 1065353216
+	loop l0 2 carry v0
+		loop l1 4 lane carry v0
+			v1:f32x1 = load in+0 l0*16 l1*4
+			v0:f32x1 = add v0 v1
+		end
+	end
+	store out+0 v0
+`)
+	values := []float32{1 << 24, 1, -1 << 24, 0.5, 3, 1 << 25, -1, 0.25}
+	in, out, want := []byte{}, make([]byte, 4), float32(1)
+	for _, x := range values {
+		in = binary.LittleEndian.AppendUint32(in, math.Float32bits(x))
+		want += x
+	}
+	if err := Eval(f, []Arg{{Buf: in}, {Buf: out}}); err != nil {
+		t.Fatal(err)
+	}
+	if have := math.Float32frombits(binary.LittleEndian.Uint32(out)); have != want {
+		t.Errorf("%v, want %v", have, want)
+	}
+}

@@ -1,0 +1,129 @@
+package lower
+
+import (
+	"slices"
+
+	"github.com/tmacc/tmacc/ir/format"
+	"github.com/tmacc/tmacc/ir/vir"
+)
+
+// share makes the body of the innermost open loop read a buffer by way of a copy that the lanes around it share. Each of
+// them copies as much as the others:
+//
+//	loop l0 64 lane                       loop l0 64 lane
+//	    loop l1 n                             loop l1 n
+//	        v0:i8x16 = load act+0 l1*1024         v9:u8x16 = load act+0 l0*16 l1*1024
+//	        ...                           ->      store shared+0 l0*16 v9
+//	                                              barrier
+//	                                              v0:i8x16 = load shared+0
+//	                                              ...
+//	                                              barrier
+func (v *vectorizer) share(body []vir.Node, param string) ([]vir.Node, error) {
+	buf := v.params[param]
+	r := &region{v: v, buf: buf}
+	vir.Walk(body, r.add)
+	if r.err != nil || r.loads == 0 {
+		return body, r.err
+	}
+	shared := vir.Param{Name: ParamName(param) + "_shared", Shared: r.high - r.low}
+	v.f.Params = append(v.f.Params, shared)
+	fill, err := r.fill(len(v.f.Params) - 1)
+	if err != nil {
+		return nil, err
+	}
+	out := vir.Map(body, func(in *vir.Instr) []*vir.Instr {
+		if in.Op == vir.OpPrefetch && in.Mem.Buf == buf {
+			return nil
+		}
+		if in.HasMem() && in.Mem.Buf == buf {
+			in = in.Clone()
+			in.Mem = vir.Mem{Buf: len(v.f.Params) - 1, Off: in.Mem.Off - r.low, Stride: r.split(in.Mem, false)}
+		}
+		return []*vir.Instr{in}
+	})
+	wait := &vir.Instr{Op: vir.OpBarrier, Dst: vir.NoReg}
+	return slices.Concat(fill, []vir.Node{wait}, out, []vir.Node{wait.Clone()}), nil
+}
+
+// region is what the body of a loop reads of a buffer: bytes low to high, from an address that moves with loops around.
+type region struct {
+	v         *vectorizer
+	buf       int
+	loads     int
+	base      vir.Mem
+	low, high int
+	err       error
+}
+
+// split are the strides of m over the loops that are open, or over the ones in them.
+func (r *region) split(m vir.Mem, open bool) (out []vir.Stride) {
+	for _, s := range m.Stride {
+		if slices.ContainsFunc(r.v.serial, func(o *openLoop) bool { return o.node.ID == s.Loop }) == open {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// add counts what in reads, inside loops of the body.
+func (r *region) add(in *vir.Instr, loops []*vir.Loop) {
+	if !in.HasMem() || in.Mem.Buf != r.buf || in.Op == vir.OpPrefetch || in.Op == vir.OpPrefetch2 {
+		return
+	}
+	base := vir.Mem{Buf: r.buf, Stride: r.split(in.Mem, true), Plus: in.Mem.Plus}
+	low, high := in.Mem.Off, in.Mem.Off+r.v.f.MemBytes(in)
+	for _, s := range r.split(in.Mem, false) {
+		i := slices.IndexFunc(loops, func(l *vir.Loop) bool { return l.ID == s.Loop })
+		if n := loops[i].Count; n.Param >= 0 || s.Times != 0 {
+			r.err = refuse(r.v.n.Name, "lanes cannot share what a loop reads whose trip count is known at run time only")
+			return
+		}
+		far := s.Bytes * (loops[i].Count.Const - 1)
+		low, high = low+min(far, 0), high+max(far, 0)
+	}
+	if r.loads++; r.loads == 1 {
+		r.base, r.low, r.high = base, low, high
+	}
+	if string(base.AppendKey(nil)) != string(r.base.AppendKey(nil)) {
+		r.err = refuse(r.v.n.Name, "lanes cannot share what they read at addresses that move differently")
+	}
+	r.low, r.high = min(r.low, low), max(r.high, high)
+}
+
+// fill copies the region: 16 bytes of each lane at once, or 8 or 4.
+func (r *region) fill(shared int) (out []vir.Node, err error) {
+	lanes, strides := 1, []vir.Stride{}
+	for _, o := range slices.Backward(r.v.serial) {
+		if o.node.Lane {
+			strides = append(strides, vir.Stride{Loop: o.node.ID, Bytes: lanes})
+			lanes *= o.node.Count.Const
+		}
+	}
+	for _, s := range strides {
+		if slices.ContainsFunc(r.base.Stride, func(x vir.Stride) bool { return x.Loop == s.Loop }) {
+			return nil, refuse(r.v.n.Name, "lanes read different parts of what they should share")
+		}
+	}
+	unit := 16
+	for unit > 4 && (r.high-r.low)%(unit*lanes) != 0 {
+		unit /= 2
+	}
+	if (r.high-r.low)%(unit*lanes) != 0 {
+		return nil, refuse(r.v.n.Name, "%d bytes that %d lanes share are no whole words of each", r.high-r.low, lanes)
+	}
+	for i := range strides {
+		strides[i].Bytes *= unit
+	}
+	byLoop := func(a, b vir.Stride) int { return a.Loop - b.Loop }
+	slices.SortFunc(strides, byLoop)
+	for at := 0; at < r.high-r.low; at += unit * lanes {
+		from := r.base
+		from.Off = r.low + at
+		from.Stride = append(slices.Clone(r.base.Stride), strides...)
+		slices.SortFunc(from.Stride, byLoop)
+		x := r.v.reg(vir.Type{Elem: format.U8, Lanes: unit})
+		out = append(out, &vir.Instr{Op: vir.OpLoad, Dst: x, Mem: from},
+			&vir.Instr{Op: vir.OpStore, Dst: vir.NoReg, Args: []vir.Reg{x}, Mem: vir.Mem{Buf: shared, Off: at, Stride: strides}})
+	}
+	return out, nil
+}

@@ -1,0 +1,483 @@
+package spirv
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/tmacc/tmacc/ir/format"
+	"github.com/tmacc/tmacc/ir/nest"
+	"github.com/tmacc/tmacc/ir/vir"
+	"github.com/tmacc/tmacc/lower"
+	"github.com/tmacc/tmacc/lower/spirv/module"
+)
+
+// Shader is a printed function, and how it is called. Buffers are storage buffers of descriptor set 0, whose sizes are
+// rounded up to words with another word behind them. Push constants are words: for each parameter of Params in its order,
+// an integer, or how many bytes a pointer is behind the beginning of its buffer. Numbers of bytes are multiples of 4, or of
+// what the parameter's Align says.
+type Shader struct {
+	*module.Module
+	Params  []int // of the function, by push constant
+	Buffers []int // the pointers among them, by binding
+	Lanes   []int // of a workgroup, by the depth of their loops; along x, all of them
+	// Subgroup is the size of the subgroups that it needs, all of them full; 0: any.
+	Subgroup int
+	Grid     []int // parameters that count workgroups, along x, y and z
+	Bytes    bool  // it stores less than a word, which needs storageBuffer8BitAccess
+}
+
+// Controls say what a shader asks of a device, which has it or has not.
+type Controls struct {
+	// Of 32-bit floats: shaderRoundingModeRTEFloat32 and so on. Without them the device chooses: results that are no numbers or
+	// less than 2^-126, or all roundings, may differ.
+	RoundToEven, Denormals, NotNumbers bool
+	// Subgroup is the number of lanes that exchange words without memory, by shuffles; 0: none. The pipeline asks for full
+	// subgroups of this size.
+	Subgroup int
+}
+
+// Print makes a shader of a function selected for t. The error is a *nest.Refused: the function has what no shader has.
+func (t Target) Print(s *lower.Selected, c Controls) (*Shader, error) {
+	if s.Func.Repeat != nil {
+		return nil, &nest.Refused{What: s.Func.Name, Reason: "tiles follow one another: bind the tiles of rows to group"}
+	}
+	p := newPrinter(s)
+	if c.Subgroup > 0 && vir.Product(p.shader.Lanes)%c.Subgroup == 0 {
+		p.shader.Subgroup = c.Subgroup
+	}
+	p.declare(t.m.Has, c)
+	if n := len(p.shader.Params); n > mostParams {
+		return nil, &nest.Refused{What: s.Func.Name, Reason: fmt.Sprintf("%d parameters, at most %d fit the push constants of all devices", n, mostParams)}
+	}
+	p.begin()
+	p.body(s.Func.Body)
+	p.m.Do(module.OpReturn)
+	p.m.Do(module.OpFunctionEnd)
+	return p.shader, nil
+}
+
+// mostParams is how many words of push constants each device has.
+const mostParams = 32
+
+// printer writes the module of a function.
+type printer struct {
+	*shaderTypes
+	m       *module.Module
+	f       *vir.Func
+	rows    map[*vir.Instr]*lower.Row
+	shader  *Shader
+	regs    [][]module.ID           // the words of each register
+	floats  map[module.ID]module.ID // words that are floats' bits, as floats
+	push    map[int]module.ID       // numbers of parameters that the function has read
+	views   map[view]module.ID      // variables of buffers
+	numbers map[int]module.ID       // of open loops, by ID
+	sums    map[string]module.ID    // parts of addresses that are there, by what they are
+	stored  map[int]bool            // parameters that the function stores to
+	main    module.ID
+	block   module.ID    // the variable of the push constants
+	inputs  [3]module.ID // the variables of the workgroup and of the lane in it, or in its subgroup and of that
+	label   module.ID    // of the block that is being written
+	self    module.ID    // number of the lane in its workgroup
+	ids     []module.ID  // of the lane in loops of lanes, by depth
+	depth   int          // loops of lanes around
+	words   module.ID    // the shared buffer by which lanes exchange words
+}
+
+// shaderTypes are the types that all shaders have.
+type shaderTypes struct{ void, bool, uint, f32, byte module.ID }
+
+func newPrinter(s *lower.Selected) *printer {
+	p := &printer{m: module.New(), f: s.Func, rows: s.Rows, regs: make([][]module.ID, len(s.Func.Regs)), floats: map[module.ID]module.ID{},
+		push: map[int]module.ID{}, views: map[view]module.ID{}, numbers: map[int]module.ID{}, sums: map[string]module.ID{}, stored: map[int]bool{}}
+	vir.Walk(s.Func.Body, func(in *vir.Instr, _ []*vir.Loop) {
+		if in.Op == vir.OpStore {
+			p.stored[in.Mem.Buf] = true
+		}
+	})
+	p.shader = &Shader{Module: p.m, Lanes: s.Func.Lanes()}
+	p.shaderTypes = &shaderTypes{p.m.Type(module.OpTypeVoid), p.m.Type(module.OpTypeBool), p.m.Type(module.OpTypeInt, 32, 0), p.m.Type(module.OpTypeFloat, 32), 0}
+	for _, g := range s.Func.Grid {
+		p.shader.Grid = append(p.shader.Grid, g.Count)
+	}
+	return p
+}
+
+// declare writes what stands before all types, and the variables.
+func (p *printer) declare(has lower.Features, c Controls) {
+	p.m.Declare(module.OpCapability, module.CapabilityShader)
+	if has&Dot != 0 {
+		p.m.Declare(module.OpCapability, module.CapabilityDotProduct)
+		p.m.Declare(module.OpCapability, module.CapabilityDotProductInput4x8BitPacked)
+	}
+	p.m.Declare(module.OpMemoryModel, module.AddressingModelLogical, module.MemoryModelGLSL450)
+	p.main = p.m.NewID()
+	p.m.Declare(module.OpExecutionMode, p.main, module.ExecutionModeLocalSize, uint32(vir.Product(p.shader.Lanes)), 1, 1)
+	for _, x := range []struct {
+		on               bool
+		capability, mode uint32
+	}{
+		{c.RoundToEven, module.CapabilityRoundingModeRTE, module.ExecutionModeRoundingModeRTE},
+		{c.Denormals, module.CapabilityDenormPreserve, module.ExecutionModeDenormPreserve},
+		{c.NotNumbers, module.CapabilitySignedZeroInfNanPreserve, module.ExecutionModeSignedZeroInfNanPreserve},
+	} {
+		if x.on {
+			p.m.Declare(module.OpCapability, x.capability)
+			p.m.Declare(module.OpExecutionMode, p.main, x.mode, 32)
+		}
+	}
+	p.variables()
+}
+
+// used says which parameters the function needs.
+func (p *printer) used() []bool {
+	used := make([]bool, len(p.f.Params))
+	multiple := func(x vir.Multiple) {
+		if x.Times != 0 {
+			used[x.By] = true
+		}
+	}
+	vir.Walk(p.f.Body, func(in *vir.Instr, loops []*vir.Loop) {
+		for _, l := range loops {
+			if l.Count.Param >= 0 {
+				used[l.Count.Param] = true
+			}
+			if l.List > 0 {
+				used[l.List-1] = true
+			}
+		}
+		if !in.HasMem() || in.Op == vir.OpPrefetch || in.Op == vir.OpPrefetch2 {
+			return
+		}
+		used[in.Mem.Buf] = true
+		for _, s := range in.Mem.Stride {
+			multiple(s.Multiple)
+		}
+		for _, x := range in.Mem.Plus {
+			multiple(x)
+		}
+	})
+	for _, g := range p.f.Grid {
+		for _, m := range g.Moves {
+			used[m.By] = used[m.By] || used[m.Param]
+		}
+	}
+	return used
+}
+
+// variables declares what the function is given: the block of push constants, and the numbers of the workgroup and of the
+// lane in it. Buffers are declared when they are used.
+func (p *printer) variables() {
+	p.inputs[0] = p.input(p.m.Type(module.OpTypeVector, p.uint, 3), module.BuiltInWorkgroupId)
+	if p.shader.Subgroup == 0 {
+		p.inputs[1] = p.input(p.uint, module.BuiltInLocalInvocationIndex)
+	} else {
+		p.inputs[1] = p.input(p.uint, module.BuiltInSubgroupLocalInvocationId)
+		p.inputs[2] = p.input(p.uint, module.BuiltInSubgroupId)
+		p.m.Declare(module.OpCapability, module.CapabilityGroupNonUniform)
+		p.m.Declare(module.OpCapability, module.CapabilityGroupNonUniformShuffle)
+	}
+	for i, used := range p.used() {
+		if !used || p.f.Params[i].Shared > 0 {
+			continue
+		}
+		p.shader.Params = append(p.shader.Params, i)
+		if !p.f.Params[i].Int {
+			p.shader.Buffers = append(p.shader.Buffers, i)
+		}
+	}
+	if n := len(p.shader.Params); n > 0 {
+		p.constants(n)
+	}
+}
+
+// input is a variable that the device sets.
+func (p *printer) input(t module.ID, builtIn uint32) module.ID {
+	v := p.variable(t, module.StorageClassInput)
+	p.m.Declare(module.OpDecorate, v, module.DecorationBuiltIn, builtIn)
+	return v
+}
+
+// constants declares a block of n push constants.
+func (p *printer) constants(n int) {
+	block := p.m.NewType(module.OpTypeStruct, slices.Repeat([]uint32{p.uint}, n)...)
+	p.m.Declare(module.OpDecorate, block, module.DecorationBlock)
+	for i := range n {
+		p.m.Declare(module.OpMemberDecorate, block, uint32(i), module.DecorationOffset, uint32(4*i))
+	}
+	p.block = p.variable(block, module.StorageClassPushConstant)
+}
+
+// variable is a new variable of type t.
+func (p *printer) variable(t module.ID, class uint32) module.ID {
+	return p.m.Variable(p.pointer(class, t), class)
+}
+
+// begin writes the head of the function and reads the parameters.
+func (p *printer) begin() {
+	p.m.Function(p.main, p.void, p.m.Type(module.OpTypeFunction, p.void))
+	p.begins(p.m.NewID())
+	pointer := p.m.Type(module.OpTypePointer, module.StorageClassPushConstant, p.uint)
+	for i, param := range p.shader.Params {
+		at := p.m.Emit(module.OpAccessChain, pointer, p.block, p.number(uint32(i)))
+		p.push[param] = p.m.Emit(module.OpLoad, p.uint, at)
+	}
+	if len(p.f.Grid) > 0 {
+		p.move(p.m.Emit(module.OpLoad, p.m.Type(module.OpTypeVector, p.uint, 3), p.inputs[0]))
+	}
+	if p.shader.Lanes != nil {
+		p.digits()
+	}
+}
+
+// move moves pointers to where the workgroup with these numbers begins.
+func (p *printer) move(ids module.ID) {
+	for d, g := range p.f.Grid {
+		id := p.m.Emit(module.OpCompositeExtract, p.uint, ids, uint32(d))
+		for _, m := range g.Moves {
+			if base, ok := p.push[m.Param]; ok {
+				p.push[m.Param] = p.sum(base, p.word(module.OpIMul, id, p.push[m.By]))
+			}
+		}
+	}
+}
+
+// digits finds the number of the lane in each loop of lanes: digits of its number in the workgroup.
+func (p *printer) digits() {
+	p.self = p.m.Emit(module.OpLoad, p.uint, p.inputs[1])
+	if n := p.shader.Subgroup; n > 0 {
+		p.self = p.sum(p.self, p.times(p.m.Emit(module.OpLoad, p.uint, p.inputs[2]), n))
+	}
+	for i, n := range p.shader.Lanes {
+		id := p.self
+		if inner := vir.Product(p.shader.Lanes[i+1:]); inner > 1 {
+			id = p.word(module.OpUDiv, id, p.number(uint32(inner)))
+		}
+		if i > 0 {
+			id = p.word(module.OpUMod, id, p.number(uint32(n)))
+		}
+		p.ids = append(p.ids, id)
+	}
+}
+
+// begins begins a block.
+func (p *printer) begins(id module.ID) {
+	p.m.Label(id)
+	p.label = id
+}
+
+// body writes nodes.
+func (p *printer) body(body []vir.Node) {
+	for _, n := range body {
+		switch n := n.(type) {
+		case *vir.Instr:
+			words := p.rows[n].Code.(emit)(p, n)
+			if n.Dst != vir.NoReg {
+				p.regs[n.Dst] = words
+			}
+		case *vir.Loop:
+			if n.Lane {
+				p.lanes(n)
+			} else {
+				p.loop(n)
+			}
+		}
+	}
+}
+
+// lanes writes the body of a loop of lanes for the one lane that runs it.
+func (p *printer) lanes(l *vir.Loop) {
+	p.ahead(l)
+	p.numbers[l.ID] = p.ids[p.depth]
+	outer, values := p.sums, make([][]module.ID, len(l.Carried))
+	p.sums = maps.Clone(outer)
+	for i, r := range l.Carried {
+		values[i] = p.regs[r]
+		nothing := p.number(0)
+		if p.f.Regs[r].Elem == format.F32 {
+			nothing = p.number(1 << 31) // -0
+		}
+		p.regs[r] = slices.Repeat([]module.ID{nothing}, len(values[i]))
+	}
+	p.depth++
+	p.body(l.Body)
+	p.depth--
+	p.sums = outer
+	if len(l.Carried) > 0 {
+		p.across(l, values)
+	}
+}
+
+// across adds to values what lanes carry, by a shared buffer. It sums integers by lanes that are 1, 2, 4 and so on lanes of the
+// loop apart, if their number is a power of two. Floats are added in the order of lanes.
+func (p *printer) across(l *vir.Loop, values [][]module.ID) {
+	n := l.Count.Const
+	inOrder := make([]module.ID, n)
+	for i := range inOrder {
+		inOrder[i] = p.number(uint32(i))
+	}
+	for _, float := range []bool{false, true} {
+		var parts, sums []module.ID
+		for i, r := range l.Carried {
+			if (p.f.Regs[r].Elem == format.F32) == float {
+				parts, sums = append(parts, p.regs[r]...), append(sums, values[i]...)
+			}
+		}
+		switch {
+		case len(parts) == 0:
+			continue
+		case float:
+			sums = p.exchange(parts, inOrder, sums, func(a, b module.ID) module.ID { return p.float(module.OpFAdd, a, b) })
+		case n&(n-1) != 0:
+			sums = p.exchange(parts, inOrder, sums, p.sum)
+		default:
+			for step := 1; step < n; step *= 2 {
+				parts = p.exchange(parts, []module.ID{p.word(module.OpBitwiseXor, p.ids[p.depth], p.number(uint32(step)))}, parts, p.sum)
+			}
+			for i, x := range parts {
+				sums[i] = p.sum(sums[i], x)
+			}
+		}
+		for _, r := range l.Carried {
+			if k := len(p.regs[r]); (p.f.Regs[r].Elem == format.F32) == float {
+				p.regs[r], sums = sums[:k:k], sums[k:]
+			}
+		}
+	}
+}
+
+// exchange adds to sums the words of the lanes with these numbers in their loop.
+func (p *printer) exchange(words, numbers, sums []module.ID, add func(a, b module.ID) module.ID) []module.ID {
+	inner, all := vir.Product(p.shader.Lanes[p.depth+1:]), uint32(vir.Product(p.shader.Lanes))
+	if n := inner * p.shader.Lanes[p.depth]; p.shader.Subgroup > 0 && p.shader.Subgroup%n == 0 {
+		return p.shuffle(words, numbers, sums, add)
+	}
+	at := func(lane module.ID, i int) module.ID {
+		pointer := p.pointer(module.StorageClassWorkgroup, p.uint)
+		return p.m.Emit(module.OpAccessChain, pointer, p.exchanged(), p.sum(lane, p.number(uint32(i)*all)))
+	}
+	p.barrier(nil) // all have read what was there before
+	for i, w := range words {
+		p.m.Do(module.OpStore, at(p.self, i), w)
+	}
+	p.barrier(nil)
+	sums = slices.Clone(sums)
+	first := p.word(module.OpISub, p.self, p.times(p.ids[p.depth], inner))
+	for _, number := range numbers {
+		lane := p.sum(first, p.times(number, inner))
+		for i := range words {
+			sums[i] = add(sums[i], p.m.Emit(module.OpLoad, p.uint, at(lane, i)))
+		}
+	}
+	return sums
+}
+
+// shuffle is exchange of lanes of a subgroup.
+func (p *printer) shuffle(words, numbers, sums []module.ID, add func(a, b module.ID) module.ID) []module.ID {
+	sums = slices.Clone(sums)
+	inner := vir.Product(p.shader.Lanes[p.depth+1:])
+	first := p.and(p.word(module.OpISub, p.self, p.times(p.ids[p.depth], inner)), uint32(p.shader.Subgroup-1))
+	for _, number := range numbers {
+		lane := p.sum(first, p.times(number, inner))
+		for i, w := range words {
+			sums[i] = add(sums[i], p.m.Emit(module.OpGroupNonUniformShuffle, p.uint, p.number(module.ScopeSubgroup), w, lane))
+		}
+	}
+	return sums
+}
+
+// exchanged is the shared buffer of words of each lane.
+func (p *printer) exchanged() module.ID {
+	if p.words == 0 {
+		n := mostCarried(p.f.Body, p.f) * vir.Product(p.shader.Lanes)
+		p.words = p.variable(p.m.Type(module.OpTypeArray, p.uint, p.number(uint32(n))), module.StorageClassWorkgroup)
+	}
+	return p.words
+}
+
+// mostCarried is the most words that a loop of lanes carries.
+func mostCarried(body []vir.Node, f *vir.Func) (most int) {
+	for _, n := range body {
+		l, ok := n.(*vir.Loop)
+		if !ok {
+			continue
+		}
+		words := 0
+		for _, r := range l.Carried {
+			words += size(f.Regs[r])
+		}
+		if !l.Lane {
+			words = 0
+		}
+		most = max(most, words, mostCarried(l.Body, f))
+	}
+	return most
+}
+
+// loop writes a loop: a block that decides whether there is another iteration, the body, and a block that counts.
+func (p *printer) loop(l *vir.Loop) {
+	p.ahead(l)
+	head, body, next, end := p.m.NewID(), p.m.NewID(), p.m.NewID(), p.m.NewID()
+	before := p.label
+	p.m.Do(module.OpBranch, head)
+	p.begins(head)
+	number, patch := p.phi(p.number(0), before, next)
+	carried := p.carried(l, before, next)
+	more := p.m.Emit(module.OpSLessThan, p.bool, number, p.count(l.Count))
+	p.m.Do(module.OpLoopMerge, end, next, module.LoopControlNone)
+	p.m.Do(module.OpBranchConditional, more, body, end)
+	p.begins(body)
+	outer := p.sums
+	p.sums = maps.Clone(outer)
+	p.numbers[l.ID] = number
+	if l.List > 0 {
+		p.numbers[l.ID] = p.listed(l, number)
+	}
+	p.body(l.Body)
+	p.m.Do(module.OpBranch, next)
+	p.begins(next)
+	p.m.Patch(patch, p.word(module.OpIAdd, number, p.number(1)))
+	for _, c := range carried {
+		for i, at := range c.patches {
+			p.m.Patch(at, p.regs[c.reg][i])
+		}
+		p.regs[c.reg] = c.phis
+	}
+	p.m.Do(module.OpBranch, head)
+	p.begins(end)
+	p.sums = outer
+}
+
+// carry is a register that a loop carries.
+type carry struct {
+	reg     vir.Reg
+	phis    []module.ID
+	patches []int
+}
+
+func (p *printer) carried(l *vir.Loop, before, next module.ID) (all []carry) {
+	for _, r := range l.Carried {
+		c := carry{reg: r}
+		for _, w := range p.regs[r] {
+			id, at := p.phi(w, before, next)
+			c.phis, c.patches = append(c.phis, id), append(c.patches, at)
+		}
+		p.regs[r] = c.phis
+		all = append(all, c)
+	}
+	return all
+}
+
+// phi is a word that is first in the first iteration. The word at the place that it returns is to be the one of the next.
+func (p *printer) phi(first, before, next module.ID) (id module.ID, patch int) {
+	id = p.m.Emit(module.OpPhi, p.uint, first, before, 0, next)
+	return id, p.m.Mark() - 2
+}
+
+// count is a trip count.
+func (p *printer) count(n vir.Extent) module.ID {
+	if n.Param >= 0 {
+		return p.push[n.Param]
+	}
+	return p.number(uint32(n.Const))
+}

@@ -1,0 +1,67 @@
+package shaders
+
+import (
+	"errors"
+	"fmt"
+	"math/rand"
+	"testing"
+
+	"github.com/tmacc/tmacc/ir"
+	"github.com/tmacc/tmacc/ir/format"
+	"github.com/tmacc/tmacc/ir/nest"
+	"github.com/tmacc/tmacc/ir/vir"
+	"github.com/tmacc/tmacc/lower"
+	"github.com/tmacc/tmacc/lower/spirv"
+	"github.com/tmacc/tmacc/lower/targets"
+	"github.com/tmacc/tmacc/schedule"
+	"github.com/tmacc/tmacc/search"
+	"github.com/tmacc/tmacc/tests/check"
+	"github.com/tmacc/tmacc/tests/drawn"
+)
+
+// TestFormats compares products of all formats with the definition, by schedules of CPUs whose tiles of rows are
+// workgroups: of one lane with vectors of rows, and of a lane for each row of a vector.
+func TestFormats(t *testing.T) {
+	draw := drawn.New(t)
+	for _, name := range drawn.Some(draw, 12, format.Names()) {
+		t.Run(name, func(t *testing.T) {
+			p, err := ir.Named(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			uses, err := search.Default(t.Context(), p, targets.ByName("arm64/dotprod"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, u := range drawn.Some(draw, 2, uses) {
+				for _, lanes := range []bool{false, true} {
+					t.Run(fmt.Sprint(u.Cols, map[bool]string{false: " vectors", true: " lanes"}[lanes]), func(t *testing.T) { formatOnDevice(t, p, u.Trace, lanes) })
+				}
+			}
+		})
+	}
+}
+
+func formatOnDevice(t *testing.T, p ir.Problem, trace schedule.Trace, lanes bool) {
+	k, err := schedule.Compile(p, trace)
+	if err != nil {
+		t.Fatal(err)
+	}
+	k, err = schedule.Compile(p, Grouped(trace, k.Nest.Loops, lanes))
+	if err != nil {
+		t.Skip(err)
+	}
+	f, err := lower.Vectorize(k.Nest, "matmul")
+	if no := (*nest.Refused)(nil); errors.As(err, &no) {
+		t.Skip(err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	target := spirv.Targets()[1]
+	Accepted(t, Compiled(t, target, f, spirv.Controls{}))
+	d := Device(t)
+	sh := Compiled(t, target, f, Controls(d))
+	c := check.New(rand.New(rand.NewSource(3)), p, 2*k.Rows+1, k.Cols, wholeK(p, 2*k.StepK+5), check.Uniform)
+	compare(t, "device", c, k, func(args []vir.Arg) error { return Run(d, sh, f, args) })
+}

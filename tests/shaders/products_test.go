@@ -1,0 +1,105 @@
+package shaders
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/tmacc/tmacc/ir"
+	"github.com/tmacc/tmacc/ir/vir"
+	"github.com/tmacc/tmacc/lower"
+	"github.com/tmacc/tmacc/lower/spirv"
+	"github.com/tmacc/tmacc/schedule"
+	"github.com/tmacc/tmacc/tests/check"
+)
+
+// TestProducts compares products by the schedules of testdata, FORMAT.NAME.json each, with the definition: what
+// vector IR says they are, before and after its passes, and what the device makes of them.
+func TestProducts(t *testing.T) {
+	paths, err := filepath.Glob("testdata/*.json")
+	if err != nil || len(paths) == 0 {
+		t.Fatal("no schedules", err)
+	}
+	for _, path := range paths {
+		name := strings.TrimSuffix(filepath.Base(path), ".json")
+		data, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Run(name, func(t *testing.T) { product(t, data, strings.Split(name, ".")[0]) })
+	}
+}
+
+// TestPage does the same with the schedule of docs/gpu.md.
+func TestPage(t *testing.T) {
+	page, err := os.ReadFile("../../docs/gpu.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, text, _ := strings.Cut(string(page), "```json\n")
+	text, _, found := strings.Cut(text, "```")
+	if !found {
+		t.Fatal("docs/gpu.md has no schedule")
+	}
+	product(t, []byte(text), "w4-g32")
+}
+
+func product(t *testing.T, data []byte, format string) {
+	p, err := ir.Named(format)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var trace schedule.Trace
+	if err := json.Unmarshal(data, &trace); err != nil {
+		t.Fatal(err)
+	}
+	k, err := schedule.Compile(p, trace)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := lower.Vectorize(k.Nest, "matmul")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, target := range spirv.Targets() {
+		t.Run(target.Machine().ShortName(), func(t *testing.T) {
+			Accepted(t, Compiled(t, target, f, spirv.Controls{}))
+			d := Device(t)
+			sh := Compiled(t, target, f, Controls(d))
+			Accepted(t, sh)
+			byMemory := Compiled(t, target, f, spirv.Controls{})
+			rng := rand.New(rand.NewSource(1))
+			for kind := check.Uniform; kind <= check.NotFinite; kind++ {
+				for _, shape := range [][3]int{{k.Rows, k.Cols, wholeK(p, k.StepK)}, {3*k.Rows + 1, k.Cols + 1, wholeK(p, 2*k.StepK+7)}} {
+					c := check.New(rng, p, shape[0], shape[1], shape[2], kind)
+					compare(t, fmt.Sprint("vir ", kind, shape), c, k, func(args []vir.Arg) error { return vir.Eval(f, args) })
+					compare(t, fmt.Sprint("device ", kind, shape), c, k, func(args []vir.Arg) error { return Run(d, sh, f, args) })
+					if kind == check.Uniform && sh.Subgroup > 0 {
+						compare(t, fmt.Sprint("without subgroups ", shape), c, k, func(args []vir.Arg) error { return Run(d, byMemory, f, args) })
+					}
+				}
+			}
+		})
+	}
+}
+
+// wholeK is n elements of K or a few more, in whole groups if the format wants that.
+func wholeK(p ir.Problem, n int) int {
+	unit := p.Weight.Unit()
+	return (n + unit - 1) / unit * unit
+}
+
+func compare(t *testing.T, what string, c *check.Case, k *schedule.Kernel, call check.Call) {
+	t.Helper()
+	have, err := c.Run(k, call)
+	if err == nil {
+		err = check.Equal(k, have, c.Naive(), c.M)
+	}
+	if err != nil {
+		t.Errorf("%s: %v", what, err)
+	}
+}

@@ -1,0 +1,183 @@
+// Package shaders compiles and runs shaders for tests: on the first Vulkan device there is, for which a software one will do.
+package shaders
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/tmacc/tmacc/ir/nest"
+	"github.com/tmacc/tmacc/ir/vir"
+	"github.com/tmacc/tmacc/lower"
+	"github.com/tmacc/tmacc/lower/spirv"
+	"github.com/tmacc/tmacc/runtime/vulkan"
+	"github.com/tmacc/tmacc/schedule"
+)
+
+// open waits long: a software device compiles a shader when it first runs, on a machine that may be busy with other tests.
+var open = sync.OnceValues(func() (*vulkan.Device, error) { return vulkan.Open(vulkan.Options{Timeout: 10 * time.Minute}) })
+
+// Device is the device that tests run on.
+func Device(t testing.TB) *vulkan.Device {
+	t.Helper()
+	d, err := open()
+	if none := (*vulkan.Unavailable)(nil); errors.As(err, &none) {
+		t.Skip(err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// Controls are what the device has of what shaders may ask.
+func Controls(d *vulkan.Device) spirv.Controls {
+	c := d.FloatControls[32]
+	return spirv.Controls{Subgroup: subgroup(d), RoundToEven: c.RoundToEven, Denormals: c.PreserveDenormals, NotNumbers: c.PreserveSpecials}
+}
+
+// subgroup is the size of subgroups that a pipeline of d may ask for, if its lanes can exchange words.
+func subgroup(d *vulkan.Device) int {
+	const shuffle = 0x10 // VK_SUBGROUP_FEATURE_SHUFFLE_BIT
+	if d.Subgroup.Control && d.Features.FullSubgroups && d.Subgroup.Operations&shuffle != 0 {
+		return d.Subgroup.Size
+	}
+	return 0
+}
+
+// Compiled is the shader of f.
+func Compiled(t testing.TB, target spirv.Target, f *vir.Func, c spirv.Controls) *spirv.Shader {
+	t.Helper()
+	s, err := lower.Select(context.Background(), target, f)
+	if err != nil {
+		t.Fatalf("%v\n%v", err, f)
+	}
+	sh, err := target.Print(s, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return sh
+}
+
+// begin is how many bytes behind the beginning of its buffer each pointer is.
+const begin = 4096
+
+// Run runs a shader as vir.Eval runs its function: buffers of args are what it leaves.
+func Run(d *vulkan.Device, sh *spirv.Shader, f *vir.Func, args []vir.Arg) error {
+	p, err := d.Pipeline(sh.Binary(), vulkan.Layout{Buffers: len(sh.Buffers), PushBytes: 4 * len(sh.Params), Subgroup: sh.Subgroup, FullSubgroups: sh.Subgroup > 0})
+	if err != nil {
+		return err
+	}
+	defer p.Free()
+	var push []byte
+	var buffers []*vulkan.Buffer
+	for _, i := range sh.Params {
+		if f.Params[i].Int {
+			push = binary.LittleEndian.AppendUint32(push, uint32(args[i].Int))
+			continue
+		}
+		push = binary.LittleEndian.AppendUint32(push, begin)
+		b, err := d.Buffer(int64(begin + len(args[i].Buf)&^3 + 8))
+		if err != nil {
+			return err
+		}
+		defer b.Free()
+		if err := b.Upload(begin, args[i].Buf); err != nil {
+			return err
+		}
+		buffers = append(buffers, b)
+	}
+	groups := [3]int{1, 1, 1}
+	for i, count := range sh.Grid {
+		groups[i] = int(args[count].Int)
+	}
+	if err := d.Run(p, groups, buffers, push); err != nil {
+		return err
+	}
+	for n, i := range sh.Buffers {
+		if len(args[i].Buf) > 0 {
+			if err := buffers[n].Download(begin, args[i].Buf); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// Accepted holds a module against the tools of the Khronos Group: spirv-val accepts it, and spirv-as makes the same
+// words of its text.
+func Accepted(t testing.TB, sh *spirv.Shader) {
+	t.Helper()
+	dir := t.TempDir()
+	binary, text, again := filepath.Join(dir, "m.spv"), filepath.Join(dir, "m.spvasm"), filepath.Join(dir, "again.spv")
+	for path, data := range map[string][]byte{binary: sh.Binary(), text: []byte(sh.Text())} {
+		if err := os.WriteFile(path, data, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	tool(t, "spirv-val", "--target-env", "vulkan1.3", binary)
+	tool(t, "spirv-as", "--preserve-numeric-ids", "--target-env", "vulkan1.3", text, "-o", again)
+	data, err := os.ReadFile(again)
+	if err != nil {
+		t.Fatal(err)
+	}
+	copy(data[8:12], sh.Binary()[8:12]) // who has made it
+	if string(data) != string(sh.Binary()) {
+		t.Error("spirv-as makes another module of the text")
+	}
+}
+
+// tool runs a program of Debian's package spirv-tools.
+func tool(t testing.TB, name string, args ...string) {
+	t.Helper()
+	if _, err := exec.LookPath(name); err != nil {
+		t.Skipf("needs Debian's package spirv-tools: %v", err)
+	}
+	if out, err := exec.Command(name, args...).CombinedOutput(); err != nil {
+		t.Fatalf("%s: %v\n%s", name, err, out)
+	}
+}
+
+// Grouped is a schedule whose calls are workgroups and, with lanes, whose vectors of rows are lanes of them.
+func Grouped(trace schedule.Trace, loops []nest.Loop, lanes bool) (out schedule.Trace) {
+	var lane []string
+	to := map[string]string{}
+	outside := 0
+	for _, l := range loops {
+		if l.Kind == nest.Outer {
+			outside++
+		}
+		switch {
+		case l.Root != "m":
+		case l.Kind == nest.Outer:
+			to[l.Name] = "group"
+		case l.Kind == nest.Vector && lanes:
+			to[l.Name] = "lane"
+			lane = append(lane, l.Name)
+		}
+	}
+	for _, s := range trace {
+		switch x := s.(type) {
+		case schedule.Bind:
+			if to[x.Loop] != "" {
+				x.To = to[x.Loop]
+			}
+			s = x
+		case schedule.Reorder:
+			order := slices.DeleteFunc(slices.Clone(x.Order), func(n string) bool { return slices.Contains(lane, n) })
+			if len(order) < len(x.Order) {
+				x.Order = slices.Insert(order, outside, lane...)
+			}
+			s = x
+		}
+		out = append(out, s)
+	}
+	return out
+}
