@@ -51,12 +51,12 @@ func (sp *Space) Within(n int) *Space {
 func (sp *Space) Exact() *Space {
 	exact := func(s schedule.State) bool { return !s.(*schedule.Product).Rounds() }
 	c := sp.only("entries", exact).only("averages", exact)
-	c.known = new(sync.Map) // of which kinds there are
+	c.known = new(sync.Map) // the list of kinds is another
 	return c
 }
 
 // Sharing is sp with kernels only that read the packed matrices and the prepared activations of k. Its neighbours and mutations begin with
-// decisions of which packing does not follow.
+// decisions that leave packing as it is.
 func (sp *Space) Sharing(k *schedule.Kernel) *Space {
 	c := sp.only("pack", func(s schedule.State) bool { return s.(*schedule.Product).Buffers() == k.Buffers() })
 	var moves []string

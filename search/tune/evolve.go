@@ -239,7 +239,7 @@ func (e *evolution[G]) propose(ctx context.Context) []proposal[G] {
 	return batch
 }
 
-// firstGeneration: the first batch is chosen from that many times as many proposals as the next ones.
+// firstGeneration: for the first batch there are that many times the proposals of the next ones.
 const firstGeneration = 6
 
 // fill adds `fresh` new samples, and offspring, to the pool for a batch of `want`.
@@ -293,9 +293,9 @@ func (e *evolution[G]) rank(want int) {
 	e.Rng.Shuffle(len(others), func(i, j int) { others[i], others[j] = others[j], others[i] })
 }
 
-// offspring is a sample, or a mutation of one of the best: of what was measured, or of what is predicted to be.
+// offspring is a sample, or a mutation of one of the best: measured ones, or the ones that are predicted to be fast.
 func (e *evolution[G]) offspring() G {
-	samples := 5 // one in so many is one, at first every other one
+	samples := 5 // every fifth is a sample, at first every second
 	if len(e.measured) == 0 {
 		samples = 2
 	}

@@ -246,7 +246,7 @@ func (l Log) Before(r *Run) (out []Trial, err error) {
 	return out, unread.error()
 }
 
-// What searches begin with of others: of so many searches, the newest, so many schedules each.
+// The number of other searches, the newest, from which a search begins, and of schedules of each.
 const (
 	mostCarried = 4
 	carriedEach = 2

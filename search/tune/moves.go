@@ -47,7 +47,7 @@ var errNoPoint = errors.New("tune: a schedule that the space has not")
 
 func geneOf(x space.Point) Gene { return Gene{x.Trace(), x} }
 
-// sample draws a point for the first width. The others have its packed matrix and, but for their columns and some mutations, its decisions.
+// sample draws a point for the first width. The others have its packed matrix and, except for their columns and some mutations, its decisions.
 func (t *Tuner) sample(rng *rand.Rand) *Candidate {
 	ns := t.widths()
 	sp := t.space.Columns(min([]int{1, 1, 1, 2, 3, 4}[rng.Intn(6)], ns[0]))
@@ -57,7 +57,7 @@ func (t *Tuner) sample(rng *rand.Rand) *Candidate {
 	}
 	first, err := draw(rng)
 	if err != nil {
-		return &Candidate{Genes: make([]Gene, len(ns))} // of which point says why it is none
+		return &Candidate{Genes: make([]Gene, len(ns))} // point says why that is none
 	}
 	c := &Candidate{}
 	for i, n := range ns {
@@ -233,7 +233,7 @@ func (t *Tuner) companions(ctx context.Context, c *Candidate) (out []variant.Ker
 }
 
 // companion is a kernel for the packed matrix of c, of the columns of a default schedule. It has the decisions of a gene or of the default, and
-// then what is best of all that differs from them in one.
+// then the best of all that differ from them in one decision.
 func (t *Tuner) companion(c *Candidate, u search.Use) variant.Kernel {
 	x := t.pointOf(Gene{Trace: c.Kernels[0].Schedule.Trace})
 	sp, err := t.sharing(x)

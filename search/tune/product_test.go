@@ -127,7 +127,7 @@ func aheadOf(t schedule.Trace) (p schedule.Prefetch) {
 	return p
 }
 
-// asking is a trace that asks for weights that are so many bytes ahead, and nothing else.
+// asking is a trace that asks for weights some bytes ahead, and nothing else.
 func asking(t schedule.Trace, bytes int) schedule.Trace {
 	t = slices.DeleteFunc(slices.Clone(t), func(x schedule.Step) bool { _, ok := x.(schedule.Prefetch); return ok })
 	return append(t, schedule.Prefetch{Bytes: bytes})
