@@ -248,7 +248,7 @@ func TestEvolveFamilies(t *testing.T) {
 	s.Point = func(g genes) (Point, error) {
 		p, err := point(g)
 		if p.Family = "even"; g[7]%2 == 1 {
-			p.Family, p.Estimate = "odd", 1.9*p.Estimate
+			p.Family, p.Estimate = "odd", 1.5*p.Estimate
 		}
 		return p, err
 	}
