@@ -110,10 +110,11 @@ func accessOver(digits []format.Digit, base int, loops []nest.Loop, coef []int) 
 		Memory: nest.Memory{Tensor: &ir.Tensor{Name: "w", Elem: format.U8, Dims: []string{"m", "k"}}, Param: "w"},
 		Layout: &format.Layout{TileM: 1, RecordK: 1 << 20}, Part: &format.Part{Digits: digits},
 	}
-	v := &vectorizer{n: &nest.Nest{Name: "f", Loops: loops}, vars: map[string]int{}, params: map[string]int{"w": 0}, places: map[string]accessed{}}
+	v := newVectorizer(&nest.Nest{Name: "f", Loops: loops}, "f")
+	v.params["w"] = 0
 	var k ir.Expr = ir.Const{T: format.I32, V: int64(base)}
 	for i, l := range loops {
-		v.vars[l.Name] = 0
+		v.set(l.Name, 0)
 		v.serial = append(v.serial, &openLoop{l, &vir.Loop{}})
 		k = ir.Binary{Op: ir.Add, X: k, Y: ir.Binary{Op: ir.Mul, X: ir.Axis{Name: l.Name}, Y: ir.Const{T: format.I32, V: int64(coef[i])}}}
 	}
@@ -128,10 +129,9 @@ func strideOver(digits []format.Digit, n int) (int, error) {
 		Memory: nest.Memory{Tensor: &ir.Tensor{Name: "w", Elem: format.U8, Dims: []string{"m", "k"}}, Param: "w"},
 		Layout: &format.Layout{TileM: 1, RecordK: 1 << 20}, Part: &format.Part{Digits: digits},
 	}
-	v := &vectorizer{
-		n: &nest.Nest{Name: "f", Loops: []nest.Loop{loop}}, vars: map[string]int{"k": 0}, params: map[string]int{"w": 0},
-		serial: []*openLoop{{loop, &vir.Loop{}}}, places: map[string]accessed{},
-	}
+	v := newVectorizer(&nest.Nest{Name: "f", Loops: []nest.Loop{loop}}, "f")
+	v.params["w"], v.serial = 0, []*openLoop{{loop, &vir.Loop{}}}
+	v.set("k", 0)
 	_, mem, err := v.access(b, []ir.Expr{ir.Const{T: format.I32}, ir.Axis{Name: "k"}})
 	if err != nil {
 		return 0, fmt.Errorf("access: %w", err)

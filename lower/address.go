@@ -136,7 +136,7 @@ type addresser struct {
 	live  []*pointer // those that have a register, in the order they got it
 	used  []bool     // general registers
 	peak  int
-	where string
+	where int // the step that needs most
 	loops []*addressLoop
 }
 
@@ -148,24 +148,22 @@ type addressLoop struct {
 }
 
 // address assembles the machine operations of k. `instr` makes the operation of a vector instruction, without its
-// address. It returns nil for an instruction that costs nothing.
-func address(m Machine, k *Kernel, steps []step, instr func(at int) *MOp) error {
-	p := addressBy(m, k, steps, instr, false)
+// address. It returns nil for an instruction that costs nothing. A *Pressure does not say where: at a step.
+func address(m Machine, k *Kernel, steps []step, instr func(at int) *MOp) (p *Pressure, at int) {
+	p, at = addressBy(m, k, steps, instr, false)
 	if p != nil && m.Indexed {
 		k.Ops = nil
-		if by := addressBy(m, k, steps, instr, true); by == nil || by.Need < p.Need {
-			p = by
+		if by, where := addressBy(m, k, steps, instr, true); by == nil || by.Need < p.Need {
+			p, at = by, where
 		}
 	}
-	if p != nil {
-		return p
-	}
-	return nil
+	return p, at
 }
 
 // addressBy is address, where addresses are sums of two registers or not.
-func addressBy(m Machine, k *Kernel, steps []step, instr func(at int) *MOp, sums bool) *Pressure {
+func addressBy(m Machine, k *Kernel, steps []step, instr func(at int) *MOp, sums bool) (p *Pressure, at int) {
 	a := &addresser{k: k, steps: steps, ptr: findPointers(steps, sums)}
+	k.Ops = make([]MOp, 0, len(steps)+16)
 	for at, s := range steps {
 		switch {
 		case s.end:
@@ -184,9 +182,9 @@ func addressBy(m Machine, k *Kernel, steps []step, instr func(at int) *MOp, sums
 	}
 	k.Scalars = a.peak
 	if a.peak > m.NumGP {
-		return &Pressure{"general", a.peak, m.NumGP, a.where}
+		return &Pressure{Kind: "general", Need: a.peak, Have: m.NumGP}, a.where
 	}
-	return nil
+	return nil, 0
 }
 
 // take gives out the lowest free register. Too many are an error only at the end,
@@ -207,7 +205,7 @@ func (a *addresser) take(at int) int {
 		}
 	}
 	if n > a.peak {
-		a.peak, a.where = n, describe(a.k.Func, a.steps[at])
+		a.peak, a.where = n, at
 	}
 	return r
 }

@@ -188,9 +188,7 @@ func (x *tier) body(body []vir.Node, at *int) []vir.Node {
 	for _, n := range body {
 		switch n := n.(type) {
 		case *vir.Instr:
-			for _, in := range x.instr(n, *at) {
-				out = append(out, in)
-			}
+			out = x.instr(out, n, *at)
 			*at++
 		case *vir.Loop:
 			l := *n
@@ -203,16 +201,20 @@ func (x *tier) body(body []vir.Node, at *int) []vir.Node {
 	return out
 }
 
-func (x *tier) instr(in *vir.Instr, at int) []*vir.Instr {
+// instr appends what in, at step at, becomes.
+func (x *tier) instr(out []vir.Node, in *vir.Instr, at int) []vir.Node {
 	row := x.t.find(x.b.F, in)
 	if row == nil || row.Tied == 0 || x.tied(in, row.Tied-1, at) {
-		return []*vir.Instr{in}
+		return append(out, in)
 	}
 	i := row.Tied - 1
 	if j := commutes(x.b.F, in, i); j >= 0 && in.Args[j] != vir.NoReg && x.tied(in, j, at) {
-		return []*vir.Instr{withArgs(in, swapped(in.Args, i, j))}
+		return append(out, withArgs(in, swapped(in.Args, i, j)))
 	}
-	return x.copied(in, i, x.first(in, at))
+	for _, c := range x.copied(in, i, x.first(in, at)) {
+		out = append(out, c)
+	}
+	return out
 }
 
 // first says whether in, at step at, is the first to define its register.

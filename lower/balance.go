@@ -25,10 +25,7 @@ func (t *table) balanced(f *vir.Func) *table {
 		}
 		used[row] += times
 	})
-	if len(choices) == 0 {
-		return t
-	}
-	b := &table{Selector: t.Selector, m: t.m, rows: maps.Clone(t.rows)}
+	b := t
 	for _, row := range choices {
 		best, without := row, load.With(row, -used[row])
 		for _, other := range t.equals(row) {
@@ -37,6 +34,9 @@ func (t *table) balanced(f *vir.Func) *table {
 			}
 		}
 		if best != row {
+			if b == t {
+				b = &table{Selector: t.Selector, m: t.m, rows: maps.Clone(t.rows)}
+			}
 			k := keyOf(row.Op, row.Dst)
 			b.rows[k] = append([]*Row{best}, slices.DeleteFunc(slices.Clone(b.rows[k]), func(r *Row) bool { return r == best })...)
 		}

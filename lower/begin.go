@@ -107,7 +107,7 @@ func (b *beginner) instr(in *vir.Instr) []*vir.Instr {
 	}
 	start, ok := b.start[in]
 	if !ok {
-		return []*vir.Instr{rename(in, b.to)}
+		return renamed(in, b.to)
 	}
 	var out []*vir.Instr
 	if d := b.def[start]; d != nil && b.early[d] == in {

@@ -81,7 +81,7 @@ func (m *masks) dropMarked() *vir.Func {
 	g := *m.f
 	g.Body = vir.Map(m.f.Body, func(in *vir.Instr) []*vir.Instr {
 		if in.Dst == vir.NoReg || m.to[in.Dst] == in.Dst {
-			return []*vir.Instr{rename(in, m.to)}
+			return renamed(in, m.to)
 		}
 		m.to[in.Dst] = m.to[m.to[in.Dst]]
 		return nil

@@ -42,21 +42,21 @@ type typed struct {
 	data string
 }
 
-func (c *constFolder) instr(in *vir.Instr) []*vir.Instr {
-	in = rename(in, c.to)
+func (c *constFolder) instr(was *vir.Instr) []*vir.Instr {
+	in := rename(was, c.to)
 	if in.Dst == vir.NoReg || c.mut[in.Dst] || !in.Op.Pure() || in.Fold > 0 {
-		return []*vir.Instr{in}
+		return instead(was, in)
 	}
 	data := c.eval(in)
 	if data == nil {
-		return []*vir.Instr{in}
+		return instead(was, in)
 	}
 	key := typed{c.b.TypeOf(in.Dst), string(data)}
 	r, ok := c.known[key]
 	if !ok {
 		load := c.load(in.Dst, data)
 		if load == nil {
-			return []*vir.Instr{in}
+			return instead(was, in)
 		}
 		r = in.Dst
 		c.known[key], c.data[r] = r, data

@@ -107,10 +107,10 @@ func (x *interleaver) instr(in *vir.Instr) []*vir.Instr {
 		return x.together(in)
 	}
 	if in.Dst == vir.NoReg {
-		return []*vir.Instr{in}
+		return vir.Kept
 	}
 	if _, ok := x.parts[in.Dst]; !ok {
-		return []*vir.Instr{in}
+		return vir.Kept
 	}
 	out := []*vir.Instr{in} // dce drops it if nothing else reads it
 	var parts [2]vir.Reg

@@ -52,7 +52,7 @@ type part struct {
 // to constants.
 func (w *inwards) instr(in *vir.Instr) []*vir.Instr {
 	if in.Op != vir.OpAnd || in.Fold > 0 {
-		return []*vir.Instr{in}
+		return vir.Kept
 	}
 	for i, mask := range in.Args {
 		union := w.only(in, in.Args[1-i])
@@ -67,7 +67,7 @@ func (w *inwards) instr(in *vir.Instr) []*vir.Instr {
 			return s.End(in.Dst, vir.OpOr, 0, masked(a), masked(b))
 		}
 	}
-	return []*vir.Instr{in}
+	return vir.Kept
 }
 
 // part is argument r of union, if a constant masks something that does not change.

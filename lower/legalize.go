@@ -39,6 +39,7 @@ type legalizer struct {
 	half  map[vir.Reg][2]vir.Reg // the halves of registers that are too wide, low half first
 	alias map[vir.Reg]vir.Reg    // halves of halves that already have a register
 	out   []vir.Node
+	n     int // instructions so far
 }
 
 func (l *legalizer) body(body []vir.Node) ([]vir.Node, error) {
@@ -85,6 +86,9 @@ func (l *legalizer) instr(in *vir.Instr, depth int) error {
 	wide := l.wide(in)
 	if !wide && l.t.find(l.b.F, in) != nil {
 		l.out = append(l.out, in)
+		if l.n++; l.n > l.t.most && l.t.most > 0 {
+			return tooLong(l.b.F, l.n, l.t.most)
+		}
 		return nil
 	}
 	parts, ok := l.expand(in, wide)

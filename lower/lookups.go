@@ -30,7 +30,7 @@ func (t *table) lookups(f *vir.Func) (*vir.Func, error) {
 		if a := x.absorb(in); a != nil && x.others[in.Args[0]] == 0 {
 			return x.rewrite(in, a)
 		}
-		return []*vir.Instr{in}
+		return vir.Kept
 	})
 	x.b.F.Body = append(x.top, body...)
 	return x.b.F, nil

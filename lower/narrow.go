@@ -28,7 +28,7 @@ type truncater struct {
 // instr returns the instructions that replace `in`.
 func (n *truncater) instr(in *vir.Instr) []*vir.Instr {
 	if in.Op != vir.OpTrunc {
-		return []*vir.Instr{in}
+		return vir.Kept
 	}
 	s := n.b.Seq()
 	last := n.trunc(s, in.Args[0], n.b.TypeOf(in.Dst))
@@ -125,7 +125,7 @@ func (t *table) byteShifts(f *vir.Func) (*vir.Func, error) {
 	}
 	b.F.Body = vir.Map(f.Body, func(in *vir.Instr) []*vir.Instr {
 		if in.Op != vir.OpAnd || in.Fold > 0 {
-			return []*vir.Instr{in}
+			return vir.Kept
 		}
 		to := b.TypeOf(in.Dst)
 		for i, r := range in.Args {
@@ -140,7 +140,7 @@ func (t *table) byteShifts(f *vir.Func) (*vir.Func, error) {
 			s := b.Seq()
 			return s.End(in.Dst, vir.OpShrU, shift.Imm, s.Bitcast(to, shift.Args[0]))
 		}
-		return []*vir.Instr{in}
+		return vir.Kept
 	})
 	return b.F, nil
 }

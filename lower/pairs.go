@@ -102,16 +102,16 @@ func (p *pairing) isMask(r vir.Reg) bool {
 // instr is what in becomes.
 func (p *pairing) instr(in *vir.Instr) []*vir.Instr {
 	if !p.sums(in) || p.inner[in.Dst] || in.Op != vir.OpAdd && in.Op != vir.OpSub {
-		return []*vir.Instr{in}
+		return vir.Kept
 	}
 	l := p.linear(in.Dst, in)
 	if l == nil || len(l.terms) < 2 {
-		return []*vir.Instr{in}
+		return vir.Kept
 	}
 	if out := p.sum(in, l); out != nil {
 		return out
 	}
-	return []*vir.Instr{in}
+	return vir.Kept
 }
 
 // linear is a sum of bytes times constants, and constants; each has a number for each lane.

@@ -12,6 +12,7 @@ type pass struct {
 	name   string
 	run    func(*vir.Func) (*vir.Func, error)
 	leaves litter
+	sweeps bool // what it leaves once, it leaves as it is: it need not run again before another pass has changed the body
 }
 
 // litter says what a pass leaves behind that a later pass must not see. The driver removes it.
@@ -32,7 +33,7 @@ func tidied(passes []pass) []pass {
 			out = append(out, pass{name: "cse", run: cse})
 		}
 		if p.leaves&unusedCode != 0 {
-			out = append(out, pass{name: "dce", run: dce})
+			out = append(out, pass{name: "dce", run: dce, sweeps: true})
 		}
 	}
 	return out
@@ -46,10 +47,13 @@ const maxRegs = vir.MaxRegs / 2
 
 // run applies passes one after the other. Interrupted, it returns the error of ctx. It verifies the last function, and if somebody watches, the function after each pass.
 func (t *table) run(ctx context.Context, passes []pass, f *vir.Func, watch []Watch) (*vir.Func, error) {
-	out := f
+	out, swept := f, []vir.Node{nil}
 	for _, p := range passes {
 		if err := ctx.Err(); err != nil {
 			return nil, err
+		}
+		if p.sweeps && vir.SameBody(out.Body, swept) && len(watch) == 0 {
+			continue
 		}
 		g, err := p.run(out)
 		if err != nil {
@@ -65,6 +69,9 @@ func (t *table) run(ctx context.Context, passes []pass, f *vir.Func, watch []Wat
 			w(p.name, g)
 		}
 		out = g
+		if p.sweeps {
+			swept = g.Body
+		}
 	}
 	if len(watch) == 0 && vir.Verify(out) != nil {
 		t.run(ctx, passes, f, []Watch{func(string, *vir.Func) {}}) // again, to name the pass

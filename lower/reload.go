@@ -38,13 +38,11 @@ type repeated struct {
 }
 
 func (x *reloader) body(body []vir.Node) []vir.Node {
-	var out []vir.Node
+	out := make([]vir.Node, 0, len(body))
 	for _, n := range body {
 		switch n := n.(type) {
 		case *vir.Instr:
-			for _, in := range x.instr(n) {
-				out = append(out, in)
-			}
+			out = x.instr(out, n)
 			x.track(n)
 		case *vir.Loop:
 			each(n.Body, x.forget)
@@ -61,14 +59,17 @@ func (x *reloader) body(body []vir.Node) []vir.Node {
 	return out
 }
 
-// instr returns in after what it uses.
-func (x *reloader) instr(in *vir.Instr) []*vir.Instr {
-	if _, ok := x.repeats(in); ok {
-		return []*vir.Instr{in} // its uses have their own
+// instr appends in after what it uses.
+func (x *reloader) instr(out []vir.Node, in *vir.Instr) []vir.Node {
+	if _, ok := x.repeats(in); ok || !slices.ContainsFunc(in.Args, func(r vir.Reg) bool { _, ok := x.from[r]; return ok }) {
+		return append(out, in) // its uses have their own, or it needs none
 	}
 	s := x.b.Seq()
 	s.Add(replaceArgs(in, x.copies(s, in)))
-	return s.out
+	for _, c := range s.out {
+		out = append(out, c)
+	}
+	return out
 }
 
 // copies computes the arguments of in once more, the one that takes most first.

@@ -16,6 +16,7 @@ type table struct {
 	Selector
 	m    Machine
 	rows map[rowKey][]*Row
+	most int // instructions after legalize, 0: any number
 }
 
 // rowKey is an operation and the type of its result in one number, which maps find faster than a struct of them.

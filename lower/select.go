@@ -28,6 +28,43 @@ func Select(ctx context.Context, t Selector, f *vir.Func, watch ...Watch) (*Sele
 	return newTable(t).selected(ctx, f, watch)
 }
 
+// SelectShort is Select of functions that become at most `most` instructions. It refuses others early: as soon as twice as many are
+// seen, before equal ones are made one.
+func SelectShort(ctx context.Context, t Selector, f *vir.Func, most int) (*Selected, error) {
+	if err := vir.Verify(f); err != nil {
+		return nil, err
+	}
+	x := newTable(t)
+	x.most = 2 * most
+	if n := x.registers(f); n > x.most {
+		return nil, tooLong(f, n, most)
+	}
+	s, err := x.selected(ctx, f, nil)
+	if err == nil && len(s.Rows) > most {
+		return nil, tooLong(f, len(s.Rows), most)
+	}
+	return s, err
+}
+
+func tooLong(f *vir.Func, n, most int) error {
+	return refuse(f.Name, "%d instructions, at most %d: repeat less code", n, most)
+}
+
+// registers is how many instructions f has, one on a wide vector as often as that fills registers.
+func (t *table) registers(f *vir.Func) (n int) {
+	each(f.Body, func(in *vir.Instr) {
+		widest := 1
+		if in.Dst != vir.NoReg {
+			widest = f.Regs[in.Dst].Bits()
+		}
+		for i := range in.Args {
+			widest = max(widest, f.ArgType(in, i).Bits())
+		}
+		n += (widest-1)/t.m.VecBits + 1
+	})
+	return n
+}
+
 // selected is Select of a function that has been verified.
 func (t *table) selected(ctx context.Context, f *vir.Func, watch []Watch) (*Selected, error) {
 	f, err := t.run(ctx, t.front(), f, watch)

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/tmacc/tmacc/ir/nest"
 	"github.com/tmacc/tmacc/ir/vir"
 	"github.com/tmacc/tmacc/tests/virgen"
 )
@@ -136,5 +137,24 @@ func TestTidied(t *testing.T) {
 	}
 	if got, want := fmt.Sprint(names), "[a b dce c cse d cse dce]"; got != want {
 		t.Errorf("%s, want %s", got, want)
+	}
+}
+
+// SelectShort is Select of functions that are short enough, and refuses one instruction more.
+func TestSelectShort(t *testing.T) {
+	target := toys()[0]
+	for seed := range int64(20) {
+		f := virgen.Func(rand.New(rand.NewSource(seed)), 40)
+		s, err := Select(t.Context(), target, f)
+		if err != nil {
+			t.Fatalf("seed %d: %v", seed, err)
+		}
+		if same, err := SelectShort(t.Context(), target, f, 20*len(s.Rows)+200); err != nil || same.Func.String() != s.Func.String() {
+			t.Errorf("seed %d: %v, or other code", seed, err)
+		}
+		refused := (*nest.Refused)(nil)
+		if _, err := SelectShort(t.Context(), target, f, len(s.Rows)-1); !errors.As(err, &refused) {
+			t.Errorf("seed %d: %d instructions, one less may be: %v", seed, len(s.Rows), err)
+		}
 	}
 }

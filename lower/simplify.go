@@ -1,7 +1,10 @@
 package lower
 
 import (
+	"bytes"
 	"encoding/binary"
+	"hash/maphash"
+	"math/bits"
 	"slices"
 
 	"github.com/tmacc/tmacc/ir/format"
@@ -18,7 +21,7 @@ func unfold(f *vir.Func) (*vir.Func, error) {
 	b := &Builder{F: clone(f)}
 	b.F.Body = vir.Map(f.Body, func(in *vir.Instr) []*vir.Instr {
 		if in.Fold == 0 {
-			return []*vir.Instr{in}
+			return vir.Kept
 		}
 		s := b.Seq()
 		args := slices.Clone(in.Args)
@@ -95,7 +98,7 @@ type numbering struct {
 
 func (c *numbering) body(body []vir.Node) []vir.Node {
 	out := make([]vir.Node, 0, len(body))
-	seen := make(map[string]vir.Reg, len(body))
+	seen := newSeen(len(body))
 	for _, n := range body {
 		switch n := n.(type) {
 		case *vir.Instr:
@@ -133,23 +136,58 @@ func (c *numbering) effects(in *vir.Instr) {
 }
 
 // instr returns what remains of in: nil if another register has its value.
-func (c *numbering) instr(in *vir.Instr, seen map[string]vir.Reg) *vir.Instr {
+func (c *numbering) instr(in *vir.Instr, seen *seen) *vir.Instr {
 	in = c.shortcut(rename(in, c.to))
-	defer c.effects(in)
 	if in.Dst == vir.NoReg || c.mut[in.Dst] {
+		c.effects(in)
 		return in
 	}
-	if r := c.plain(in); r != vir.NoReg {
-		c.to[in.Dst] = r
-		return nil
+	r := c.plain(in)
+	if r == vir.NoReg {
+		r = seen.add(c.encode(in), in.Dst)
 	}
-	key := c.encode(in)
-	if r, ok := seen[string(key)]; ok {
-		c.to[in.Dst] = r
-		return nil
+	if r == in.Dst {
+		return in
 	}
-	seen[string(key)] = in.Dst
-	return in
+	c.to[in.Dst] = r
+	return nil
+}
+
+// seen has keys and a register for each. A map of strings would take longer.
+type seen struct {
+	first []int32 // by hash: 1 + the number of an entry, 0: none
+	all   []seenKey
+	keys  []byte // of all entries, one after the other
+}
+
+type seenKey struct {
+	hash     uint64
+	from, to int // in keys
+	reg      vir.Reg
+	next     int32 // 1 + the number of the next entry of this part of the hash
+}
+
+func newSeen(n int) *seen {
+	return &seen{first: make([]int32, 1<<bits.Len(uint(n))), all: make([]seenKey, 0, n), keys: make([]byte, 0, 16*n)}
+}
+
+// seed makes hashes of keys.
+var seed = maphash.MakeSeed()
+
+// add is the register of a key, which becomes r if it has none.
+func (s *seen) add(key []byte, r vir.Reg) vir.Reg {
+	hash := maphash.Bytes(seed, key)
+	slot := &s.first[hash&uint64(len(s.first)-1)]
+	for i := *slot; i > 0; i = s.all[i-1].next {
+		if x := &s.all[i-1]; x.hash == hash && bytes.Equal(s.keys[x.from:x.to], key) {
+			return x.reg
+		}
+	}
+	from := len(s.keys)
+	s.keys = append(s.keys, key...)
+	s.all = append(s.all, seenKey{hash, from, len(s.keys), r, *slot})
+	*slot = int32(len(s.all))
+	return r
 }
 
 // encode is equal for two instructions of a body iff their results are. The next call overwrites it.
@@ -324,25 +362,46 @@ func needed(f *vir.Func) []bool {
 	return need
 }
 
+// sweep drops from body the instructions whose results are not needed. It returns body itself if there are none.
 func sweep(body []vir.Node, need []bool) []vir.Node {
-	out := make([]vir.Node, 0, len(body))
-	for _, n := range body {
+	var out []vir.Node // nil as long as nothing has changed
+	for i, n := range body {
+		var kept vir.Node
 		switch n := n.(type) {
 		case *vir.Instr:
 			if n.Dst == vir.NoReg || need[n.Dst] {
-				out = append(out, n)
+				kept = n
 			}
 		case *vir.Loop:
-			l := *n
-			l.Body = sweep(n.Body, need)
-			if len(l.Body) == 0 {
-				continue
+			if l := sweptLoop(n, need); l != nil {
+				kept = l
 			}
-			l.Carried = carriedIn(&l)
-			out = append(out, &l)
+		}
+		if out == nil && kept != n {
+			out = append(make([]vir.Node, 0, len(body)), body[:i]...)
+		}
+		if out != nil && kept != nil {
+			out = append(out, kept)
 		}
 	}
+	if out == nil {
+		return body
+	}
 	return out
+}
+
+// sweptLoop is sweep of a loop, nil if nothing is left of it.
+func sweptLoop(n *vir.Loop, need []bool) *vir.Loop {
+	body := sweep(n.Body, need)
+	if len(body) == 0 {
+		return nil
+	}
+	l := *n
+	l.Body = body
+	if l.Carried = carriedIn(&l); vir.SameBody(body, n.Body) && len(l.Carried) == len(n.Carried) {
+		return n
+	}
+	return &l
 }
 
 // carriedIn is what of l.Carried is still defined in its body.

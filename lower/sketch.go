@@ -12,7 +12,24 @@ import (
 // still virtual, and names of other registers are operations without a row. It has the general registers and the scalar
 // instructions of the kernel. Where registers run short it tries fewer plans. The error wraps a *Pressure or a *nest.Refused.
 func Sketch(ctx context.Context, s *Selected) (*Kernel, error) {
-	c := &fitter{ctx: ctx, t: s.table, f: s.Func}
+	x := &sketcher{fitter: fitter{ctx: ctx, t: s.table, f: s.Func}}
+	k, err := x.best()
+	if need := (*Pressure)(nil); errors.As(err, &need) {
+		g, _ := number(x.failed)
+		need.At = describe(g, steps(g.Body)[x.at])
+	}
+	return k, err
+}
+
+// sketcher makes sketches by several plans.
+type sketcher struct {
+	fitter
+	failed *vir.Func // by the last plan whose registers did not suffice
+	at     int       // the step where they did not
+}
+
+// best is the sketch by the plan that gives up least. A *Pressure does not say where.
+func (c *sketcher) best() (*Kernel, error) {
 	k, err := c.sketch(plan{})
 	if !isPressure(err) || carriedAtOnce(c.f) > c.t.m.NumVec {
 		return k, err
@@ -37,7 +54,7 @@ func Sketch(ctx context.Context, s *Selected) (*Kernel, error) {
 }
 
 // fewest is the sketch by plan p that loads about as few of n constants at their uses as suffice; enough loads all.
-func (c *fitter) fewest(p plan, enough *Kernel, n int) *Kernel {
+func (c *sketcher) fewest(p plan, enough *Kernel, n int) *Kernel {
 	for range 3 { // the second guess is nearly always right
 		k, err := c.sketch(p)
 		if err == nil {
@@ -52,12 +69,15 @@ func (c *fitter) fewest(p plan, enough *Kernel, n int) *Kernel {
 	return enough
 }
 
-// sketch is the kernel of a plan, without numbers of vector registers.
-func (c *fitter) sketch(p plan) (*Kernel, error) {
+// sketch is the kernel of a plan. Its registers and constants are not numbered again.
+func (c *sketcher) sketch(p plan) (*Kernel, error) {
 	f := c.f
 	for _, pass := range c.t.back(p) {
 		if err := c.ctx.Err(); err != nil {
 			return nil, err
+		}
+		if pass.name == "number" {
+			break
 		}
 		g, err := pass.run(f)
 		if err != nil {
@@ -66,18 +86,24 @@ func (c *fitter) sketch(p plan) (*Kernel, error) {
 		f = g
 	}
 	l := lifetimes(f)
-	if need, at := l.pressure(); need > c.t.m.NumVec {
-		return nil, &Pressure{"vector", need, c.t.m.NumVec, describe(f, l.steps[at])}
+	need, at := l.pressure()
+	if need > c.t.m.NumVec {
+		c.failed, c.at = f, at
+		return nil, &Pressure{Kind: "vector", Need: need, Have: c.t.m.NumVec}
 	}
-	need, _ := l.pressure()
 	k := &Kernel{Func: f, Machine: c.t.m, Vectors: need, loads: c.t}
-	return k, address(c.t.m, k, l.steps, func(at int) *MOp {
+	fail, at := address(c.t.m, k, l.steps, func(at int) *MOp {
 		in := l.steps[at].in
 		if in.Op == vir.OpBitcast && l.root[in.Dst] == l.root[in.Args[0]] {
 			return &MOp{Kind: MInstr, In: in, Dst: -1}
 		}
 		return &MOp{Kind: MInstr, In: in, Row: c.t.mustFind(f, in), Dst: -1}
 	})
+	if fail != nil {
+		c.failed, c.at = f, at
+		return nil, fail
+	}
+	return k, nil
 }
 
 // LoadRow is the instruction that would load the operand that in, an instruction of a sketch, reads from memory.

@@ -44,17 +44,17 @@ func coalesce(f *vir.Func) (*vir.Func, error) {
 		}
 	}
 	g := *f
-	g.Body = vir.Map(f.Body, func(in *vir.Instr) []*vir.Instr {
-		if united[in] {
+	g.Body = vir.Map(f.Body, func(was *vir.Instr) []*vir.Instr {
+		if united[was] {
 			return nil
 		}
-		in = rename(in, to)
+		in := rename(was, to)
 		if in.Dst != vir.NoReg && to[in.Dst] != in.Dst {
 			c := *in
 			c.Dst = to[in.Dst]
 			in = &c
 		}
-		return []*vir.Instr{in}
+		return instead(was, in)
 	})
 	return &g, nil
 }

@@ -32,7 +32,7 @@ type unshifter struct {
 func (u *unshifter) instr(in *vir.Instr) []*vir.Instr {
 	sum := u.only(in, vir.OpShl, 0)
 	if sum == nil || sum.Op != vir.OpAdd {
-		return []*vir.Instr{in}
+		return vir.Kept
 	}
 	for i, other := range sum.Args {
 		down := u.only(sum, vir.OpAdd, 1-i)
@@ -44,7 +44,7 @@ func (u *unshifter) instr(in *vir.Instr) []*vir.Instr {
 			return s.End(in.Dst, vir.OpAdd, 0, s.Imm(vir.OpShl, u.b.TypeOf(in.Dst), in.Imm, other), x)
 		}
 	}
-	return []*vir.Instr{in}
+	return vir.Kept
 }
 
 // only is what makes argument i of in, if in is op of 32-bit integers and reads alone what that makes.

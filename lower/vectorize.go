@@ -19,8 +19,7 @@ import (
 // Accumulators and staged values are registers. One that is updated inside a
 // loop it was set outside of is carried by the loop and updated in place.
 func Vectorize(n *nest.Nest, name string) (*vir.Func, error) {
-	v := &vectorizer{n: n, f: &vir.Func{Name: name}, vars: map[string]int{}, temps: map[string]*temp{},
-		roots: map[string][]nest.Loop{}, params: map[string]int{}, places: map[string]accessed{}}
+	v := newVectorizer(n, name)
 	for i, p := range n.Params {
 		v.params[p] = i
 		v.f.Params = append(v.f.Params, vir.Param{Name: ParamName(p), Int: nest.IntParam(p), Align: n.Aligned[p]})
@@ -54,6 +53,11 @@ func Vectorize(n *nest.Nest, name string) (*vir.Func, error) {
 	return v.f, nil
 }
 
+func newVectorizer(n *nest.Nest, name string) *vectorizer {
+	return &vectorizer{n: n, f: &vir.Func{Name: name}, vars: map[string]*variable{}, affine: map[*ir.Expr][]affineIndex{}, temps: map[string]*temp{},
+		roots: map[string][]nest.Loop{}, params: map[string]int{}, places: map[string]accessed{}, sums: map[nest.Buffer]*sums{}}
+}
+
 // moves moves those pointers that the body uses: others may be nil.
 func (v *vectorizer) moves(of nest.Repeat) vir.Repeat {
 	used := map[int]bool{}
@@ -76,19 +80,22 @@ func ParamName(s string) string { return strings.ReplaceAll(s, ".", "_") }
 const maxInstrs = 20000
 
 type vectorizer struct {
-	n      *nest.Nest
-	f      *vir.Func
-	params map[string]int
-	roots  map[string][]nest.Loop
-	vars   map[string]int // loop variables; serial loops and lanes stand at 0
-	lanes  []nest.Loop    // open vector loops, outermost first
-	serial []*openLoop
-	temps  map[string]*temp
-	out    []vir.Node          // the block being written
-	loads  map[string]vir.Reg  // loads of the block, by address
-	places map[string]accessed // by access
-	loopID int
-	count  int
+	n       *nest.Nest
+	f       *vir.Func
+	params  map[string]int
+	roots   map[string][]nest.Loop
+	vars    map[string]*variable       // by loop; serial loops and lanes stand at 0
+	affine  map[*ir.Expr][]affineIndex // indices of accesses, by the first
+	lanes   []nest.Loop                // open vector loops, outermost first
+	serial  []*openLoop
+	temps   map[string]*temp
+	out     []vir.Node          // the block being written
+	loads   map[string]vir.Reg  // loads of the block, by address
+	places  map[string]accessed // by access
+	sums    map[nest.Buffer]*sums
+	scratch []nest.Pos
+	loopID  int
+	count   int
 }
 
 // openLoop is a vir loop being written.
@@ -106,8 +113,8 @@ type temp struct {
 
 // Axis is the value of a loop or a stage axis at the current point.
 func (v *vectorizer) Axis(name string) int {
-	if x, ok := v.vars[name]; ok {
-		return x
+	if x := v.variable(name); x.open {
+		return x.at
 	}
 	loops, ok := v.roots[name]
 	if !ok {
@@ -115,7 +122,7 @@ func (v *vectorizer) Axis(name string) int {
 	}
 	x := 0
 	for _, l := range loops {
-		x += l.Coef * v.vars[l.Name]
+		x += l.Coef * v.variable(l.Name).at
 	}
 	return x
 }
@@ -158,13 +165,13 @@ func (v *vectorizer) walk(body []nest.Stmt) error {
 
 func (v *vectorizer) loop(s *nest.For) error {
 	l := s.Loop
-	defer delete(v.vars, l.Name)
+	defer func() { *v.variable(l.Name) = variable{} }()
 	switch l.Kind {
 	case nest.Outer, nest.Group:
-		v.vars[l.Name] = 0
+		v.set(l.Name, 0)
 		return v.walk(s.Body)
 	case nest.Vector, nest.Dot:
-		v.vars[l.Name] = 0
+		v.set(l.Name, 0)
 		v.lanes = append(v.lanes, l)
 		defer func() { v.lanes = v.lanes[:len(v.lanes)-1] }()
 		if v.width() > vir.MaxLanes {
@@ -185,7 +192,7 @@ func (v *vectorizer) loop(s *nest.For) error {
 
 func (v *vectorizer) repeat(s *nest.For, n int) error {
 	for i := range n {
-		v.vars[s.Loop.Name] = i
+		v.set(s.Loop.Name, i)
 		if err := v.walk(s.Body); err != nil {
 			return err
 		}
@@ -199,10 +206,10 @@ func (v *vectorizer) serialLoop(s *nest.For) error {
 	if s.Loop.N == 0 {
 		node.Count = vir.Extent{Param: v.params[nest.CountParam(s.Loop)]}
 	}
-	if by := s.Loop.ListedBy; by != "" && v.vars[by] != 0 {
+	if by := s.Loop.ListedBy; by != "" && v.variable(by).at != 0 {
 		node.Count, node.List = vir.Extent{Param: v.params[nest.ListCountParam]}, 1+v.params[nest.ListParam]
 	}
-	v.vars[s.Loop.Name] = 0
+	v.set(s.Loop.Name, 0)
 	v.serial = append(v.serial, &openLoop{s.Loop, node})
 	body, err := v.block(s.Body)
 	for _, x := range v.n.Shared {

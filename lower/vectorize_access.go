@@ -48,14 +48,18 @@ func (v *vectorizer) findAccess(b nest.Buffer, index []ir.Expr) ([]nest.Pos, vir
 		return pos, mem, err
 	}
 	out := make([]nest.Pos, v.width())
+	steps, step := make([]int, len(all)), 1 // of each loop over lanes, in pos
+	for i, l := range slices.Backward(all) {
+		if slices.Contains(some, l) {
+			steps[i] = step
+			step *= l.N
+		}
+	}
 	for i := range out {
-		at, rest, step := 0, i, 1
-		for _, l := range slices.Backward(all) {
-			if slices.Contains(some, l) {
-				at += rest % l.N * step
-				step *= l.N
-			}
-			rest /= l.N
+		at, rest := 0, i
+		for j := len(all) - 1; j >= 0; j-- {
+			at += rest % all[j].N * steps[j]
+			rest /= all[j].N
 		}
 		out[i] = pos[at]
 	}
@@ -85,8 +89,8 @@ func (v *vectorizer) accessKey(b nest.Buffer, index []ir.Expr) (string, error) {
 	defer v.setLanes(0)
 	for _, lane := range []int{0, v.width() - 1} {
 		v.setLanes(lane)
-		for _, e := range index {
-			x, err := ir.EvalExpr(e, v)
+		for j := range index {
+			x, err := v.value(index, j)
 			if err != nil {
 				return "", err
 			}
@@ -146,6 +150,14 @@ func (v *vectorizer) multiples(b nest.Buffer, p nest.Pos) (m [2]vir.Multiple) {
 	return m
 }
 
+// room is for n places that nobody keeps. The next call gives it out again.
+func (v *vectorizer) room(n int) []nest.Pos {
+	if n > len(v.scratch) {
+		v.scratch = make([]nest.Pos, n)
+	}
+	return v.scratch[:n]
+}
+
 // plus is p moved it times by s.
 func plus(p nest.Pos, it int, s nest.Pos) nest.Pos {
 	p.Byte += it * s.Byte
@@ -162,13 +174,13 @@ func (v *vectorizer) together(b nest.Buffer, at []laneIndex, at0, strides []nest
 	}
 	last := make([]int, len(v.serial))
 	for i, o := range v.serial {
-		defer func() { v.vars[o.loop.Name] = 0 }()
+		defer func() { v.set(o.loop.Name, 0) }()
 		var err error
 		if last[i], err = v.lastTried(b, at, o.loop); err != nil {
 			return err
 		}
 	}
-	pos := make([]nest.Pos, len(at0))
+	pos := v.room(len(at0))
 	for v.next(last) {
 		if v.movedLoops() < 2 {
 			continue // stride has looked at these
@@ -178,7 +190,7 @@ func (v *vectorizer) together(b nest.Buffer, at []laneIndex, at0, strides []nest
 		}
 		var moved nest.Pos
 		for i, o := range v.serial {
-			moved = plus(moved, v.vars[o.loop.Name], strides[i])
+			moved = plus(moved, v.variable(o.loop.Name).at, strides[i])
 		}
 		for i := range pos {
 			if pos[i] != plus(at0[i], 1, moved) {
@@ -193,11 +205,11 @@ func (v *vectorizer) together(b nest.Buffer, at []laneIndex, at0, strides []nest
 // It reports false after the last combination.
 func (v *vectorizer) next(last []int) bool {
 	for i, o := range v.serial {
-		if v.vars[o.loop.Name] < last[i] {
-			v.vars[o.loop.Name]++
+		if v.variable(o.loop.Name).at < last[i] {
+			v.variable(o.loop.Name).at++
 			return true
 		}
-		v.vars[o.loop.Name] = 0
+		v.set(o.loop.Name, 0)
 	}
 	return false
 }
@@ -205,7 +217,7 @@ func (v *vectorizer) next(last []int) bool {
 // movedLoops counts the serial loops that are not at their first iteration.
 func (v *vectorizer) movedLoops() (n int) {
 	for _, o := range v.serial {
-		if v.vars[o.loop.Name] != 0 {
+		if v.variable(o.loop.Name).at != 0 {
 			n++
 		}
 	}
@@ -221,10 +233,10 @@ func (v *vectorizer) lastTried(b nest.Buffer, index []laneIndex, l nest.Loop) (i
 	if l.N > 0 {
 		return l.N - 1, nil
 	}
-	defer func() { v.vars[l.Name] = 0 }()
+	defer func() { v.set(l.Name, 0) }()
 	var at [2]int64
 	for it := range at {
-		v.vars[l.Name] = it
+		v.set(l.Name, it)
 		var err error
 		if at[it], err = ir.EvalExpr(index[len(index)-1].e, v); err != nil {
 			return 0, err
@@ -240,6 +252,7 @@ func (v *vectorizer) lastTried(b nest.Buffer, index []laneIndex, l nest.Loop) (i
 // laneIndex is an index of an access, and its value in every lane where the loops around begin.
 type laneIndex struct {
 	e      ir.Expr
+	all    []ir.Expr // indices that it is one of
 	values []int
 	affine bool
 }
@@ -251,7 +264,7 @@ func (v *vectorizer) laneIndices(index []ir.Expr) ([]laneIndex, error) {
 		if err != nil {
 			return nil, err
 		}
-		out[j] = laneIndex{e, values, affine(e)}
+		out[j] = laneIndex{e, index, values, affine(e)}
 	}
 	return out, nil
 }
@@ -259,10 +272,14 @@ func (v *vectorizer) laneIndices(index []ir.Expr) ([]laneIndex, error) {
 // lanePlaces evaluates the place of every lane. Away from where the loops begin, an affine index has
 // moved as far in all lanes as in the first.
 func (v *vectorizer) lanePlaces(b nest.Buffer, index []laneIndex, out []nest.Pos) error {
-	moved, values := make([]int, len(index)), make([][]int, len(index))
+	var rooms struct {
+		moved  [4]int
+		values [4][]int
+	}
+	moved, values := append(rooms.moved[:0], make([]int, len(index))...), append(rooms.values[:0], make([][]int, len(index))...)
 	for j, x := range index {
 		if values[j] = x.values; x.affine {
-			now, err := ir.EvalExpr(x.e, v)
+			now, err := v.value(x.all, j)
 			if err != nil {
 				return err
 			}
@@ -274,6 +291,13 @@ func (v *vectorizer) lanePlaces(b nest.Buffer, index []laneIndex, out []nest.Pos
 			return err
 		}
 	}
+	if sums := v.sumsOf(b); sums != nil {
+		for i := range out {
+			row, k := sums.row.at(values[0][i]+moved[0]), sums.k.at(values[1][i]+moved[1])
+			out[i] = nest.Pos{Byte: row.Byte + k.Byte, Steps: row.Steps + k.Steps, Sides: row.Sides + k.Sides, Field: row.Field + k.Field}
+		}
+		return nil
+	}
 	idx := make([]int, len(index))
 	for i := range out {
 		for j := range idx {
@@ -282,6 +306,61 @@ func (v *vectorizer) lanePlaces(b nest.Buffer, index []laneIndex, out []nest.Pos
 		out[i] = b.Pos(idx)
 	}
 	return nil
+}
+
+// sums are the places of a packed matrix: the sum of a place for the row and of one for the element of K.
+type sums struct{ row, k places }
+
+// places are the places by one index, where they are known.
+type places struct {
+	of    func(i int) nest.Pos
+	known []*[page]knownPos
+}
+
+// page is how many places that follow each other are remembered together.
+const page = 16
+
+type knownPos struct {
+	nest.Pos
+	is bool
+}
+
+// mostPlaces bounds the places that are remembered.
+const mostPlaces = 1 << 14
+
+func (p *places) at(i int) nest.Pos {
+	if i < 0 || i >= mostPlaces {
+		return p.of(i)
+	}
+	if n := i/page + 1 - len(p.known); n > 0 {
+		p.known = append(p.known, make([]*[page]knownPos, n)...)
+	}
+	if p.known[i/page] == nil {
+		p.known[i/page] = new([page]knownPos)
+	}
+	x := &p.known[i/page][i%page]
+	if !x.is {
+		x.Pos, x.is = p.of(i), true
+	}
+	return x.Pos
+}
+
+// sumsOf are the sums of a packed buffer, nil for others.
+func (v *vectorizer) sumsOf(b nest.Buffer) *sums {
+	switch b.(type) {
+	case *nest.Packed, *nest.Codes:
+	default:
+		return nil
+	}
+	s := v.sums[b]
+	if s == nil {
+		s = &sums{
+			row: places{of: func(i int) nest.Pos { return b.Pos([]int{i, 0}) }},
+			k:   places{of: func(i int) nest.Pos { return b.Pos([]int{0, i}) }},
+		}
+		v.sums[b] = s
+	}
+	return s
 }
 
 // laneValues evaluates e in every lane: in all of them, or if it is affine, in the
@@ -338,7 +417,7 @@ func affine(e ir.Expr) bool {
 // setLanes moves the variables of the vector loops to lane i.
 func (v *vectorizer) setLanes(i int) {
 	for _, l := range slices.Backward(v.lanes) {
-		v.vars[l.Name] = i % l.N
+		v.set(l.Name, i%l.N)
 		i /= l.N
 	}
 }
@@ -346,14 +425,14 @@ func (v *vectorizer) setLanes(i int) {
 // stride is what one iteration of a serial loop adds to every lane's place. It looks at every iteration: a layout may
 // leave a line and come back to it, so some iterations prove nothing about the others.
 func (v *vectorizer) stride(b nest.Buffer, at []laneIndex, at0 []nest.Pos, l nest.Loop) (step nest.Pos, err error) {
-	defer func() { v.vars[l.Name] = 0 }()
+	defer func() { v.set(l.Name, 0) }()
 	last, err := v.lastTried(b, at, l)
 	if err != nil {
 		return step, err
 	}
-	pos := make([]nest.Pos, len(at0))
+	pos := v.room(len(at0))
 	for it := 1; it <= last; it++ {
-		v.vars[l.Name] = it
+		v.set(l.Name, it)
 		if err := v.lanePlaces(b, at, pos); err != nil {
 			return step, err
 		}
@@ -372,14 +451,14 @@ func (v *vectorizer) stride(b nest.Buffer, at []laneIndex, at0 []nest.Pos, l nes
 // callers checks that the offsets within a call do not depend on which rows of
 // a tile the caller asks for.
 func (v *vectorizer) callers(b nest.Buffer, at []laneIndex, at0 []nest.Pos) error {
-	pos := make([]nest.Pos, len(at0))
+	pos := v.room(len(at0))
 	for _, l := range v.n.Loops {
 		if !l.Kind.Outside() {
 			continue
 		}
-		defer func() { v.vars[l.Name] = 0 }()
+		defer func() { v.set(l.Name, 0) }()
 		for it := 1; it < l.N; it++ {
-			v.vars[l.Name] = it
+			v.set(l.Name, it)
 			if err := v.lanePlaces(b, at, pos); err != nil {
 				return err
 			}
@@ -390,7 +469,7 @@ func (v *vectorizer) callers(b nest.Buffer, at []laneIndex, at0 []nest.Pos) erro
 				}
 			}
 		}
-		v.vars[l.Name] = 0
+		v.set(l.Name, 0)
 	}
 	return nil
 }

@@ -32,11 +32,11 @@ func eachLoop(body []vir.Node, fn func(*vir.Loop)) {
 }
 
 // clone returns a copy of f to which registers and constants can be added. Its
-// body is still that of f: passes replace nodes, they never write to them.
+// body, registers and constants still belong to f: passes replace nodes, they never write to them.
 func clone(f *vir.Func) *vir.Func {
 	g := *f
-	g.Regs = slices.Clone(f.Regs)
-	g.Consts = slices.Clone(f.Consts)
+	g.Regs = slices.Clip(f.Regs)
+	g.Consts = slices.Clip(f.Consts)
 	return &g
 }
 
@@ -61,6 +61,17 @@ func rename(in *vir.Instr, to []vir.Reg) *vir.Instr {
 		}
 	}
 	return in
+}
+
+// renamed is what a rewrite makes of in if it does nothing but rename.
+func renamed(in *vir.Instr, to []vir.Reg) []*vir.Instr { return instead(in, rename(in, to)) }
+
+// instead is what a rewrite makes of in: c, which may be in.
+func instead(in, c *vir.Instr) []*vir.Instr {
+	if c == in {
+		return vir.Kept
+	}
+	return []*vir.Instr{c}
 }
 
 // identity is a renaming of n registers that changes nothing.

@@ -27,7 +27,11 @@ func (t *table) whole(f *vir.Func) (*vir.Func, error) {
 			w.carriers[r]++
 		}
 	})
-	w.b.F.Body = w.body(f.Body)
+	body := w.body(f.Body)
+	if len(w.b.F.Regs) == len(f.Regs) {
+		return f, nil // it has found nothing
+	}
+	w.b.F.Body = body
 	return w.b.F, nil
 }
 

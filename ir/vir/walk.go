@@ -22,27 +22,60 @@ func walk(body []Node, loops []*Loop, visit func(*Instr, []*Loop)) {
 	}
 }
 
+// Kept is what a rewrite of Map returns to leave an instruction as it is.
+var Kept = []*Instr{nil}
+
 // Map returns a body in which every instruction of body is replaced by what
-// rewrite returns for it: itself, others, or none. body does not change; loops
-// are copied, and empty ones kept.
+// rewrite returns for it: others, none, or with Kept itself. body does not change; what did not change
+// is shared, and loops around what did are copied. Empty loops are copied and kept.
 func Map(body []Node, rewrite func(*Instr) []*Instr) []Node {
-	out := make([]Node, 0, len(body))
-	for _, n := range body {
+	var out []Node // nil as long as nothing has changed
+	for i, n := range body {
 		switch n := n.(type) {
 		case *Loop:
+			inner := Map(n.Body, rewrite)
+			if SameBody(inner, n.Body) && len(inner) > 0 {
+				if out != nil {
+					out = append(out, n)
+				}
+				continue
+			}
 			l := *n
-			l.Carried = slices.Clone(n.Carried)
-			l.Body = Map(n.Body, rewrite)
-			out = append(out, &l)
+			l.Carried, l.Body = slices.Clone(n.Carried), inner
+			out = append(begun(out, body, i), &l)
 		case *Instr:
-			for _, in := range rewrite(n) {
-				out = append(out, in)
+			to := rewrite(n)
+			kept := len(to) == 1 && (to[0] == nil || to[0] == n)
+			switch {
+			case kept && out != nil:
+				out = append(out, n)
+			case !kept:
+				out = begun(out, body, i)
+				for _, in := range to {
+					out = append(out, in)
+				}
 			}
 		default:
 			panic(fmt.Sprintf("BUG: vir: unknown node %T", n))
 		}
 	}
+	if out == nil {
+		return body
+	}
 	return out
+}
+
+// begun is out, or if nothing has changed before node i of body, those nodes.
+func begun(out, body []Node, i int) []Node {
+	if out != nil {
+		return out
+	}
+	return append(make([]Node, 0, len(body)+len(body)/8+1), body[:i]...)
+}
+
+// SameBody says that two bodies are one.
+func SameBody(a, b []Node) bool {
+	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
 }
 
 // Clone returns a copy of in that shares no slice with it.

@@ -364,7 +364,9 @@ func (r *reader) read(i int) {
 // close takes ports away from instructions on vectors, where a wide one closes them.
 func (r *reader) close() {
 	closed, _ := core.Micros(r.x.core.Closed)
-	if len(closed) == 0 || !slices.ContainsFunc(r.m.Func.Regs, func(t vir.Type) bool { return t.Bits() > 256 }) {
+	if len(closed) == 0 || !slices.ContainsFunc(r.m.Ops, func(op lower.MOp) bool {
+		return op.In != nil && op.In.Dst != vir.NoReg && r.m.Func.Regs[op.In.Dst].Bits() > 256
+	}) {
 		return
 	}
 	narrowed := map[*core.Micro][]core.Micro{}

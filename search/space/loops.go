@@ -3,7 +3,6 @@ package space
 import (
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/tmacc/tmacc/ir"
 	"github.com/tmacc/tmacc/ir/nest"
@@ -26,7 +25,7 @@ func ForOperator(o operator.Operator, t lower.Target) *Space {
 	for _, in := range o.Graph.Inputs {
 		rules = append(rules, Rule{Name: "prefetch " + in.Name, Offers: optional(schedule.Prefetch{Tensor: in.Name}), Open: true})
 	}
-	return &Space{rules: rules, start: s, machine: MachineOf(t), fits: fitsNests, part: 1, known: new(sync.Map),
+	return &Space{rules: rules, start: s, machine: MachineOf(t), fits: fitsNests, part: 1, known: newMemo(),
 		proves: func(s schedule.State) error {
 			_, err := s.(*schedule.Operator).Kernel()
 			return err
@@ -58,7 +57,7 @@ func ForPreparation(p ir.Problem, tables *ir.Tables, chunk int, t lower.Target) 
 	}}}
 	rules = append(rules, nestRules(s)...)
 	rules = append(rules, Rule{Name: "wide", Whole: true, Offers: optional(schedule.Stage{Value: "wide"})}, Rule{Name: "prefetch", Offers: optional(schedule.Prefetch{})})
-	return &Space{rules: rules, start: s, machine: MachineOf(t), fits: fitsNests, part: 1, known: new(sync.Map),
+	return &Space{rules: rules, start: s, machine: MachineOf(t), fits: fitsNests, part: 1, known: newMemo(),
 		proves: func(s schedule.State) error {
 			_, err := s.(*schedule.Preparation).Kernel()
 			return err
@@ -239,6 +238,9 @@ func stageApart(stage string) offers {
 		return out
 	}
 }
+
+// mostCode bounds the iterations of a stage that are spelled out one after the other.
+const mostCode = 1024
 
 // fitsNests says that the sums of no stage need more registers, and that no stage is more code, than it may be, or 1/part of both.
 func fitsNests(s schedule.State, m schedule.Machine, part int) bool {

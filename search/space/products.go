@@ -3,7 +3,6 @@ package space
 import (
 	"reflect"
 	"slices"
-	"sync"
 
 	"github.com/tmacc/tmacc/ir"
 	"github.com/tmacc/tmacc/ir/format"
@@ -19,7 +18,12 @@ func For(p ir.Problem, t lower.Target) (*Space, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Space{rules: withOthers(products, placed), start: s, machine: MachineOf(t), proves: provesProduct, fits: fitsProduct, part: 1, known: new(sync.Map)}, nil
+	known := newMemo()
+	proves := func(s schedule.State) error {
+		_, err := known.kernel(s.(*schedule.Product))
+		return err
+	}
+	return &Space{rules: withOthers(products, placed), start: s, machine: MachineOf(t), proves: proves, fits: fitsProduct, part: 1, known: known}, nil
 }
 
 // MachineOf is what proposals ask of a target.
@@ -51,7 +55,7 @@ func (sp *Space) Within(n int) *Space {
 func (sp *Space) Exact() *Space {
 	exact := func(s schedule.State) bool { return !s.(*schedule.Product).Rounds() }
 	c := sp.only("entries", exact).only("averages", exact)
-	c.known = new(sync.Map) // the list of kinds is another
+	c.known = newMemo() // the list of kinds is another
 	return c
 }
 
@@ -85,31 +89,32 @@ func (sp *Space) Kernel(x Point) (*schedule.Kernel, error) {
 	if err != nil {
 		return nil, err
 	}
-	k, err := states[len(states)-1].(*schedule.Product).Kernel()
-	if err == nil {
-		k.Trace = x.Trace()
+	k, err := sp.known.kernel(states[len(states)-1].(*schedule.Product))
+	if err != nil {
+		return nil, err
 	}
-	return k, err
+	c := *k
+	c.Trace = x.Trace()
+	return &c, nil
 }
 
-func provesProduct(s schedule.State) error {
-	_, err := s.(*schedule.Product).Kernel()
-	return err
-}
-
-// mostCode bounds the iterations that are spelled out one after the other: code and the time to compile it grow with them.
-const mostCode = 1024
+// mostRegisters bounds the iterations that are spelled out one after the other, each of a register of bytes: code and the time to compile it
+// grow with them. An iteration becomes at least one instruction, on average five. The longest default schedules have 512.
+const mostRegisters = 768
 
 // fitsProduct says that the sums of a call may fit the registers, some of them only while they are used, and that the code is no
 // longer than it may be, or 1/part of both.
 func fitsProduct(s schedule.State, m schedule.Machine, part int) bool {
-	code := 1
+	code, lanes := 1, 1
 	for _, l := range s.Loops() {
-		if l.Kind == nest.Unrolled {
+		switch l.Kind {
+		case nest.Unrolled:
 			code *= l.N
+		case nest.Vector, nest.Dot, nest.Pair:
+			lanes *= l.N
 		}
 	}
-	return code*part <= mostCode && 2*part*s.(*schedule.Product).Sums(m.Bits) <= 3*m.Vectors
+	return code*max(lanes/m.Lanes(8), 1)*part <= mostRegisters && 2*part*s.(*schedule.Product).Sums(m.Bits) <= 3*m.Vectors
 }
 
 // unrolled is how many iterations the unrolled loops over an axis have together.

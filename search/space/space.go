@@ -9,7 +9,6 @@ import (
 	"math/rand"
 	"reflect"
 	"slices"
-	"sync"
 
 	"github.com/tmacc/tmacc/schedule"
 )
@@ -45,8 +44,7 @@ type Space struct {
 	keeps map[string][]func(schedule.State) bool
 	// moves are the rules whose decisions Neighbours and Mutate change, nil: all.
 	moves []string
-	// known has what rules offer on start: decompositions take long to list, and every walk begins there.
-	known *sync.Map
+	known *memo
 }
 
 // Point is one decision of each rule of a space.
@@ -93,24 +91,18 @@ func (sp *Space) moving() (out []int) {
 
 // offers are what rule i may decide on s.
 func (sp *Space) offers(i int, s schedule.State) []schedule.Trace {
-	if s == sp.start {
-		if all, ok := sp.known.Load(i); ok {
-			return all.([]schedule.Trace)
+	return sp.known.offersOf(i, s, func() []schedule.Trace {
+		all := sp.rules[i].Offers(s, sp.machine)
+		if len(all) == 0 && !sp.rules[i].Must {
+			all = []schedule.Trace{nil}
 		}
-	}
-	all := sp.rules[i].Offers(s, sp.machine)
-	if len(all) == 0 && !sp.rules[i].Must {
-		all = []schedule.Trace{nil}
-	}
-	if s == sp.start {
-		sp.known.Store(i, all)
-	}
-	return all
+		return all
+	})
 }
 
 // after is the state after the steps of an offer of rule i.
 func (sp *Space) after(i int, s schedule.State, offer schedule.Trace) (schedule.State, error) {
-	s, err := after(s, offer)
+	s, err := sp.known.after(s, offer)
 	if err != nil {
 		return nil, err
 	}
@@ -236,8 +228,8 @@ type begun struct {
 
 // kinds are all decisions up to the last rule that decides of a kind, by kind: decisions of one kind have the same names in their steps.
 func (sp *Space) kinds() [][]begun {
-	if all, ok := sp.known.Load("kinds"); ok {
-		return all.([][]begun)
+	if out := sp.known.kindsOf(nil); out != nil {
+		return out
 	}
 	all := []begun{{nil, sp.start}}
 	for i := range 1 + lastOf(sp.rules, func(r Rule) bool { return r.Kind }) {
@@ -259,8 +251,7 @@ func (sp *Space) kinds() [][]begun {
 		}
 		out[at[name]] = append(out[at[name]], b)
 	}
-	sp.known.Store("kinds", out)
-	return out
+	return sp.known.kindsOf(out)
 }
 
 func lastOf(rules []Rule, is func(Rule) bool) (last int) {

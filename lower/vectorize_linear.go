@@ -1,0 +1,107 @@
+package lower
+
+import "github.com/tmacc/tmacc/ir"
+
+// variable is where a loop stands: at 0 if it is not open.
+type variable struct {
+	at   int
+	open bool
+}
+
+// variable is that of a loop, always the same one.
+func (v *vectorizer) variable(loop string) *variable {
+	x := v.vars[loop]
+	if x == nil {
+		x = &variable{}
+		v.vars[loop] = x
+	}
+	return x
+}
+
+// set opens a loop, or moves it.
+func (v *vectorizer) set(loop string, at int) { *v.variable(loop) = variable{at, true} }
+
+// affineIndex is an index that is a sum of multiples of axes. It is evaluated often, and so without looking up names.
+type affineIndex struct {
+	is    bool // false: the index is something else
+	base  int64
+	terms []indexTerm
+	axes  []indexAxis
+}
+
+// indexTerm is a multiple of a variable.
+type indexTerm struct {
+	of    *variable
+	times int64
+}
+
+// indexAxis is the variable of an axis, and whether it was open when terms were made of it.
+type indexAxis struct {
+	*variable
+	was bool
+}
+
+// value is what index j of an access is where the loops stand.
+func (v *vectorizer) value(index []ir.Expr, j int) (int64, error) {
+	all, ok := v.affine[&index[0]]
+	if !ok {
+		all = make([]affineIndex, len(index))
+		v.affine[&index[0]] = all
+	}
+	l := &all[j]
+	if !ok || l.is && l.stale() {
+		for i, e := range index {
+			all[i] = affineIndex{is: affine(e)}
+			if all[i].is {
+				v.add(&all[i], e, 1)
+			}
+		}
+	}
+	if !l.is {
+		return ir.EvalExpr(index[j], v)
+	}
+	x := l.base
+	for _, t := range l.terms {
+		x += int64(t.of.at) * t.times
+	}
+	return x, nil
+}
+
+// stale says that an axis means something else by now.
+func (l *affineIndex) stale() bool {
+	for _, a := range l.axes {
+		if a.open != a.was {
+			return true
+		}
+	}
+	return false
+}
+
+// add adds e, which is affine, times a number.
+func (v *vectorizer) add(l *affineIndex, e ir.Expr, times int64) {
+	switch e := e.(type) {
+	case ir.Const:
+		l.base += e.V * times
+	case ir.Axis:
+		x := v.variable(e.Name)
+		if l.axes = append(l.axes, indexAxis{x, x.open}); x.open {
+			l.terms = append(l.terms, indexTerm{x, times})
+			return
+		}
+		for _, loop := range v.roots[e.Name] {
+			l.terms = append(l.terms, indexTerm{v.variable(loop.Name), times * int64(loop.Coef)})
+		}
+	case ir.Binary:
+		x, left := e.X.(ir.Const)
+		y, right := e.Y.(ir.Const)
+		switch {
+		case e.Op == ir.Add:
+			v.add(l, e.X, times)
+			v.add(l, e.Y, times)
+		case left:
+			v.add(l, e.Y, times*x.V)
+		case right:
+			v.add(l, e.X, times*y.V)
+		}
+	}
+}
