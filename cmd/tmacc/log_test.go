@@ -26,7 +26,8 @@ func TestLogPairs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	faster := append(slices.Clone(x.Default[0].Trace), schedule.Prefetch{Bytes: 5 << 10})
+	faster := slices.DeleteFunc(slices.Clone(x.Default[0].Trace), func(x schedule.Step) bool { _, ok := x.(schedule.Prefetch); return ok })
+	faster = append(faster, schedule.Prefetch{Bytes: 5 << 10})
 	trial := tune.Trial{Genes: []tune.Gene{{Trace: faster}}, Ratios: []float64{0.75}}
 	good := tune.Run{Start: time.Now(), Product: "w2", Target: on.Machine().Name, Problem: tune.ProblemHash(p), Purposes: purposes, CPU: "a CPU", Default: x.DefaultHash}
 	own, elsewhere, earlier := good, good, good
