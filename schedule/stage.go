@@ -446,6 +446,6 @@ func (x Prefetch) Propose(s State, _ Machine) (out []Step) {
 // hasRest says that a call reads several tiles side by side.
 func (s *Product) hasRest() bool {
 	return slices.ContainsFunc(s.main().loops, func(l nest.Loop) bool {
-		return l.Kind == nest.Unrolled && l.Root == "m" && l.Coef >= s.weights.TileM
+		return l.Kind == nest.Unrolled && l.N > 1 && l.Root == "m" && l.Coef >= s.weights.TileM
 	})
 }

@@ -22,6 +22,10 @@ type Rule struct {
 	Must bool
 	// Whole says that nothing is left open after this rule: what later rules decide may make a kernel faster.
 	Whole bool
+	// Layout says that how weights are packed follows from this rule.
+	Layout bool
+	// Kind says that this rule decides of what kind a point is.
+	Kind bool
 	// Open says that decisions of other numbers than offered are as good: traces have distances between the steps of a ladder.
 	Open bool
 }
@@ -38,6 +42,8 @@ type Space struct {
 	part int
 	// keeps says, after the rule of a name, that a state is among those that the space was restricted to.
 	keeps map[string][]func(schedule.State) bool
+	// moves are the rules whose decisions Neighbours and Mutate change, nil: all.
+	moves []string
 	known *memo
 }
 
@@ -64,6 +70,23 @@ func (sp *Space) only(rule string, keep func(schedule.State) bool) *Space {
 	}
 	c.keeps[rule] = append(c.keeps[rule], keep)
 	return &c
+}
+
+// Moving is sp in which Neighbours and Mutate begin with decisions of rules of these names only.
+func (sp *Space) Moving(rules ...string) *Space {
+	c := *sp
+	c.moves = append([]string{}, rules...)
+	return &c
+}
+
+// moving are the rules that Neighbours and Mutate begin with, by index.
+func (sp *Space) moving() (out []int) {
+	for i, r := range sp.rules {
+		if sp.moves == nil || slices.Contains(sp.moves, r.Name) {
+			out = append(out, i)
+		}
+	}
+	return out
 }
 
 // offers are what rule i may decide on s.
@@ -184,6 +207,81 @@ func (sp *Space) Sample(rng *rand.Rand) (x Point, err error) {
 	return nil, err
 }
 
+// SampleKind is Sample of a kind that is drawn first, each as likely as any other: of what kinds there are hardly depends how many
+// decisions each has.
+func (sp *Space) SampleKind(rng *rand.Rand) (x Point, err error) {
+	half := *sp
+	half.part *= 2
+	for range mostSamples {
+		kinds := sp.kinds()
+		of := kinds[rng.Intn(len(kinds))]
+		from := of[rng.Intn(len(of))]
+		x, err = half.walk(from.state, from.picks, func(_ int, offers []schedule.Trace) []schedule.Trace {
+			return shuffled(rng, offers)
+		})
+		if err == nil {
+			return x, nil
+		}
+	}
+	return nil, err
+}
+
+// begun is the decisions of the first rules and what they lead to.
+type begun struct {
+	picks Point
+	state schedule.State
+}
+
+// kinds are all decisions up to the last rule that decides of a kind, by kind: decisions of one kind have the same names in their steps.
+func (sp *Space) kinds() [][]begun {
+	if out := sp.known.kindsOf(nil); out != nil {
+		return out
+	}
+	all := []begun{{nil, sp.start}}
+	for i := range 1 + lastOf(sp.rules, func(r Rule) bool { return r.Kind }) {
+		var next []begun
+		for _, b := range all {
+			for _, offer := range sp.offers(i, b.state) {
+				if s, err := sp.decide(i, b.state, offer); err == nil {
+					next = append(next, begun{append(slices.Clip(b.picks), offer), s})
+				}
+			}
+		}
+		all = next
+	}
+	at, out := map[string]int{}, [][]begun(nil)
+	for _, b := range all {
+		name := namesIn(b.picks.Trace())
+		if _, ok := at[name]; !ok {
+			at[name], out = len(out), append(out, nil)
+		}
+		out[at[name]] = append(out[at[name]], b)
+	}
+	return sp.known.kindsOf(out)
+}
+
+func lastOf(rules []Rule, is func(Rule) bool) (last int) {
+	for i, r := range rules {
+		if is(r) {
+			last = i
+		}
+	}
+	return last
+}
+
+// namesIn are the texts in the fields of steps.
+func namesIn(t schedule.Trace) (out string) {
+	for _, x := range t {
+		v := reflect.ValueOf(x)
+		for i := range v.NumField() {
+			if f := v.Field(i); f.Kind() == reflect.String {
+				out += f.String() + " "
+			}
+		}
+	}
+	return out
+}
+
 func shuffled(rng *rand.Rand, offers []schedule.Trace) []schedule.Trace {
 	if len(offers) == 0 {
 		return nil
@@ -275,12 +373,12 @@ func (sp *Space) Neighbours(x Point, yield func(rule string, y Point) bool) erro
 	if err != nil {
 		return err
 	}
-	for i, r := range sp.rules {
+	for _, i := range sp.moving() {
 		for _, offer := range sp.offers(i, states[i]) {
 			if distance(offer, x[i]) == 0 {
 				continue
 			}
-			if y, err := sp.vary(states[i], x, i, offer); err == nil && !yield(r.Name, y) {
+			if y, err := sp.vary(states[i], x, i, offer); err == nil && !yield(sp.rules[i].Name, y) {
 				return nil
 			}
 		}
@@ -291,11 +389,12 @@ func (sp *Space) Neighbours(x Point, yield func(rule string, y Point) bool) erro
 // Mutate draws a point with one decision other than x, and what follows from it.
 func (sp *Space) Mutate(rng *rand.Rand, x Point) (Point, error) {
 	states, err := sp.states(x)
+	moving := sp.moving()
 	for range mostSamples {
-		if err != nil {
-			return nil, err
+		if err != nil || len(moving) == 0 {
+			return x, err
 		}
-		i := rng.Intn(len(sp.rules))
+		i := moving[rng.Intn(len(moving))]
 		offers := sp.offers(i, states[i])
 		offer := offers[rng.Intn(len(offers))]
 		if distance(offer, x[i]) == 0 {
