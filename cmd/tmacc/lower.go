@@ -8,8 +8,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tmacc/tmacc/gen"
-	"github.com/tmacc/tmacc/lower"
 	"github.com/tmacc/tmacc/lower/spirv"
+	"github.com/tmacc/tmacc/lower/targets"
 	"github.com/tmacc/tmacc/search/build"
 )
 
@@ -66,7 +66,7 @@ With -target spirv it is a compute shader for Vulkan: text for spirv-as, or with
 }
 
 // selector is the target that flags name: of shaders, or of a CPU.
-func (c *cli) selector(target, core string) (lower.Selector, error) {
+func (c *cli) selector(target, core string) (targets.Selector, error) {
 	t, ok := spirv.ByName(target)
 	switch {
 	case ok && core != "":

@@ -13,12 +13,9 @@ import (
 	"github.com/tmacc/tmacc/gen/order"
 	"github.com/tmacc/tmacc/ir"
 	"github.com/tmacc/tmacc/ir/operator"
-	"github.com/tmacc/tmacc/lower"
 	"github.com/tmacc/tmacc/lower/targets"
-	"github.com/tmacc/tmacc/schedule"
 	"github.com/tmacc/tmacc/search"
 	"github.com/tmacc/tmacc/search/build"
-	"github.com/tmacc/tmacc/search/cost"
 	"github.com/tmacc/tmacc/search/defaults"
 )
 
@@ -130,30 +127,14 @@ func (c *cli) runShow(ctx context.Context, x showFlags) error {
 	}
 	bar.done()
 	if x.cost {
-		return c.showCost(ctx, p, all, t)
-	}
-	return printStages(c.out, all, names)
-}
-
-// showCost prints where the cycles of a call go by the schedule that stages are of.
-func (c *cli) showCost(ctx context.Context, p ir.Problem, stages []build.Stage, t targets.Target) error {
-	for _, s := range stages {
-		trace, ok := s.Value.(schedule.Trace)
-		if !ok {
-			continue
-		}
-		k, err := schedule.Compile(p, trace)
+		report, err := build.CostReport(ctx, p, all, t)
 		if err != nil {
-			return err
+			return fmt.Errorf("show: %w", err)
 		}
-		code, err := cost.Compile(ctx, t, k)
-		if err != nil {
-			return err
-		}
-		_, err = fmt.Fprint(c.out, cost.Report(k, code))
+		_, err = fmt.Fprint(c.out, report)
 		return err
 	}
-	return errors.New("show: there is no schedule to tell the cost of")
+	return printStages(c.out, all, names)
 }
 
 // originStage is the stage that says where a schedule comes from.
@@ -195,7 +176,7 @@ func (c *cli) stagesOf(ctx context.Context, x showFlags, p ir.Problem, t targets
 }
 
 // shaderStages are the stages of a shader by a schedule of the user's.
-func (c *cli) shaderStages(x showFlags, p ir.Problem, t lower.Selector) ([]build.Stage, error) {
+func (c *cli) shaderStages(x showFlags, p ir.Problem, t targets.Selector) ([]build.Stage, error) {
 	if x.trace == "" || x.prepare {
 		return nil, fmt.Errorf("show: there are no default schedules of products and of preparations for %s yet: give the one of a product with -trace", t.Machine().Name)
 	}

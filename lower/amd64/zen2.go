@@ -15,8 +15,8 @@ var zen2 = core.Core{
 	Name: "zen2", ISAs: []string{"amd64/avx2"}, CPUs: []cpu.Set{{Vendor: amd}, {Vendor: hygon}},
 	// AMD, Software Optimization Guide for Family 17h Models 30h (56305): 32 KiB, 22 misses in flight, 12 to 13 cycles to the second-level cache. A Zen 3 VM
 	// reads 25 GB/s (docs/lab/choices.md, Streams). Prefetches into the second-level cache hold a miss on AMD's cores: the pairs of each
-	// show it. So do what a third-level cache and memory take that others use too, and that the prefetcher follows every other line. That it
-	// is 20 lines ahead is Golden Cove's number.
+	// show it. So do the times of a third-level cache and of memory that others use too. Window and Reach are fitted to the measured pairs of
+	// this core. That the prefetcher is 20 lines ahead is Golden Cove's number.
 	Hierarchy: core.Hierarchy{
 		First: 32 << 10, Fills: 22, Holds: true, Window: 80, Queue: 64, Latency: [3]float64{13, 130, 300}, Line: [3]float64{2, 2.6, 9}, Several: 8.5,
 		Ahead: 20, Reach: 3,

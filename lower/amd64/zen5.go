@@ -14,7 +14,7 @@ import (
 var zen5 = core.Core{
 	Name: "zen5", ISAs: []string{"amd64/avx512vbmi"}, CPUs: []cpu.Set{{Vendor: amd, FirstFamily: 0x1a}}, Fresh: 25,
 	// AMD, Software Optimization Guide for Zen 5 (58455): 48 KiB, 14 cycles to the second-level cache. A VM reads 34 GB/s of one stream and 41 of two
-	// (docs/lab/choices.md, Tiles). The rest as zen4.
+	// (docs/lab/choices.md, Tiles). Window and Reach are fitted to the measured pairs of this core. The rest as zen4.
 	Hierarchy: core.Hierarchy{
 		First: 48 << 10, Fills: 24, Holds: true, Window: 180, Queue: 64, Latency: [3]float64{14, 130, 300}, Line: [3]float64{1.3, 2.4, 7.5}, Several: 6.5,
 		Ahead: 20, Reach: 3,

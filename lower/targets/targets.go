@@ -15,6 +15,9 @@ import (
 // Target is a code generator for one machine, for packages that only pass targets on.
 type Target = lower.Target
 
+// Selector is a Target, or what selects the code of shaders.
+type Selector = lower.Selector
+
 // architectures are those that there are targets of, as GOARCH has them.
 var architectures = []struct {
 	*lower.Backend

@@ -51,7 +51,11 @@ var (
 // bytes. If it is interrupted, it leaves out the schedules that it has not found yet.
 func (t *Tuner) Seeds(ctx context.Context) []*Candidate {
 	out := t.From(t.Default)
-	for _, find := range []func(context.Context, ir.Problem, lower.Target) ([]search.Use, error){search.DotUses, search.RowFieldUses} {
+	finds := []func(context.Context, ir.Problem, lower.Target) ([]search.Use, error){search.DotUses, search.RowFieldUses}
+	if len(t.Default) == 0 {
+		finds = slices.Insert(finds, 0, search.Default)
+	}
+	for _, find := range finds {
 		if more, err := find(ctx, t.Problem, t.Target); err == nil {
 			out = append(out, t.From(more)...)
 		}

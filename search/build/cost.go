@@ -1,0 +1,31 @@
+package build
+
+import (
+	"context"
+	"errors"
+
+	"github.com/tmacc/tmacc/ir"
+	"github.com/tmacc/tmacc/lower"
+	"github.com/tmacc/tmacc/schedule"
+	"github.com/tmacc/tmacc/search/cost"
+)
+
+// CostReport says where the cycles of a call of p go, by the schedule among its stages.
+func CostReport(ctx context.Context, p ir.Problem, stages []Stage, t lower.Target) (string, error) {
+	for _, s := range stages {
+		trace, ok := s.Value.(schedule.Trace)
+		if !ok {
+			continue
+		}
+		k, err := schedule.Compile(p, trace)
+		if err != nil {
+			return "", err
+		}
+		code, err := cost.Compile(ctx, t, k)
+		if err != nil {
+			return "", err
+		}
+		return cost.Report(k, code), nil
+	}
+	return "", errors.New("there is no schedule to tell the cost of")
+}
