@@ -13,7 +13,7 @@ import (
 )
 
 // For is the space of p's schedules on a target.
-func For(p ir.Problem, t lower.Target) (*Space, error) {
+func For(p ir.Problem, t lower.Selector) (*Space, error) {
 	s, err := schedule.NewProduct(p)
 	if err != nil {
 		return nil, err
@@ -27,7 +27,7 @@ func For(p ir.Problem, t lower.Target) (*Space, error) {
 }
 
 // MachineOf is what proposals ask of a target.
-func MachineOf(t lower.Target) schedule.Machine {
+func MachineOf(t lower.Selector) schedule.Machine {
 	m := t.Machine()
 	return schedule.Machine{
 		Bits: m.VecBits, Vectors: m.NumVec, Narrow: m.Narrow, Octets: m.Octets,
