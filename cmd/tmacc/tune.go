@@ -38,6 +38,8 @@ type tuneFlags struct {
 	records              string // folder of records to change instead of a lock
 	plot                 string
 	runner, runnerPrefix string
+	device               string
+	traces               []string // files of schedules that a search on a device begins with
 }
 
 func (c *cli) tune() *cobra.Command {
@@ -64,11 +66,15 @@ tmacc compile uses the lock, and never searches.
 Ctrl-C ends the search; what it has found is measured again. Further searches do not begin, and
 then the exit code is 1. A second Ctrl-C ends the program at once.
 -resume begins with the measurements of earlier searches for the same purposes on such a machine.
--from-scratch begins without the default schedules, which a search otherwise begins with.
+-from-scratch begins without any schedules. A search otherwise begins with the default and the locked ones, and with the
+fastest that the log has of other searches on such a core.
 
 -record writes to a file of records instead, one for each core: tmacc built with it has these schedules in place of
 the default ones. The best is compared with the default schedules without records, and with the record that is there.
 It is recorded only if it saves ` + fmt.Sprintf("%.0f", 100*records.Margin) + ` % of the default's time beyond the noise; a record that does not any more is removed.
+
+-target spirv searches on a device of Vulkan, which another program measures by the device's clock (tmacc bench -h). The search
+begins with the default schedules, locked ones and those of -trace. The lock's entry names the device.
 
 -runner measures on another machine that ssh reaches without asking: a board, from a
 laptop. The worker is built here and sent; the machine needs nothing but a shell. The search waits for
@@ -93,16 +99,32 @@ connections that are cut, and for a machine that starts again.`,
 	f.BoolVar(&x.resume, "resume", false, "begin with what the log has of earlier searches")
 	f.StringVar(&x.runner, "runner", "", "`ssh://user@host:port` of the machine that measures, instead of this one")
 	f.StringVar(&x.runnerPrefix, "runner-exec", "", "`command` over there that starts the worker, such as \"taskset -c 3\"")
-	f.BoolVar(&x.scratch, "from-scratch", false, "begin without the default schedules")
+	f.BoolVar(&x.scratch, "from-scratch", false, "begin without the default schedules, or any others")
 	f.BoolVar(&x.only, "only", false, "lock a schedule that is faster for the purposes of the search, even if others get slower")
 	f.BoolVar(&x.json, "json", false, "print one JSON object per search at its end, and all else on standard error")
 	f.StringVar(&x.plot, "plot", "", "`file` of a picture, .svg or .png: the best so far over the trials, of each family; of several searches, each has its format and target in the name")
 	noRecordsVar(f, &x.noRecords)
+	deviceVar(f, &x.device)
+	f.StringSliceVar(&x.traces, "trace", nil, "with -target spirv: JSON `files` of schedules that the search begins with, besides the default and the locked ones")
 	f.StringVar(&x.records, "record", "", "`folder` whose records get what is found, instead of a lock: search/records of a checkout of tmacc")
 	f.BoolVarP(&x.quiet, "quiet", "q", false, "no progress on standard error")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if err := x.validate(cmd.Flags()); err != nil {
 			return err
+		}
+		on, err := shaderTargets(x.targets)
+		switch {
+		case err != nil:
+			return err
+		case len(on) > 0:
+			if err := x.validateDevice(cmd.Flags()); err != nil {
+				return err
+			}
+			return c.tuneDevice(cmd.Context(), x, on)
+		case x.device != "":
+			return fmt.Errorf("-device %s: is for -target spirv", quotedIfOdd(x.device))
+		case len(x.traces) > 0:
+			return errNoTraces
 		}
 		return c.runTune(cmd.Context(), x)
 	}

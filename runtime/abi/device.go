@@ -6,6 +6,7 @@ import "github.com/tmacc/tmacc/ir/format"
 // and behind it the parameters of groups of columns; Buffers are the pointers among them, by binding.
 type Shader struct {
 	Code            []byte // a module of SPIR-V, little-endian
+	Sum             uint32 // CRC-32 (IEEE) of Code, 0: not known
 	Params, Buffers []int
 	Grid            []int // parameters that count workgroups, along x, y and z
 	// Subgroup is the size of the subgroups that it needs, all of them full; 0: any.

@@ -202,7 +202,10 @@ func (m Mask) Check(cs []Candidate) error {
 
 // unknownTargets are the words that name no candidate and not pure Go.
 func (m Mask) unknownTargets(cs []Candidate) []string {
-	return slices.DeleteFunc(slices.Clone(m.targets), func(t string) bool { return slices.ContainsFunc(have(cs), Only(t).allows) })
+	return slices.DeleteFunc(slices.Clone(m.targets), func(t string) bool {
+		named := func(c Candidate) bool { return c.Named && Only(t).permits(c) }
+		return slices.ContainsFunc(have(cs), Only(t).allows) || slices.ContainsFunc(cs, named)
+	})
 }
 
 // unknownFeatures are the words that exclude an unknown feature.

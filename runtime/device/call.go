@@ -85,7 +85,7 @@ func (x *Matrix) ready() (*opened, error) {
 
 func (x *Matrix) upload() error {
 	d, n := x.on.d, len(x.tiles)/x.tileBytes
-	most := min(d.Limits.Range, d.Limits.Allocation) - int64(behind+sides(x.r)*x.tileBytes)
+	most := min(d.Limits.Range, d.Limits.Allocation) - int64(behind+(sides(x.r)-1)*x.tileBytes)
 	each := int(min(most/int64(x.tileBytes), int64(n)))
 	if each < 1 {
 		return fmt.Errorf("device: %s sees %d bytes at once, a tile has %d: choose another schedule", d.Name, d.Limits.Range, x.tileBytes)

@@ -5,6 +5,7 @@ package device
 import (
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"sync"
 
 	"github.com/tmacc/tmacc/ir/format"
@@ -41,6 +42,10 @@ func (x *One) Open(_ string, v *abi.Variant, l *format.Layout) (abi.Runner, erro
 	x.Runner = r
 	return r, nil
 }
+
+// Shared is the device of a name that products share, "" for the one that TMACC_DEVICE names or the preferred one. It is open for the rest of the
+// program, or until it is lost.
+func Shared(name string) (*vulkan.Device, error) { return shared.get(name, nil) }
 
 // devices are open for the rest of the program, or until they are lost.
 type devices struct {
@@ -93,18 +98,18 @@ type kernel struct {
 	pipeline *vulkan.Pipeline
 }
 
-// ready is the open device with its pipelines. After a loss the device is opened again.
+// ready is the open device with its pipelines. After a loss, of this runner or of another, the device is opened again.
 func (r *Runner) ready() (*opened, error) {
-	if r.last != nil && !r.last.lost {
-		return r.last, nil
-	}
 	var lost *vulkan.Device
-	if r.last != nil {
+	if r.last != nil && r.last.lost {
 		lost = r.last.d
 	}
 	d, err := r.open(lost)
 	if err != nil {
 		return nil, err
+	}
+	if r.last != nil && r.last.d == d {
+		return r.last, nil
 	}
 	o := &opened{d: d}
 	if len(r.variant.Shaders) != len(r.variant.Kernels) {
@@ -130,6 +135,9 @@ func pipeline(d *vulkan.Device, ks []abi.Shader) (kernel, error) {
 	var all error
 	for i := range ks {
 		s := &ks[i]
+		if s.Sum != 0 && s.Sum != crc32.ChecksumIEEE(s.Code) {
+			return kernel{}, errors.New("the shader is of another package: run tmacc compile again")
+		}
 		p, err := d.Pipeline(fitted(s.Code, d), vulkan.Layout{Buffers: len(s.Buffers), PushBytes: 4 * len(s.Params), Subgroup: s.Subgroup, FullSubgroups: s.Subgroup > 0})
 		if err == nil {
 			return kernel{s, p}, nil

@@ -52,6 +52,7 @@ func Compile(ctx context.Context, p ir.Problem, trace schedule.Trace, t spirv.Ta
 type Product struct {
 	*runtime.Product // on the device
 	Kernels          []Kernel
+	Spec             runtime.Spec
 	on               *device.One
 }
 
@@ -78,7 +79,7 @@ func New(d *vulkan.Device, p ir.Problem, ks ...Kernel) (*Product, error) {
 
 // Of readies the product of a spec, whose one variant has shaders, on d.
 func Of(d *vulkan.Device, spec runtime.Spec) (x *Product, err error) {
-	x = &Product{on: &device.One{Device: d}}
+	x = &Product{Spec: spec, on: &device.One{Device: d}}
 	spec.Variants = slices.Clone(spec.Variants)
 	spec.Variants[0].Device = x.on
 	x.Product, err = runtime.New(spec).On(spec.Variants[0].Target)

@@ -25,6 +25,9 @@ const limit = 10 * time.Minute
 // Total is how many bytes of copies products cycle through in mode dram: more than the caches of cards hold.
 const Total = 256 << 20
 
+// SoftwareTotal is Total of a search on a software device, which is slow.
+const SoftwareTotal = 16 << 20
+
 // Lab is an open device.
 type Lab struct {
 	on    *worker.Machine

@@ -34,7 +34,7 @@ func DefaultLog() (Log, error) {
 	return Log{filepath.Join(dir, "tmacc", "tuning.db")}, nil
 }
 
-// CostVersion counts the definitions that costs have had (costOf, and what times include).
+// CostVersion counts the definitions that costs have had (CostOf, and what times include).
 const CostVersion = 3
 
 // Run describes a search.
@@ -67,7 +67,7 @@ func (r *Run) Same(o *Run) bool {
 type Trial struct {
 	Genes  []Gene    `json:"genes"`
 	Hash   string    `json:"hash"`
-	Cost   float64   `json:"ratio,omitempty"` // costOf its ratios
+	Cost   float64   `json:"ratio,omitempty"` // CostOf its ratios
 	Ns     []float64 `json:"ns,omitempty"`    // the least, of each purpose, 0 of one that was not measured
 	Ratios []float64 `json:"parts,omitempty"` // of its times to the default's in the same rounds, of each purpose, 0 of one that was not measured
 	Error  string    `json:"error,omitempty"` // why there is no cost
@@ -242,6 +242,36 @@ func (l Log) Before(r *Run) (out []Trial, err error) {
 			}
 			out = append(out, ts...)
 		}
+	}
+	return out, unread.error()
+}
+
+// The number of other searches, the newest, from which a search begins, and of schedules of each.
+const (
+	mostCarried = 4
+	carriedEach = 2
+)
+
+// Elsewhere returns the fastest trials of other searches for r's product on its target, which also names its core, the newest search first: of any
+// machine, for any purposes. Their measurements do not hold for r. If it returns an *Unread, the trials are of all that can be read.
+func (l Log) Elsewhere(r *Run) (out []Trial, err error) {
+	unread := &Unread{Path: l.Path}
+	runs, err := l.runs(unread)
+	if err != nil {
+		return nil, err
+	}
+	runs = slices.DeleteFunc(runs, func(o Run) bool {
+		return o.ID == r.ID || o.Best == 0 || o.Problem != r.Problem || o.Target != r.Target
+	})
+	slices.Reverse(runs)
+	for _, o := range runs[:min(len(runs), mostCarried)] {
+		ts, err := read[Trial](l, trialsBucket, []byte(o.ID), unread)
+		if err != nil {
+			return nil, err
+		}
+		ts = slices.DeleteFunc(ts, func(x Trial) bool { return x.Error != "" })
+		slices.SortStableFunc(ts, func(a, b Trial) int { return cmp.Compare(a.Cost, b.Cost) })
+		out = append(out, ts[:min(len(ts), carriedEach)]...)
 	}
 	return out, unread.error()
 }
