@@ -45,8 +45,12 @@ type timed struct {
 	Series   []float64 `json:"series_ns,omitempty"` // as Ns, of runs 1, 2, 3, 5, 10, 20, 50, 100, 200 and 300 after a pause
 	Trace    any       `json:"trace,omitempty"`     // of the best ones
 
-	c *candidate
+	c   *candidate
+	new bool // the search has drawn it
 }
+
+// slower is how many times as long as the best one a schedule may take at the first shape to be timed at others.
+const slower = 2.5
 
 // shapes are those that products are timed at.
 func (x *lab) shapes(columns []int) (all []shape) {
@@ -170,26 +174,58 @@ func (x *lab) products() error {
 		return err
 	}
 	defer bench.weights.Free()
-	for _, s := range append(x.shapes([]int{1}), x.shapes([]int{256, 512})...) {
-		byProblem := map[string][]*timed{}
-		for _, c := range all {
-			if s.N == 1 && c.kernel.Cols > 1 || s.N > 1 && (c.kernel.Cols == 1 || len(c.kernel.Nest.Grid) < 2) || x.over() {
-				continue
-			}
-			t, err := bench.time(c, s, 0, 3)
-			if err != nil {
-				x.failed(c.Problem+" "+c.Name+" "+s.String(), err)
-				continue
-			}
-			byProblem[c.Problem] = append(byProblem[c.Problem], t)
-			x.Products = append(x.Products, t)
-		}
-		for _, name := range slices.Sorted(maps.Keys(byProblem)) {
-			x.finish(bench, byProblem[name])
-		}
-		x.failed("save", x.save())
+	for _, s := range append(hardest(x.shapes([]int{512, 256})), hardest(x.shapes([]int{1}))...) {
+		x.failed(s.String(), caught(func() error {
+			all = append(all, x.at(bench, all, s)...)
+			return x.save()
+		}))
 	}
 	return nil
+}
+
+// hardest is shapes, the largest first: schedules that are found for these are tried at others.
+func hardest(all []shape) []shape {
+	slices.SortStableFunc(all, func(a, b shape) int { return cmp.Compare(b.M*b.K, a.M*a.K) })
+	return all
+}
+
+// at times all schedules at a shape, and looks for more of products by one column, which it returns.
+func (x *lab) at(b *bench, all []*candidate, s shape) (more []*candidate) {
+	byProblem := x.timeAll(b, all, s)
+	for _, name := range slices.Sorted(maps.Keys(byProblem)) {
+		if s.N == 1 && x.improve > 0 && !x.over() {
+			found, err := x.searched(b, byProblem[name], s)
+			x.failed(name+" "+s.String(), err)
+			more = append(more, found...)
+			byProblem[name] = append(byProblem[name], x.timeAll(b, found, s)[name]...)
+		}
+		x.finish(b, byProblem[name])
+	}
+	return more
+}
+
+// timeAll times schedules at a shape, by problem.
+func (x *lab) timeAll(b *bench, all []*candidate, s shape) map[string][]*timed {
+	byProblem := map[string][]*timed{}
+	for _, c := range all {
+		if s.N == 1 && c.kernel.Cols > 1 || s.N > 1 && (c.kernel.Cols == 1 || len(c.kernel.Nest.Grid) < 2) || c.slow || x.over() {
+			continue
+		}
+		t, err := b.time(c, s, 0, 3)
+		if err != nil {
+			x.failed(c.Problem+" "+c.Name+" "+s.String(), err)
+			continue
+		}
+		byProblem[c.Problem] = append(byProblem[c.Problem], t)
+		x.Products = append(x.Products, t)
+	}
+	for _, all := range byProblem {
+		sortByTime(all)
+		for _, t := range all {
+			t.c.slow = t.Ns > slower*all[0].Ns
+		}
+	}
+	return byProblem
 }
 
 // finalists is how many of the fastest products of a problem and a shape are timed longer.

@@ -8,7 +8,6 @@ import (
 	"math/rand"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"sync"
 	"time"
@@ -48,6 +47,7 @@ type candidate struct {
 	params   []vir.Param
 	pipeline *vulkan.Pipeline
 	took     time.Duration // to compile, by the driver
+	slow     bool          // at the shape before
 }
 
 // readTraces reads the schedules of all files of a folder.
@@ -85,35 +85,26 @@ func readTraces(dir string) (all []entry, err error) {
 // compileAll compiles schedules, several at a time, and checks the bits of their products.
 func (x *lab) compileAll(all []entry) (out []*candidate) {
 	var mu sync.Mutex
-	var wait sync.WaitGroup
-	free := make(chan bool, runtime.GOMAXPROCS(0))
 	results := make([]*candidate, len(all))
-	for i, e := range all {
-		wait.Go(func() {
-			free <- true
-			defer func() { <-free }()
-			if x.over() {
-				return
+	x.parallel(len(all), func(i int) {
+		e := all[i]
+		var c *candidate
+		wrong := false
+		err := caught(func() (err error) {
+			if c, err = x.compile(e); err == nil {
+				err = x.checked(c)
+				wrong = err != nil
 			}
-			var c *candidate
-			wrong := false
-			err := caught(func() (err error) {
-				if c, err = x.compile(e); err == nil {
-					err = x.checked(c)
-					wrong = err != nil
-				}
-				return err
-			})
-			mu.Lock()
-			defer mu.Unlock()
-			if err != nil {
-				x.Refused = append(x.Refused, refused{e.Problem, e.Name, err.Error(), wrong})
-				return
-			}
-			results[i] = c
+			return err
 		})
-	}
-	wait.Wait()
+		mu.Lock()
+		defer mu.Unlock()
+		if err != nil {
+			x.Refused = append(x.Refused, refused{e.Problem, e.Name, err.Error(), wrong})
+			return
+		}
+		results[i] = c
+	})
 	for _, c := range results {
 		if c != nil {
 			out = append(out, c)
