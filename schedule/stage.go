@@ -419,7 +419,7 @@ func (x Fission) Propose(s State, _ Machine) (out []Step) {
 
 // Propose implements Proposer: distances on ladders, of the weights by steps of about 1.4, alone or with activations, of tables farther
 // ahead; or with a second stream into the second-level cache; and all of these without the first of tiles side by side.
-func (x Prefetch) Propose(s State, _ Machine) (out []Step) {
+func (x Prefetch) Propose(s State, m Machine) (out []Step) {
 	p, ok := s.(*Product)
 	switch s := s.(type) {
 	case *Preparation:
@@ -437,6 +437,16 @@ func (x Prefetch) Propose(s State, _ Machine) (out []Step) {
 	}
 	if !ok || p.weights == nil {
 		return nil
+	}
+	if m.Group > 0 {
+		for _, l := range s.Loops() {
+			if y := (Prefetch{In: l.Name}); l.Kind == nest.Serial && l.N == 0 {
+				if _, err := y.Apply(p); err == nil {
+					out = append(out, y)
+				}
+			}
+		}
+		return out
 	}
 	acts := []int{0, 128, 256}
 	if p.tables != nil {

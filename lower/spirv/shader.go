@@ -32,6 +32,8 @@ type Controls struct {
 	// Of 32-bit floats: shaderRoundingModeRTEFloat32 and so on. Without them the device chooses: results that are no numbers or
 	// less than 2^-126, or all roundings, may differ.
 	RoundToEven, Denormals, NotNumbers bool
+	// Halves says that the device has 16-bit floats below 2^-14: shaderDenormPreserveFloat16.
+	Halves bool
 	// Subgroup is the number of lanes that exchange words without memory, by shuffles; 0: none. The pipeline asks for full
 	// subgroups of this size. Subgroups is how many of them a workgroup may have; 0: any number.
 	Subgroup, Subgroups int
@@ -69,6 +71,7 @@ type printer struct {
 	rows    map[*vir.Instr]*lower.Row
 	shader  *Shader
 	regs    [][]module.ID              // the words of each register
+	halves  bool                       // the device reads floats of 16 bits as they are
 	one     map[vir.Reg]bool           // vectors of sums that are kept in one word
 	loaded  map[*vir.Instr][]module.ID // words that an iteration before has loaded
 	floats  map[module.ID]module.ID    // words that are floats' bits, as floats
@@ -116,17 +119,19 @@ func (p *printer) declare(has lower.Features, c Controls) {
 	p.m.Declare(module.OpMemoryModel, module.AddressingModelLogical, module.MemoryModelGLSL450)
 	p.main = p.m.NewID()
 	p.m.Declare(module.OpExecutionMode, p.main, module.ExecutionModeLocalSize, uint32(vir.Product(p.shader.Lanes)), 1, 1)
+	p.halves = c.Halves
 	for _, x := range []struct {
-		on               bool
-		capability, mode uint32
+		on                     bool
+		capability, mode, bits uint32
 	}{
-		{c.RoundToEven, module.CapabilityRoundingModeRTE, module.ExecutionModeRoundingModeRTE},
-		{c.Denormals, module.CapabilityDenormPreserve, module.ExecutionModeDenormPreserve},
-		{c.NotNumbers, module.CapabilitySignedZeroInfNanPreserve, module.ExecutionModeSignedZeroInfNanPreserve},
+		{c.RoundToEven, module.CapabilityRoundingModeRTE, module.ExecutionModeRoundingModeRTE, 32},
+		{c.Denormals, module.CapabilityDenormPreserve, module.ExecutionModeDenormPreserve, 32},
+		{c.Halves, module.CapabilityDenormPreserve, module.ExecutionModeDenormPreserve, 16},
+		{c.NotNumbers, module.CapabilitySignedZeroInfNanPreserve, module.ExecutionModeSignedZeroInfNanPreserve, 32},
 	} {
 		if x.on {
 			p.m.Declare(module.OpCapability, x.capability)
-			p.m.Declare(module.OpExecutionMode, p.main, x.mode, 32)
+			p.m.Declare(module.OpExecutionMode, p.main, x.mode, x.bits)
 		}
 	}
 	p.variables()
