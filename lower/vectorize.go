@@ -208,7 +208,7 @@ func (v *vectorizer) repeat(s *nest.For, n int) error {
 }
 
 func (v *vectorizer) serialLoop(s *nest.For) error {
-	node := &vir.Loop{ID: v.loopID, Count: vir.Extent{Const: s.Loop.N, Param: -1}, Lane: s.Loop.Kind == nest.Lane}
+	node := &vir.Loop{ID: v.loopID, Count: vir.Extent{Const: s.Loop.N, Param: -1}, Lane: s.Loop.Kind == nest.Lane, Ahead: s.Loop.Ahead}
 	v.loopID++
 	if s.Loop.N == 0 {
 		node.Count = vir.Extent{Param: v.params[nest.CountParam(s.Loop)]}

@@ -554,7 +554,7 @@ func (p *packing) shared(lay *format.Layout) error {
 
 // sharedLoops are the loops that count, within a record, the rows and the groups
 // of span elements of K (0: rows only); rows in their natural order, so that the
-// scales of neighbouring lanes are neighbours.
+// scales of neighbouring lanes are neighbours, or with lanes of workgroups in the order of codes.
 func (p *packing) sharedLoops(span int) (loops []nest.Loop, err error) {
 	all := slices.Clone(p.loops[2:])
 	for _, d := range p.fields {
@@ -570,6 +570,9 @@ func (p *packing) sharedLoops(span int) (loops []nest.Loop, err error) {
 		default:
 			return nil, illegal(p.x, l.Name, "straddles the weight groups of %d", span)
 		}
+	}
+	if slices.ContainsFunc(loops, func(l nest.Loop) bool { return l.Kind == nest.Lane }) {
+		return loops, nil // as the codes, of which neighbouring lanes read neighbours
 	}
 	slices.SortStableFunc(loops, func(a, b nest.Loop) int {
 		if a.Root == "m" && b.Root == "m" {

@@ -44,6 +44,7 @@ type Loop struct {
 	Coef, N    int
 	Kind       Kind
 	ListedBy   string // "": never
+	Ahead      bool   // an iteration may load the weights of the next one before it uses its own
 }
 
 func (l Loop) String() string {
@@ -53,6 +54,9 @@ func (l Loop) String() string {
 	}
 	if l.ListedBy != "" {
 		n += fmt.Sprintf(", listed if %s", l.ListedBy)
+	}
+	if l.Ahead {
+		n += ", ahead"
 	}
 	return fmt.Sprintf("%s %s %s", l.Kind, l.Name, n)
 }

@@ -265,6 +265,10 @@ func (p *parser) loop() error {
 			return fmt.Errorf("list: no parameter %s", name)
 		}
 	}
+	if len(p.words) > 0 && p.words[0] == "ahead" {
+		p.next()
+		l.Ahead = true
+	}
 	if len(p.words) > 0 {
 		if l.Carried, err = p.carried(); err != nil {
 			return err

@@ -87,6 +87,9 @@ func (f *Func) formatLoop(l *Loop) string {
 	if l.List > 0 {
 		s += " list " + f.paramName(l.List-1)
 	}
+	if l.Ahead {
+		s += " ahead"
+	}
 	if len(l.Carried) > 0 {
 		s += " carry"
 	}

@@ -33,6 +33,8 @@ type Controls struct {
 	// Of 32-bit floats: shaderRoundingModeRTEFloat32 and so on. Without them the device chooses: results that are no numbers or
 	// less than 2^-126, or all roundings, may differ.
 	RoundToEven, Denormals, NotNumbers bool
+	// Halves says that the device has 16-bit floats below 2^-14: shaderDenormPreserveFloat16.
+	Halves bool
 	// Subgroup is the number of lanes that exchange words without memory, by shuffles; 0: none. The pipeline asks for full
 	// subgroups of this size. A function with tiles says itself how large they are. Subgroups is how many of them a workgroup may have; 0: any number.
 	Subgroup, Subgroups int
@@ -56,8 +58,9 @@ func (t Target) Print(s *lower.Selected, c Controls) (*Shader, error) {
 	if n := len(p.shader.Params); n > mostParams {
 		return nil, &nest.Refused{What: s.Func.Name, Reason: fmt.Sprintf("%d parameters, at most %d fit the push constants of all devices", n, mostParams)}
 	}
+	p.one = p.oneWord()
 	p.begin()
-	p.body(s.Func.Body)
+	p.body(p.early(s.Func.Body))
 	p.m.Do(module.OpReturn)
 	p.m.Do(module.OpFunctionEnd)
 	if p.refused != nil {
@@ -76,13 +79,16 @@ type printer struct {
 	f       *vir.Func
 	rows    map[*vir.Instr]*lower.Row
 	shader  *Shader
-	regs    [][]module.ID           // the words of each register
-	floats  map[module.ID]module.ID // words that are floats' bits, as floats
-	push    map[int]module.ID       // numbers of parameters that the function has read
-	views   map[view]module.ID      // variables of buffers
-	numbers map[int]module.ID       // of open loops, by ID
-	sums    map[string]module.ID    // parts of addresses that are there, by what they are
-	stored  map[int]bool            // parameters that the function stores to
+	regs    [][]module.ID              // the words of each register
+	halves  bool                       // the device reads floats of 16 bits as they are
+	one     map[vir.Reg]bool           // vectors of sums that are kept in one word
+	loaded  map[*vir.Instr][]module.ID // words that an iteration before has loaded
+	floats  map[module.ID]module.ID    // words that are floats' bits, as floats
+	push    map[int]module.ID          // numbers of parameters that the function has read
+	views   map[view]module.ID         // variables of buffers
+	numbers map[int]module.ID          // of open loops, by ID
+	sums    map[string]module.ID       // parts of addresses that are there, by what they are
+	stored  map[int]bool               // parameters that the function stores to
 	main    module.ID
 	block   module.ID    // the variable of the push constants
 	inputs  [3]module.ID // the variables of the workgroup and of the lane in it, or in its subgroup and of that
@@ -100,7 +106,7 @@ type shaderTypes struct{ void, bool, uint, f32, byte module.ID }
 
 func newPrinter(s *lower.Selected) *printer {
 	p := &printer{m: module.New(), f: s.Func, rows: s.Rows, regs: make([][]module.ID, len(s.Func.Regs)), floats: map[module.ID]module.ID{},
-		push: map[int]module.ID{}, views: map[view]module.ID{}, numbers: map[int]module.ID{}, sums: map[string]module.ID{}, stored: map[int]bool{}}
+		push: map[int]module.ID{}, views: map[view]module.ID{}, loaded: map[*vir.Instr][]module.ID{}, numbers: map[int]module.ID{}, sums: map[string]module.ID{}, stored: map[int]bool{}}
 	vir.Walk(s.Func.Body, func(in *vir.Instr, _ []*vir.Loop) {
 		if in.Op.Stores() {
 			p.stored[in.Mem.Buf] = true
@@ -131,17 +137,19 @@ func (p *printer) declare(has lower.Features, c Controls) {
 	p.m.Declare(module.OpMemoryModel, module.AddressingModelLogical, model)
 	p.main = p.m.NewID()
 	p.m.Declare(module.OpExecutionMode, p.main, module.ExecutionModeLocalSize, uint32(vir.Product(p.shader.Lanes)), 1, 1)
+	p.halves = c.Halves
 	for _, x := range []struct {
-		on               bool
-		capability, mode uint32
+		on                     bool
+		capability, mode, bits uint32
 	}{
-		{c.RoundToEven, module.CapabilityRoundingModeRTE, module.ExecutionModeRoundingModeRTE},
-		{c.Denormals, module.CapabilityDenormPreserve, module.ExecutionModeDenormPreserve},
-		{c.NotNumbers, module.CapabilitySignedZeroInfNanPreserve, module.ExecutionModeSignedZeroInfNanPreserve},
+		{c.RoundToEven, module.CapabilityRoundingModeRTE, module.ExecutionModeRoundingModeRTE, 32},
+		{c.Denormals, module.CapabilityDenormPreserve, module.ExecutionModeDenormPreserve, 32},
+		{c.Halves, module.CapabilityDenormPreserve, module.ExecutionModeDenormPreserve, 16},
+		{c.NotNumbers, module.CapabilitySignedZeroInfNanPreserve, module.ExecutionModeSignedZeroInfNanPreserve, 32},
 	} {
 		if x.on {
 			p.m.Declare(module.OpCapability, x.capability)
-			p.m.Declare(module.OpExecutionMode, p.main, x.mode, 32)
+			p.m.Declare(module.OpExecutionMode, p.main, x.mode, x.bits)
 		}
 	}
 	p.variables()
@@ -289,7 +297,14 @@ func (p *printer) body(body []vir.Node) {
 	for _, n := range body {
 		switch n := n.(type) {
 		case *vir.Instr:
-			words := p.rows[n].Code.(emit)(p, n)
+			var words []module.ID
+			if w, ok := p.loaded[n]; ok {
+				words = w
+			} else if p.one[n.Dst] || n.Op == vir.OpRedAdd && p.one[n.Args[0]] {
+				words = p.summed(n)
+			} else {
+				words = p.rows[n].Code.(emit)(p, n)
+			}
 			if n.Dst != vir.NoReg {
 				p.regs[n.Dst] = words
 			}
@@ -483,12 +498,14 @@ func (p *printer) room(body []vir.Node, depth int) (most int) {
 func (p *printer) loop(l *vir.Loop) {
 	p.ahead(l)
 	head, body, next, end := p.m.NewID(), p.m.NewID(), p.m.NewID(), p.m.NewID()
-	before := p.label
+	before, loads := p.label, p.inAdvance(l)
+	p.read(loads, p.number(0))
 	tiles := p.carriedTiles(l)
 	p.m.Do(module.OpBranch, head)
 	p.begins(head)
 	number, patch := p.phi(p.number(0), before, next)
 	carried := p.carried(l, before, next)
+	p.await(loads, before, next)
 	more := p.m.Emit(module.OpSLessThan, p.bool, number, p.count(l.Count))
 	p.m.Do(module.OpLoopMerge, end, next, module.LoopControlNone)
 	p.m.Do(module.OpBranchConditional, more, body, end)
@@ -499,6 +516,7 @@ func (p *printer) loop(l *vir.Loop) {
 	if l.List > 0 {
 		p.numbers[l.ID] = p.listed(l, number)
 	}
+	p.upcoming(loads, number, l)
 	p.loadTiles(tiles)
 	p.body(l.Body)
 	for _, c := range tiles {

@@ -36,6 +36,7 @@ var grids = []Rule{
 	{Name: "stage", Offers: optional(schedule.Stage{Value: "w"})},
 	{Name: "stage super", Offers: optional(schedule.Stage{Value: "super"})},
 	{Name: "scale", Offers: optional(schedule.ScaleAt{})},
+	{Name: "prefetch", Offers: optional(schedule.Prefetch{})},
 }
 
 // The space of workgroups: words of sums of a lane, and lanes of a group.
