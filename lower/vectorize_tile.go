@@ -1,6 +1,7 @@
 package lower
 
 import (
+	"errors"
 	"slices"
 
 	"github.com/tmacc/tmacc/ir"
@@ -445,28 +446,193 @@ func (v *vectorizer) decodeFields(a *nest.Assign, d *decoded, f *filling, fields
 
 func byLoop(a, b vir.Stride) int { return a.Loop - b.Loop }
 
-// cooperate puts before the body of an iteration what the lanes fill together for it, and barriers around.
-func (v *vectorizer) cooperate(loop string, body []vir.Node) ([]vir.Node, error) {
-	var fills []vir.Node
+// cooperate is what the lanes fill together for an iteration of a loop, and what the iteration does then.
+func (v *vectorizer) cooperate(loop string, body []vir.Node) (fills, rest []vir.Node, err error) {
 	for _, x := range v.n.Shared {
 		if x.At != loop || x.Param == "" {
 			continue
 		}
-		fill, rest, err := v.share(body, x.Param)
-		if err != nil {
-			return nil, err
+		var fill []vir.Node
+		if fill, body, err = v.share(body, x.Param); err != nil {
+			return nil, nil, err
 		}
-		fills, body = append(fills, fill...), rest
+		fills = append(fills, fill...)
 	}
 	if v.inner != nil {
 		v.inner.node.Body = append(v.inner.node.Body, fills...)
 		fills = []vir.Node{v.inner.node}
 	}
-	if len(fills) == 0 {
-		return body, nil
+	return fills, body, nil
+}
+
+// wait is a barrier.
+func wait() []vir.Node { return []vir.Node{&vir.Instr{Op: vir.OpBarrier, Dst: vir.NoReg}} }
+
+// pipeline writes a loop of which each iteration but the first finds filled what the one before has filled for it, and so may wait
+// for memory while that computes:
+//
+//	loop l0 n                      fill 0
+//	    fill l0                    barrier
+//	    barrier                    loop l0 n-1
+//	    compute l0         ->          compute l0
+//	    barrier                        barrier
+//	                                   fill l0+1
+//	                                   barrier
+//	                               compute n-1
+func (v *vectorizer) pipeline(node *vir.Loop, fills, body []vir.Node) error {
+	if node.List > 0 {
+		return refuse(v.n.Name, "iterations of a list have no next one to load ahead")
 	}
-	wait := &vir.Instr{Op: vir.OpBarrier, Dst: vir.NoReg}
-	return slices.Concat(fills, []vir.Node{wait}, body, []vir.Node{wait.Clone()}), nil
+	var set []vir.Reg // registers of the body that hold sums of the last iteration
+	for _, t := range v.temps {
+		if slices.Contains(node.Carried, t.reg) && t.depth == len(v.serial) {
+			set = append(set, t.reg)
+		}
+	}
+	copied := func(m moved) *moved {
+		m.v, m.loop, m.carried, m.set = v, node.ID, node.Carried, set
+		m.regs, m.loops = map[vir.Reg]vir.Reg{}, map[int]int{}
+		return &m
+	}
+	first, next, last := copied(moved{}), copied(moved{stays: true, ahead: 1}), copied(moved{behind: node.Count, last: true})
+	if slices.ContainsFunc(v.serial, func(o *openLoop) bool { return !o.node.Lane }) {
+		v.out = append(v.out, wait()...) // for the iterations before the loop is there again
+	}
+	v.out = append(append(v.out, first.nodes(fills)...), wait()...)
+	node.Body = slices.Concat(body, wait(), next.nodes(fills), wait())
+	if node.Count.Param >= 0 {
+		node.Count.Less = 1
+	} else {
+		node.Count.Const--
+	}
+	if node.Count != (vir.Extent{Param: -1}) {
+		v.out = append(v.out, node)
+	}
+	v.out = append(v.out, last.nodes(body)...)
+	for _, t := range v.temps {
+		if t.depth == len(v.serial) {
+			t.reg = last.reg(t.reg)
+		}
+	}
+	return errors.Join(first.err, next.err, last.err)
+}
+
+// moved is a copy of code in a loop for another iteration: the first, or, if the code stays in the loop, one that is ahead, or the
+// last of the number that behind says. It has loops and registers of its own.
+type moved struct {
+	v            *vectorizer
+	loop         int
+	stays        bool
+	ahead        int
+	last         bool
+	behind       vir.Extent
+	carried, set []vir.Reg // registers from outside that the code sets, and the ones among them that the copy sets anew
+	regs         map[vir.Reg]vir.Reg
+	loops        map[int]int
+	inner        int // loops that are open
+	err          error
+}
+
+func (m *moved) nodes(body []vir.Node) (out []vir.Node) {
+	for _, n := range body {
+		switch n := n.(type) {
+		case *vir.Instr:
+			out = append(out, m.instr(n))
+		case *vir.Loop:
+			l := *n
+			l.ID = m.v.loopID
+			m.v.loopID++
+			m.loops[n.ID] = l.ID
+			l.Carried = nil
+			for _, r := range n.Carried {
+				if m.inner == 0 && slices.Contains(m.set, r) {
+					from := m.reg(r)
+					m.regs[r] = m.v.reg(m.v.typeOf(r))
+					out = append(out, move(m.regs[r], from))
+				}
+				l.Carried = append(l.Carried, m.reg(r))
+			}
+			m.inner++
+			l.Body = m.nodes(n.Body)
+			m.inner--
+			out = append(out, &l)
+		}
+	}
+	return out
+}
+
+// reg is the register that stands for r.
+func (m *moved) reg(r vir.Reg) vir.Reg {
+	if to, ok := m.regs[r]; ok {
+		return to
+	}
+	return r
+}
+
+func (m *moved) instr(in *vir.Instr) *vir.Instr {
+	c := in.Clone()
+	for i, r := range c.Args {
+		c.Args[i] = m.reg(r)
+	}
+	if r := in.Dst; r != vir.NoReg {
+		_, known := m.regs[r]
+		if !known && !slices.Contains(m.carried, r) || m.inner == 0 && slices.Contains(m.set, r) {
+			m.regs[r] = m.v.reg(m.v.typeOf(r))
+		}
+		c.Dst = m.reg(r)
+	}
+	if c.HasMem() {
+		m.address(&c.Mem)
+	}
+	return c
+}
+
+// address moves an address to the iteration of the copy.
+func (m *moved) address(a *vir.Mem) {
+	var strides []vir.Stride
+	for _, s := range a.Stride {
+		if to, ok := m.loops[s.Loop]; ok {
+			s.Loop = to
+		}
+		if s.Loop != m.loop {
+			strides = append(strides, s)
+			continue
+		}
+		if m.stays {
+			strides = append(strides, s)
+		}
+		n := m.ahead
+		if m.last {
+			if n = -1; m.behind.Param < 0 {
+				n = m.behind.Const - 1
+			}
+		}
+		a.Off += n * s.Bytes
+		switch {
+		case s.Times != 0 && n != 0:
+			m.err = refuse(m.v.n.Name, "an address moves by steps that are known at run time only")
+		case m.last && m.behind.Param >= 0:
+			m.plus(a, vir.Multiple{Times: s.Bytes, By: m.behind.Param})
+		}
+	}
+	slices.SortFunc(strides, byLoop)
+	a.Stride = strides
+}
+
+// plus adds a multiple to an address.
+func (m *moved) plus(a *vir.Mem, x vir.Multiple) {
+	all := []vir.Multiple{x}
+	for _, y := range a.Plus {
+		if y.Times != 0 {
+			all = append(all, y)
+		}
+	}
+	if len(all) > len(a.Plus) {
+		m.err = refuse(m.v.n.Name, "an address of the last iteration depends on too many parameters")
+		return
+	}
+	slices.SortFunc(all, func(a, b vir.Multiple) int { return a.By - b.By })
+	copy(a.Plus[:], all)
 }
 
 // tileType is the type of the elements of e in the open rows and columns.

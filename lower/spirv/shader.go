@@ -83,6 +83,7 @@ type printer struct {
 	numbers map[int]module.ID       // of open loops, by ID
 	sums    map[string]module.ID    // parts of addresses that are there, by what they are
 	stored  map[int]bool            // parameters that the function stores to
+	early   map[*vir.Instr][]module.ID
 	main    module.ID
 	block   module.ID    // the variable of the push constants
 	inputs  [3]module.ID // the variables of the workgroup and of the lane in it, or in its subgroup and of that
@@ -100,7 +101,7 @@ type shaderTypes struct{ void, bool, uint, f32, byte module.ID }
 
 func newPrinter(s *lower.Selected) *printer {
 	p := &printer{m: module.New(), f: s.Func, rows: s.Rows, regs: make([][]module.ID, len(s.Func.Regs)), floats: map[module.ID]module.ID{},
-		push: map[int]module.ID{}, views: map[view]module.ID{}, numbers: map[int]module.ID{}, sums: map[string]module.ID{}, stored: map[int]bool{}}
+		push: map[int]module.ID{}, views: map[view]module.ID{}, numbers: map[int]module.ID{}, sums: map[string]module.ID{}, stored: map[int]bool{}, early: map[*vir.Instr][]module.ID{}}
 	vir.Walk(s.Func.Body, func(in *vir.Instr, _ []*vir.Loop) {
 		if in.Op.Stores() {
 			p.stored[in.Mem.Buf] = true
@@ -289,7 +290,10 @@ func (p *printer) body(body []vir.Node) {
 	for _, n := range body {
 		switch n := n.(type) {
 		case *vir.Instr:
-			words := p.rows[n].Code.(emit)(p, n)
+			words, ok := p.early[n]
+			if !ok {
+				words = p.rows[n].Code.(emit)(p, n)
+			}
 			if n.Dst != vir.NoReg {
 				p.regs[n.Dst] = words
 			}
@@ -500,6 +504,9 @@ func (p *printer) loop(l *vir.Loop) {
 		p.numbers[l.ID] = p.listed(l, number)
 	}
 	p.loadTiles(tiles)
+	if len(tiles) > 0 {
+		p.loadEarly(l.Body)
+	}
 	p.body(l.Body)
 	for _, c := range tiles {
 		p.m.Do(module.OpStore, c.variable, p.regs[c.reg][0])
@@ -517,6 +524,26 @@ func (p *printer) loop(l *vir.Loop) {
 	p.begins(end)
 	p.loadTiles(tiles)
 	p.sums = outer
+}
+
+// loadEarly begins with what the lanes in a body load from buffers that nobody stores to: it comes while the matrices before
+// it are multiplied.
+func (p *printer) loadEarly(body []vir.Node) {
+	for _, n := range body {
+		l, ok := n.(*vir.Loop)
+		if !ok || !l.Lane {
+			continue
+		}
+		p.numbers[l.ID] = p.ids[p.depth]
+		p.depth++
+		for _, n := range l.Body {
+			if in, ok := n.(*vir.Instr); ok && in.Op == vir.OpLoad && p.class(in.Mem.Buf) == module.StorageClassStorageBuffer && !p.stored[in.Mem.Buf] {
+				p.early[in] = p.load(in)
+			}
+		}
+		p.loadEarly(l.Body)
+		p.depth--
+	}
 }
 
 // carriedTile is a matrix that a loop carries, in a variable of the function: drivers know these better than phis of matrices.
@@ -574,8 +601,11 @@ func (p *printer) phi(first, before, next module.ID) (id module.ID, patch int) {
 
 // count is a trip count.
 func (p *printer) count(n vir.Extent) module.ID {
-	if n.Param >= 0 {
-		return p.push[n.Param]
+	switch {
+	case n.Param < 0:
+		return p.number(uint32(n.Const))
+	case n.Less > 0:
+		return p.word(module.OpISub, p.push[n.Param], p.number(uint32(n.Less)))
 	}
-	return p.number(uint32(n.Const))
+	return p.push[n.Param]
 }
