@@ -98,7 +98,7 @@ type vectorizer struct {
 	count   int
 	decoded map[string]*decoded // by the name of a staged value
 	filling *filling            // nil: lanes do not share out anything
-	inner   *openLoop           // the lanes that hold tiles, once they do something in the innermost open loop
+	inner   []*openLoop         // the lanes that hold tiles, once they do something in the innermost open loop
 }
 
 // openLoop is a vir loop being written.

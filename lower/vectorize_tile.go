@@ -2,6 +2,7 @@ package lower
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 
 	"github.com/tmacc/tmacc/ir"
@@ -196,6 +197,7 @@ type decoded struct {
 	buf     int            // the parameter
 	strides map[string]int // bytes from one iteration of a loop to the next
 	lanes   []vir.Stride   // of the loops of lanes that have parts of their own
+	row     row
 }
 
 // shares is the loop of which iterations share the values that a assigns, if there is one.
@@ -322,18 +324,18 @@ func (v *vectorizer) fill(loops []nest.Loop, a *nest.Assign) error {
 	for _, d := range bytes {
 		total *= d.loop.N
 	}
-	d := &decoded{strides: map[string]int{}}
-	for _, x := range bytes {
-		d.strides[x.loop.Name] = x.stride
-	}
-	all = total
-	for _, x := range slices.Backward(fields) {
-		d.strides[x.loop.Name] = all
-		all *= x.loop.N
-	}
 	f, lanes := v.sharedOut(index, bytes, total)
 	if f == nil {
 		return refuse(a.Dst.Name, "%d bytes of codes are no equal parts of %d lanes", total, lanes)
+	}
+	d := &decoded{strides: map[string]int{}, row: v.rows(bytes[0].loop.N == v.depth() && f.unit == bank)}
+	for _, x := range bytes {
+		d.strides[x.loop.Name] = d.row.at(x.stride)
+	}
+	all = d.row.at(total)
+	for _, x := range slices.Backward(fields) {
+		d.strides[x.loop.Name] = all
+		all *= x.loop.N
 	}
 	size := all
 	for _, o := range v.serial {
@@ -371,7 +373,9 @@ func (v *vectorizer) sharedOut(index []ir.Expr, bytes []digit, total int) (f *fi
 		f.lanes[o.loop.Name] = lanes
 		lanes *= o.loop.N
 	}
-	add(v.holders())
+	for _, o := range slices.Backward(v.holders()) {
+		add(o)
+	}
 	for _, o := range slices.Backward(v.serial) {
 		if o.node.Lane && !mentions(index, o.loop) {
 			add(o)
@@ -385,11 +389,50 @@ func (v *vectorizer) sharedOut(index []ir.Expr, bytes []digit, total int) (f *fi
 	return nil, lanes
 }
 
-// holders is the loop over the lanes that hold tiles. What they do before the iteration at hand is in it.
-func (v *vectorizer) holders() *openLoop {
+// bank is how many bytes lie between the rows of tiles in shared memory that are longer than so many bytes: without it, rows
+// begin in the same banks.
+const bank = 16
+
+// row is how the rows of tiles lie in shared memory: bytes of a row, and from one row to the next.
+type row struct{ bytes, pitch int }
+
+// at is where a byte of rows that follow each other lies in shared memory.
+func (r row) at(x int) int { return x/r.bytes*r.pitch + x%r.bytes }
+
+// rows is how rows of the depth of a tile lie, or other rows, which follow each other.
+func (v *vectorizer) rows(depth bool) row {
+	n := v.depth()
+	if !depth || n <= bank || n%bank != 0 {
+		return row{1, 1}
+	}
+	return row{n, n + bank}
+}
+
+// depth is the number of bytes that a tile of bytes sums over.
+func (v *vectorizer) depth() int {
+	i := slices.IndexFunc(v.n.Loops, func(l nest.Loop) bool { return l.Kind == nest.Tile && l.Root == "k" })
+	if i < 0 {
+		return 1
+	}
+	return v.n.Loops[i].N
+}
+
+// holders are the loops over the lanes that hold tiles. What they do before the iteration at hand is in them. The inner one counts
+// the lanes that a row is for.
+func (v *vectorizer) holders() []*openLoop {
 	if v.inner == nil {
-		v.inner = &openLoop{nest.Loop{Name: "holders", N: v.n.Holders, Kind: nest.Lane}, &vir.Loop{ID: v.loopID, Count: vir.Extent{Const: v.n.Holders, Param: -1}, Lane: true}}
-		v.loopID++
+		counts := []int{v.n.Holders}
+		if n := v.depth() / bank; n > 1 && v.n.Holders%n == 0 {
+			counts = []int{v.n.Holders / n, n}
+		}
+		for i, n := range counts {
+			name := fmt.Sprint("holders", i)
+			v.inner = append(v.inner, &openLoop{nest.Loop{Name: name, N: n, Kind: nest.Lane}, &vir.Loop{ID: v.loopID, Count: vir.Extent{Const: n, Param: -1}, Lane: true}})
+			v.loopID++
+			if i > 0 {
+				v.inner[0].node.Body = []vir.Node{v.inner[1].node}
+			}
+		}
 	}
 	return v.inner
 }
@@ -404,14 +447,15 @@ func (v *vectorizer) decode(a *nest.Assign, d *decoded, f *filling, fields []dig
 	out, loads, open, serial := v.out, v.loads, v.lanes, v.serial
 	defer func() { v.out, v.loads, v.lanes, v.serial, v.filling = out, loads, open, serial, nil }()
 	v.out, v.loads, v.lanes, v.filling = nil, map[string]vir.Reg{}, []nest.Loop{vector}, f
-	v.serial = append(slices.Clone(v.serial), v.holders())
+	v.serial = append(slices.Clone(v.serial), v.holders()...)
 	for r := range repeats {
 		f.first = r * lanes
 		if err := v.decodeFields(a, d, f, fields, 0); err != nil {
 			return err
 		}
 	}
-	v.inner.node.Body = append(v.inner.node.Body, v.out...)
+	last := v.inner[len(v.inner)-1].node
+	last.Body = append(last.Body, v.out...)
 	return nil
 }
 
@@ -433,10 +477,10 @@ func (v *vectorizer) decodeFields(a *nest.Assign, d *decoded, f *filling, fields
 	if err != nil {
 		return err
 	}
-	mem := vir.Mem{Buf: d.buf, Off: off + f.first*f.unit, Stride: slices.Clone(d.lanes)}
+	mem := vir.Mem{Buf: d.buf, Off: off + d.row.at(f.first*f.unit), Stride: slices.Clone(d.lanes)}
 	for _, o := range v.serial {
 		if units := f.lanes[o.loop.Name]; units > 0 {
-			mem.Stride = append(mem.Stride, vir.Stride{Loop: o.node.ID, Bytes: units * f.unit})
+			mem.Stride = append(mem.Stride, vir.Stride{Loop: o.node.ID, Bytes: d.row.at(units * f.unit)})
 		}
 	}
 	slices.SortFunc(mem.Stride, byLoop)
@@ -459,8 +503,9 @@ func (v *vectorizer) cooperate(loop string, body []vir.Node) (fills, rest []vir.
 		fills = append(fills, fill...)
 	}
 	if v.inner != nil {
-		v.inner.node.Body = append(v.inner.node.Body, fills...)
-		fills = []vir.Node{v.inner.node}
+		last := v.inner[len(v.inner)-1].node
+		last.Body = append(last.Body, fills...)
+		fills = []vir.Node{v.inner[0].node}
 	}
 	return fills, body, nil
 }
