@@ -98,7 +98,7 @@ type vectorizer struct {
 	count   int
 	decoded map[string]*decoded // by the name of a staged value
 	filling *filling            // nil: lanes do not share out anything
-	inner   *openLoop           // the lanes that hold tiles, once they do something in the innermost open loop
+	inner   []*openLoop         // the lanes that hold tiles, once they do something in the innermost open loop
 }
 
 // openLoop is a vir loop being written.
@@ -221,8 +221,9 @@ func (v *vectorizer) serialLoop(s *nest.For) error {
 	inner := v.inner
 	v.inner = nil
 	body, err := v.block(s.Body)
+	var fills []vir.Node
 	if err == nil {
-		body, err = v.cooperate(s.Loop.Name, body)
+		fills, body, err = v.cooperate(s.Loop.Name, body)
 	}
 	v.inner = inner
 	v.serial = v.serial[:len(v.serial)-1]
@@ -232,10 +233,16 @@ func (v *vectorizer) serialLoop(s *nest.For) error {
 	if i := slices.IndexFunc(node.Carried, func(r vir.Reg) bool { return v.typeOf(r).Elem.Bits() < 32 }); node.Lane && i >= 0 {
 		return refuse(s.Loop.Name, "lanes have sums of 32 bits, not of %v", v.typeOf(node.Carried[i]).Elem)
 	}
-	node.Body = body
 	slices.Sort(node.Carried)
-	v.out = append(v.out, node)
 	v.loads = map[string]vir.Reg{}
+	if len(fills) > 0 && slices.ContainsFunc(v.n.Shared, func(x nest.Shared) bool { return x.At == s.Loop.Name && x.Ahead }) {
+		return v.pipeline(node, fills, body)
+	}
+	node.Body = body
+	if len(fills) > 0 {
+		node.Body = slices.Concat(fills, wait(), body, wait())
+	}
+	v.out = append(v.out, node)
 	return nil
 }
 

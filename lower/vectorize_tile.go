@@ -1,6 +1,8 @@
 package lower
 
 import (
+	"errors"
+	"fmt"
 	"slices"
 
 	"github.com/tmacc/tmacc/ir"
@@ -195,6 +197,7 @@ type decoded struct {
 	buf     int            // the parameter
 	strides map[string]int // bytes from one iteration of a loop to the next
 	lanes   []vir.Stride   // of the loops of lanes that have parts of their own
+	row     row
 }
 
 // shares is the loop of which iterations share the values that a assigns, if there is one.
@@ -321,18 +324,18 @@ func (v *vectorizer) fill(loops []nest.Loop, a *nest.Assign) error {
 	for _, d := range bytes {
 		total *= d.loop.N
 	}
-	d := &decoded{strides: map[string]int{}}
-	for _, x := range bytes {
-		d.strides[x.loop.Name] = x.stride
-	}
-	all = total
-	for _, x := range slices.Backward(fields) {
-		d.strides[x.loop.Name] = all
-		all *= x.loop.N
-	}
 	f, lanes := v.sharedOut(index, bytes, total)
 	if f == nil {
 		return refuse(a.Dst.Name, "%d bytes of codes are no equal parts of %d lanes", total, lanes)
+	}
+	d := &decoded{strides: map[string]int{}, row: v.rows(bytes[0].loop.N == v.depth() && f.unit == bank)}
+	for _, x := range bytes {
+		d.strides[x.loop.Name] = d.row.at(x.stride)
+	}
+	all = d.row.at(total)
+	for _, x := range slices.Backward(fields) {
+		d.strides[x.loop.Name] = all
+		all *= x.loop.N
 	}
 	size := all
 	for _, o := range v.serial {
@@ -370,7 +373,9 @@ func (v *vectorizer) sharedOut(index []ir.Expr, bytes []digit, total int) (f *fi
 		f.lanes[o.loop.Name] = lanes
 		lanes *= o.loop.N
 	}
-	add(v.holders())
+	for _, o := range slices.Backward(v.holders()) {
+		add(o)
+	}
 	for _, o := range slices.Backward(v.serial) {
 		if o.node.Lane && !mentions(index, o.loop) {
 			add(o)
@@ -384,11 +389,50 @@ func (v *vectorizer) sharedOut(index []ir.Expr, bytes []digit, total int) (f *fi
 	return nil, lanes
 }
 
-// holders is the loop over the lanes that hold tiles. What they do before the iteration at hand is in it.
-func (v *vectorizer) holders() *openLoop {
+// bank is how many bytes lie between the rows of tiles in shared memory that are longer than so many bytes: without it, rows
+// begin in the same banks.
+const bank = 16
+
+// row is how the rows of tiles lie in shared memory: bytes of a row, and from one row to the next.
+type row struct{ bytes, pitch int }
+
+// at is where a byte of rows that follow each other lies in shared memory.
+func (r row) at(x int) int { return x/r.bytes*r.pitch + x%r.bytes }
+
+// rows is how rows of the depth of a tile lie, or other rows, which follow each other.
+func (v *vectorizer) rows(depth bool) row {
+	n := v.depth()
+	if !depth || n <= bank || n%bank != 0 {
+		return row{1, 1}
+	}
+	return row{n, n + bank}
+}
+
+// depth is the number of bytes that a tile of bytes sums over.
+func (v *vectorizer) depth() int {
+	i := slices.IndexFunc(v.n.Loops, func(l nest.Loop) bool { return l.Kind == nest.Tile && l.Root == "k" })
+	if i < 0 {
+		return 1
+	}
+	return v.n.Loops[i].N
+}
+
+// holders are the loops over the lanes that hold tiles. What they do before the iteration at hand is in them. The inner one counts
+// the lanes that a row is for.
+func (v *vectorizer) holders() []*openLoop {
 	if v.inner == nil {
-		v.inner = &openLoop{nest.Loop{Name: "holders", N: v.n.Holders, Kind: nest.Lane}, &vir.Loop{ID: v.loopID, Count: vir.Extent{Const: v.n.Holders, Param: -1}, Lane: true}}
-		v.loopID++
+		counts := []int{v.n.Holders}
+		if n := v.depth() / bank; n > 1 && v.n.Holders%n == 0 {
+			counts = []int{v.n.Holders / n, n}
+		}
+		for i, n := range counts {
+			name := fmt.Sprint("holders", i)
+			v.inner = append(v.inner, &openLoop{nest.Loop{Name: name, N: n, Kind: nest.Lane}, &vir.Loop{ID: v.loopID, Count: vir.Extent{Const: n, Param: -1}, Lane: true}})
+			v.loopID++
+			if i > 0 {
+				v.inner[0].node.Body = []vir.Node{v.inner[1].node}
+			}
+		}
 	}
 	return v.inner
 }
@@ -403,14 +447,15 @@ func (v *vectorizer) decode(a *nest.Assign, d *decoded, f *filling, fields []dig
 	out, loads, open, serial := v.out, v.loads, v.lanes, v.serial
 	defer func() { v.out, v.loads, v.lanes, v.serial, v.filling = out, loads, open, serial, nil }()
 	v.out, v.loads, v.lanes, v.filling = nil, map[string]vir.Reg{}, []nest.Loop{vector}, f
-	v.serial = append(slices.Clone(v.serial), v.holders())
+	v.serial = append(slices.Clone(v.serial), v.holders()...)
 	for r := range repeats {
 		f.first = r * lanes
 		if err := v.decodeFields(a, d, f, fields, 0); err != nil {
 			return err
 		}
 	}
-	v.inner.node.Body = append(v.inner.node.Body, v.out...)
+	last := v.inner[len(v.inner)-1].node
+	last.Body = append(last.Body, v.out...)
 	return nil
 }
 
@@ -432,10 +477,10 @@ func (v *vectorizer) decodeFields(a *nest.Assign, d *decoded, f *filling, fields
 	if err != nil {
 		return err
 	}
-	mem := vir.Mem{Buf: d.buf, Off: off + f.first*f.unit, Stride: slices.Clone(d.lanes)}
+	mem := vir.Mem{Buf: d.buf, Off: off + d.row.at(f.first*f.unit), Stride: slices.Clone(d.lanes)}
 	for _, o := range v.serial {
 		if units := f.lanes[o.loop.Name]; units > 0 {
-			mem.Stride = append(mem.Stride, vir.Stride{Loop: o.node.ID, Bytes: units * f.unit})
+			mem.Stride = append(mem.Stride, vir.Stride{Loop: o.node.ID, Bytes: d.row.at(units * f.unit)})
 		}
 	}
 	slices.SortFunc(mem.Stride, byLoop)
@@ -445,28 +490,194 @@ func (v *vectorizer) decodeFields(a *nest.Assign, d *decoded, f *filling, fields
 
 func byLoop(a, b vir.Stride) int { return a.Loop - b.Loop }
 
-// cooperate puts before the body of an iteration what the lanes fill together for it, and barriers around.
-func (v *vectorizer) cooperate(loop string, body []vir.Node) ([]vir.Node, error) {
-	var fills []vir.Node
+// cooperate is what the lanes fill together for an iteration of a loop, and what the iteration does then.
+func (v *vectorizer) cooperate(loop string, body []vir.Node) (fills, rest []vir.Node, err error) {
 	for _, x := range v.n.Shared {
 		if x.At != loop || x.Param == "" {
 			continue
 		}
-		fill, rest, err := v.share(body, x.Param)
-		if err != nil {
-			return nil, err
+		var fill []vir.Node
+		if fill, body, err = v.share(body, x.Param); err != nil {
+			return nil, nil, err
 		}
-		fills, body = append(fills, fill...), rest
+		fills = append(fills, fill...)
 	}
 	if v.inner != nil {
-		v.inner.node.Body = append(v.inner.node.Body, fills...)
-		fills = []vir.Node{v.inner.node}
+		last := v.inner[len(v.inner)-1].node
+		last.Body = append(last.Body, fills...)
+		fills = []vir.Node{v.inner[0].node}
 	}
-	if len(fills) == 0 {
-		return body, nil
+	return fills, body, nil
+}
+
+// wait is a barrier.
+func wait() []vir.Node { return []vir.Node{&vir.Instr{Op: vir.OpBarrier, Dst: vir.NoReg}} }
+
+// pipeline writes a loop of which each iteration but the first finds filled what the one before has filled for it, and so may wait
+// for memory while that computes:
+//
+//	loop l0 n                      fill 0
+//	    fill l0                    barrier
+//	    barrier                    loop l0 n-1
+//	    compute l0         ->          compute l0
+//	    barrier                        barrier
+//	                                   fill l0+1
+//	                                   barrier
+//	                               compute n-1
+func (v *vectorizer) pipeline(node *vir.Loop, fills, body []vir.Node) error {
+	if node.List > 0 {
+		return refuse(v.n.Name, "iterations of a list have no next one to load ahead")
 	}
-	wait := &vir.Instr{Op: vir.OpBarrier, Dst: vir.NoReg}
-	return slices.Concat(fills, []vir.Node{wait}, body, []vir.Node{wait.Clone()}), nil
+	var set []vir.Reg // registers of the body that hold sums of the last iteration
+	for _, t := range v.temps {
+		if slices.Contains(node.Carried, t.reg) && t.depth == len(v.serial) {
+			set = append(set, t.reg)
+		}
+	}
+	copied := func(m moved) *moved {
+		m.v, m.loop, m.carried, m.set = v, node.ID, node.Carried, set
+		m.regs, m.loops = map[vir.Reg]vir.Reg{}, map[int]int{}
+		return &m
+	}
+	first, next, last := copied(moved{}), copied(moved{stays: true, ahead: 1}), copied(moved{behind: node.Count, last: true})
+	if slices.ContainsFunc(v.serial, func(o *openLoop) bool { return !o.node.Lane }) {
+		v.out = append(v.out, wait()...) // for the iterations before the loop is there again
+	}
+	v.out = append(append(v.out, first.nodes(fills)...), wait()...)
+	node.Body = slices.Concat(body, wait(), next.nodes(fills), wait())
+	if node.Count.Param >= 0 {
+		node.Count.Less = 1
+	} else {
+		node.Count.Const--
+	}
+	if node.Count != (vir.Extent{Param: -1}) {
+		v.out = append(v.out, node)
+	}
+	v.out = append(v.out, last.nodes(body)...)
+	for _, t := range v.temps {
+		if t.depth == len(v.serial) {
+			t.reg = last.reg(t.reg)
+		}
+	}
+	return errors.Join(first.err, next.err, last.err)
+}
+
+// moved is a copy of code in a loop for another iteration: the first, or, if the code stays in the loop, one that is ahead, or the
+// last of the number that behind says. It has loops and registers of its own.
+type moved struct {
+	v            *vectorizer
+	loop         int
+	stays        bool
+	ahead        int
+	last         bool
+	behind       vir.Extent
+	carried, set []vir.Reg // registers from outside that the code sets, and the ones among them that the copy sets anew
+	regs         map[vir.Reg]vir.Reg
+	loops        map[int]int
+	inner        int // loops that are open
+	err          error
+}
+
+func (m *moved) nodes(body []vir.Node) (out []vir.Node) {
+	for _, n := range body {
+		switch n := n.(type) {
+		case *vir.Instr:
+			out = append(out, m.instr(n))
+		case *vir.Loop:
+			l := *n
+			l.ID = m.v.loopID
+			m.v.loopID++
+			m.loops[n.ID] = l.ID
+			l.Carried = nil
+			for _, r := range n.Carried {
+				if m.inner == 0 && slices.Contains(m.set, r) {
+					from := m.reg(r)
+					m.regs[r] = m.v.reg(m.v.typeOf(r))
+					out = append(out, move(m.regs[r], from))
+				}
+				l.Carried = append(l.Carried, m.reg(r))
+			}
+			m.inner++
+			l.Body = m.nodes(n.Body)
+			m.inner--
+			out = append(out, &l)
+		}
+	}
+	return out
+}
+
+// reg is the register that stands for r.
+func (m *moved) reg(r vir.Reg) vir.Reg {
+	if to, ok := m.regs[r]; ok {
+		return to
+	}
+	return r
+}
+
+func (m *moved) instr(in *vir.Instr) *vir.Instr {
+	c := in.Clone()
+	for i, r := range c.Args {
+		c.Args[i] = m.reg(r)
+	}
+	if r := in.Dst; r != vir.NoReg {
+		_, known := m.regs[r]
+		if !known && !slices.Contains(m.carried, r) || m.inner == 0 && slices.Contains(m.set, r) {
+			m.regs[r] = m.v.reg(m.v.typeOf(r))
+		}
+		c.Dst = m.reg(r)
+	}
+	if c.HasMem() {
+		m.address(&c.Mem)
+	}
+	return c
+}
+
+// address moves an address to the iteration of the copy.
+func (m *moved) address(a *vir.Mem) {
+	var strides []vir.Stride
+	for _, s := range a.Stride {
+		if to, ok := m.loops[s.Loop]; ok {
+			s.Loop = to
+		}
+		if s.Loop != m.loop {
+			strides = append(strides, s)
+			continue
+		}
+		if m.stays {
+			strides = append(strides, s)
+		}
+		n := m.ahead
+		if m.last {
+			if n = -1; m.behind.Param < 0 {
+				n = m.behind.Const - 1
+			}
+		}
+		a.Off += n * s.Bytes
+		switch {
+		case s.Times != 0 && n != 0:
+			m.err = refuse(m.v.n.Name, "an address moves by steps that are known at run time only")
+		case m.last && m.behind.Param >= 0:
+			m.plus(a, vir.Multiple{Times: s.Bytes, By: m.behind.Param})
+		}
+	}
+	slices.SortFunc(strides, byLoop)
+	a.Stride = strides
+}
+
+// plus adds a multiple to an address.
+func (m *moved) plus(a *vir.Mem, x vir.Multiple) {
+	all := []vir.Multiple{x}
+	for _, y := range a.Plus {
+		if y.Times != 0 {
+			all = append(all, y)
+		}
+	}
+	if len(all) > len(a.Plus) {
+		m.err = refuse(m.v.n.Name, "an address of the last iteration depends on too many parameters")
+		return
+	}
+	slices.SortFunc(all, func(a, b vir.Multiple) int { return a.By - b.By })
+	copy(a.Plus[:], all)
 }
 
 // tileType is the type of the elements of e in the open rows and columns.

@@ -21,6 +21,7 @@ type Product struct {
 	tables  *ir.Tables // of activations; nil if the product has none
 	shared  string     // loop at which lanes share activations; "": they do not
 	decoded string     // loop at which lanes share decoded weights; "": they do not
+	ahead   bool       // they load them while the iteration before computes
 	sumBy   int        // factor that the caller multiplies activation sums by; 0: the caller does not
 }
 
@@ -163,7 +164,7 @@ func (s *Product) kernel(scaledSums bool) *Kernel {
 		k.Nest.Shared = append(k.Nest.Shared, nest.Shared{Param: "act", At: s.shared})
 	}
 	if s.decoded != "" {
-		k.Nest.Shared = append(k.Nest.Shared, nest.Shared{Temp: "w", At: s.decoded})
+		k.Nest.Shared = append(k.Nest.Shared, nest.Shared{Temp: "w", At: s.decoded, Ahead: s.ahead})
 	}
 	k.Nest.Holders = s.main().holders
 	return k

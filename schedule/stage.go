@@ -13,7 +13,8 @@ import (
 // the index; "super" the super-scale and the super-minimum if the format has two levels.
 // "act" are all activations that an iteration of the serial loop At reads. The lanes of a workgroup copy them into a buffer that
 // they share. Shared, the decoded weights of an iteration of the serial loop At are in such a buffer too: each lane decodes
-// some of them.
+// some of them. Ahead, lanes load what they decode, and activations that they share at the same loop, while the iteration before
+// computes.
 //
 //	for r                              for r
 //	    for n                              w1 = decode(codes[r])
@@ -26,12 +27,13 @@ type Stage struct {
 	Value  string `json:"value"`
 	At     string `json:"at"`
 	Shared bool   `json:"shared,omitempty"`
+	Ahead  bool   `json:"ahead,omitempty"`
 }
 
 // Apply implements Step.
 func (x Stage) Apply(s *Product) (*Product, error) {
-	if x.Shared && x.Value != "w" {
-		return nil, illegal(x, x.Value, "is no value that lanes share; have w")
+	if (x.Shared || x.Ahead) && (x.Value != "w" || !x.Shared) {
+		return nil, illegal(x, x.Value, "is no value that lanes share; have w, shared")
 	}
 	switch x.Value {
 	case "w", "a", "x":
@@ -126,7 +128,7 @@ func (x Stage) sharedWeights(s *Product) (*Product, error) {
 	}
 	c, err := stageAt(x, s, x.Value, x.At)
 	if err == nil {
-		c.decoded = x.At
+		c.decoded, c.ahead = x.At, x.Ahead
 	}
 	return c, err
 }

@@ -114,8 +114,11 @@ type Repeat struct {
 }
 
 // Shared is what the lanes of a workgroup make together in each iteration of the loop At: a copy of all that the iteration reads
-// of the buffer Param, or all values of the staged Temp.
-type Shared struct{ Param, Temp, At string }
+// of the buffer Param, or all values of the staged Temp. Ahead, they load what that needs while the iteration before computes.
+type Shared struct {
+	Param, Temp, At string
+	Ahead           bool
+}
 
 // Move adds the parameter By, in bytes, to the pointer Param.
 type Move struct{ Param, By string }
@@ -151,7 +154,7 @@ func (n *Nest) String() string {
 		r.print(&b, "groups")
 	}
 	for _, s := range n.Shared {
-		fmt.Fprintf(&b, "shared %s at %s\n", s.Param+s.Temp, s.At)
+		fmt.Fprintf(&b, "shared %s at %s%s\n", s.Param+s.Temp, s.At, map[bool]string{true: " ahead"}[s.Ahead])
 	}
 	if n.Holders > 0 {
 		fmt.Fprintf(&b, "tiles of %d lanes\n", n.Holders)

@@ -158,7 +158,7 @@ func (m *machine) compile(body []Node) []step {
 		case *Loop:
 			count := n.Count.Const
 			if n.Count.Param >= 0 {
-				count = int(m.args[n.Count.Param].Int)
+				count = int(m.args[n.Count.Param].Int) - n.Count.Less
 			}
 			if n.Lane {
 				steps = append(steps, m.lanes(n))

@@ -301,11 +301,19 @@ func (p *parser) extent(w string) (Extent, error) {
 	if n, err := number(w, ""); err == nil {
 		return Extent{Const: n, Param: -1}, nil
 	}
-	i := p.paramIndex(w)
+	name, fewer, some := strings.Cut(w, "-")
+	i := p.paramIndex(name)
 	if i < 0 {
 		return Extent{}, fmt.Errorf("trip count %.80q is neither a number nor a parameter", w)
 	}
-	return Extent{Param: i}, nil
+	x := Extent{Param: i}
+	if some {
+		var err error
+		if x.Less, err = number(fewer, ""); err != nil || x.Less == 0 {
+			return Extent{}, fmt.Errorf("trip count %.80q: want a parameter less a number", w)
+		}
+	}
+	return x, nil
 }
 
 // instr reads "v1:u8x64 = load codes+0 l0*64".

@@ -77,7 +77,9 @@ func (f *Func) print(b *strings.Builder, body []Node, depth int) {
 func (f *Func) formatLoop(l *Loop) string {
 	s := fmt.Sprintf("loop l%d ", l.ID)
 	if l.Count.Param >= 0 {
-		s += f.paramName(l.Count.Param)
+		if s += f.paramName(l.Count.Param); l.Count.Less != 0 {
+			s += fmt.Sprintf("-%d", l.Count.Less)
+		}
 	} else {
 		s += fmt.Sprint(l.Count.Const)
 	}

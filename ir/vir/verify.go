@@ -223,6 +223,8 @@ func (v *verifier) checkLoop(l *Loop) error {
 		return fmt.Errorf("a constant trip count is at least 1, not %d", l.Count.Const)
 	case l.Count.Param < 0 && l.Count.Const > maxCount:
 		return fmt.Errorf("a constant trip count is at most %d, not %d", maxCount, l.Count.Const)
+	case l.Count.Less < 0 || l.Count.Less > maxCount || l.Count.Param < 0 && l.Count.Less > 0:
+		return fmt.Errorf("%d iterations fewer: want a number of at most %d, and a parameter", l.Count.Less, maxCount)
 	case l.Count.Param >= len(v.f.Params):
 		return fmt.Errorf("no parameter %d", l.Count.Param)
 	case l.Count.Param >= 0 && !v.f.Params[l.Count.Param].Int:

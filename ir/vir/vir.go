@@ -167,10 +167,11 @@ type Loop struct {
 	Body    []Node
 }
 
-// Extent is a constant trip count, or (Param >= 0) an integer parameter.
+// Extent is a constant trip count, or (Param >= 0) an integer parameter less a number.
 type Extent struct {
 	Const int
 	Param int // index into Func.Params, or -1
+	Less  int // iterations fewer than the parameter says
 }
 
 func (*Instr) isNode() {}

@@ -15,12 +15,15 @@ type view struct{ param, bytes int }
 // variable of a view: all views of a buffer have its binding.
 func (p *printer) view(param, bytes int) module.ID {
 	key := view{param, bytes}
+	if p.f.Params[param].Shared > 0 {
+		key.bytes = 0
+	}
 	if v, ok := p.views[key]; ok {
 		return v
 	}
 	var v module.ID
-	if n := p.f.Params[param].Shared; n > 0 {
-		v = p.m.Variable(p.pointer(module.StorageClassWorkgroup, p.m.Type(module.OpTypeArray, p.uint, p.number(uint32(n+3)/4))), module.StorageClassWorkgroup)
+	if n, unit := p.f.Params[param].Shared, p.sharedUnit(param); n > 0 {
+		v = p.m.Variable(p.pointer(module.StorageClassWorkgroup, p.m.Type(module.OpTypeArray, p.vector(unit/4), p.number(uint32((n+unit-1)/unit)))), module.StorageClassWorkgroup)
 	} else {
 		v = p.storage(param, bytes)
 	}
@@ -69,9 +72,26 @@ func (p *printer) element(bytes int) module.ID {
 func (p *printer) at(param, bytes int, a address) module.ID {
 	v, element := p.view(param, bytes), p.element(bytes)
 	if p.f.Params[param].Shared > 0 {
-		return p.m.Emit(module.OpAccessChain, p.pointer(module.StorageClassWorkgroup, element), v, p.index(a, bytes))
+		return p.sharedAt(param, bytes, p.index(a, bytes))
 	}
 	return p.m.Emit(module.OpAccessChain, p.pointer(module.StorageClassStorageBuffer, element), v, p.number(0), p.index(a, bytes))
+}
+
+// sharedUnit is the number of bytes of an element of a shared buffer: of one with tiles, whose rows are aligned.
+func (p *printer) sharedUnit(param int) int {
+	if p.vulkan && p.f.Params[param].Shared%16 == 0 {
+		return 16
+	}
+	return 4
+}
+
+// sharedAt is the pointer to an element of some bytes, a word or a unit, of a shared buffer.
+func (p *printer) sharedAt(param, bytes int, number module.ID) module.ID {
+	v, pointer := p.view(param, bytes), p.pointer(module.StorageClassWorkgroup, p.element(bytes))
+	if bytes == p.sharedUnit(param) {
+		return p.m.Emit(module.OpAccessChain, pointer, v, number)
+	}
+	return p.m.Emit(module.OpAccessChain, pointer, v, p.word(module.OpShiftRightLogical, number, p.number(2)), p.and(number, 3))
 }
 
 // address is a byte address: a sum that is known at run time, 0 nothing, and a number.
@@ -251,10 +271,11 @@ func (p *printer) loadBytes(param int, a address, bytes int) (out []module.ID) {
 
 // unit is the widest access for some bytes at a.
 func (p *printer) unit(param int, a address, bytes int) int {
-	if p.f.Params[param].Shared > 0 {
+	unit := min(bytes, a.aligned(), 16)
+	if p.f.Params[param].Shared > 0 && unit != p.sharedUnit(param) {
 		return 4
 	}
-	return min(bytes, a.aligned(), 16)
+	return unit
 }
 
 // loadParts reads bytes that no whole words hold: the bits of two words. The second matters only if the address is
@@ -281,10 +302,10 @@ func (p *printer) loadWord(param int, at module.ID, behind int) module.ID {
 	if behind > 0 {
 		index = p.sum(index, p.number(uint32(behind/4)))
 	}
-	v := p.view(param, 4)
 	if p.f.Params[param].Shared > 0 {
-		return p.loadAt(param, p.uint, p.m.Emit(module.OpAccessChain, p.pointer(module.StorageClassWorkgroup, p.uint), v, index))
+		return p.loadAt(param, p.uint, p.sharedAt(param, 4, index))
 	}
+	v := p.view(param, 4)
 	return p.loadAt(param, p.uint, p.m.Emit(module.OpAccessChain, p.pointer(module.StorageClassStorageBuffer, p.uint), v, p.number(0), index))
 }
 

@@ -82,7 +82,7 @@ type printer struct {
 	regs    [][]module.ID              // the words of each register
 	halves  bool                       // the device reads floats of 16 bits as they are
 	one     map[vir.Reg]bool           // vectors of sums that are kept in one word
-	loaded  map[*vir.Instr][]module.ID // words that an iteration before has loaded
+	loaded  map[*vir.Instr][]module.ID // words that the code before has loaded
 	floats  map[module.ID]module.ID    // words that are floats' bits, as floats
 	push    map[int]module.ID          // numbers of parameters that the function has read
 	views   map[view]module.ID         // variables of buffers
@@ -518,6 +518,9 @@ func (p *printer) loop(l *vir.Loop) {
 	}
 	p.upcoming(loads, number, l)
 	p.loadTiles(tiles)
+	if len(tiles) > 0 {
+		p.loadEarly(l.Body)
+	}
 	p.body(l.Body)
 	for _, c := range tiles {
 		p.m.Do(module.OpStore, c.variable, p.regs[c.reg][0])
@@ -535,6 +538,26 @@ func (p *printer) loop(l *vir.Loop) {
 	p.begins(end)
 	p.loadTiles(tiles)
 	p.sums = outer
+}
+
+// loadEarly begins with what the lanes in a body load from buffers that nobody stores to: it comes while the matrices before
+// it are multiplied.
+func (p *printer) loadEarly(body []vir.Node) {
+	for _, n := range body {
+		l, ok := n.(*vir.Loop)
+		if !ok || !l.Lane {
+			continue
+		}
+		p.numbers[l.ID] = p.ids[p.depth]
+		p.depth++
+		for _, n := range l.Body {
+			if in, ok := n.(*vir.Instr); ok && in.Op == vir.OpLoad && p.loaded[in] == nil && p.class(in.Mem.Buf) == module.StorageClassStorageBuffer && !p.stored[in.Mem.Buf] {
+				p.loaded[in] = p.load(in)
+			}
+		}
+		p.loadEarly(l.Body)
+		p.depth--
+	}
 }
 
 // carriedTile is a matrix that a loop carries, in a variable of the function: drivers know these better than phis of matrices.
@@ -592,8 +615,11 @@ func (p *printer) phi(first, before, next module.ID) (id module.ID, patch int) {
 
 // count is a trip count.
 func (p *printer) count(n vir.Extent) module.ID {
-	if n.Param >= 0 {
-		return p.push[n.Param]
+	switch {
+	case n.Param < 0:
+		return p.number(uint32(n.Const))
+	case n.Less > 0:
+		return p.word(module.OpISub, p.push[n.Param], p.number(uint32(n.Less)))
 	}
-	return p.number(uint32(n.Const))
+	return p.push[n.Param]
 }

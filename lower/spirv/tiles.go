@@ -172,38 +172,40 @@ func (p *printer) everywhere(t vir.Type, x uint32) module.ID {
 	return p.m.Constant(module.OpConstantComposite, p.tile(t), p.m.Constant(module.OpConstant, p.component(t.Elem), x))
 }
 
-// apart is the layout of a matrix in memory: the operands behind its pointer. Distances are in words.
-func (p *printer) apart(in *vir.Instr) []module.ID {
+// matrixAt is the place of a matrix in memory: a pointer to its first element, its layout, and how far rows or columns are apart, in
+// elements. These are words, or of shared buffers units if all rows are aligned.
+func (p *printer) matrixAt(in *vir.Instr) (pointer module.ID, rest []module.ID) {
 	layout := uint32(module.CooperativeMatrixLayoutRowMajorKHR)
 	if in.Op == vir.OpLoadColumns || in.Op == vir.OpStoreColumns {
 		layout = module.CooperativeMatrixLayoutColumnMajorKHR
 	}
-	by := in.Mem.Apart
-	words := p.number(uint32(by.Bytes / 4))
+	a, by, param := p.address(in.Mem), in.Mem.Apart, in.Mem.Buf
+	align := min(a.aligned(), lowest(16|by.Bytes))
 	if by.Times != 0 {
-		bytes := p.sum(p.times(p.push[by.By], by.Times), p.number(uint32(by.Bytes)))
-		words = p.word(module.OpShiftRightLogical, bytes, p.number(2))
+		align = min(align, lowest(16|by.Times*p.align(by.By)))
 	}
-	return []module.ID{p.number(layout), words, module.MemoryAccessNonPrivatePointer}
-}
-
-// matrixAt is the pointer to the first word of a matrix.
-func (p *printer) matrixAt(in *vir.Instr) module.ID {
-	a := p.address(in.Mem)
-	if by := in.Mem.Apart; a.aligned() < 4 || by.Bytes%4 != 0 || by.Times != 0 && by.Times*p.align(by.By)%4 != 0 {
+	if align < 4 {
 		p.refuse(p.f.Format(in), "rows of a matrix begin at whole words")
 	}
-	return p.at(in.Mem.Buf, 4, a)
+	unit := 4
+	if p.f.Params[param].Shared > 0 && align >= p.sharedUnit(param) {
+		unit = p.sharedUnit(param)
+	}
+	apart := p.number(uint32(by.Bytes / unit))
+	if by.Times != 0 {
+		apart = p.word(module.OpShiftRightLogical, p.sum(p.times(p.push[by.By], by.Times), p.number(uint32(by.Bytes))), p.number(log2(unit)))
+	}
+	return p.at(param, unit, a), []module.ID{p.number(layout), apart, module.MemoryAccessNonPrivatePointer}
 }
 
 func (p *printer) loadTile(in *vir.Instr) []module.ID {
-	pointer := p.matrixAt(in)
-	return []module.ID{p.m.Emit(module.OpCooperativeMatrixLoadKHR, p.tile(p.f.Regs[in.Dst]), append([]module.ID{pointer}, p.apart(in)...)...)}
+	pointer, rest := p.matrixAt(in)
+	return []module.ID{p.m.Emit(module.OpCooperativeMatrixLoadKHR, p.tile(p.f.Regs[in.Dst]), append([]module.ID{pointer}, rest...)...)}
 }
 
 func (p *printer) storeTile(in *vir.Instr) []module.ID {
-	pointer := p.matrixAt(in)
-	p.m.Do(module.OpCooperativeMatrixStoreKHR, append([]module.ID{pointer, p.arg(in, 0)[0]}, p.apart(in)...)...)
+	pointer, rest := p.matrixAt(in)
+	p.m.Do(module.OpCooperativeMatrixStoreKHR, append([]module.ID{pointer, p.arg(in, 0)[0]}, rest...)...)
 	return nil
 }
 
