@@ -45,7 +45,7 @@ func (p *product) shader(v *variant.Shaders) (shaded, error) {
 	case !reflect.DeepEqual(v.Kernels[0].Schedule.Problem, p.Problem):
 		return shaded{}, errorf(thing, "was compiled for another problem")
 	}
-	x := shaded{v.ABI(p.prefix() + "_" + v.Target.Machine().ShortName() + "_"), v}
+	x := shaded{v.ABI(p.shaderPrefix(v)), v}
 	if err := v.Check(); err != nil {
 		return x, errorf(thing, "%v", err)
 	}
@@ -54,6 +54,16 @@ func (p *product) shader(v *variant.Shaders) (shaded, error) {
 	}
 	x.Layout = p.layout(v.Kernels[0].Schedule.Weights)
 	return x, nil
+}
+
+// shaderPrefix begins the names of shaders.
+func (p Product) shaderPrefix(v *variant.Shaders) string {
+	return p.prefix() + "_" + v.Target.Machine().ShortName() + "_"
+}
+
+// ShaderName is the name of the shaders of v for a number of columns.
+func (p Product) ShaderName(v *variant.Shaders, cols int) string {
+	return fmt.Sprintf("%sn%d", p.shaderPrefix(v), cols)
 }
 
 // layout is the number of a layout among the product's.

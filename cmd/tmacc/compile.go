@@ -383,6 +383,9 @@ func (x *compilation) targetList() ([]targets.Target, error) {
 			return nil, x.from.At("core", word, err)
 		}
 	}
+	if len(ofCPUs)+len(x.tunedFor) == 0 && len(x.shaders) > 0 {
+		return nil, nil
+	}
 	return x.cli.targetList(ofCPUs, x.tunedFor)
 }
 

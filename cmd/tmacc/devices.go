@@ -12,9 +12,9 @@ import (
 
 	"github.com/tmacc/tmacc/ir"
 	"github.com/tmacc/tmacc/lower/spirv"
-	"github.com/tmacc/tmacc/lower/variant"
-	"github.com/tmacc/tmacc/schedule"
+	"github.com/tmacc/tmacc/search"
 	"github.com/tmacc/tmacc/search/bench"
+	"github.com/tmacc/tmacc/search/defaults"
 	"github.com/tmacc/tmacc/search/measure"
 	"github.com/tmacc/tmacc/search/shaders"
 	"github.com/tmacc/tmacc/search/tune"
@@ -56,19 +56,19 @@ func (c *cli) openDevice(ctx context.Context, name string, bar *progress) (*shad
 	return lab, nil
 }
 
-// shaderTraces are the schedules of a product for a target of shaders, and where they come from: a file, a lock, or by default.
-func (c *cli) shaderTraces(ctx context.Context, p ir.Problem, t spirv.Target, file string, lock *tune.Lock) ([]schedule.Trace, bool, error) {
+// shaderUses are the schedules of a product for a target of shaders, and where they come from: a file, a lock, or by default.
+func (c *cli) shaderUses(ctx context.Context, p ir.Problem, t spirv.Target, file string, lock *tune.Lock) ([]search.Use, defaults.Origin, error) {
 	if file != "" {
 		trace, err := c.inputs().Trace(file)
-		return []schedule.Trace{trace}, false, err
+		return []search.Use{{Trace: trace}}, defaults.Trace, err
 	}
 	if lock != nil {
 		if e := lock.Find(p, t); e != nil && e.For(p) {
-			return e.Traces(), true, nil
+			return e.Uses(), defaults.Lock, nil
 		}
 	}
-	traces, err := shaders.Default(ctx, p, t)
-	return traces, false, err
+	uses, err := shaders.Default(ctx, p, t)
+	return uses, defaults.Default, err
 }
 
 // deviceRecord is a line of bench -json of a device.
@@ -139,11 +139,11 @@ func (m *deviceBench) measure(ctx context.Context, name string, t spirv.Target, 
 		return err
 	}
 	m.bar.step("compiling %s for %s", name, t.Machine().Name)
-	traces, tuned, err := m.shaderTraces(ctx, p, t, m.trace, lock)
+	uses, by, err := m.shaderUses(ctx, p, t, m.trace, lock)
 	if err != nil {
 		return err
 	}
-	v, err := m.lab.Compile(ctx, p, t, traces...)
+	v, err := m.lab.Compile(ctx, p, t, uses...)
 	if err != nil {
 		return err
 	}
@@ -168,7 +168,7 @@ func (m *deviceBench) measure(ctx context.Context, name string, t spirv.Target, 
 					return ctx.Err()
 				}
 				m.bar.step("round %d of %d: %s on %s, %s, n = %d", round+1, m.rounds, name, t.Machine().Name, at.Mode, n)
-				if err := m.time(p, v, shaders.Purpose(at.Mode, at.M, n, p.WholeK(at.K)), read, tuned); err != nil {
+				if err := m.time(p, v, shaders.Purpose(at.Mode, at.M, n, p.WholeK(at.K)), read, by == defaults.Lock); err != nil {
 					return err
 				}
 			}
@@ -181,7 +181,7 @@ func (m *deviceBench) measure(ctx context.Context, name string, t spirv.Target, 
 const deviceRounds = 5
 
 // time measures one shape.
-func (m *deviceBench) time(p ir.Problem, v *variant.Shaders, x tune.Purpose, read float64, tuned bool) error {
+func (m *deviceBench) time(p ir.Problem, v *shaders.Product, x tune.Purpose, read float64, tuned bool) error {
 	samples, err := m.lab.Time(p, x, deviceRounds, v)
 	if err != nil {
 		return err

@@ -74,7 +74,7 @@ the default ones. The best is compared with the default schedules without record
 It is recorded only if it saves ` + fmt.Sprintf("%.0f", 100*records.Margin) + ` % of the default's time beyond the noise; a record that does not any more is removed.
 
 -target spirv searches on a device of Vulkan, which another program measures by the device's clock (tmacc bench -h). The search
-begins with the default schedules, locked ones and those of -trace. The lock's entry names the device.
+begins with the default schedules, locked ones, and the files of -trace. The lock's entry names the device.
 
 -runner measures on another machine that ssh reaches without asking: a board, from a
 laptop. The worker is built here and sent; the machine needs nothing but a shell. The search waits for

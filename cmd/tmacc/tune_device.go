@@ -16,7 +16,7 @@ import (
 	"github.com/tmacc/tmacc/gen/gomod"
 	"github.com/tmacc/tmacc/ir"
 	"github.com/tmacc/tmacc/lower/spirv"
-	"github.com/tmacc/tmacc/schedule"
+	"github.com/tmacc/tmacc/search"
 	"github.com/tmacc/tmacc/search/bench"
 	"github.com/tmacc/tmacc/search/delivery"
 	"github.com/tmacc/tmacc/search/session"
@@ -128,31 +128,32 @@ func (x *deviceTuning) search(ctx context.Context) (*shaders.Search, error) {
 		if err != nil {
 			return nil, err
 		}
-		if _, err := x.lab.Compile(ctx, x.p, x.t, trace); err != nil {
+		use := search.Use{Trace: trace}
+		if _, err := x.lab.Compile(ctx, x.p, x.t, use); err != nil {
 			return nil, fmt.Errorf("%s: %w", file, err)
 		}
-		s.Seeds = append(s.Seeds, []schedule.Trace{trace})
+		s.Seeds = append(s.Seeds, []search.Use{use})
 	}
 	lock, err := tune.ReadLock(x.lock)
 	if err != nil {
 		return nil, err
 	}
 	if e := lock.Find(x.p, x.t); e != nil && e.For(x.p) {
-		if _, err := x.lab.Compile(ctx, x.p, x.t, e.Traces()...); err == nil { // else this compiler cannot make it any more
-			s.Seeds = append(s.Seeds, e.Traces())
+		if _, err := x.lab.Compile(ctx, x.p, x.t, e.Uses()...); err == nil { // else this compiler cannot make it any more
+			s.Seeds = append(s.Seeds, e.Uses())
 		}
 	}
 	return s, nil
 }
 
 // logged makes a search write to the log.
-func (x *deviceTuning) logged(s *shaders.Search) error {
+func (x *deviceTuning) logged(s *shaders.Search) (end func(string, map[string]int) error, err error) {
 	if x.f.log == session.NoLog {
-		return nil
+		return func(string, map[string]int) error { return nil }, nil
 	}
 	run := s.Run(x.lab, x.f.seed, gomod.Compiler())
 	if err := x.log.Begin(&run); err != nil {
-		return err
+		return nil, err
 	}
 	s.Log = func(t tune.Trial) {
 		if err := x.log.Add(&run, t); err != nil {
@@ -161,7 +162,10 @@ func (x *deviceTuning) logged(s *shaders.Search) error {
 			s.Log = nil
 		}
 	}
-	return nil
+	return func(ended string, dropped map[string]int) error {
+		run.Ended, run.Dropped = ended, dropped
+		return x.log.Add(&run)
+	}, nil
 }
 
 // tune searches, measures the best again and locks it.
@@ -171,7 +175,8 @@ func (x *deviceTuning) tune(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := x.logged(s); err != nil {
+	end, err := x.logged(s)
+	if err != nil {
 		return err
 	}
 	limited, stop := context.WithTimeout(ctx, x.f.limit)
@@ -184,8 +189,11 @@ func (x *deviceTuning) tune(ctx context.Context) error {
 	if limited.Err() != nil && ctx.Err() == nil {
 		out.Ended = "time"
 	}
+	if err := end(out.Ended, out.Dropped); err != nil {
+		return err
+	}
 	x.result = session.Summary{Product: x.p.Name(), ActGroup: x.p.Act.Group, Target: x.t.Machine().Name, Measured: out.Trials, Seconds: time.Since(began).Seconds(),
-		Ended: out.Ended, Dropped: out.Dropped, Outcome: session.None, Figures: []session.Figure{}, Traces: []schedule.Trace{}}
+		Ended: out.Ended, Dropped: out.Dropped, Outcome: session.None, Figures: []session.Figure{}, Traces: shaders.Traces(nil)}
 	x.bar.done()
 	fmt.Fprintf(x.out, "%s on %v: %d candidates measured in %s, ended by %s\n", x.p.Weight, x.lab.Device(), out.Trials, time.Since(began).Round(time.Second), out.Ended)
 	if len(out.Best) == 0 {
@@ -205,10 +213,10 @@ func (x *deviceTuning) tune(ctx context.Context) error {
 	return x.settle(s, best, figures)
 }
 
-// settle locks what is faster beyond the noise of its measurements, and slower for no purpose.
+// settle locks schedules that are faster beyond the noise of their measurements, and slower for no purpose.
 func (x *deviceTuning) settle(s *shaders.Search, best *shaders.Candidate, figures []tune.Beside) error {
 	ratio := tune.Together(figures)
-	x.result.Ratio, x.result.Traces = &ratio, best.Traces
+	x.result.Ratio, x.result.Traces = &ratio, shaders.Traces(best.Uses)
 	t := table{head: []string{"mode", "m", "k", "n", "us", "default us", "of the default"}, wide: -1}
 	for _, b := range figures {
 		ns, base := timing.Median(b.Ns), timing.Median(b.BaseNs)
@@ -217,11 +225,11 @@ func (x *deviceTuning) settle(s *shaders.Search, best *shaders.Candidate, figure
 	}
 	fmt.Fprintf(x.out, "\nbest: %v of the default's time\n", ratio)
 	t.print(x.out, widthOf(x.out))
-	for _, trace := range best.Traces {
+	for _, trace := range x.result.Traces {
 		fmt.Fprintf(x.out, "%v\n", trace)
 	}
 	if !ratio.Less() || len(tune.Losses(figures)) > 0 {
-		x.result.Why = "what was found is not faster beyond the noise, or slower for a purpose: more -time may find something faster"
+		x.result.Why = "the schedule found is not faster beyond the noise, or slower for a purpose: more -time may find something faster"
 		fmt.Fprintf(x.out, "\nnot locked: %s\n", x.result.Why)
 		return nil
 	}

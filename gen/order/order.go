@@ -80,7 +80,7 @@ func New(options Options) (*Order, error) {
 	return &Order{options: options, files: map[string]bool{}, inFiles: map[string]int{}, problems: map[string]ir.Problem{}}, nil
 }
 
-// targets are those of CPUs and of shaders.
+// targets are the targets of CPUs, then of shaders.
 func (o *Options) targets() (all []lower.Selector) {
 	for _, t := range o.Targets {
 		all = append(all, t)

@@ -18,7 +18,7 @@ type Shaders struct {
 	Kernels []Shaded
 }
 
-// Shaded is a scheduled product and its shaders, of which a device runs the first that it can.
+// Shaded is a scheduled product and its shaders. A device runs the first that it can.
 type Shaded struct {
 	Schedule *schedule.Kernel
 	Shaders  []*spirv.Shader
@@ -33,12 +33,12 @@ func (v *Shaders) Check() error {
 			return fmt.Errorf("the schedules for n = %d and %d are not for one packed matrix", first.Cols, s.Cols)
 		case i > 0 && s.Cols == v.Kernels[i-1].Schedule.Cols:
 			return fmt.Errorf("two schedules are for n = %d", s.Cols)
+		case s.Tables != nil:
+			return fmt.Errorf("the schedule for n = %d reads tables of activations, which shaders do not", s.Cols)
 		case len(s.Nest.Grid) == 0:
 			return fmt.Errorf("the schedule for n = %d has no workgroups: bind tiles of rows to group", s.Cols)
 		case s.Rows%s.Weights.TileM != 0:
 			return fmt.Errorf("the schedule for n = %d has %d rows of tiles of %d in a workgroup: bind all rows of a tile inside the groups", s.Cols, s.Rows, s.Weights.TileM)
-		case s.Tables != nil:
-			return fmt.Errorf("the schedule for n = %d reads tables of activations, which shaders do not", s.Cols)
 		}
 	}
 	return nil

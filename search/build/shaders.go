@@ -9,13 +9,14 @@ import (
 	"github.com/tmacc/tmacc/lower/spirv"
 	"github.com/tmacc/tmacc/lower/variant"
 	"github.com/tmacc/tmacc/schedule"
+	"github.com/tmacc/tmacc/search"
 )
 
 // Shaders compiles the schedules of p to shaders, of each kernel one for each of the controls.
-func Shaders(ctx context.Context, p ir.Problem, t spirv.Target, traces []schedule.Trace, controls ...spirv.Controls) (variant.Shaders, error) {
+func Shaders(ctx context.Context, p ir.Problem, t spirv.Target, uses []search.Use, controls ...spirv.Controls) (variant.Shaders, error) {
 	v := variant.Shaders{Target: t}
-	for _, trace := range traces {
-		k, err := Shaded(ctx, p, t, trace, controls...)
+	for _, u := range uses {
+		k, err := Shaded(ctx, p, t, u.Trace, controls...)
 		if err != nil {
 			return v, fmt.Errorf("%s on %s: %w", p.Name(), t.Machine().Name, err)
 		}

@@ -11,7 +11,7 @@ import (
 	"github.com/tmacc/tmacc/lower"
 	"github.com/tmacc/tmacc/lower/spirv"
 	"github.com/tmacc/tmacc/lower/variant"
-	"github.com/tmacc/tmacc/schedule"
+	"github.com/tmacc/tmacc/search"
 	"github.com/tmacc/tmacc/search/bench"
 	"github.com/tmacc/tmacc/search/build"
 	"github.com/tmacc/tmacc/search/defaults"
@@ -40,11 +40,11 @@ func (x *Package) selectors() (all []lower.Selector) {
 
 // buildShaders compiles w for devices: by the given trace, else by the lock, else by the default schedules.
 func (x *Package) buildShaders(ctx context.Context, w *product, t spirv.Target) (*variant.Shaders, defaults.Origin, error) {
-	traces, by, err := x.shaderTraces(ctx, w, t)
+	uses, by, err := x.shaderUses(ctx, w, t)
 	if err != nil {
 		return nil, by, err
 	}
-	v, err := build.Shaders(ctx, w.Problem, t, traces, packaged...)
+	v, err := build.Shaders(ctx, w.Problem, t, uses, packaged...)
 	if err == nil {
 		err = v.Check()
 	}
@@ -58,15 +58,15 @@ func (x *Package) buildShaders(ctx context.Context, w *product, t spirv.Target) 
 	return &v, by, err
 }
 
-func (x *Package) shaderTraces(ctx context.Context, w *product, t spirv.Target) ([]schedule.Trace, defaults.Origin, error) {
+func (x *Package) shaderUses(ctx context.Context, w *product, t spirv.Target) ([]search.Use, defaults.Origin, error) {
 	if trace := w.Trace(t); trace != nil {
-		return []schedule.Trace{trace}, defaults.Trace, nil
+		return []search.Use{{Trace: trace}}, defaults.Trace, nil
 	}
 	if e := x.lock.Find(w.Problem, t); e != nil && e.For(w.Problem) {
-		return e.Traces(), defaults.Lock, nil
+		return e.Uses(), defaults.Lock, nil
 	}
-	traces, err := shaders.Default(ctx, w.Problem, t)
-	return traces, defaults.Default, err
+	uses, err := shaders.Default(ctx, w.Problem, t)
+	return uses, defaults.Default, err
 }
 
 // tryShaders compiles the given traces of shaders.
@@ -118,22 +118,17 @@ func (x *Package) verifyShaders(ctx context.Context) error {
 				found = w.compared()
 			}
 			for _, k := range v.Kernels {
-				x.exact[x.shaderName(w, v, k)] = found.of(k.Schedule)
+				x.exact[w.compiled.ShaderName(v, k.Schedule.Cols)] = found.of(k.Schedule)
 			}
 		}
 	}
 	return nil
 }
 
-// shaderName is the name of a kernel of shaders in reports.
-func (x *Package) shaderName(w *product, v *variant.Shaders, k variant.Shaded) string {
-	return fmt.Sprintf("%s_%s_n%d", w.compiled.Name, v.Target.Machine().Name, k.Schedule.Cols)
-}
-
 func (x *Package) reportShaders(w *product, v *variant.Shaders) (kernels []Kernel) {
 	_, atK := w.largest()
 	for _, k := range v.Kernels {
-		s, name := k.Schedule, x.shaderName(w, v, k)
+		s, name := k.Schedule, w.compiled.ShaderName(v, k.Schedule.Cols)
 		kernels = append(kernels, Kernel{Name: name, Target: v.Target.Machine().Name, Rows: s.Rows, Cols: s.Cols, Bits: s.Weights.Part(format.Codes).CodeBits(),
 			Stored: bench.StoredBits(s.Weights, atK), Exact: x.exact[name], Trace: s.Trace})
 	}

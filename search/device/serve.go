@@ -85,7 +85,7 @@ func (s *Server) Timed(spec runtime.Spec, src format.Source, t worker.Timed) (ru
 }
 
 // probed are the bytes that ReadGBS reads, of a software device fewer.
-const probed, probedSoftware = 1 << 30, 64 << 20
+const probed, probedSoftware = 1 << 30, 16 << 20
 
 // ReadGBS implements worker.Vulkan.
 func (s *Server) ReadGBS() (float64, error) {

@@ -14,39 +14,43 @@ import (
 	"github.com/tmacc/tmacc/search/build"
 )
 
-// model is the target whose default schedules become those of shaders: its vectors are as long as an access of a lane.
+// model is the target whose default schedules become schedules of shaders: its vectors are as long as an access of a lane.
 const model = "arm64/dotprod"
 
 // Default are schedules of p for devices: the default ones of a CPU, with a workgroup for each tile of rows and a lane for each row of a vector. No
 // model of devices has chosen them.
-func Default(ctx context.Context, p ir.Problem, t spirv.Target) (traces []schedule.Trace, err error) {
-	uses, err := search.Default(ctx, p, targets.ByName(model))
+func Default(ctx context.Context, p ir.Problem, t spirv.Target) (uses []search.Use, err error) {
+	if p.Act.Floats() {
+		return nil, fmt.Errorf("%s: shaders multiply 8-bit activations: compile it for a CPU", p.Name())
+	}
+	all, err := search.Default(ctx, p, targets.ByName(model))
 	if err != nil {
 		return nil, err
 	}
 	var refused error
-	for _, u := range uses {
+	for _, u := range all {
 		k, err := schedule.Compile(p, u.Trace)
 		if err != nil {
 			return nil, err
 		}
 		for _, lanes := range []bool{true, false} {
 			trace := Grouped(u.Trace, k.Nest.Loops, lanes)
-			v, err := build.Shaders(ctx, p, t, []schedule.Trace{trace}, spirv.Controls{})
+			use := search.Use{Cols: u.Cols, Trace: trace}
+			v, err := build.Shaders(ctx, p, t, []search.Use{use}, spirv.Controls{})
 			if err == nil {
 				err = v.Check()
 			}
 			if err == nil {
-				traces = append(traces, trace)
+				uses = append(uses, use)
 				break
 			}
 			refused = err
 		}
 	}
-	if len(traces) == 0 {
+	if len(uses) == 0 {
 		return nil, fmt.Errorf("%s has no default schedule for %s: %w: give one with -trace", p.Name(), t.Machine().Name, refused)
 	}
-	return traces, nil
+	return uses, nil
 }
 
 // Grouped is a schedule whose calls are workgroups and, with lanes, whose vectors of rows are lanes of them.
@@ -84,4 +88,13 @@ func Grouped(trace schedule.Trace, loops []nest.Loop, lanes bool) (out schedule.
 		out = append(out, s)
 	}
 	return out
+}
+
+// Traces are the schedules of uses.
+func Traces(uses []search.Use) []schedule.Trace {
+	all := []schedule.Trace{}
+	for _, u := range uses {
+		all = append(all, u.Trace)
+	}
+	return all
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/tmacc/tmacc/ir/format"
 	"github.com/tmacc/tmacc/lower/spirv"
 	"github.com/tmacc/tmacc/lower/variant"
-	"github.com/tmacc/tmacc/schedule"
+	"github.com/tmacc/tmacc/search"
 	"github.com/tmacc/tmacc/search/build"
 	"github.com/tmacc/tmacc/search/measure"
 	"github.com/tmacc/tmacc/search/timing"
@@ -27,6 +27,9 @@ const Total = 256 << 20
 
 // SoftwareTotal is Total of a search on a software device, which is slow.
 const SoftwareTotal = 16 << 20
+
+// Product is a product compiled for a device.
+type Product = variant.Shaders
 
 // Lab is an open device.
 type Lab struct {
@@ -55,8 +58,8 @@ func (l *Lab) Close() {
 func (l *Lab) Device() *worker.Device { return l.on.Device() }
 
 // Compile compiles schedules of one packed layout for the device.
-func (l *Lab) Compile(ctx context.Context, p ir.Problem, t spirv.Target, traces ...schedule.Trace) (*variant.Shaders, error) {
-	v, err := build.Shaders(ctx, p, t, traces, l.Device().Controls)
+func (l *Lab) Compile(ctx context.Context, p ir.Problem, t spirv.Target, uses ...search.Use) (*variant.Shaders, error) {
+	v, err := build.Shaders(ctx, p, t, uses, l.Device().Controls)
 	return &v, err
 }
 

@@ -17,6 +17,7 @@ import (
 	"github.com/tmacc/tmacc/lower/spirv"
 	"github.com/tmacc/tmacc/lower/variant"
 	"github.com/tmacc/tmacc/schedule"
+	"github.com/tmacc/tmacc/search"
 	"github.com/tmacc/tmacc/search/space"
 	"github.com/tmacc/tmacc/search/timing"
 	"github.com/tmacc/tmacc/search/tune"
@@ -28,11 +29,11 @@ type Search struct {
 	Problem  ir.Problem
 	Target   spirv.Target
 	Purposes []tune.Purpose
-	Default  []schedule.Trace   // that everything is compared with
-	Seeds    [][]schedule.Trace // that the search begins with, besides
+	Default  []search.Use   // that everything is compared with
+	Seeds    [][]search.Use // that the search begins with, besides
 	Options  tune.Options
 	Log      func(tune.Trial) // gets each candidate that was measured, nil: nobody
-	Say      func(string)     // gets what is begun, nil: nobody
+	Say      func(string)     // gets each step that begins, nil: nobody
 
 	lab   *Lab
 	base  *variant.Shaders
@@ -45,7 +46,7 @@ type Search struct {
 
 // Candidate is schedules for one packed matrix: the first is for the fewest columns.
 type Candidate struct {
-	Traces  []schedule.Trace
+	Uses    []search.Use
 	points  []space.Point // of the traces, nil: the space has none
 	shaders *variant.Shaders
 	ns      []float64
@@ -72,9 +73,9 @@ func (l *Lab) Search(ctx context.Context, s *Search) (out tune.Outcome[*Candidat
 	}
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	seeds := []*Candidate{{Traces: s.Default}}
-	for _, traces := range s.Seeds {
-		seeds = append(seeds, &Candidate{Traces: traces})
+	seeds := []*Candidate{{Uses: s.Default}}
+	for _, uses := range s.Seeds {
+		seeds = append(seeds, &Candidate{Uses: uses})
 	}
 	out = tune.Evolve(ctx, tune.Space[*Candidate]{Sample: s.sample, Mutate: s.mutate, Point: s.point, Reason: Reason,
 		Measure: func(cs []*Candidate) []tune.Result { return s.measure(ctx, stop, cs) }}, s.Options, seeds...)
@@ -141,13 +142,13 @@ func (s *Search) sample(rng *rand.Rand) *Candidate {
 	return s.widened(rng, []space.Point{x})
 }
 
-// widened adds kernels for other numbers of activations to the first one. Those of like may supply their decisions.
+// widened adds kernels for other numbers of activations to the first one. Points of like may supply their decisions.
 func (s *Search) widened(rng *rand.Rand, points []space.Point, like ...space.Point) *Candidate {
 	first, err := s.space.Kernel(points[0])
 	if err != nil {
 		return &Candidate{}
 	}
-	c := &Candidate{points: points[:1], Traces: []schedule.Trace{points[0].Trace()}}
+	c := &Candidate{points: points[:1], Uses: []search.Use{{Trace: points[0].Trace()}}}
 	sharing := s.space.Sharing(first)
 	for i, n := range s.ns[1:] {
 		of := widths(n)
@@ -164,7 +165,7 @@ func (s *Search) widened(rng *rand.Rand, points []space.Point, like ...space.Poi
 		if err != nil || fail != nil || k.Cols <= c.widest(s.space) {
 			continue
 		}
-		c.points, c.Traces = append(c.points, x), append(c.Traces, x.Trace())
+		c.points, c.Uses = append(c.points, x), append(c.Uses, search.Use{Trace: x.Trace()})
 	}
 	return c
 }
@@ -199,7 +200,7 @@ func (s *Search) mutate(rng *rand.Rand, a, b *Candidate) *Candidate {
 
 // place finds the points of c, if the space has them.
 func (s *Search) place(c *Candidate) bool {
-	if s.space == nil || len(c.Traces) == 0 {
+	if s.space == nil || len(c.Uses) == 0 {
 		return false
 	}
 	s.mu.Lock()
@@ -208,8 +209,8 @@ func (s *Search) place(c *Candidate) bool {
 		return true
 	}
 	var points []space.Point
-	for _, t := range c.Traces {
-		x, err := s.space.Parse(t)
+	for _, u := range c.Uses {
+		x, err := s.space.Parse(u.Trace)
 		if err != nil {
 			return false
 		}
@@ -221,10 +222,10 @@ func (s *Search) place(c *Candidate) bool {
 
 // point compiles c. What a device does with a shader nothing here predicts: the model learns it from what the code has.
 func (s *Search) point(c *Candidate) (tune.Point, error) {
-	if len(c.Traces) == 0 {
+	if len(c.Uses) == 0 {
 		return tune.Point{}, errNone
 	}
-	v, err := s.lab.Compile(context.Background(), s.Problem, s.Target, c.Traces...)
+	v, err := s.lab.Compile(context.Background(), s.Problem, s.Target, c.Uses...)
 	if err != nil {
 		return tune.Point{}, err
 	}
@@ -232,7 +233,7 @@ func (s *Search) point(c *Candidate) (tune.Point, error) {
 		return tune.Point{}, err
 	}
 	c.shaders = v
-	p := tune.Point{ID: hash(v), Family: fmt.Sprint(c.Traces[0][0]), Estimate: 1}
+	p := tune.Point{ID: hash(v), Family: fmt.Sprint(c.Uses[0].Trace[0]), Estimate: 1}
 	first, last := v.Kernels[0], v.Kernels[len(v.Kernels)-1]
 	for _, k := range []variant.Shaded{first, last} {
 		sh := k.Shaders[0]
@@ -298,8 +299,8 @@ func (s *Search) log(c *Candidate, r tune.Result) {
 		return
 	}
 	x := tune.Trial{Hash: hash(c.shaders), Cost: r.Cost, Ns: c.ns, Ratios: c.ratios}
-	for _, t := range c.Traces {
-		x.Genes = append(x.Genes, tune.Gene{Trace: t})
+	for _, u := range c.Uses {
+		x.Genes = append(x.Genes, tune.Gene{Trace: u.Trace})
 	}
 	if r.Err != nil {
 		x.Error, x.Fault, x.Cost = Reason(r.Err), r.Err.Error(), 0

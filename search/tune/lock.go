@@ -331,15 +331,6 @@ func (e *Entry) Uses() []search.Use {
 	return out
 }
 
-// Traces are the schedules of e.
-func (e *Entry) Traces() []schedule.Trace {
-	var out []schedule.Trace
-	for _, k := range e.Kernels {
-		out = append(out, k.Trace)
-	}
-	return out
-}
-
 // Text is l as its file has it: a line for each figure and each step of a trace, so that it reads, and
 // two versions compare.
 func (l *Lock) Text() ([]byte, error) {

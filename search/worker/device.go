@@ -96,10 +96,10 @@ func version() string {
 	return "(devel)"
 }
 
-// deviceProgram is the name of the program with Vulkan, deviceMain its package.
+// DeviceProgram is the name of the program with Vulkan, deviceMain its package.
 const (
-	deviceProgram = "tmacc-vulkan"
-	deviceMain    = gomod.Path + "/cmd/tmacc/" + deviceProgram
+	DeviceProgram = "tmacc-vulkan"
+	deviceMain    = gomod.Path + "/cmd/tmacc/" + DeviceProgram
 )
 
 // envDevice is runtime/vulkan's name of the variable that names a device.
@@ -111,20 +111,34 @@ type NoDevice struct{ Why string }
 func (e *NoDevice) Error() string { return e.Why }
 
 // OnDevice is a machine whose workers run shaders on the device of Vulkan that name stands for, "" for the one that TMACC_DEVICE names or the preferred
-// one. This program has no Vulkan, so that it stays linked statically: it starts another, which lies beside it or in PATH, or is built of the
-// sources. The error is a *NoDevice if there is no device.
+// one. This program has no Vulkan, so that it stays linked statically. It starts another, of the same version, which lies beside it or in PATH, or
+// is built of the sources. The error is a *NoDevice if there is no device.
 func OnDevice(ctx context.Context, name string, say func(string)) (*Machine, error) {
-	path, owned, err := findProgram(ctx, say)
-	if err != nil {
-		return nil, err
-	}
-	m := &Machine{os: runtime.GOOS, arch: runtime.GOARCH, own: &program{path: path}}
-	if owned {
-		m.own.dir = filepath.Dir(path)
-	}
+	var env []string
 	if name != "" {
-		m.env = []string{envDevice + "=" + name}
+		env = []string{envDevice + "=" + name}
 	}
+	for _, path := range foundPrograms() {
+		m, err := onDeviceBy(&program{path: path}, env)
+		if other := (*otherVersion)(nil); !errors.As(err, &other) {
+			return m, err
+		}
+	}
+	p, err := buildProgram(ctx, say)
+	if err != nil {
+		return nil, fmt.Errorf("shaders run in another program, %s: %s puts it beside tmacc (it is neither there nor in PATH in this version, and could not be built: %w)", DeviceProgram, installProgram(), err)
+	}
+	return onDeviceBy(p, env)
+}
+
+// otherVersion says that a program is of another version of tmacc.
+type otherVersion struct{ path string }
+
+func (e *otherVersion) Error() string { return e.path + " is of another version of tmacc" }
+
+// onDeviceBy is a machine whose workers are a program.
+func onDeviceBy(of *program, env []string) (*Machine, error) {
+	m := &Machine{os: runtime.GOOS, arch: runtime.GOARCH, own: of, env: env}
 	p, err := m.start(nil)
 	if err != nil {
 		m.Close()
@@ -132,14 +146,15 @@ func OnDevice(ctx context.Context, name string, say func(string)) (*Machine, err
 	}
 	g := p.device
 	switch {
-	case g == nil || g.Version != version():
-		p.end()
-		m.Close()
-		return nil, fmt.Errorf("%s is of another version of tmacc: %s", path, installProgram())
+	case g == nil || of.dir == "" && g.Version != version():
+		err = &otherVersion{of.path}
 	case g.Problem != "":
+		err = &NoDevice{g.Problem}
+	}
+	if err != nil {
 		p.end()
 		m.Close()
-		return nil, &NoDevice{g.Problem}
+		return nil, err
 	}
 	m.host, m.device = p.host, g.Device
 	m.keep(p)
@@ -149,31 +164,31 @@ func OnDevice(ctx context.Context, name string, say func(string)) (*Machine, err
 // installProgram is the command that installs the program.
 func installProgram() string {
 	v := version()
-	if v == "(devel)" || strings.Contains(v, "+dirty") {
+	if v == "(devel)" || strings.Contains(v, "+") {
 		v = "latest"
 	}
 	return "go install " + deviceMain + "@" + v
 }
 
-// findProgram is the path of the program with Vulkan. If it is built, its folder belongs to the caller.
-func findProgram(ctx context.Context, say func(string)) (path string, owned bool, err error) {
-	name := deviceProgram
-	if runtime.GOOS == "windows" {
-		name += ".exe"
-	}
+// foundPrograms are the paths of programs with Vulkan beside this one and in PATH.
+func foundPrograms() (paths []string) {
+	name := deviceFile()
 	if self, err := os.Executable(); err == nil {
 		if path := filepath.Join(filepath.Dir(self), name); isProgram(path) {
-			return path, false, nil
+			paths = append(paths, path)
 		}
 	}
 	if path, err := exec.LookPath(name); err == nil {
-		return path, false, nil
+		paths = append(paths, path)
 	}
-	path, err = buildProgram(ctx, name, say)
-	if err != nil {
-		return "", false, fmt.Errorf("shaders run in another program, %s, which is neither beside tmacc nor in PATH: %s (it could not be built: %w)", deviceProgram, installProgram(), err)
+	return paths
+}
+
+func deviceFile() string {
+	if runtime.GOOS == "windows" {
+		return DeviceProgram + ".exe"
 	}
-	return path, true, nil
+	return DeviceProgram
 }
 
 func isProgram(path string) bool {
@@ -182,29 +197,29 @@ func isProgram(path string) bool {
 }
 
 // buildProgram builds the program of the sources that this one was built from.
-func buildProgram(ctx context.Context, name string, say func(string)) (string, error) {
+func buildProgram(ctx context.Context, say func(string)) (*program, error) {
 	if _, err := exec.LookPath("go"); err != nil {
-		return "", fmt.Errorf("%w: %w", jit.ErrNoGo, err)
+		return nil, fmt.Errorf("%w: %w", jit.ErrNoGo, err)
 	}
 	root, err := Source()
 	if err != nil {
-		return "", err
+		return nil, err
 	}
-	dir, err := os.MkdirTemp("", "tmacc-vulkan-")
+	dir, err := os.MkdirTemp("", DeviceProgram+"-")
 	if err != nil {
-		return "", err
+		return nil, err
 	}
-	path := filepath.Join(dir, name)
 	if say != nil {
-		say("building " + deviceProgram)
+		say("building " + DeviceProgram)
 	}
-	cmd := exec.CommandContext(ctx, "go", "build", "-mod=readonly", "-o", path, deviceMain)
+	p := &program{dir: dir, path: filepath.Join(dir, deviceFile())}
+	cmd := exec.CommandContext(ctx, "go", "build", "-mod=readonly", "-buildvcs=false", "-o", p.path, deviceMain)
 	cmd.Dir = root
 	cmd.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=", "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
-		return "", errors.Join(jit.ToolError("go build", err, string(out)), os.RemoveAll(dir))
+		return nil, errors.Join(jit.ToolError("go build", err, string(out)), p.remove())
 	}
-	return path, nil
+	return p, nil
 }
 
 // Device is the device that workers of m run shaders on, nil if they run machine code.
