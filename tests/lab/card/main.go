@@ -11,6 +11,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -79,6 +80,7 @@ type lab struct {
 	ctx      context.Context
 	deadline time.Time
 	began    time.Time
+	stuck    bool // the driver still compiles something that nobody waits for
 }
 
 func run(o options) error {
@@ -88,7 +90,6 @@ func run(o options) error {
 	if err != nil {
 		return err
 	}
-	defer d.Close()
 	x := &lab{options: o, d: d, ctx: ctx, began: time.Now(), deadline: time.Now().Add(o.limit)}
 	x.report = report{Date: time.Now().UTC().Format(time.DateTime), Commit: o.commit, Host: host(), Device: d.Info, Seconds: map[string]float64{}}
 	x.log("%v", d.Info)
@@ -105,7 +106,10 @@ func run(o options) error {
 	if o.summary != "" {
 		x.failed("summary", os.WriteFile(o.summary, []byte(text), 0o644))
 	}
-	return x.save()
+	if x.stuck {
+		return x.save() // the end of the process ends the driver's work, too
+	}
+	return errors.Join(x.save(), d.Close())
 }
 
 // part does one part. Its panic is an error of the part alone.

@@ -152,6 +152,9 @@ func slope(p *ggml.VulkanProduct, n int, warm time.Duration) (float64, error) {
 	if err != nil {
 		return 0, err
 	}
+	if _, err := long.Run(); err != nil { // it may compile
+		return 0, err
+	}
 	for began := time.Now(); time.Since(began) < warm; { // the card's clock falls while it waits for weights
 		if _, err := long.Run(); err != nil {
 			return 0, err

@@ -174,7 +174,7 @@ func (x *lab) products() error {
 		return err
 	}
 	defer bench.weights.Free()
-	for _, s := range append(hardest(x.shapes([]int{512, 256})), hardest(x.shapes([]int{1}))...) {
+	for _, s := range hardest(slices.Concat(x.shapes([]int{1}), x.shapes([]int{512}), x.shapes([]int{256}))) {
 		x.failed(s.String(), caught(func() error {
 			all = append(all, x.at(bench, all, s)...)
 			return x.save()
@@ -183,7 +183,7 @@ func (x *lab) products() error {
 	return nil
 }
 
-// hardest is shapes, the largest first: schedules that are found for these are tried at others.
+// hardest is shapes, the largest weights first: schedules that are found for these are tried at others.
 func hardest(all []shape) []shape {
 	slices.SortStableFunc(all, func(a, b shape) int { return cmp.Compare(b.M*b.K, a.M*a.K) })
 	return all

@@ -12,10 +12,14 @@ import (
 	"github.com/tmacc/tmacc/search/space"
 )
 
-// drawn is how many schedules are compiled at once, and bred from how many of the best ones.
+// drawn is how many schedules are compiled at once, and bred from how many of the best ones. Drivers take minutes for huge shaders, so those
+// of more than mostCode bytes or with few lanes are not tried, and what is not compiled after mostWait counts as lost.
 const (
-	drawn = 64
-	bred  = 6
+	drawn     = 96
+	bred      = 6
+	mostCode  = 32 << 10
+	leastLane = 32
+	mostWait  = 3 * time.Second
 )
 
 // searched looks for schedules of a problem that are faster at a shape than those that were timed, in the time for that. What it returns
@@ -36,7 +40,7 @@ func (x *lab) searched(b *bench, all []*timed, s shape) (found []*candidate, err
 	known := len(h.pool)
 	until := time.Now().Add(x.improve)
 	for time.Now().Before(until) && !x.over() {
-		h.round(all[0].Problem)
+		h.round(all[0].Problem, until)
 	}
 	x.log("%s %v: %d schedules timed beside %d that the space has of %d", all[0].Problem, s, h.timed, known, len(all))
 	for _, k := range h.pool[:min(len(h.pool), 2*bred)] {
@@ -66,13 +70,13 @@ type hunt struct {
 }
 
 // round draws, compiles and times some schedules.
-func (h *hunt) round(problem string) {
+func (h *hunt) round(problem string, until time.Time) {
 	slices.SortStableFunc(h.pool, func(a, b kept) int { return int(a.t.Ns - b.t.Ns) })
 	var points []space.Point
 	var entries []entry
-	for range 4 * drawn {
+	for began := time.Now(); len(points) < drawn && time.Since(began) < h.improve/3; {
 		p, err := h.draw()
-		if err != nil || len(points) == drawn {
+		if err != nil {
 			continue
 		}
 		trace := p.Trace()
@@ -81,8 +85,8 @@ func (h *hunt) round(problem string) {
 			points, entries = append(points, p), append(entries, entry{problem, 1, fmt.Sprintf("drawn %d", len(h.seen)), trace})
 		}
 	}
-	for i, c := range h.compiled(entries) {
-		if c == nil || h.over() {
+	for i, c := range h.compiled(entries, until) {
+		if c == nil || h.over() || time.Now().After(until.Add(time.Second)) {
 			continue
 		}
 		t, err := h.b.time(c, h.shape, 0, 3)
@@ -94,7 +98,9 @@ func (h *hunt) round(problem string) {
 		h.pool = append(h.pool, kept{points[i], t})
 		if len(h.pool) > 8*bred {
 			slices.SortStableFunc(h.pool, func(a, b kept) int { return int(a.t.Ns - b.t.Ns) })
-			h.pool[len(h.pool)-1].t.c.free()
+			if last := h.pool[len(h.pool)-1].t; last.new {
+				last.c.free()
+			}
 			h.pool = h.pool[:len(h.pool)-1]
 		}
 	}
@@ -115,18 +121,35 @@ func (h *hunt) draw() (space.Point, error) {
 	return h.sp.Sample(h.rng)
 }
 
-// compiled compiles schedules, several at a time: nil are those that do not lower.
-func (x *lab) compiled(all []entry) []*candidate {
-	out := make([]*candidate, len(all))
-	x.parallel(len(all), func(i int) {
-		caught(func() (err error) {
-			c, err := x.compile(all[i])
-			if err == nil {
-				out[i] = c
-			}
-			return err
-		})
+// compiled compiles schedules, several at a time: nil are those that do not lower, or not in time.
+func (x *lab) compiled(all []entry, until time.Time) []*candidate {
+	type result struct {
+		i int
+		c *candidate
+	}
+	results := make(chan result, len(all))
+	until = until.Add(time.Second)
+	go x.parallel(len(all), func(i int) {
+		var c *candidate
+		if time.Now().Before(until) {
+			caught(func() (err error) {
+				c, err = x.compile(all[i], mostCode)
+				return err
+			})
+		}
+		results <- result{i, c}
 	})
+	out := make([]*candidate, len(all))
+	late := time.After(time.Until(until) + mostWait)
+	for range all {
+		select {
+		case r := <-results:
+			out[r.i] = r.c
+		case <-late:
+			x.stuck = true
+			return out
+		}
+	}
 	return out
 }
 

@@ -91,7 +91,7 @@ func (x *lab) compileAll(all []entry) (out []*candidate) {
 		var c *candidate
 		wrong := false
 		err := caught(func() (err error) {
-			if c, err = x.compile(e); err == nil {
+			if c, err = x.compile(e, 1<<30); err == nil {
 				err = x.checked(c)
 				wrong = err != nil
 			}
@@ -113,8 +113,8 @@ func (x *lab) compileAll(all []entry) (out []*candidate) {
 	return out
 }
 
-// compile makes the pipeline of a schedule.
-func (x *lab) compile(e entry) (*candidate, error) {
+// compile makes the pipeline of a schedule, whose shader has at most some bytes.
+func (x *lab) compile(e entry, most int) (*candidate, error) {
 	p, err := ir.Named(e.Problem)
 	if err != nil {
 		return nil, err
@@ -130,6 +130,12 @@ func (x *lab) compile(e entry) (*candidate, error) {
 	sh, err := x.print(f)
 	if err != nil {
 		return nil, err
+	}
+	if n := len(sh.Binary()); n > most {
+		return nil, fmt.Errorf("a shader of %d bytes, at most %d are tried", n, most)
+	}
+	if n := vir.Product(sh.Lanes); n < leastLane && most < 1<<30 {
+		return nil, fmt.Errorf("workgroups of %d lanes, at least %d are tried", n, leastLane)
 	}
 	c := &candidate{entry: e, problem: p, kernel: k, shader: sh, params: f.Params}
 	began := time.Now()
