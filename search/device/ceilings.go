@@ -16,7 +16,7 @@ import (
 	"github.com/tmacc/tmacc/runtime/vulkan"
 )
 
-// Ceilings are the best rates of a device, each the best of several shaders, of which each counts by its median time.
+// Ceilings are the best rates of a device, each the best of several shaders by their median times.
 type Ceilings struct {
 	Copy     Rate   `json:"copy"`      // GB/s, bytes read and bytes written
 	Read     Rate   `json:"read"`      // GB/s
@@ -82,7 +82,7 @@ func (o Options) full(d *vulkan.Device) Options {
 	return o
 }
 
-// chunk is a number of bytes of which what is read or copied is a multiple.
+// chunk divides the number of bytes that shaders read or copy.
 const chunk = 16 << 20
 
 // candidate is a shader to be measured.

@@ -11,7 +11,7 @@ import (
 const wide = 4
 
 // through is a shader that reads elements of wide words, and stores them to a second buffer if copies. A workgroup reads
-// neighbouring ones: in each of as many iterations as the push constant says, each lane has some loads under way at once.
+// neighbouring ones. The push constant is the number of its iterations, and each lane has some loads under way at once.
 func through(local, loads int, copies bool) []byte {
 	s := newLoops(local, 1)
 	s.Declare(module.OpMemoryModel, module.AddressingModelLogical, module.MemoryModelGLSL450)

@@ -26,7 +26,7 @@ type peerTime struct {
 	Type    string  `json:"type"`
 	Shape   shape   `json:"shape"`
 	Bytes   int64   `json:"bytes"`
-	Ns      float64 `json:"ns"` // by the host's clock: what each product of a graph takes beyond those of a shorter one
+	Ns      float64 `json:"ns"` // by the host's clock: what each further product of a graph takes
 	GBs     float64 `json:"gb_s"`
 	Tops    float64 `json:"tops"`
 	Copies  int     `json:"copies"`
@@ -141,7 +141,7 @@ func (x *lab) peerTime(v *ggml.Vulkan, typ string, s shape) (peerTime, error) {
 	return out, nil
 }
 
-// slope is what a product takes beyond those of a shorter graph, in ns: the medians of each.
+// slope is the time in ns of each product that a graph of n has beyond a graph of n/4: medians of both.
 func slope(p *ggml.VulkanProduct, n int, warm time.Duration) (float64, error) {
 	few := n / 4
 	short, err := p.Graph(few)

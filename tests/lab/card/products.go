@@ -98,7 +98,7 @@ type binding struct {
 	x    *lab
 	c    *candidate
 	args []vir.Arg
-	own  map[int]*vulkan.Buffer // by parameter: all but those of weights that lie elsewhere
+	own  map[int]*vulkan.Buffer // by parameter: all buffers except of weights that lie elsewhere
 }
 
 // firstPart is the parameter of the first part of weights.

@@ -12,8 +12,8 @@ import (
 	"github.com/tmacc/tmacc/search/space"
 )
 
-// drawn is how many schedules are compiled at once, and bred from how many of the best ones. Drivers take minutes for huge shaders, so those
-// of more than mostCode bytes or with few lanes are not tried, and what is not compiled after mostWait counts as lost.
+// drawn is how many schedules are compiled at once, and bred from how many of the best ones. Drivers take minutes for huge shaders: the
+// search tries none of more than mostCode bytes or with few lanes, and waits for none longer than mostWait.
 const (
 	drawn     = 96
 	bred      = 6
@@ -153,7 +153,7 @@ func (x *lab) compiled(all []entry, until time.Time) []*candidate {
 	return out
 }
 
-// right are those of candidates whose small products have the bits of the definition.
+// right are the candidates whose small products have the bits of the definition.
 func (x *lab) right(all []*candidate) []*candidate {
 	wrong := make([]error, len(all))
 	x.parallel(len(all), func(i int) { wrong[i] = caught(func() error { return x.checked(all[i]) }) })
