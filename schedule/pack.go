@@ -556,10 +556,11 @@ func (p *packing) shared(lay *format.Layout) error {
 // of span elements of K (0: rows only); rows in their natural order, so that the
 // scales of neighbouring lanes are neighbours, or with lanes of workgroups in the order of codes.
 func (p *packing) sharedLoops(span int) (loops []nest.Loop, err error) {
-	all := slices.Clone(p.loops[2:])
+	var all []nest.Loop
 	for _, d := range p.fields {
 		all = append(all, p.s.loopOf(d))
 	}
+	all = append(all, p.loops[2:]...)
 	for _, l := range all {
 		switch {
 		case l.Root == "m":

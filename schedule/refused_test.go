@@ -260,6 +260,10 @@ var refused = []struct {
 	{"w2", trace(ready(), Prefetch{Bytes: 64}), Prefetch{Bytes: 128}, `prefetch codes: already prefetched`},
 	{"w2", trace(byTable), Prefetch{Bytes: 64, Act: 100}, `prefetch act: 100 bytes: want 0 or a multiple of 64 up to 1 MiB`},
 	{"w2", ready(), Prefetch{Bytes: 64, In: "kt"}, `prefetch kt: no such loop`},
+	{"w2", ready(), Prefetch{In: "ks"}, `prefetch ks: runs in no lanes of a workgroup`},
+	{"w2", byGroups("n mt l ks f j", "group", "lane"), Prefetch{In: "ks", Act: 64}, `prefetch ks: asks for the next iteration, at no distance`},
+	{"w2", byGroups("n mt l ks f j", "group", "lane"), Prefetch{In: "f"}, `prefetch f: is no serial loop of a sum`},
+	{"w2", trace(byGroups("n mt l ks f j", "group", "lane"), Prefetch{In: "ks"}), Prefetch{In: "ks"}, `prefetch ks: already prefetched`},
 
 	{"w2", nil, packed, `pack codes: decompose first`},
 	{"w2", ready(), packed, `pack codes: already packed`},
