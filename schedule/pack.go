@@ -557,10 +557,11 @@ func (p *packing) shared(lay *format.Layout) error {
 // scales of neighbouring lanes are neighbours, or with lanes of workgroups and without
 // tiles in the order of codes.
 func (p *packing) sharedLoops(span int) (loops []nest.Loop, err error) {
-	all := slices.Clone(p.loops[2:])
+	var all []nest.Loop
 	for _, d := range p.fields {
 		all = append(all, p.s.loopOf(d))
 	}
+	all = append(all, p.loops[2:]...)
 	for _, l := range all {
 		switch {
 		case l.Root == "m":

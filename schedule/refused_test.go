@@ -260,6 +260,10 @@ var refused = []struct {
 	{"w2", trace(ready(), Prefetch{Bytes: 64}), Prefetch{Bytes: 128}, `prefetch codes: already prefetched`},
 	{"w2", trace(byTable), Prefetch{Bytes: 64, Act: 100}, `prefetch act: 100 bytes: want 0 or a multiple of 64 up to 1 MiB`},
 	{"w2", ready(), Prefetch{Bytes: 64, In: "kt"}, `prefetch kt: no such loop`},
+	{"w2", ready(), Prefetch{In: "ks"}, `prefetch ks: runs in no lanes of a workgroup`},
+	{"w2", byGroups("n mt l ks f j", "group", "lane"), Prefetch{In: "ks", Act: 64}, `prefetch ks: asks for the next iteration, at no distance`},
+	{"w2", byGroups("n mt l ks f j", "group", "lane"), Prefetch{In: "f"}, `prefetch f: is no serial loop of a sum`},
+	{"w2", trace(byGroups("n mt l ks f j", "group", "lane"), Prefetch{In: "ks"}), Prefetch{In: "ks"}, `prefetch ks: already prefetched`},
 
 	{"w2", nil, packed, `pack codes: decompose first`},
 	{"w2", ready(), packed, `pack codes: already packed`},
@@ -505,7 +509,7 @@ func TestTableChunks(t *testing.T) {
 	}
 	for want, trace := range map[string]Trace{
 		"stage table: loop c: pads rows to a multiple of more than 1048576":           {Split{"table.u", 4096, Pair{"a", "b"}}, Split{"a", 256, Pair{"c", "d"}}},
-		"stage table: loop a: activations are prepared in one lane":                   {Split{"table.u", 8, Pair{"a", "b"}}, Bind{"a", "group"}},
+		"stage table: loop a: a workgroup prepares a row of activations":              {Split{"table.u", 8, Pair{"a", "b"}}, Bind{"a", "group"}},
 		"stage table: loop a: makes tables of more elements at once than a chunk has": {Pack{Tensor: "table", Chunk: 16}, Split{"table.u", 8, Pair{"a", "b"}}},
 	} {
 		if _, err := CompilePreparation(p, tables, trace); fmt.Sprint(err) != want {
@@ -536,7 +540,7 @@ func TestEveryRule(t *testing.T) {
 	}
 	tested = append(tested, "is for products; activations are prepared by loops alone", "would change the order of a float sum",
 		"makes more groups at once than callers have room for", "are f32 and read as they are, unless kernels have tables", // TestNothingToPrepare
-		"pads rows to a multiple of more than 1048576", "makes tables of more elements at once than a chunk has", "activations are prepared in one lane", "this preparation makes no tables",
+		"pads rows to a multiple of more than 1048576", "makes tables of more elements at once than a chunk has", "a workgroup prepares a row of activations", "this preparation makes no tables",
 		"asks for the next row, at no distance", "is no serial loop", gone, "is not the innermost loop over tables", "no table is made of wide activations here") // TestPreparing, TestFloatSum, TestGroupRoom, TestTableChunks
 	for _, c := range refusedOperators {
 		tested = append(tested, c.want)

@@ -258,6 +258,10 @@ func (p *parser) loop() error {
 		p.next()
 		l.Lane = true
 	}
+	if len(p.words) > 0 && p.words[0] == "max" {
+		p.next()
+		l.Max = true
+	}
 	if len(p.words) > 1 && p.words[0] == "list" {
 		p.next()
 		name := p.next()

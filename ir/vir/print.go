@@ -86,6 +86,9 @@ func (f *Func) formatLoop(l *Loop) string {
 	if l.Lane {
 		s += " lane"
 	}
+	if l.Max {
+		s += " max"
+	}
 	if l.List > 0 {
 		s += " list " + f.paramName(l.List-1)
 	}

@@ -330,7 +330,9 @@ func (p *printer) lanes(l *vir.Loop) {
 		if p.f.Regs[r].Elem == format.F32 {
 			nothing = p.number(1 << 31) // -0
 		}
-		p.regs[r] = slices.Repeat([]module.ID{nothing}, len(values[i]))
+		if !l.Max {
+			p.regs[r] = slices.Repeat([]module.ID{nothing}, len(values[i]))
+		}
 	}
 	p.depth++
 	p.body(l.Body)
@@ -341,10 +343,13 @@ func (p *printer) lanes(l *vir.Loop) {
 	}
 }
 
-// across adds to values what lanes carry. It sums integers by lanes that are 1, 2, 4 and so on lanes of the loop apart, if their
+// across combines values with what lanes carry. It combines integers by lanes that are 1, 2, 4 and so on lanes of the loop apart, if their
 // number is a power of two. Floats are added in the order of lanes.
 func (p *printer) across(l *vir.Loop, values [][]module.ID) {
-	n := l.Count.Const
+	n, combine := l.Count.Const, p.sum
+	if l.Max {
+		combine = p.larger
+	}
 	for _, float := range []bool{false, true} {
 		var parts, sums []module.ID
 		for i, r := range l.Carried {
@@ -358,13 +363,13 @@ func (p *printer) across(l *vir.Loop, values [][]module.ID) {
 		case float:
 			sums = p.inOrder(parts, sums, func(a, b module.ID) module.ID { return p.float(module.OpFAdd, a, b) })
 		case n&(n-1) != 0:
-			sums = p.inOrder(parts, sums, p.sum)
+			sums = p.inOrder(parts, sums, combine)
 		default:
 			for step := 1; step < n; step *= 2 {
-				parts = p.exchange(parts, step)
+				parts = p.exchange(parts, step, combine)
 			}
 			for i, x := range parts {
-				sums[i] = p.sum(sums[i], x)
+				sums[i] = combine(sums[i], x)
 			}
 		}
 		for _, r := range l.Carried {
@@ -381,20 +386,21 @@ func (p *printer) team() (n int, together bool) {
 	return n, p.shader.Subgroup > 0 && p.shader.Subgroup%n == 0
 }
 
-// exchange adds to each lane's words the words of the lane whose number in the loop differs in the bit step.
-func (p *printer) exchange(words []module.ID, step int) (sums []module.ID) {
-	apart := p.number(uint32(step * vir.Product(p.shader.Lanes[p.depth+1:])))
-	n, together := p.team()
-	if together {
+// exchange combines each lane's words with the words of the lane whose number in the loop differs in the bit step.
+func (p *printer) exchange(words []module.ID, step int, combine func(a, b module.ID) module.ID) (sums []module.ID) {
+	by := step * vir.Product(p.shader.Lanes[p.depth+1:])
+	apart := p.number(uint32(by))
+	if by < p.shader.Subgroup && p.shader.Subgroup%(2*by) == 0 {
 		for _, w := range words {
-			sums = append(sums, p.sum(w, p.word(module.OpGroupNonUniformShuffleXor, p.number(module.ScopeSubgroup), w, apart)))
+			sums = append(sums, combine(w, p.word(module.OpGroupNonUniformShuffleXor, p.number(module.ScopeSubgroup), w, apart)))
 		}
 		return sums
 	}
+	n, _ := p.team()
 	p.put(words, p.self, vir.Product(p.shader.Lanes), n)
 	other := p.word(module.OpBitwiseXor, p.self, apart)
 	for i, w := range words {
-		sums = append(sums, p.sum(w, p.get(other, i*vir.Product(p.shader.Lanes))))
+		sums = append(sums, combine(w, p.get(other, i*vir.Product(p.shader.Lanes))))
 	}
 	return sums
 }

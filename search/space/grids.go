@@ -39,10 +39,13 @@ var grids = []Rule{
 	{Name: "prefetch", Offers: optional(schedule.Prefetch{})},
 }
 
-// The space of workgroups: words of sums of a lane, and lanes of a group.
+// The space of workgroups: iterations that a lane spells out, words of its sums, and lanes of a group; and how many elements of K the
+// lanes of a row take at once if fewer lanes are possible, because K is rarely a multiple of more.
 const (
-	mostSums  = 96
-	mostLanes = 512
+	mostSpelled = 512
+	mostSums    = 96
+	mostLanes   = 512
+	mostAtOnce  = 2048
 )
 
 // fitsGrid says that a lane's sums and code are no more than they may be, or 1/part of both, and that a group has enough lanes.
@@ -56,7 +59,7 @@ func fitsGrid(s schedule.State, m schedule.Machine, part int) bool {
 			lanes *= l.N
 		}
 	}
-	return code*part <= mostRegisters && lanes <= min(m.Group, mostLanes) && part*s.(*schedule.Product).Sums(32) <= mostSums
+	return code*part <= mostSpelled && lanes <= min(m.Group, mostLanes) && part*s.(*schedule.Product).Sums(32) <= mostSums
 }
 
 // decomposeDots offers no tables.
@@ -120,8 +123,11 @@ func booksOfLanes(s schedule.State, m schedule.Machine) []schedule.Trace {
 // loads: the bytes that a lane loads at once of a row, each with fields of elements that lie as far apart as all lanes read.
 func loads(s schedule.State, m schedule.Machine) (out []schedule.Trace) {
 	l := open(s, "k")
-	for _, words := range []int{4, 2, 1} {
-		if loop(s, "rv").N > 1 && words > 1 || !slices.ContainsFunc(rowFieldsOf(s, 4*words), func(n int) bool { return n > 0 }) {
+	fewest := func(words int) int { return append(rowFieldsOf(s, 4*words), 1<<10)[0] }
+	sizes := []int{4, 2, 1}
+	slices.SortStableFunc(sizes, func(a, b int) int { return fewest(a) - fewest(b) })
+	for _, words := range sizes {
+		if loop(s, "rv").N > 1 && words > 1 || len(rowFieldsOf(s, 4*words)) == 0 {
 			continue
 		}
 		t := schedule.Trace{split(l.Name, 4*words, "kq", "kw"), split("kw", 4, "v", "j"), schedule.Tensorize{Loop: "j", To: "dot4"}}
@@ -157,8 +163,8 @@ func rowFields(s schedule.State, m schedule.Machine) (out []schedule.Trace) {
 
 // rowLanes: neighbouring lanes have neighbouring rows, a few each.
 func rowLanes(s schedule.State, m schedule.Machine) (out []schedule.Trace) {
-	n := loop(s, "lr").N
-	for _, each := range []int{4, 2, 1, 8, 16} {
+	n, of := loop(s, "lr").N, loop(s, "s").N
+	for _, each := range []int{max(4/of, 1), 4, 2, 1, 8, 16} {
 		if n%each == 0 {
 			out = append(out, schedule.Trace{split("lr", n/each, "lr", "rl"), bind("lr", "unrolled"), bind("rl", "lane")})
 		}
@@ -182,8 +188,24 @@ func lanesOf(lane string, of ...string) offers {
 		if tiled(s) {
 			return append([]schedule.Trace{nil}, out...)
 		}
+		if l.Root == "k" {
+			cell := cellSizes(s).codes[0]
+			far := func(t schedule.Trace) bool { return t[0].(schedule.Split).By*l.Coef*cell > mostAtOnce }
+			slices.SortStableFunc(out, func(a, b schedule.Trace) int { return compareBool(far(a), far(b)) })
+		}
 		return append(out, nil)
 	}
+}
+
+// compareBool orders false before true.
+func compareBool(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case b:
+		return -1
+	}
+	return 1
 }
 
 // fieldsOfLoads: the fields of a cell are the loads of all lanes apart.

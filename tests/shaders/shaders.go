@@ -67,6 +67,9 @@ func Runs(d *vulkan.Device, sh *spirv.Shader) bool {
 	return sh.Subgroup == 0 || sh.Subgroup == Controls(d).Subgroup
 }
 
+// Long is the most instructions of functions that a software device compiles in a second or two.
+const Long = 400
+
 // begin is how many bytes behind the beginning of its buffer each pointer is.
 const begin = 4096
 
