@@ -43,7 +43,7 @@ func leading(order string, fields ...string) Pack {
 	return p
 }
 
-// untiled is tiles without the tile, what is packed and what is staged.
+// untiled is tiles without its last three steps.
 var untiled = tiles[:len(tiles)-3]
 
 func tileOf(rows, columns string, lanes int) Tensorize {
