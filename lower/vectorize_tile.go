@@ -200,7 +200,7 @@ type decoded struct {
 	row     row
 }
 
-// shares is the loop of which iterations share the values that a assigns, if there is one.
+// shares says that lanes share the values that a assigns.
 func (v *vectorizer) shares(a *nest.Assign) bool {
 	return a != nil && slices.ContainsFunc(v.n.Shared, func(x nest.Shared) bool { return x.Temp == a.Dst.Name })
 }
@@ -389,8 +389,7 @@ func (v *vectorizer) sharedOut(index []ir.Expr, bytes []digit, total int) (f *fi
 	return nil, lanes
 }
 
-// bank is how many bytes lie between the rows of tiles in shared memory that are longer than so many bytes: without it, rows
-// begin in the same banks.
+// bank is the number of bytes between the rows of tiles in shared memory. Without them, rows that are longer begin in the same banks.
 const bank = 16
 
 // row is how the rows of tiles lie in shared memory: bytes of a row, and from one row to the next.
@@ -513,8 +512,7 @@ func (v *vectorizer) cooperate(loop string, body []vir.Node) (fills, rest []vir.
 // wait is a barrier.
 func wait() []vir.Node { return []vir.Node{&vir.Instr{Op: vir.OpBarrier, Dst: vir.NoReg}} }
 
-// pipeline writes a loop of which each iteration but the first finds filled what the one before has filled for it, and so may wait
-// for memory while that computes:
+// pipeline writes a loop whose iterations fill the buffers of the next one. What that loads is on its way while they compute:
 //
 //	loop l0 n                      fill 0
 //	    fill l0                    barrier

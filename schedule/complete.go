@@ -43,10 +43,11 @@ func (s *Product) complete() error {
 	if err := s.groupOrder(); err != nil {
 		return err
 	}
-	for _, at := range []string{s.shared, s.decoded} {
-		if err := st.groups(at); err != nil {
-			return err
-		}
+	if err := st.groups("act", s.shared); err != nil {
+		return err
+	}
+	if err := st.groups("w", s.decoded); err != nil {
+		return err
 	}
 	tile, err := s.completeTile()
 	if err != nil {
@@ -92,14 +93,12 @@ func (s *Product) completeTile() (is bool, err error) {
 		return true, &Unfinished{"tile", "sums to 32 bits: accumulate i32"}
 	case st.holders > 0 && s.decoded == "":
 		return true, &Unfinished{"tile", "is held by lanes that have no weights of their own: stage w, shared"}
-	case st.holders == 0 && s.decoded != "":
-		return true, &Unfinished{"stage w", "is shared by lanes that hold a tile together: tensorize with lanes"}
 	}
 	return true, nil
 }
 
 // groups: workgroups have tiles of rows. Their lanes share something at a loop that is there.
-func (st *stage) groups(shared string) error {
+func (st *stage) groups(value, shared string) error {
 	has := func(kind nest.Kind, root string) bool {
 		return slices.ContainsFunc(st.loops, func(l nest.Loop) bool { return l.Kind == kind && (root == "" || l.Root == root) })
 	}
@@ -107,10 +106,10 @@ func (st *stage) groups(shared string) error {
 		return &Unfinished{"groups and lanes", "need the tiles of rows bound to group"}
 	}
 	if shared != "" && !slices.ContainsFunc(st.loops, func(l nest.Loop) bool { return l.Name == shared && l.Kind == nest.Serial }) {
-		return &Unfinished{"stage at " + shared, "needs a serial loop of this name"}
+		return &Unfinished{"stage " + value + " at " + shared, "needs a serial loop of this name"}
 	}
 	if shared != "" && !has(nest.Lane, "") && st.holders == 0 {
-		return &Unfinished{"stage act", "needs lanes that share what they read"}
+		return &Unfinished{"stage " + value, "needs lanes that share what they read"}
 	}
 	return nil
 }

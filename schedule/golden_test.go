@@ -125,6 +125,12 @@ func ready() Trace {
 	return trace(dot, unsign, columns, lanes, fields, Tensorize{Loop: "j", To: "dot4"}, order, packed)
 }
 
+// tiles is a product by tiles of 8 rows and columns, which 8 lanes hold: tensorize, pack and stage come last.
+var tiles = trace(dot, Split{"n", 8, Pair{"nt", "c"}}, Bind{"nt", "group"}, Split{"m", 8, Pair{"mt", "i"}}, Bind{"mt", "group"},
+	Split{"k", 16, Pair{"ks", "kk"}}, Split{"kk", 8, Pair{"f", "j"}}, Bind{"f", "unrolled"}, Reorder{[]string{"nt", "mt", "ks", "f", "i", "c", "j"}},
+	Tensorize{Loop: "j", To: "tile", Rows: "i", Columns: "c", Lanes: 8}, Pack{Tensor: "codes", Order: []string{"mt", "ks", "i", "j"}, Fields: []string{"f"}, Map: "dense"},
+	Stage{Value: "w", At: "ks", Shared: true, Ahead: true})
+
 // readyPairs is ready with sums of two products.
 func readyPairs() Trace {
 	return trace(dot, unsign, columns, lanes, pairs, Tensorize{Loop: "j", To: "dot2"},
@@ -182,6 +188,8 @@ var examples = []example{
 	{"tensorize_dot4", "w2", trace(dot, columns, lanes, Split{"k", 4, Pair{"ks", "j"}}, Reorder{[]string{"n", "mt", "ks", "l", "j"}}), Tensorize{Loop: "j", To: "dot4"}},
 	{"tensorize_dot2", "w2", trace(dot, columns, lanes, Split{"k", 2, Pair{"ks", "j"}}, Reorder{[]string{"n", "mt", "ks", "l", "j"}}), Tensorize{Loop: "j", To: "dot2"}},
 	{"tensorize_dot1", "w2", trace(dot, columns, lanes, Split{"k", 1, Pair{"ks", "j"}}, Reorder{[]string{"n", "mt", "ks", "l", "j"}}), Tensorize{Loop: "j", To: "dot1"}},
+	{"tensorize_tile", "w4", tiles[:len(tiles)-3], tiles[len(tiles)-3]},
+	{"stage_shared", "w4", tiles[:len(tiles)-1], tiles[len(tiles)-1]},
 	{"rfactor", "w2", trace(dot, columns, lanes, Split{"k", 4, Pair{"ks", "f"}}, Bind{"f", "unrolled"}, Reorder{[]string{"n", "mt", "ks", "f", "l"}}), Rfactor{"f"}},
 	{"read_scaled_all", "w2", ready(), ReadScaled{8}},
 	{"read_scaled_below_4", "w2", ready(), ReadScaled{4}},
@@ -406,7 +414,7 @@ func TestBadJSON(t *testing.T) {
 		{`{}`, `trace: json: cannot unmarshal object into Go value of type []json.RawMessage`},
 		{`[7]`, `trace: step 0 is no object`},
 		{`[{"split":{"loop":"m","by":2,"into":["a","b"],"to":"x"}}]`, `trace: step 0: split: unknown field "to"; there are loop, by, into`},
-		{`[{"tensorize":{"loop":"j","TO":"dot2"}}]`, `trace: step 0: tensorize: unknown field "TO"; there are loop, to`},
+		{`[{"tensorize":{"loop":"j","TO":"dot2"}}]`, `trace: step 0: tensorize: unknown field "TO"; there are loop, to, rows, columns, lanes`},
 		{`[{"split":{"by":8,"BY":16}}]`, `trace: step 0: split: unknown field "BY"; there are loop, by, into`},
 		{`[{"split":{"by":8,"by":16}}]`, `trace: step 0: split: field "by" is there twice`},
 		{`[{"bind":{}},{"prefetch":{"bytes":4096},"prefetch":{"bytes":64}}]`, `trace: step 1 names 2 transforms, want 1`},

@@ -43,6 +43,13 @@ func leading(order string, fields ...string) Pack {
 	return p
 }
 
+// untiled is tiles without its last three steps.
+var untiled = tiles[:len(tiles)-3]
+
+func tileOf(rows, columns string, lanes int) Tensorize {
+	return Tensorize{Loop: "j", To: "tile", Rows: rows, Columns: columns, Lanes: lanes}
+}
+
 // Products by tables of one byte.
 var (
 	byBytes    = trace(byTable, QuantizeTable{Kind: "q8"}, Split{"k", 96, Pair{"ks", "f"}})
@@ -56,6 +63,16 @@ var refused = []struct {
 	step   Step
 	want   string
 }{
+	{"w4", untiled, Tensorize{Loop: "j", To: "dot4", Rows: "i"}, `tensorize j: rows, columns and lanes are a tile's`},
+	{"w4", untiled, tileOf("i", "c", 12), `tensorize j: 12 lanes: want a power of two of at most 1024`},
+	{"w4", untiled, tileOf("i", "i", 8), `tensorize i: a tile wants the innermost steps of 1 along n, this is of m with stride 1`},
+	{"w4", untiled, tileOf("i", "q", 8), `tensorize j: there is no loop "q" over n`},
+	{"w4", untiled, tileOf("mt", "c", 8), `tensorize mt: a tile wants the innermost steps of 1 along m, this is of m with stride 8`},
+	{"w4", trace(untiled, Bind{"c", "vector"}), tileOf("i", "c", 8), `tensorize c: is bound vector already`},
+	{"w4", trace(dot, Split{"n", 6, Pair{"nt", "c"}}, Split{"m", 8, Pair{"mt", "i"}}), Tensorize{Loop: "k", To: "tile", Rows: "i", Columns: "c"}, `tensorize c: 6 is not a power of two of at most 64`},
+	{"w4", tiles[:len(tiles)-1], Stage{Value: "a", At: "ks", Shared: true}, `stage a: is no value that lanes share; have w, shared`},
+	{"w4", tiles[:len(tiles)-1], Stage{Value: "w", At: "f", Shared: true}, `stage f: is no serial loop`},
+	{"w4", tiles[:len(tiles)-1], Stage{Value: "w", At: "i"}, `stage i: is tile: a value cannot be staged between lanes`},
 	{"w2", ready(), dot, `decompose dot: already decomposed`},
 	{"w2", trace(dot, unsign, Split{"m", 272, Pair{"mt", "mm"}}, Split{"mm", 16, Pair{"side", "l"}}, fields), pack("mt side ks l j", "f"), `pack side: 17 tiles side by side: at most 16`},
 	{"w2", trace(dot, unsign, Split{"m", 32, Pair{"mt", "mm"}}, Split{"mm", 16, Pair{"side", "l"}}, fields), pack("mt l ks side j", "f"), `pack l: the second loop must be the run-time loop over K: one linear stream`},
@@ -186,7 +203,7 @@ var refused = []struct {
 	{"w2", trace(dot, Split{"m", 24, Pair{"mt", "l"}}), Bind{"l", "vector"}, `bind l: 24 is not a power of two of at most 64 lanes`},
 
 	{"w2", trace(dot), Tensorize{Loop: "q", To: "dot4"}, `tensorize q: no such loop`},
-	{"w2", trace(dot, fields), Tensorize{Loop: "j", To: "dot8"}, `tensorize j: no instruction "dot8"; have dot4, dot2, dot1`},
+	{"w2", trace(dot, fields), Tensorize{Loop: "j", To: "dot8"}, `tensorize j: no instruction "dot8"; have dot4, dot2, dot1, tile`},
 	{"w2", trace(dot, fields), Tensorize{Loop: "f", To: "dot4"}, `tensorize f: is bound unroll already`},
 	{"w2", trace(dot, fields), Tensorize{Loop: "j", To: "dot2"}, `tensorize j: dot2 wants the innermost 2 steps of 1 along K, this is 4 of k with stride 1`},
 	{"w2", trace(dot, fields[:2]), Tensorize{Loop: "f", To: "dot4"}, `tensorize f: dot4 wants the innermost 4 steps of 1 along K, this is 4 of k with stride 4`},
@@ -323,6 +340,11 @@ var unfinished = []struct {
 	trace  Trace
 	want   string
 }{
+	{"w4", tiles[:len(tiles)-1], `tile: is held by lanes that have no weights of their own: stage w, shared`},
+	{"w4", trace(untiled, tileOf("i", "c", 0), tiles[len(tiles)-2:]), `stage w: needs lanes that share what they read`},
+	{"w4", trace(untiled, tileOf("i", "c", 8), Reorder{[]string{"nt", "mt", "ks", "i", "c", "f", "j"}}, tiles[len(tiles)-2:]), `loop f: the loops of a tile are the innermost ones`},
+	{"w4", trace(untiled, tileOf("i", "c", 8), Reorder{[]string{"nt", "mt", "ks", "f", "c", "i", "j"}}, tiles[len(tiles)-2:]), `tile: has its rows first, then its columns, then what it sums over`},
+	{"w4", trace(untiled, tileOf("i", "c", 8), tiles[len(tiles)-2], Rfactor{"f"}, WidenEvery{"f"}, Accumulate{"i16"}, tiles[len(tiles)-1]), `tile: sums to 32 bits: accumulate i32`},
 	{"w2", nil, `trace: has no decompose`},
 	{"w2", unpacked(), `trace: has no pack of the codes`},
 	{"w4-g32-z", with(grouped("init"), "hoist_zero", pack("mt g u l j", "f")), `zero points: need hoist_zero: level - zero does not fit a byte`},

@@ -153,9 +153,9 @@ func TestVerifyStructure(t *testing.T) {
 		`vir: func f: repeat: param1 is no integer`:                                              {Name: "f", Params: []Param{{Name: "a"}}, Repeat: &Repeat{Count: 1}},
 		`vir: func f: repeat: a moves twice`: {Name: "f", Params: []Param{{Name: "a"}, {Name: "n", Int: true}, {Name: "m", Int: true}},
 			Repeat: &Repeat{Count: 1, Moves: []Move{{0, 2}, {0, 2}}}},
-		`vir: func f: loop l-1 1: negative loop id`:          {Name: "f", Body: []Node{&Loop{ID: -1, Count: Extent{1, -1}}}},
-		`vir: func f: loop l0 1 list param4: no parameter 4`: {Name: "f", Body: []Node{&Loop{Count: Extent{1, -1}, List: 5}}},
-		`vir: func f: loop l0 param4: no parameter 4`:        {Name: "f", Body: []Node{&Loop{Count: Extent{0, 4}}}},
+		`vir: func f: loop l-1 1: negative loop id`:          {Name: "f", Body: []Node{&Loop{ID: -1, Count: Extent{Const: 1, Param: -1}}}},
+		`vir: func f: loop l0 1 list param4: no parameter 4`: {Name: "f", Body: []Node{&Loop{Count: Extent{Const: 1, Param: -1}, List: 5}}},
+		`vir: func f: loop l0 param4: no parameter 4`:        {Name: "f", Body: []Node{&Loop{Count: Extent{Const: 0, Param: 4}}}},
 	} {
 		if err := Verify(f); err == nil || err.Error() != want {
 			t.Errorf("have %v\nwant %s", err, want)

@@ -370,18 +370,23 @@ func (p *printer) class(param int) uint32 {
 
 // loadAt reads at a pointer into a buffer.
 func (p *printer) loadAt(param int, t, pointer module.ID) module.ID {
-	return p.m.Emit(module.OpLoad, t, append([]module.ID{pointer}, p.access(p.class(param))...)...)
+	return p.m.Emit(module.OpLoad, t, append([]module.ID{pointer}, p.access(p.exchanges(param))...)...)
 }
 
 // storeAt writes at a pointer into a buffer.
 func (p *printer) storeAt(param int, pointer, x module.ID) {
-	p.m.Do(module.OpStore, append([]module.ID{pointer, x}, p.access(p.class(param))...)...)
+	p.m.Do(module.OpStore, append([]module.ID{pointer, x}, p.access(p.exchanges(param))...)...)
 }
 
 // barrier waits for the lanes of the workgroup.
 func (p *printer) barrier(*vir.Instr) []module.ID {
 	scope := p.number(module.ScopeWorkgroup)
-	order := module.MemorySemanticsAcquireRelease | module.MemorySemanticsWorkgroupMemory | module.MemorySemanticsUniformMemory
+	order := module.MemorySemanticsAcquireRelease | module.MemorySemanticsWorkgroupMemory
+	for i := range p.f.Params {
+		if p.f.Params[i].Shared == 0 && p.exchanges(i) {
+			order |= module.MemorySemanticsUniformMemory
+		}
+	}
 	if p.vulkan {
 		order |= module.MemorySemanticsMakeAvailable | module.MemorySemanticsMakeVisible
 	}

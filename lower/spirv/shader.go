@@ -89,6 +89,7 @@ type printer struct {
 	numbers map[int]module.ID          // of open loops, by ID
 	sums    map[string]module.ID       // parts of addresses that are there, by what they are
 	stored  map[int]bool               // parameters that the function stores to
+	fetched map[int]bool               // parameters that it loads from
 	main    module.ID
 	block   module.ID    // the variable of the push constants
 	inputs  [3]module.ID // the variables of the workgroup and of the lane in it, or in its subgroup and of that
@@ -106,10 +107,13 @@ type shaderTypes struct{ void, bool, uint, f32, byte module.ID }
 
 func newPrinter(s *lower.Selected) *printer {
 	p := &printer{m: module.New(), f: s.Func, rows: s.Rows, regs: make([][]module.ID, len(s.Func.Regs)), floats: map[module.ID]module.ID{},
-		push: map[int]module.ID{}, views: map[view]module.ID{}, loaded: map[*vir.Instr][]module.ID{}, numbers: map[int]module.ID{}, sums: map[string]module.ID{}, stored: map[int]bool{}}
+		push: map[int]module.ID{}, views: map[view]module.ID{}, loaded: map[*vir.Instr][]module.ID{}, numbers: map[int]module.ID{}, sums: map[string]module.ID{}, stored: map[int]bool{}, fetched: map[int]bool{}}
 	vir.Walk(s.Func.Body, func(in *vir.Instr, _ []*vir.Loop) {
-		if in.Op.Stores() {
+		switch {
+		case in.Op.Stores():
 			p.stored[in.Mem.Buf] = true
+		case in.HasMem():
+			p.fetched[in.Mem.Buf] = true
 		}
 	})
 	p.shader = &Shader{Module: p.m, Lanes: s.Func.Lanes()}
@@ -452,14 +456,14 @@ func (p *printer) inOrder(words, sums []module.ID, add func(a, b module.ID) modu
 func (p *printer) put(words []module.ID, at module.ID, apart, block int) {
 	p.together(block)
 	for i, w := range words {
-		p.m.Do(module.OpStore, append([]module.ID{p.exchanged(p.sum(at, p.number(uint32(i*apart)))), w}, p.access(module.StorageClassWorkgroup)...)...)
+		p.m.Do(module.OpStore, append([]module.ID{p.exchanged(p.sum(at, p.number(uint32(i*apart)))), w}, p.access(true)...)...)
 	}
 	p.together(block)
 }
 
 // get reads the word that is some words behind a place of the exchanged buffer.
 func (p *printer) get(at module.ID, behind int) module.ID {
-	return p.m.Emit(module.OpLoad, p.uint, append([]module.ID{p.exchanged(p.sum(at, p.number(uint32(behind))))}, p.access(module.StorageClassWorkgroup)...)...)
+	return p.m.Emit(module.OpLoad, p.uint, append([]module.ID{p.exchanged(p.sum(at, p.number(uint32(behind))))}, p.access(true)...)...)
 }
 
 // together waits for the lanes of a block, which are in one subgroup or anywhere in the workgroup.

@@ -195,7 +195,7 @@ func (p *printer) matrixAt(in *vir.Instr) (pointer module.ID, rest []module.ID) 
 	if by.Times != 0 {
 		apart = p.word(module.OpShiftRightLogical, p.sum(p.times(p.push[by.By], by.Times), p.number(uint32(by.Bytes))), p.number(log2(unit)))
 	}
-	return p.at(param, unit, a), []module.ID{p.number(layout), apart, module.MemoryAccessNonPrivatePointer}
+	return p.at(param, unit, a), append([]module.ID{p.number(layout), apart}, p.access(p.exchanges(param))...)
 }
 
 func (p *printer) loadTile(in *vir.Instr) []module.ID {
@@ -247,10 +247,15 @@ func holders(f *vir.Func) (n int) {
 	return n
 }
 
-// access is the operand of loads and stores of what lanes exchange. The memory model of Vulkan, which cooperative matrices
-// need, wants it.
-func (p *printer) access(class uint32) []uint32 {
-	if !p.vulkan || class != module.StorageClassWorkgroup && class != module.StorageClassStorageBuffer {
+// exchanges says that lanes may load from a buffer what others have stored to it: it is shared, or the function does both.
+func (p *printer) exchanges(param int) bool {
+	return p.f.Params[param].Shared > 0 || p.stored[param] && p.fetched[param]
+}
+
+// access is the operand of loads and stores in a buffer by which lanes exchange something. The memory model of Vulkan, which
+// cooperative matrices need, wants it. Other loads need not be there when lanes wait for each other.
+func (p *printer) access(exchanged bool) []uint32 {
+	if !p.vulkan || !exchanged {
 		return nil
 	}
 	return []uint32{module.MemoryAccessNonPrivatePointer}
