@@ -255,7 +255,7 @@ func (x *Matrix) dispatch(o *opened, c *call, act, result *vulkan.Buffer) (*vulk
 		if p < 0 || p >= params {
 			return nil, fmt.Errorf("device: the shader of %s has a parameter %d, which no product has", k.Name, p)
 		}
-		if words[p] < 0 || words[p] > math.MaxUint32 {
+		if words[p] < 0 || uint64(words[p]) > math.MaxUint32 {
 			return nil, fmt.Errorf("device: parameter %d of %s is %d: multiply fewer rows at once", p, k.Name, words[p])
 		}
 		d.Push = binary.LittleEndian.AppendUint32(d.Push, uint32(words[p]))

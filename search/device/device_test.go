@@ -33,23 +33,28 @@ func opened(t testing.TB) *vulkan.Device {
 	return d
 }
 
-// product compiles a schedule of tests/shaders/testdata, which is called by its format.
-func product(t testing.TB, d *vulkan.Device, name string) *Product {
+// traceOf is a schedule of tests/shaders/testdata.
+func traceOf(t testing.TB, name string) (trace schedule.Trace) {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join("../../tests/shaders/testdata", name+".json"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	var trace schedule.Trace
 	if err := json.Unmarshal(data, &trace); err != nil {
 		t.Fatal(err)
 	}
+	return trace
+}
+
+// product compiles a schedule of tests/shaders/testdata, which is called by its format.
+func product(t testing.TB, d *vulkan.Device, name string) *Product {
+	t.Helper()
 	p, err := ir.Named(strings.Split(name, ".")[0])
 	if err != nil {
 		t.Fatal(err)
 	}
 	target, _ := spirv.ByName("spirv")
-	k, err := Compile(t.Context(), p, trace, target, Controls(d))
+	k, err := Compile(t.Context(), p, traceOf(t, name), target, Controls(d))
 	if err != nil {
 		t.Fatal(err)
 	}

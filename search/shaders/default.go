@@ -12,16 +12,20 @@ import (
 	"github.com/tmacc/tmacc/schedule"
 	"github.com/tmacc/tmacc/search"
 	"github.com/tmacc/tmacc/search/build"
+	"github.com/tmacc/tmacc/search/space"
 )
 
 // model is the target whose default schedules become schedules of shaders: its vectors are as long as an access of a lane.
 const model = "arm64/dotprod"
 
-// Default are schedules of p for devices: the default ones of a CPU, with a workgroup for each tile of rows and a lane for each row of a vector. No
-// model of devices has chosen them.
+// Default are schedules of p for devices: the first ones of the space of workgroups. Where it has none they are the default ones of a CPU, with a workgroup
+// for each tile of rows and a lane for each row of a vector. No model of devices has chosen them.
 func Default(ctx context.Context, p ir.Problem, t spirv.Target) (uses []search.Use, err error) {
 	if p.Act.Floats() {
 		return nil, fmt.Errorf("%s: shaders multiply 8-bit activations: compile it for a CPU", p.Name())
+	}
+	if sp, err := space.For(p, t); err == nil && grouped(sp) {
+		return ofSpace(sp)
 	}
 	all, err := search.Default(ctx, p, targets.ByName(model))
 	if err != nil {
@@ -88,6 +92,19 @@ func Grouped(trace schedule.Trace, loops []nest.Loop, lanes bool) (out schedule.
 		out = append(out, s)
 	}
 	return out
+}
+
+// ofSpace are the first schedules of a space.
+func ofSpace(sp *space.Space) (uses []search.Use, err error) {
+	points, err := sp.Widths(4, 8)
+	for _, x := range points {
+		k, err := sp.Kernel(x)
+		if err != nil {
+			return nil, err
+		}
+		uses = append(uses, search.Use{Cols: k.Cols, Trace: x.Trace()})
+	}
+	return uses, err
 }
 
 // Traces are the schedules of uses.

@@ -72,15 +72,15 @@ func (l *Lab) Test(p ir.Problem, v *variant.Shaders) error {
 	return l.code.Test(fmt.Sprint(v.Kernels[0].Schedule.Trace), s, 1)
 }
 
-// Time times products for a purpose in turn, by the clock of the device.
+// Time times products for a purpose in turn, by the clock of the device. The first one is kept there for the next call.
 func (l *Lab) Time(p ir.Problem, x tune.Purpose, rounds int, vs ...*variant.Shaders) ([]timing.Sample, error) {
 	var all []worker.Timed
-	for _, v := range vs {
+	for i, v := range vs {
 		s, err := v.Spec(p)
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, worker.Timed{Spec: s, M: x.M, N: x.N, K: p.WholeK(x.K), Total: x.Total})
+		all = append(all, worker.Timed{Spec: s, M: x.M, N: x.N, K: p.WholeK(x.K), Total: x.Total, Keep: i == 0 && len(vs) > 1})
 	}
 	return l.code.Time("products on "+l.Device().Name, timing.Options{Rounds: rounds}, all...)
 }

@@ -106,7 +106,7 @@ func grouped(sp *space.Space) bool {
 func Reason(err error) string {
 	var fault *schedule.Illegal
 	switch {
-	case errors.Is(err, errNone):
+	case errors.Is(err, errNone), errors.Is(err, errLong):
 		return err.Error()
 	case errors.As(err, &fault):
 		return "illegal"
@@ -116,7 +116,13 @@ func Reason(err error) string {
 	return "refused"
 }
 
-var errNone = errors.New("the space has none")
+var (
+	errNone = errors.New("the space has none")
+	errLong = errors.New("too long")
+)
+
+// mostModule bounds the modules that are measured, in bytes: drivers take minutes to compile longer ones.
+const mostModule = 32 << 10
 
 // widths are numbers of columns of kernels for n activations: a kernel of more than that is padded.
 func widths(n int) (all []int) {
@@ -233,6 +239,11 @@ func (s *Search) point(c *Candidate) (tune.Point, error) {
 		return tune.Point{}, err
 	}
 	c.shaders = v
+	for _, k := range v.Kernels {
+		if n := len(k.Shaders[0].Binary()); n > mostModule {
+			return tune.Point{}, errLong
+		}
+	}
 	p := tune.Point{ID: hash(v), Family: fmt.Sprint(c.Uses[0].Trace[0]), Estimate: 1}
 	first, last := v.Kernels[0], v.Kernels[len(v.Kernels)-1]
 	for _, k := range []variant.Shaded{first, last} {
