@@ -48,7 +48,7 @@ func main() {
 	flag.DurationVar(&o.limit, "limit", 5*time.Minute, "`time` of all")
 	flag.DurationVar(&o.improve, "improve", 4*time.Second, "`time` to look for better schedules of a problem and a shape")
 	flag.BoolVar(&o.small, "small", false, "small shapes, for a software device")
-	flag.StringVar(&o.parts, "parts", "ceilings,products,peer", "what to do")
+	flag.StringVar(&o.parts, "parts", "ceilings,peer,preparations,products", "what to do")
 	flag.BoolVar(&o.child, "child", false, "time ggml in this process, which it may end")
 	flag.Parse()
 	if err := run(o); err != nil {
@@ -67,6 +67,7 @@ type report struct {
 	Best     []*timed           `json:"best,omitempty"`     // of each problem and shape
 	Products []*timed           `json:"products,omitempty"` // all that were timed
 	Refused  []refused          `json:"refused,omitempty"`
+	Prepared []prepared         `json:"prepared,omitempty"`
 	Peer     []peerTime         `json:"peer,omitempty"`
 	Errors   []string           `json:"errors,omitempty"`
 	Seconds  map[string]float64 `json:"seconds"` // of each part
@@ -96,7 +97,7 @@ func run(o options) error {
 	for _, p := range []struct {
 		name string
 		run  func() error
-	}{{"ceilings", x.ceilings}, {"peer", x.peers}, {"products", x.products}} {
+	}{{"ceilings", x.ceilings}, {"peer", x.peers}, {"preparations", x.preparations}, {"products", x.products}} {
 		if strings.Contains(o.parts, p.name) {
 			x.part(p.name, p.run)
 		}

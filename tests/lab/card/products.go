@@ -138,12 +138,12 @@ func (b *binding) free() {
 func (b *binding) dispatch(weights vulkan.Range) *vulkan.Dispatch {
 	c := b.c
 	d := &vulkan.Dispatch{Pipeline: c.pipeline}
-	layout := c.kernel.Weights
 	for _, i := range c.shader.Params {
 		word := uint32(0)
 		if c.params[i].Int {
 			word = uint32(b.args[i].Int)
 		} else if b.own[i] == nil {
+			layout := c.kernel.Weights
 			word = uint32(layout.Address(layout.Part(format.PartNames[i-firstPart]), 0, 0, 0))
 		}
 		d.Push = binary.LittleEndian.AppendUint32(d.Push, word)

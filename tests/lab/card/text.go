@@ -47,6 +47,9 @@ func (x *lab) text() string {
 			p("runs 1 2 3 5 10 20 50 100 200 300 of %s %v: %.0f ns", t.Problem, t.Shape, t.Series)
 		}
 	}
+	for _, r := range x.Prepared {
+		p("%d activations, groups of %d: quantized in %.0f ns by %d lanes, the best of %d schedules", r.K, r.Group, r.Ns, r.Lanes, r.Tried)
+	}
 	p("\nggml")
 	for _, t := range x.Peer {
 		p("%-9s %-18v %6.1f MB %9.0f ns %6.0f GB/s %6.1f TOPS %5.1f %% %s", t.Type, t.Shape, float64(t.Bytes)/1e6, t.Ns, t.GBs, t.Tops, 100*t.Share, t.Error)
