@@ -41,7 +41,7 @@ func TestRandomShaders(t *testing.T) {
 		if rng.Intn(4) == 0 {
 			p = ownFormat(rng, i)
 		}
-		target := spirv.Targets()[rng.Intn(2)]
+		target := spirv.Targets()[rng.Intn(len(spirv.Targets()))]
 		trace := search.Sample(rng, p, target.Machine()).Trace(p)
 		k, f, s, err := shaderOf(p, trace, target, rng.Intn(2) == 0)
 		switch {

@@ -20,12 +20,17 @@ import (
 
 // TestProducts compares products by the schedules of testdata, FORMAT.NAME.json each, with the definition: what
 // vector IR says they are, before and after its passes, and what the device makes of them.
-func TestProducts(t *testing.T) {
-	paths, err := filepath.Glob("testdata/*.json")
+func TestProducts(t *testing.T) { schedules(t, "testdata/*.json") }
+
+func schedules(t *testing.T, pattern string) {
+	paths, err := filepath.Glob(pattern)
 	if err != nil || len(paths) == 0 {
 		t.Fatal("no schedules", err)
 	}
 	for _, path := range paths {
+		if strings.Contains(path, ".tiles") != strings.Contains(pattern, ".tiles") {
+			continue
+		}
 		name := strings.TrimSuffix(filepath.Base(path), ".json")
 		data, err := os.ReadFile(path)
 		if err != nil {
@@ -33,6 +38,14 @@ func TestProducts(t *testing.T) {
 		}
 		t.Run(name, func(t *testing.T) { product(t, data, strings.Split(name, ".")[0]) })
 	}
+}
+
+// TestTileProducts is TestProducts of the schedules with tiles, on a device that must have cooperative matrices if TMACC_TILES is 1.
+func TestTileProducts(t *testing.T) {
+	if d := Device(t); os.Getenv("TMACC_TILES") == "1" && len(d.Cooperative) == 0 {
+		t.Fatalf("%v has no cooperative matrices", d)
+	}
+	schedules(t, "testdata/*.tiles*.json")
 }
 
 // TestPage does the same with the schedule of docs/gpu.md.
@@ -107,7 +120,6 @@ func byTiles(t *testing.T, d *vulkan.Device, sh *spirv.Shader, p ir.Problem, k *
 			}
 		}
 	}
-	newTools(t)
 	Accepted(t, sh)
 }
 
