@@ -14,7 +14,7 @@ import (
 // "act" are all activations that an iteration of the serial loop At reads. The lanes of a workgroup copy them into a buffer that
 // they share. Shared, the decoded weights of an iteration of the serial loop At are in such a buffer too: each lane decodes
 // some of them. Ahead, lanes load what they decode, and activations that they share at the same loop, while the iteration before
-// computes. With Halves, they fill one half of the buffers while they multiply what is in the other.
+// computes. With Halves, they fill one half of the buffers while they multiply the other.
 //
 //	for r                              for r
 //	    for n                              w1 = decode(codes[r])

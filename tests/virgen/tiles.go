@@ -10,8 +10,8 @@ import (
 // tileBytes is what Tiles reads of each of its buffers, and the most that it stores.
 const tileBytes = BufBytes
 
-// Tiles returns a well-typed function by one subgroup of lanes: they copy bytes into a buffer that they share, some of which
-// are tiles of rows by depth and others of depth by columns. It adds up products of them in a loop, then does arithmetic with the
+// Tiles returns a well-typed function by one subgroup of lanes: they copy bytes into a buffer that they share. Some of
+// its bytes are tiles of rows by depth, others of depth by columns. It adds up products of them in a loop, then does arithmetic with the
 // sums and stores some of them. No sum of floats is rounded.
 func Tiles(rng *rand.Rand, from format.DType, rows, columns, depth, lanes int) *vir.Func {
 	g := &tileGenerator{rng: rng, f: &vir.Func{Name: "tiles", Params: []vir.Param{{Name: "x", Align: 16}, {Name: "y", Align: 16}, {Name: "out", Align: 16},
