@@ -263,8 +263,8 @@ func (v *vectorizer) serialLoop(s *nest.For) error {
 	}
 	slices.Sort(node.Carried)
 	v.loads = map[string]vir.Reg{}
-	if len(fills) > 0 && slices.ContainsFunc(v.n.Shared, func(x nest.Shared) bool { return x.At == s.Loop.Name && x.Ahead }) {
-		return v.pipeline(node, fills, body)
+	if i := slices.IndexFunc(v.n.Shared, func(x nest.Shared) bool { return x.At == s.Loop.Name && x.Ahead }); len(fills) > 0 && i >= 0 {
+		return v.pipeline(node, fills, body, v.n.Shared[i].Halves)
 	}
 	node.Body = body
 	if len(fills) > 0 {

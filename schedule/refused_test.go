@@ -70,7 +70,7 @@ var refused = []struct {
 	{"w4", untiled, tileOf("mt", "c", 8), `tensorize mt: a tile wants the innermost steps of 1 along m, this is of m with stride 8`},
 	{"w4", trace(untiled, Bind{"c", "vector"}), tileOf("i", "c", 8), `tensorize c: is bound vector already`},
 	{"w4", trace(dot, Split{"n", 6, Pair{"nt", "c"}}, Split{"m", 8, Pair{"mt", "i"}}), Tensorize{Loop: "k", To: "tile", Rows: "i", Columns: "c"}, `tensorize c: 6 is not a power of two of at most 64`},
-	{"w4", tiles[:len(tiles)-1], Stage{Value: "a", At: "ks", Shared: true}, `stage a: is no value that lanes share; have w, shared`},
+	{"w4", tiles[:len(tiles)-1], Stage{Value: "a", At: "ks", Shared: true}, `stage a: is no value that lanes share so; have w, shared, and then ahead, and then by halves`},
 	{"w4", tiles[:len(tiles)-1], Stage{Value: "w", At: "f", Shared: true}, `stage f: is no serial loop`},
 	{"w4", tiles[:len(tiles)-1], Stage{Value: "w", At: "i"}, `stage i: is tile: a value cannot be staged between lanes`},
 	{"w2", ready(), dot, `decompose dot: already decomposed`},

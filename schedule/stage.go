@@ -14,7 +14,7 @@ import (
 // "act" are all activations that an iteration of the serial loop At reads. The lanes of a workgroup copy them into a buffer that
 // they share. Shared, the decoded weights of an iteration of the serial loop At are in such a buffer too: each lane decodes
 // some of them. Ahead, lanes load what they decode, and activations that they share at the same loop, while the iteration before
-// computes.
+// computes. With Halves, they fill one half of the buffers while they multiply the other.
 //
 //	for r                              for r
 //	    for n                              w1 = decode(codes[r])
@@ -28,12 +28,13 @@ type Stage struct {
 	At     string `json:"at"`
 	Shared bool   `json:"shared,omitempty"`
 	Ahead  bool   `json:"ahead,omitempty"`
+	Halves bool   `json:"halves,omitempty"`
 }
 
 // Apply implements Step.
 func (x Stage) Apply(s *Product) (*Product, error) {
-	if (x.Shared || x.Ahead) && (x.Value != "w" || !x.Shared) {
-		return nil, illegal(x, x.Value, "is no value that lanes share; have w, shared")
+	if (x.Shared || x.Ahead || x.Halves) && (x.Value != "w" || !x.Shared || x.Halves && !x.Ahead) {
+		return nil, illegal(x, x.Value, "is no value that lanes share so; have w, shared, and then ahead, and then by halves")
 	}
 	switch x.Value {
 	case "w", "a", "x":
@@ -128,7 +129,7 @@ func (x Stage) sharedWeights(s *Product) (*Product, error) {
 	}
 	c, err := stageAt(x, s, x.Value, x.At)
 	if err == nil {
-		c.decoded, c.ahead = x.At, x.Ahead
+		c.decoded, c.ahead, c.halves = x.At, x.Ahead, x.Halves
 	}
 	return c, err
 }

@@ -114,10 +114,11 @@ type Repeat struct {
 }
 
 // Shared is what the lanes of a workgroup make together in each iteration of the loop At: a copy of all that the iteration reads
-// of the buffer Param, or all values of the staged Temp. Ahead, they load what that needs while the iteration before computes.
+// of the buffer Param, or all values of the staged Temp. Ahead, they load what that needs while the iteration before computes. With
+// Halves, they fill one half of the buffers while the other is used.
 type Shared struct {
 	Param, Temp, At string
-	Ahead           bool
+	Ahead, Halves   bool
 }
 
 // Move adds the parameter By, in bytes, to the pointer Param.
@@ -154,7 +155,7 @@ func (n *Nest) String() string {
 		r.print(&b, "groups")
 	}
 	for _, s := range n.Shared {
-		fmt.Fprintf(&b, "shared %s at %s%s\n", s.Param+s.Temp, s.At, map[bool]string{true: " ahead"}[s.Ahead])
+		fmt.Fprintf(&b, "shared %s at %s%s%s\n", s.Param+s.Temp, s.At, map[bool]string{true: " ahead"}[s.Ahead], map[bool]string{true: ", by halves"}[s.Halves])
 	}
 	if n.Holders > 0 {
 		fmt.Fprintf(&b, "tiles of %d lanes\n", n.Holders)

@@ -26,7 +26,7 @@ type prepared struct {
 }
 
 // samples is how many schedules of a preparation are tried.
-const samples = 24
+const samples = 3
 
 // lengths are the rows of activations that are prepared, and how often in a sequence.
 func (x *lab) lengths() (all []int, times int) {

@@ -19,10 +19,11 @@ import (
 	"github.com/tmacc/tmacc/runtime/vulkan"
 	"github.com/tmacc/tmacc/schedule"
 	"github.com/tmacc/tmacc/search/device"
+	"github.com/tmacc/tmacc/search/space"
 	"github.com/tmacc/tmacc/tests/check"
 )
 
-// entry is a line of a file of schedules.
+// entry is a line of a file of schedules. Without a trace it is the first one of the problem's space.
 type entry struct {
 	Problem string         `json:"problem"`
 	Cols    int            `json:"cols"`
@@ -119,6 +120,11 @@ func (x *lab) compile(e entry, most int) (*candidate, error) {
 	if err != nil {
 		return nil, err
 	}
+	if len(e.Trace) == 0 {
+		if e.Trace, err = firstTrace(p); err != nil {
+			return nil, err
+		}
+	}
 	k, err := schedule.Compile(p, e.Trace)
 	if err != nil {
 		return nil, err
@@ -142,6 +148,20 @@ func (x *lab) compile(e entry, most int) (*candidate, error) {
 	c.pipeline, err = x.d.Pipeline(sh.Binary(), vulkan.Layout{Buffers: len(sh.Buffers), PushBytes: 4 * len(sh.Params), Subgroup: sh.Subgroup, FullSubgroups: sh.Subgroup > 0})
 	c.took = time.Since(began)
 	return c, err
+}
+
+// firstTrace is the first schedule of a problem's space, for one column.
+func firstTrace(p ir.Problem) (schedule.Trace, error) {
+	target, _ := spirv.ByName("spirv/dot")
+	sp, err := space.For(p, target)
+	if err != nil {
+		return nil, err
+	}
+	x, err := sp.Columns(1).First()
+	if err != nil {
+		return nil, err
+	}
+	return x.Trace(), nil
 }
 
 // print is the shader of a function: with cooperative matrices only if it needs them.
