@@ -573,7 +573,7 @@ func (p *packing) sharedLoops(span int) (loops []nest.Loop, err error) {
 		}
 	}
 	if slices.ContainsFunc(loops, func(l nest.Loop) bool { return l.Kind == nest.Lane }) {
-		return loops, nil // as the codes, of which neighbouring lanes read neighbours
+		return loops, nil // like the codes: neighbouring lanes read neighbours
 	}
 	slices.SortStableFunc(loops, func(a, b nest.Loop) int {
 		if a.Root == "m" && b.Root == "m" {

@@ -93,7 +93,7 @@ func columnLanes(s schedule.State, m schedule.Machine) (out []schedule.Trace) {
 // tiled says that lanes have columns of their own: what they load serves many products.
 func tiled(s schedule.State) bool { return loop(s, "nl").N > 1 }
 
-// rowGroups: the rows of a group, of which a lane may load two or four at once.
+// rowGroups: the rows of a group. A lane may load two or four of them at once.
 func rowGroups(s schedule.State, m schedule.Machine) (out []schedule.Trace) {
 	together, groups := []int{1, 4, 2}, []int{16, 8, 32, 4, 64, 128, 2, 1, 256}
 	if tiled(s) {

@@ -114,7 +114,7 @@ func axis(root, part, to string) offers {
 	}
 }
 
-// laneOffers makes lanes of what is open of an axis, on machines that have them: one loop of a stage, of as many lanes as other stages have.
+// laneOffers makes lanes of the open part of an axis, on machines that have them: one loop of a stage. All stages have equally many.
 func laneOffers(s schedule.State, m schedule.Machine, l nest.Loop) (out []schedule.Trace) {
 	lanes := []int{256, 128, 64, 512, 32}
 	if l.Name != "" && !s.(nests).Reduces(l.Root) {
