@@ -100,6 +100,7 @@ type Nest struct {
 	Repeat  *Repeat           // nil: Body runs once
 	Grid    []Repeat          // dimensions of workgroups, x first: Body runs for each of them
 	Shared  []Shared          // buffers of workgroups
+	Local   map[string]int    // bytes of parameters that are buffers of a workgroup, the last ones
 	Aligned map[string]int    // by parameter: a power of two that its number, or the address of its buffer, is a multiple of
 	Body    []Stmt
 }
