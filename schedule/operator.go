@@ -140,6 +140,16 @@ func (k *OperatorKernel) addCounts(st *stage) {
 	}
 }
 
+// Divides says that run-time loops count whole steps of sizes: nothing is padded.
+func (s *Operator) Divides(sizes map[string]int) bool {
+	return !slices.ContainsFunc(s.stages, func(st *stage) bool {
+		return slices.ContainsFunc(st.loops, func(l nest.Loop) bool {
+			d := st.dims[l.Root]
+			return l.N == 0 && sizes[d.Run]%(d.Div*l.Coef) != 0
+		})
+	})
+}
+
 // add appends the loops of one stage.
 func (k *OperatorKernel) add(st *stage) error {
 	for _, l := range st.loops {

@@ -430,8 +430,8 @@ func (x Prefetch) Propose(s State, m Machine) (out []Step) {
 		}
 		return out
 	case *Operator:
-		for ahead := 512; ahead <= 8192; ahead *= 2 {
-			out = append(out, Prefetch{Bytes: ahead, Tensor: x.Tensor}, Prefetch{Bytes: ahead, Far: 4 * ahead, Every: true, Tensor: x.Tensor})
+		for _, ahead := range []int{2048, 4096, 1024, 8192, 512} {
+			out = append(out, Prefetch{Bytes: ahead, Far: 4 * ahead, Every: true, Tensor: x.Tensor}, Prefetch{Bytes: ahead, Tensor: x.Tensor})
 		}
 		return out
 	}
@@ -478,6 +478,6 @@ func (x Prefetch) Propose(s State, m Machine) (out []Step) {
 // hasRest says that a call reads several tiles side by side.
 func (s *Product) hasRest() bool {
 	return slices.ContainsFunc(s.main().loops, func(l nest.Loop) bool {
-		return l.Kind == nest.Unrolled && l.Root == "m" && l.Coef >= s.weights.TileM
+		return l.Kind == nest.Unrolled && l.N > 1 && l.Root == "m" && l.Coef >= s.weights.TileM
 	})
 }

@@ -224,5 +224,8 @@ func (s *Product) IndexBits() int {
 	return s.indexType().Bits()
 }
 
+// Rounds says that entries of tables, or their sums, are rounded, as far as was decided.
+func (s *Product) Rounds() bool { return s.tables != nil && s.tables.Deviation()+s.averages() > 0 }
+
 // Residual says that tables are bytes with residuals.
 func (s *Product) Residual() bool { return s.tables != nil && s.tables.Residual }

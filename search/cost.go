@@ -1,7 +1,6 @@
 package search
 
 import (
-	"math"
 	"slices"
 
 	"github.com/tmacc/tmacc/ir/vir"
@@ -158,62 +157,4 @@ func Estimate(k *schedule.Kernel, m *lower.Kernel, memory bool) float64 {
 		cost = max(cost, reading(bytesPerWeight(k))/float64(k.Cols))
 	}
 	return cost
-}
-
-// Features describe a kernel to a model of its cost: sizes, what bounds it by the costs of its
-// instructions, and what its loops do for each product, by logarithms.
-func Features(k *schedule.Kernel, m *lower.Kernel) []float64 {
-	var spread, prefetch, lookup, dot, folded, outside float64
-	var regs [64]bool
-	lists, depth, deepest := 0.0, 0, 0
-	for _, op := range m.Ops {
-		switch op.Kind {
-		case lower.MLoopBegin:
-			depth++
-			deepest = max(deepest, depth)
-			if op.List != nil {
-				lists++
-			}
-		case lower.MLoopEnd:
-			depth--
-		case lower.MInstr:
-			if op.Dst >= 0 && op.Dst < len(regs) {
-				regs[op.Dst] = true
-			}
-			switch o := op.In.Op; {
-			case depth == 0:
-				outside++
-			case o == vir.OpPrefetch || o == vir.OpPrefetch2:
-				prefetch++
-			case o == vir.OpLoadSplat:
-				spread++
-			case o.IsLookup():
-				lookup++
-			case o.IsDot():
-				dot++
-			}
-			if op.In.Fold > 0 {
-				folded++
-			}
-		}
-	}
-	used := 0.0
-	for _, r := range regs {
-		if r {
-			used++
-		}
-	}
-	w := workOf(k, m)
-	products := float64(k.Rows * k.Cols * k.StepK)
-	each := func(n float64) float64 { return math.Log((n + 1) / products) }
-	tables := 0.0
-	if k.Tables != nil {
-		tables = 1
-	}
-	return []float64{
-		math.Log(w.total), math.Log(w.alu + 1e-4), math.Log(w.mem + 1e-4), math.Log(w.issue + 1e-4), math.Log(w.chain + 1e-4),
-		float64(k.Rows), float64(k.Cols), float64(k.StepK), float64(k.Weights.TileM), bytesPerWeight(k), tables, lists,
-		each(dot), each(lookup), each(folded), each(spread), each(prefetch), math.Log(outside + 1), math.Log(float64(len(m.Ops))),
-		used, float64(deepest), math.Log(products),
-	}
 }

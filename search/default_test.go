@@ -589,27 +589,3 @@ func TestDefaultOverflows(t *testing.T) {
 		}
 	}
 }
-
-// Dot products that saturate or add to nothing are counted among the features of a kernel, too.
-func TestFeaturesOfDots(t *testing.T) {
-	const dots = 12
-	for _, name := range []string{"avx2", "avxvnni"} {
-		p, target := ir.Problem{Weight: lookup(t, "w2")}, amd64.ByName(name)
-		uses, err := DotUses(t.Context(), p, target)
-		if err != nil {
-			t.Fatal(err)
-		}
-		k, err := schedule.Compile(p, uses[0].Trace)
-		if err != nil {
-			t.Fatal(err)
-		}
-		m, err := lower.Build(t.Context(), target, k.Nest)
-		if err != nil {
-			t.Fatal(err)
-		}
-		f := Features(k, m)
-		if none := -f[len(f)-1]; f[dots] <= none {
-			t.Errorf("%s: %v, as without dot products", name, f[dots])
-		}
-	}
-}

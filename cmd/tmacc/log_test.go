@@ -2,12 +2,14 @@ package main
 
 import (
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/tmacc/tmacc/ir"
 	"github.com/tmacc/tmacc/lower/targets"
+	"github.com/tmacc/tmacc/schedule"
 	"github.com/tmacc/tmacc/schedule/pairs"
 	"github.com/tmacc/tmacc/search/tune"
 )
@@ -24,9 +26,9 @@ func TestLogPairs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := x.Default[0].Choice
-	c.Ahead += 1 << 10
-	trial := tune.Trial{Genes: []tune.Gene{{Choice: c, Trace: c.Trace(p)}}, Ratios: []float64{0.75}}
+	faster := slices.DeleteFunc(slices.Clone(x.Default[0].Trace), func(x schedule.Step) bool { _, ok := x.(schedule.Prefetch); return ok })
+	faster = append(faster, schedule.Prefetch{Bytes: 5 << 10})
+	trial := tune.Trial{Genes: []tune.Gene{{Trace: faster}}, Ratios: []float64{0.75}}
 	good := tune.Run{Start: time.Now(), Product: "w2", Target: on.Machine().Name, Problem: tune.ProblemHash(p), Purposes: purposes, CPU: "a CPU", Default: x.DefaultHash}
 	own, elsewhere, earlier := good, good, good
 	own.Product, elsewhere.Target, earlier.Default = "my-format", "amd64/avx2+my-core", "another"

@@ -64,7 +64,8 @@ tmacc compile uses the lock, and never searches.
 Ctrl-C ends the search; what it has found is measured again. Further searches do not begin, and
 then the exit code is 1. A second Ctrl-C ends the program at once.
 -resume begins with the measurements of earlier searches for the same purposes on such a machine.
--from-scratch begins without the default schedules, which a search otherwise begins with.
+-from-scratch begins without any schedules. A search otherwise begins with the default and the locked ones, and with the
+fastest that the log has of other searches on such a core.
 
 -record writes to a file of records instead, one for each core: tmacc built with it has these schedules in place of
 the default ones. The best is compared with the default schedules without records, and with the record that is there.
@@ -93,7 +94,7 @@ connections that are cut, and for a machine that starts again.`,
 	f.BoolVar(&x.resume, "resume", false, "begin with what the log has of earlier searches")
 	f.StringVar(&x.runner, "runner", "", "`ssh://user@host:port` of the machine that measures, instead of this one")
 	f.StringVar(&x.runnerPrefix, "runner-exec", "", "`command` over there that starts the worker, such as \"taskset -c 3\"")
-	f.BoolVar(&x.scratch, "from-scratch", false, "begin without the default schedules")
+	f.BoolVar(&x.scratch, "from-scratch", false, "begin without the default schedules, or any others")
 	f.BoolVar(&x.only, "only", false, "lock a schedule that is faster for the purposes of the search, even if others get slower")
 	f.BoolVar(&x.json, "json", false, "print one JSON object per search at its end, and all else on standard error")
 	f.StringVar(&x.plot, "plot", "", "`file` of a picture, .svg or .png: the best so far over the trials, of each family; of several searches, each has its format and target in the name")

@@ -47,8 +47,12 @@ func served(t lower.Target) (out []string) {
 
 // Trace is the schedule of an operator for a target. ok is false if there is none.
 func Trace(o operator.Operator, t lower.Target) (trace schedule.Trace, ok bool, err error) {
-	name := traceName(o, t)
-	data, err := fs.ReadFile(traces.Files, name)
+	return traceIn(traces.Files, o, t)
+}
+
+func traceIn(all fs.FS, o operator.Operator, t lower.Target) (trace schedule.Trace, ok bool, err error) {
+	name := TraceName(o, t)
+	data, err := fs.ReadFile(all, name)
 	if err != nil {
 		return nil, false, nil
 	}
@@ -58,19 +62,20 @@ func Trace(o operator.Operator, t lower.Target) (trace schedule.Trace, ok bool, 
 	return trace, true, nil
 }
 
-func traceName(o operator.Operator, t lower.Target) string {
+// TraceName is the file of an operator's schedule in runtime/ops/traces.
+func TraceName(o operator.Operator, t lower.Target) string {
 	return fmt.Sprintf("%d/%s.json", t.Machine().VecBits, o.Name)
 }
 
 // unusedTraces lists files of schedules that no operator or no target has.
-func unusedTraces() []string {
+func unusedTraces(traces fs.FS) []string {
 	var used []string
 	for _, o := range operator.All() {
 		for _, t := range Targets() {
-			used = append(used, traceName(o, t))
+			used = append(used, TraceName(o, t))
 		}
 	}
-	all, err := fs.Glob(traces.Files, "*/*")
+	all, err := fs.Glob(traces, "*/*")
 	if err != nil {
 		panic("BUG: operators: " + err.Error())
 	}
@@ -85,15 +90,15 @@ type kernel struct {
 }
 
 func (k *kernel) name() string  { return k.schedule.Of.Name + "_" + isaName(k.target) }
-func (k *kernel) trace() string { return path.Join("traces", traceName(k.schedule.Of, k.target)) }
+func (k *kernel) trace() string { return path.Join("traces", TraceName(k.schedule.Of, k.target)) }
 
 // isaName is the name of a target's instruction set in Go.
 func isaName(t lower.Target) string { return t.Machine().Identifier() }
 
 // compile makes the kernels of o, by target.
-func compile(o operator.Operator) (out []*kernel, err error) {
+func compile(traces fs.FS, o operator.Operator) (out []*kernel, err error) {
 	for _, t := range Targets() {
-		trace, ok, err := Trace(o, t)
+		trace, ok, err := traceIn(traces, o, t)
 		if err != nil {
 			return nil, err
 		}
@@ -102,11 +107,11 @@ func compile(o operator.Operator) (out []*kernel, err error) {
 		}
 		k := &kernel{target: t}
 		if k.schedule, err = schedule.CompileOperator(o, trace); err != nil {
-			return nil, fmt.Errorf("runtime/ops/traces/%s: %w", traceName(o, t), err)
+			return nil, fmt.Errorf("runtime/ops/traces/%s: %w", TraceName(o, t), err)
 		}
 		code, err := lower.Build(context.Background(), t, k.schedule.Nest)
 		if err != nil {
-			return nil, fmt.Errorf("runtime/ops/traces/%s on %s: %w", traceName(o, t), t.Machine().Name, err)
+			return nil, fmt.Errorf("runtime/ops/traces/%s on %s: %w", TraceName(o, t), t.Machine().Name, err)
 		}
 		k.text = t.Print(code)
 		out = append(out, k)

@@ -7,15 +7,16 @@ import (
 
 	"github.com/tmacc/tmacc/ir"
 	"github.com/tmacc/tmacc/ir/operator"
+	"github.com/tmacc/tmacc/runtime/ops/traces"
 )
 
 // Generated twice, the package is the same.
 func TestTwice(t *testing.T) {
-	a, err := Package()
+	a, err := Package(traces.Files)
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, err := Package()
+	b, err := Package(traces.Files)
 	if err != nil {
 		t.Fatal(err)
 	}

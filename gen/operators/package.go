@@ -1,10 +1,11 @@
 // Package operators writes package runtime/ops: the float operators of package ir/operator, compiled for each target by
-// schedules that are data (runtime/ops/traces), and in plain Go made from their definitions. Equal input gives equal bytes.
+// schedules in files (runtime/ops/traces), and in plain Go made from their definitions. Equal input gives equal bytes.
 package operators
 
 import (
 	"bytes"
 	"fmt"
+	"io/fs"
 	"slices"
 	"strings"
 
@@ -21,13 +22,15 @@ import (
 //	ops_stubs_amd64.go      their declarations              amd64 && !purego
 //	ops_avx2_amd64.s        assembly of each target         amd64 && !purego
 //	ops_noasm.go            plain Go                        !(amd64 || arm64) || purego
-func Package() ([]lower.File, error) {
-	if unused := unusedTraces(); len(unused) > 0 {
+//
+// traces has the schedules, as runtime/ops/traces has them.
+func Package(traces fs.FS) ([]lower.File, error) {
+	if unused := unusedTraces(traces); len(unused) > 0 {
 		return nil, fmt.Errorf("runtime/ops/traces: no operator and target has %s", strings.Join(unused, ", "))
 	}
 	var ops []*compiled
 	for _, o := range operator.All() {
-		kernels, err := compile(o)
+		kernels, err := compile(traces, o)
 		if err != nil {
 			return nil, err
 		}

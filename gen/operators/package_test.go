@@ -7,12 +7,13 @@ import (
 	"github.com/tmacc/tmacc/gen"
 	"github.com/tmacc/tmacc/ir/operator"
 	"github.com/tmacc/tmacc/runtime/ops"
+	"github.com/tmacc/tmacc/runtime/ops/traces"
 	"github.com/tmacc/tmacc/schedule"
 )
 
 // TestCommitted: package runtime/ops is what its definitions and traces make of it.
 func TestCommitted(t *testing.T) {
-	files, err := Package()
+	files, err := Package(traces.Files)
 	if err != nil {
 		t.Fatal(err)
 	}

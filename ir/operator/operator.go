@@ -27,8 +27,27 @@ type Operator struct {
 	Outputs []string
 	// Rows are the tensors, indexed (row, element), whose rows lie a run-time number of bytes apart.
 	Rows []string
+	// Stored are the inputs that lie in memory: weights, and what a cache has. Others have just been computed.
+	Stored []string
+	// Sizes are the run-time sizes of calls as models make them, nil: the usual ones. See Typical.
+	Sizes []map[string]int
 	// Stride is the distance, in elements, of neighbours along the last index: 1 for tensors that it does not name.
 	Stride map[string]int
+}
+
+// usual are sizes of attention, and of vectors of a model.
+var usual = []map[string]int{
+	{"K": 96, "H": 48, "D": 96, "R": 3},
+	{"K": 4096, "H": 64, "D": 128, "R": 8},
+}
+
+// Typical are the run-time sizes of calls as models make them. Kernels are for multiples of their greatest common divisor: other sizes
+// run in plain Go.
+func (o Operator) Typical() []map[string]int {
+	if o.Sizes != nil {
+		return o.Sizes
+	}
+	return usual
 }
 
 // All lists every operator, in the order of docs/ir.md.
@@ -246,7 +265,7 @@ func Matmul(e format.DType, rows int) Operator {
 	r, j = g.axis("out", "r", rows), g.axis("out", "j", Panel)
 	g.stage("out", format.F32, []ir.Dim{r, j}, canon(read(acc, axis(r), axis(j))))
 	return Operator{Name: fmt.Sprintf("matmul_%s_%d", elemName(e), rows), About: fmt.Sprintf("%d rows times a panel of %s", rows, elemName(e)),
-		Graph: g.graph(), Outputs: []string{"out"}, Rows: []string{"a", "out"}}
+		Graph: g.graph(), Outputs: []string{"out"}, Rows: []string{"a", "out"}, Stored: []string{"b"}, Sizes: []map[string]int{{"K": 100}, {"K": 4096}}}
 }
 
 // loaded is the f32 of an element of type e.

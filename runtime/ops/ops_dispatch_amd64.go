@@ -45,11 +45,10 @@ func rmsnorm(x, w []float32, share, eps float32, out []float32, K int) {
 			inv:              unsafe.Pointer(&inv),
 			out:              unsafe.Pointer(unsafe.SliceData(out[:K])),
 			count_square32_b: int64(K / 32),
-			count_out_o:      int64(K / 32),
+			count_out_ko:     int64(K / 32),
 		})
 	case chosen == avx2 && K > 0 && K%32 == 0:
 		var square32 [32]float32
-		var square16 [16]float32
 		var square8 [8]float32
 		var square4 [4]float32
 		var square2 [2]float32
@@ -61,7 +60,6 @@ func rmsnorm(x, w []float32, share, eps float32, out []float32, K int) {
 			share:            unsafe.Pointer(&share),
 			eps:              unsafe.Pointer(&eps),
 			square32:         unsafe.Pointer(&square32),
-			square16:         unsafe.Pointer(&square16),
 			square8:          unsafe.Pointer(&square8),
 			square4:          unsafe.Pointer(&square4),
 			square2:          unsafe.Pointer(&square2),
@@ -69,7 +67,7 @@ func rmsnorm(x, w []float32, share, eps float32, out []float32, K int) {
 			inv:              unsafe.Pointer(&inv),
 			out:              unsafe.Pointer(unsafe.SliceData(out[:K])),
 			count_square32_b: int64(K / 32),
-			count_out_o:      int64(K / 32),
+			count_out_ko:     int64(K / 32),
 		})
 	default:
 		rmsnorm_go(x, w, share, eps, out, K)
@@ -82,18 +80,18 @@ func add(x, y, out []float32, K int) {
 	case chosen == avx512 && K >= 32:
 		done = K - K%32
 		add_avx512(&add_avx512_args{
-			x:           unsafe.Pointer(unsafe.SliceData(x[:done])),
-			y:           unsafe.Pointer(unsafe.SliceData(y[:done])),
-			out:         unsafe.Pointer(unsafe.SliceData(out[:done])),
-			count_out_o: int64(done / 32),
+			x:            unsafe.Pointer(unsafe.SliceData(x[:done])),
+			y:            unsafe.Pointer(unsafe.SliceData(y[:done])),
+			out:          unsafe.Pointer(unsafe.SliceData(out[:done])),
+			count_out_ko: int64(done / 32),
 		})
 	case chosen == avx2 && K >= 32:
 		done = K - K%32
 		add_avx2(&add_avx2_args{
-			x:           unsafe.Pointer(unsafe.SliceData(x[:done])),
-			y:           unsafe.Pointer(unsafe.SliceData(y[:done])),
-			out:         unsafe.Pointer(unsafe.SliceData(out[:done])),
-			count_out_o: int64(done / 32),
+			x:            unsafe.Pointer(unsafe.SliceData(x[:done])),
+			y:            unsafe.Pointer(unsafe.SliceData(y[:done])),
+			out:          unsafe.Pointer(unsafe.SliceData(out[:done])),
+			count_out_ko: int64(done / 32),
 		})
 	}
 	if done == 0 || done < K {
@@ -107,20 +105,20 @@ func addscaled(x, y []float32, scale float32, out []float32, K int) {
 	case chosen == avx512 && K >= 32:
 		done = K - K%32
 		addscaled_avx512(&addscaled_avx512_args{
-			x:           unsafe.Pointer(unsafe.SliceData(x[:done])),
-			y:           unsafe.Pointer(unsafe.SliceData(y[:done])),
-			scale:       unsafe.Pointer(&scale),
-			out:         unsafe.Pointer(unsafe.SliceData(out[:done])),
-			count_out_o: int64(done / 32),
+			x:            unsafe.Pointer(unsafe.SliceData(x[:done])),
+			y:            unsafe.Pointer(unsafe.SliceData(y[:done])),
+			scale:        unsafe.Pointer(&scale),
+			out:          unsafe.Pointer(unsafe.SliceData(out[:done])),
+			count_out_ko: int64(done / 32),
 		})
 	case chosen == avx2 && K >= 32:
 		done = K - K%32
 		addscaled_avx2(&addscaled_avx2_args{
-			x:           unsafe.Pointer(unsafe.SliceData(x[:done])),
-			y:           unsafe.Pointer(unsafe.SliceData(y[:done])),
-			scale:       unsafe.Pointer(&scale),
-			out:         unsafe.Pointer(unsafe.SliceData(out[:done])),
-			count_out_o: int64(done / 32),
+			x:            unsafe.Pointer(unsafe.SliceData(x[:done])),
+			y:            unsafe.Pointer(unsafe.SliceData(y[:done])),
+			scale:        unsafe.Pointer(&scale),
+			out:          unsafe.Pointer(unsafe.SliceData(out[:done])),
+			count_out_ko: int64(done / 32),
 		})
 	}
 	if done == 0 || done < K {
@@ -134,18 +132,18 @@ func mul(x, y, out []float32, K int) {
 	case chosen == avx512 && K >= 32:
 		done = K - K%32
 		mul_avx512(&mul_avx512_args{
-			x:           unsafe.Pointer(unsafe.SliceData(x[:done])),
-			y:           unsafe.Pointer(unsafe.SliceData(y[:done])),
-			out:         unsafe.Pointer(unsafe.SliceData(out[:done])),
-			count_out_o: int64(done / 32),
+			x:            unsafe.Pointer(unsafe.SliceData(x[:done])),
+			y:            unsafe.Pointer(unsafe.SliceData(y[:done])),
+			out:          unsafe.Pointer(unsafe.SliceData(out[:done])),
+			count_out_ko: int64(done / 32),
 		})
 	case chosen == avx2 && K >= 32:
 		done = K - K%32
 		mul_avx2(&mul_avx2_args{
-			x:           unsafe.Pointer(unsafe.SliceData(x[:done])),
-			y:           unsafe.Pointer(unsafe.SliceData(y[:done])),
-			out:         unsafe.Pointer(unsafe.SliceData(out[:done])),
-			count_out_o: int64(done / 32),
+			x:            unsafe.Pointer(unsafe.SliceData(x[:done])),
+			y:            unsafe.Pointer(unsafe.SliceData(y[:done])),
+			out:          unsafe.Pointer(unsafe.SliceData(out[:done])),
+			count_out_ko: int64(done / 32),
 		})
 	}
 	if done == 0 || done < K {
@@ -159,18 +157,18 @@ func scale(x []float32, by float32, out []float32, K int) {
 	case chosen == avx512 && K >= 32:
 		done = K - K%32
 		scale_avx512(&scale_avx512_args{
-			x:           unsafe.Pointer(unsafe.SliceData(x[:done])),
-			by:          unsafe.Pointer(&by),
-			out:         unsafe.Pointer(unsafe.SliceData(out[:done])),
-			count_out_o: int64(done / 32),
+			x:            unsafe.Pointer(unsafe.SliceData(x[:done])),
+			by:           unsafe.Pointer(&by),
+			out:          unsafe.Pointer(unsafe.SliceData(out[:done])),
+			count_out_ko: int64(done / 32),
 		})
 	case chosen == avx2 && K >= 32:
 		done = K - K%32
 		scale_avx2(&scale_avx2_args{
-			x:           unsafe.Pointer(unsafe.SliceData(x[:done])),
-			by:          unsafe.Pointer(&by),
-			out:         unsafe.Pointer(unsafe.SliceData(out[:done])),
-			count_out_o: int64(done / 32),
+			x:            unsafe.Pointer(unsafe.SliceData(x[:done])),
+			by:           unsafe.Pointer(&by),
+			out:          unsafe.Pointer(unsafe.SliceData(out[:done])),
+			count_out_ko: int64(done / 32),
 		})
 	}
 	if done == 0 || done < K {
@@ -184,20 +182,20 @@ func softcap(x []float32, cap, twice float32, out []float32, K int) {
 	case chosen == avx512 && K >= 32:
 		done = K - K%32
 		softcap_avx512(&softcap_avx512_args{
-			x:           unsafe.Pointer(unsafe.SliceData(x[:done])),
-			cap:         unsafe.Pointer(&cap),
-			twice:       unsafe.Pointer(&twice),
-			out:         unsafe.Pointer(unsafe.SliceData(out[:done])),
-			count_out_o: int64(done / 32),
+			x:            unsafe.Pointer(unsafe.SliceData(x[:done])),
+			cap:          unsafe.Pointer(&cap),
+			twice:        unsafe.Pointer(&twice),
+			out:          unsafe.Pointer(unsafe.SliceData(out[:done])),
+			count_out_ko: int64(done / 32),
 		})
-	case chosen == avx2 && K >= 16:
-		done = K - K%16
+	case chosen == avx2 && K >= 32:
+		done = K - K%32
 		softcap_avx2(&softcap_avx2_args{
-			x:           unsafe.Pointer(unsafe.SliceData(x[:done])),
-			cap:         unsafe.Pointer(&cap),
-			twice:       unsafe.Pointer(&twice),
-			out:         unsafe.Pointer(unsafe.SliceData(out[:done])),
-			count_out_o: int64(done / 16),
+			x:            unsafe.Pointer(unsafe.SliceData(x[:done])),
+			cap:          unsafe.Pointer(&cap),
+			twice:        unsafe.Pointer(&twice),
+			out:          unsafe.Pointer(unsafe.SliceData(out[:done])),
+			count_out_ko: int64(done / 32),
 		})
 	}
 	if done == 0 || done < K {
@@ -211,18 +209,18 @@ func silu(gate, up, out []float32, K int) {
 	case chosen == avx512 && K >= 32:
 		done = K - K%32
 		silu_avx512(&silu_avx512_args{
-			gate:        unsafe.Pointer(unsafe.SliceData(gate[:done])),
-			up:          unsafe.Pointer(unsafe.SliceData(up[:done])),
-			out:         unsafe.Pointer(unsafe.SliceData(out[:done])),
-			count_out_o: int64(done / 32),
+			gate:         unsafe.Pointer(unsafe.SliceData(gate[:done])),
+			up:           unsafe.Pointer(unsafe.SliceData(up[:done])),
+			out:          unsafe.Pointer(unsafe.SliceData(out[:done])),
+			count_out_ko: int64(done / 32),
 		})
-	case chosen == avx2 && K >= 16:
-		done = K - K%16
+	case chosen == avx2 && K >= 32:
+		done = K - K%32
 		silu_avx2(&silu_avx2_args{
-			gate:        unsafe.Pointer(unsafe.SliceData(gate[:done])),
-			up:          unsafe.Pointer(unsafe.SliceData(up[:done])),
-			out:         unsafe.Pointer(unsafe.SliceData(out[:done])),
-			count_out_o: int64(done / 16),
+			gate:         unsafe.Pointer(unsafe.SliceData(gate[:done])),
+			up:           unsafe.Pointer(unsafe.SliceData(up[:done])),
+			out:          unsafe.Pointer(unsafe.SliceData(out[:done])),
+			count_out_ko: int64(done / 32),
 		})
 	}
 	if done == 0 || done < K {
@@ -236,18 +234,18 @@ func gelu(gate, up, out []float32, K int) {
 	case chosen == avx512 && K >= 32:
 		done = K - K%32
 		gelu_avx512(&gelu_avx512_args{
-			gate:        unsafe.Pointer(unsafe.SliceData(gate[:done])),
-			up:          unsafe.Pointer(unsafe.SliceData(up[:done])),
-			out:         unsafe.Pointer(unsafe.SliceData(out[:done])),
-			count_out_o: int64(done / 32),
+			gate:         unsafe.Pointer(unsafe.SliceData(gate[:done])),
+			up:           unsafe.Pointer(unsafe.SliceData(up[:done])),
+			out:          unsafe.Pointer(unsafe.SliceData(out[:done])),
+			count_out_ko: int64(done / 32),
 		})
-	case chosen == avx2 && K >= 16:
-		done = K - K%16
+	case chosen == avx2 && K >= 32:
+		done = K - K%32
 		gelu_avx2(&gelu_avx2_args{
-			gate:        unsafe.Pointer(unsafe.SliceData(gate[:done])),
-			up:          unsafe.Pointer(unsafe.SliceData(up[:done])),
-			out:         unsafe.Pointer(unsafe.SliceData(out[:done])),
-			count_out_o: int64(done / 16),
+			gate:         unsafe.Pointer(unsafe.SliceData(gate[:done])),
+			up:           unsafe.Pointer(unsafe.SliceData(up[:done])),
+			out:          unsafe.Pointer(unsafe.SliceData(out[:done])),
+			count_out_ko: int64(done / 32),
 		})
 	}
 	if done == 0 || done < K {
@@ -258,21 +256,21 @@ func gelu(gate, up, out []float32, K int) {
 func relu2(gate, up, out []float32, K int) {
 	done := 0
 	switch {
-	case chosen == avx512 && K >= 32:
-		done = K - K%32
+	case chosen == avx512 && K >= 16:
+		done = K - K%16
 		relu2_avx512(&relu2_avx512_args{
-			gate:        unsafe.Pointer(unsafe.SliceData(gate[:done])),
-			up:          unsafe.Pointer(unsafe.SliceData(up[:done])),
-			out:         unsafe.Pointer(unsafe.SliceData(out[:done])),
-			count_out_o: int64(done / 32),
+			gate:         unsafe.Pointer(unsafe.SliceData(gate[:done])),
+			up:           unsafe.Pointer(unsafe.SliceData(up[:done])),
+			out:          unsafe.Pointer(unsafe.SliceData(out[:done])),
+			count_out_ko: int64(done / 16),
 		})
-	case chosen == avx2 && K >= 32:
-		done = K - K%32
+	case chosen == avx2 && K >= 16:
+		done = K - K%16
 		relu2_avx2(&relu2_avx2_args{
-			gate:        unsafe.Pointer(unsafe.SliceData(gate[:done])),
-			up:          unsafe.Pointer(unsafe.SliceData(up[:done])),
-			out:         unsafe.Pointer(unsafe.SliceData(out[:done])),
-			count_out_o: int64(done / 32),
+			gate:         unsafe.Pointer(unsafe.SliceData(gate[:done])),
+			up:           unsafe.Pointer(unsafe.SliceData(up[:done])),
+			out:          unsafe.Pointer(unsafe.SliceData(out[:done])),
+			count_out_ko: int64(done / 16),
 		})
 	}
 	if done == 0 || done < K {
@@ -286,26 +284,26 @@ func rope(x, y, cos, sin, low, high []float32, H int) {
 	case chosen == avx512 && H >= 16:
 		done = H - H%16
 		rope_avx512(&rope_avx512_args{
-			x:            unsafe.Pointer(unsafe.SliceData(x[:done])),
-			y:            unsafe.Pointer(unsafe.SliceData(y[:done])),
-			cos:          unsafe.Pointer(unsafe.SliceData(cos[:done])),
-			sin:          unsafe.Pointer(unsafe.SliceData(sin[:done])),
-			low:          unsafe.Pointer(unsafe.SliceData(low[:done])),
-			high:         unsafe.Pointer(unsafe.SliceData(high[:done])),
-			count_low_o:  int64(done / 16),
-			count_high_o: int64(done / 16),
+			x:             unsafe.Pointer(unsafe.SliceData(x[:done])),
+			y:             unsafe.Pointer(unsafe.SliceData(y[:done])),
+			cos:           unsafe.Pointer(unsafe.SliceData(cos[:done])),
+			sin:           unsafe.Pointer(unsafe.SliceData(sin[:done])),
+			low:           unsafe.Pointer(unsafe.SliceData(low[:done])),
+			high:          unsafe.Pointer(unsafe.SliceData(high[:done])),
+			count_low_io:  int64(done / 16),
+			count_high_io: int64(done / 16),
 		})
 	case chosen == avx2 && H >= 16:
 		done = H - H%16
 		rope_avx2(&rope_avx2_args{
-			x:            unsafe.Pointer(unsafe.SliceData(x[:done])),
-			y:            unsafe.Pointer(unsafe.SliceData(y[:done])),
-			cos:          unsafe.Pointer(unsafe.SliceData(cos[:done])),
-			sin:          unsafe.Pointer(unsafe.SliceData(sin[:done])),
-			low:          unsafe.Pointer(unsafe.SliceData(low[:done])),
-			high:         unsafe.Pointer(unsafe.SliceData(high[:done])),
-			count_low_o:  int64(done / 16),
-			count_high_o: int64(done / 16),
+			x:             unsafe.Pointer(unsafe.SliceData(x[:done])),
+			y:             unsafe.Pointer(unsafe.SliceData(y[:done])),
+			cos:           unsafe.Pointer(unsafe.SliceData(cos[:done])),
+			sin:           unsafe.Pointer(unsafe.SliceData(sin[:done])),
+			low:           unsafe.Pointer(unsafe.SliceData(low[:done])),
+			high:          unsafe.Pointer(unsafe.SliceData(high[:done])),
+			count_low_io:  int64(done / 16),
+			count_high_io: int64(done / 16),
 		})
 	}
 	if done == 0 || done < H {
@@ -317,94 +315,67 @@ func softmax(s []float32, scale float32, first, end []int32, e, top1, total1 []f
 	switch {
 	case chosen == avx512 && R > 0 && R <= 8:
 		var masked [512]float32
-		var top32 [256]float32
 		var top16 [128]float32
-		var top8 [64]float32
 		var top4 [32]float32
-		var top2 [16]float32
 		var total32 [256]float32
 		var total16 [128]float32
 		var total8 [64]float32
 		var total4 [32]float32
-		var total2 [16]float32
 		softmax_avx512(&softmax_avx512_args{
 			s:               unsafe.Pointer(unsafe.SliceData(s[:64*R])),
 			scale:           unsafe.Pointer(&scale),
 			first:           unsafe.Pointer(unsafe.SliceData(first[:R])),
 			end:             unsafe.Pointer(unsafe.SliceData(end[:R])),
 			masked:          unsafe.Pointer(&masked),
-			top32:           unsafe.Pointer(&top32),
 			top16:           unsafe.Pointer(&top16),
-			top8:            unsafe.Pointer(&top8),
 			top4:            unsafe.Pointer(&top4),
-			top2:            unsafe.Pointer(&top2),
 			top1:            unsafe.Pointer(unsafe.SliceData(top1[:R])),
 			e:               unsafe.Pointer(unsafe.SliceData(e[:64*R])),
 			total32:         unsafe.Pointer(&total32),
 			total16:         unsafe.Pointer(&total16),
 			total8:          unsafe.Pointer(&total8),
 			total4:          unsafe.Pointer(&total4),
-			total2:          unsafe.Pointer(&total2),
 			total1:          unsafe.Pointer(unsafe.SliceData(total1[:R])),
 			count_masked_r:  int64(R),
-			count_top32_r:   int64(R),
 			count_top16_r:   int64(R),
-			count_top8_r:    int64(R),
 			count_top4_r:    int64(R),
-			count_top2_r:    int64(R),
 			count_top1_r:    int64(R),
 			count_e_r:       int64(R),
 			count_total32_r: int64(R),
 			count_total16_r: int64(R),
 			count_total8_r:  int64(R),
 			count_total4_r:  int64(R),
-			count_total2_r:  int64(R),
 			count_total1_r:  int64(R),
 		})
 	case chosen == avx2 && R > 0 && R <= 8:
 		var masked [512]float32
-		var top32 [256]float32
-		var top16 [128]float32
 		var top8 [64]float32
 		var top4 [32]float32
-		var top2 [16]float32
 		var total32 [256]float32
-		var total16 [128]float32
 		var total8 [64]float32
 		var total4 [32]float32
-		var total2 [16]float32
 		softmax_avx2(&softmax_avx2_args{
 			s:               unsafe.Pointer(unsafe.SliceData(s[:64*R])),
 			scale:           unsafe.Pointer(&scale),
 			first:           unsafe.Pointer(unsafe.SliceData(first[:R])),
 			end:             unsafe.Pointer(unsafe.SliceData(end[:R])),
 			masked:          unsafe.Pointer(&masked),
-			top32:           unsafe.Pointer(&top32),
-			top16:           unsafe.Pointer(&top16),
 			top8:            unsafe.Pointer(&top8),
 			top4:            unsafe.Pointer(&top4),
-			top2:            unsafe.Pointer(&top2),
 			top1:            unsafe.Pointer(unsafe.SliceData(top1[:R])),
 			e:               unsafe.Pointer(unsafe.SliceData(e[:64*R])),
 			total32:         unsafe.Pointer(&total32),
-			total16:         unsafe.Pointer(&total16),
 			total8:          unsafe.Pointer(&total8),
 			total4:          unsafe.Pointer(&total4),
-			total2:          unsafe.Pointer(&total2),
 			total1:          unsafe.Pointer(unsafe.SliceData(total1[:R])),
 			count_masked_r:  int64(R),
-			count_top32_r:   int64(R),
-			count_top16_r:   int64(R),
 			count_top8_r:    int64(R),
 			count_top4_r:    int64(R),
-			count_top2_r:    int64(R),
 			count_top1_r:    int64(R),
 			count_e_r:       int64(R),
 			count_total32_r: int64(R),
-			count_total16_r: int64(R),
 			count_total8_r:  int64(R),
 			count_total4_r:  int64(R),
-			count_total2_r:  int64(R),
 			count_total1_r:  int64(R),
 		})
 	default:
@@ -439,7 +410,7 @@ func merge(o, m, l, o2, m2, l2, top, total, out []float32, oStride, o2Stride, ou
 			count_b_r:     int64(R),
 			count_total_r: int64(R),
 			count_out_r:   int64(R),
-			count_out_o:   int64(done / 32),
+			count_out_do:  int64(done / 32),
 		})
 	case chosen == avx2 && R > 0 && R <= 8 && D >= 32:
 		done = D - D%32
@@ -465,7 +436,7 @@ func merge(o, m, l, o2, m2, l2, top, total, out []float32, oStride, o2Stride, ou
 			count_b_r:     int64(R),
 			count_total_r: int64(R),
 			count_out_r:   int64(R),
-			count_out_o:   int64(done / 32),
+			count_out_do:  int64(done / 32),
 		})
 	}
 	if done == 0 || done < D {
@@ -479,24 +450,24 @@ func finish(o, l, out []float32, oStride, outStride, R, D int) {
 	case chosen == avx512 && R > 0 && D >= 32:
 		done = D - D%32
 		finish_avx512(&finish_avx512_args{
-			o:           unsafe.Pointer(unsafe.SliceData(o[:(R-1)*oStride+done])),
-			l:           unsafe.Pointer(unsafe.SliceData(l[:R])),
-			out:         unsafe.Pointer(unsafe.SliceData(out[:(R-1)*outStride+done])),
-			step_o:      int64(4 * oStride),
-			step_out:    int64(4 * outStride),
-			count_out_r: int64(R),
-			count_out_o: int64(done / 32),
+			o:            unsafe.Pointer(unsafe.SliceData(o[:(R-1)*oStride+done])),
+			l:            unsafe.Pointer(unsafe.SliceData(l[:R])),
+			out:          unsafe.Pointer(unsafe.SliceData(out[:(R-1)*outStride+done])),
+			step_o:       int64(4 * oStride),
+			step_out:     int64(4 * outStride),
+			count_out_r:  int64(R),
+			count_out_do: int64(done / 32),
 		})
 	case chosen == avx2 && R > 0 && D >= 32:
 		done = D - D%32
 		finish_avx2(&finish_avx2_args{
-			o:           unsafe.Pointer(unsafe.SliceData(o[:(R-1)*oStride+done])),
-			l:           unsafe.Pointer(unsafe.SliceData(l[:R])),
-			out:         unsafe.Pointer(unsafe.SliceData(out[:(R-1)*outStride+done])),
-			step_o:      int64(4 * oStride),
-			step_out:    int64(4 * outStride),
-			count_out_r: int64(R),
-			count_out_o: int64(done / 32),
+			o:            unsafe.Pointer(unsafe.SliceData(o[:(R-1)*oStride+done])),
+			l:            unsafe.Pointer(unsafe.SliceData(l[:R])),
+			out:          unsafe.Pointer(unsafe.SliceData(out[:(R-1)*outStride+done])),
+			step_o:       int64(4 * oStride),
+			step_out:     int64(4 * outStride),
+			count_out_r:  int64(R),
+			count_out_do: int64(done / 32),
 		})
 	}
 	if done == 0 || done < D {
@@ -510,16 +481,16 @@ func row_f32(x []float32, out []byte, K int) {
 	case chosen == avx512 && K >= 32:
 		done = K - K%32
 		row_f32_avx512(&row_f32_avx512_args{
-			x:           unsafe.Pointer(unsafe.SliceData(x[:done])),
-			out:         unsafe.Pointer(unsafe.SliceData(out[:4*done])),
-			count_out_o: int64(done / 32),
+			x:            unsafe.Pointer(unsafe.SliceData(x[:done])),
+			out:          unsafe.Pointer(unsafe.SliceData(out[:4*done])),
+			count_out_ko: int64(done / 32),
 		})
 	case chosen == avx2 && K >= 32:
 		done = K - K%32
 		row_f32_avx2(&row_f32_avx2_args{
-			x:           unsafe.Pointer(unsafe.SliceData(x[:done])),
-			out:         unsafe.Pointer(unsafe.SliceData(out[:4*done])),
-			count_out_o: int64(done / 32),
+			x:            unsafe.Pointer(unsafe.SliceData(x[:done])),
+			out:          unsafe.Pointer(unsafe.SliceData(out[:4*done])),
+			count_out_ko: int64(done / 32),
 		})
 	}
 	if done == 0 || done < K {
@@ -533,16 +504,16 @@ func column_f32(x []float32, out []byte, K int) {
 	case chosen == avx512 && K >= 4:
 		done = K - K%4
 		column_f32_avx512(&column_f32_avx512_args{
-			x:        unsafe.Pointer(unsafe.SliceData(x[:done])),
-			out:      unsafe.Pointer(unsafe.SliceData(out[:128*done-124])),
-			count_ko: int64(done / 4),
+			x:            unsafe.Pointer(unsafe.SliceData(x[:done])),
+			out:          unsafe.Pointer(unsafe.SliceData(out[:128*done-124])),
+			count_out_ko: int64(done / 4),
 		})
 	case chosen == avx2 && K >= 4:
 		done = K - K%4
 		column_f32_avx2(&column_f32_avx2_args{
-			x:        unsafe.Pointer(unsafe.SliceData(x[:done])),
-			out:      unsafe.Pointer(unsafe.SliceData(out[:128*done-124])),
-			count_ko: int64(done / 4),
+			x:            unsafe.Pointer(unsafe.SliceData(x[:done])),
+			out:          unsafe.Pointer(unsafe.SliceData(out[:128*done-124])),
+			count_out_ko: int64(done / 4),
 		})
 	}
 	if done == 0 || done < K {
@@ -556,16 +527,16 @@ func row_f16(x []float32, out []byte, K int) {
 	case chosen == avx512 && K >= 32:
 		done = K - K%32
 		row_f16_avx512(&row_f16_avx512_args{
-			x:           unsafe.Pointer(unsafe.SliceData(x[:done])),
-			out:         unsafe.Pointer(unsafe.SliceData(out[:2*done])),
-			count_out_o: int64(done / 32),
+			x:            unsafe.Pointer(unsafe.SliceData(x[:done])),
+			out:          unsafe.Pointer(unsafe.SliceData(out[:2*done])),
+			count_out_ko: int64(done / 32),
 		})
-	case chosen == avx2 && K >= 32:
-		done = K - K%32
+	case chosen == avx2 && K >= 16:
+		done = K - K%16
 		row_f16_avx2(&row_f16_avx2_args{
-			x:           unsafe.Pointer(unsafe.SliceData(x[:done])),
-			out:         unsafe.Pointer(unsafe.SliceData(out[:2*done])),
-			count_out_o: int64(done / 32),
+			x:            unsafe.Pointer(unsafe.SliceData(x[:done])),
+			out:          unsafe.Pointer(unsafe.SliceData(out[:2*done])),
+			count_out_ko: int64(done / 16),
 		})
 	}
 	if done == 0 || done < K {
@@ -576,19 +547,19 @@ func row_f16(x []float32, out []byte, K int) {
 func column_f16(x []float32, out []byte, K int) {
 	done := 0
 	switch {
-	case chosen == avx512 && K >= 4:
-		done = K - K%4
+	case chosen == avx512 && K >= 8:
+		done = K - K%8
 		column_f16_avx512(&column_f16_avx512_args{
-			x:        unsafe.Pointer(unsafe.SliceData(x[:done])),
-			out:      unsafe.Pointer(unsafe.SliceData(out[:64*done-62])),
-			count_ko: int64(done / 4),
+			x:            unsafe.Pointer(unsafe.SliceData(x[:done])),
+			out:          unsafe.Pointer(unsafe.SliceData(out[:64*done-62])),
+			count_out_ko: int64(done / 8),
 		})
-	case chosen == avx2 && K >= 4:
-		done = K - K%4
+	case chosen == avx2 && K >= 16:
+		done = K - K%16
 		column_f16_avx2(&column_f16_avx2_args{
-			x:        unsafe.Pointer(unsafe.SliceData(x[:done])),
-			out:      unsafe.Pointer(unsafe.SliceData(out[:64*done-62])),
-			count_ko: int64(done / 4),
+			x:            unsafe.Pointer(unsafe.SliceData(x[:done])),
+			out:          unsafe.Pointer(unsafe.SliceData(out[:64*done-62])),
+			count_out_ko: int64(done / 16),
 		})
 	}
 	if done == 0 || done < K {
@@ -600,21 +571,23 @@ func matmul_f32_1(a []float32, b []byte, out []float32, aStride, outStride, K in
 	switch {
 	case chosen == avx512 && K > 0 && K%4 == 0:
 		matmul_f32_1_avx512(&matmul_f32_1_avx512_args{
-			a:        unsafe.Pointer(unsafe.SliceData(a[:K])),
-			b:        unsafe.Pointer(unsafe.SliceData(b[:128*K])),
-			out:      unsafe.Pointer(unsafe.SliceData(out[:32])),
-			step_a:   int64(4 * aStride),
-			step_out: int64(4 * outStride),
-			count_ko: int64(K / 4),
+			a:            unsafe.Pointer(unsafe.SliceData(a[:K])),
+			b:            unsafe.Pointer(unsafe.SliceData(b[:128*K])),
+			out:          unsafe.Pointer(unsafe.SliceData(out[:32])),
+			step_a:       int64(4 * aStride),
+			step_out:     int64(4 * outStride),
+			count_acc_ko: int64(K / 4),
 		})
-	case chosen == avx2 && K > 0 && K%2 == 0:
+	case chosen == avx2 && K > 0 && K%4 == 0:
+		var acc [32]float32
 		matmul_f32_1_avx2(&matmul_f32_1_avx2_args{
-			a:        unsafe.Pointer(unsafe.SliceData(a[:K])),
-			b:        unsafe.Pointer(unsafe.SliceData(b[:128*K])),
-			out:      unsafe.Pointer(unsafe.SliceData(out[:32])),
-			step_a:   int64(4 * aStride),
-			step_out: int64(4 * outStride),
-			count_ko: int64(K / 2),
+			a:            unsafe.Pointer(unsafe.SliceData(a[:K])),
+			b:            unsafe.Pointer(unsafe.SliceData(b[:128*K])),
+			acc:          unsafe.Pointer(&acc),
+			out:          unsafe.Pointer(unsafe.SliceData(out[:32])),
+			step_a:       int64(4 * aStride),
+			step_out:     int64(4 * outStride),
+			count_acc_ko: int64(K / 4),
 		})
 	default:
 		matmul_f32_1_go(a, b, out, aStride, outStride, K)
@@ -624,22 +597,26 @@ func matmul_f32_1(a []float32, b []byte, out []float32, aStride, outStride, K in
 func matmul_f32_2(a []float32, b []byte, out []float32, aStride, outStride, K int) {
 	switch {
 	case chosen == avx512 && K > 0 && K%4 == 0:
+		var acc [64]float32
 		matmul_f32_2_avx512(&matmul_f32_2_avx512_args{
-			a:        unsafe.Pointer(unsafe.SliceData(a[:1*aStride+K])),
-			b:        unsafe.Pointer(unsafe.SliceData(b[:128*K])),
-			out:      unsafe.Pointer(unsafe.SliceData(out[:1*outStride+32])),
-			step_a:   int64(4 * aStride),
-			step_out: int64(4 * outStride),
-			count_ko: int64(K / 4),
+			a:            unsafe.Pointer(unsafe.SliceData(a[:1*aStride+K])),
+			b:            unsafe.Pointer(unsafe.SliceData(b[:128*K])),
+			acc:          unsafe.Pointer(&acc),
+			out:          unsafe.Pointer(unsafe.SliceData(out[:1*outStride+32])),
+			step_a:       int64(4 * aStride),
+			step_out:     int64(4 * outStride),
+			count_acc_ko: int64(K / 4),
 		})
-	case chosen == avx2 && K > 0 && K%2 == 0:
+	case chosen == avx2 && K > 0 && K%4 == 0:
+		var acc [64]float32
 		matmul_f32_2_avx2(&matmul_f32_2_avx2_args{
-			a:        unsafe.Pointer(unsafe.SliceData(a[:1*aStride+K])),
-			b:        unsafe.Pointer(unsafe.SliceData(b[:128*K])),
-			out:      unsafe.Pointer(unsafe.SliceData(out[:1*outStride+32])),
-			step_a:   int64(4 * aStride),
-			step_out: int64(4 * outStride),
-			count_ko: int64(K / 2),
+			a:            unsafe.Pointer(unsafe.SliceData(a[:1*aStride+K])),
+			b:            unsafe.Pointer(unsafe.SliceData(b[:128*K])),
+			acc:          unsafe.Pointer(&acc),
+			out:          unsafe.Pointer(unsafe.SliceData(out[:1*outStride+32])),
+			step_a:       int64(4 * aStride),
+			step_out:     int64(4 * outStride),
+			count_acc_ko: int64(K / 4),
 		})
 	default:
 		matmul_f32_2_go(a, b, out, aStride, outStride, K)
@@ -649,22 +626,26 @@ func matmul_f32_2(a []float32, b []byte, out []float32, aStride, outStride, K in
 func matmul_f32_4(a []float32, b []byte, out []float32, aStride, outStride, K int) {
 	switch {
 	case chosen == avx512 && K > 0 && K%4 == 0:
+		var acc [128]float32
 		matmul_f32_4_avx512(&matmul_f32_4_avx512_args{
-			a:        unsafe.Pointer(unsafe.SliceData(a[:3*aStride+K])),
-			b:        unsafe.Pointer(unsafe.SliceData(b[:128*K])),
-			out:      unsafe.Pointer(unsafe.SliceData(out[:3*outStride+32])),
-			step_a:   int64(4 * aStride),
-			step_out: int64(4 * outStride),
-			count_ko: int64(K / 4),
+			a:            unsafe.Pointer(unsafe.SliceData(a[:3*aStride+K])),
+			b:            unsafe.Pointer(unsafe.SliceData(b[:128*K])),
+			acc:          unsafe.Pointer(&acc),
+			out:          unsafe.Pointer(unsafe.SliceData(out[:3*outStride+32])),
+			step_a:       int64(4 * aStride),
+			step_out:     int64(4 * outStride),
+			count_acc_ko: int64(K / 4),
 		})
-	case chosen == avx2 && K > 0 && K%2 == 0:
+	case chosen == avx2 && K > 0:
+		var acc [128]float32
 		matmul_f32_4_avx2(&matmul_f32_4_avx2_args{
-			a:        unsafe.Pointer(unsafe.SliceData(a[:3*aStride+K])),
-			b:        unsafe.Pointer(unsafe.SliceData(b[:128*K])),
-			out:      unsafe.Pointer(unsafe.SliceData(out[:3*outStride+32])),
-			step_a:   int64(4 * aStride),
-			step_out: int64(4 * outStride),
-			count_ko: int64(K / 2),
+			a:           unsafe.Pointer(unsafe.SliceData(a[:3*aStride+K])),
+			b:           unsafe.Pointer(unsafe.SliceData(b[:128*K])),
+			acc:         unsafe.Pointer(&acc),
+			out:         unsafe.Pointer(unsafe.SliceData(out[:3*outStride+32])),
+			step_a:      int64(4 * aStride),
+			step_out:    int64(4 * outStride),
+			count_acc_k: int64(K),
 		})
 	default:
 		matmul_f32_4_go(a, b, out, aStride, outStride, K)
@@ -675,21 +656,23 @@ func matmul_f32_8(a []float32, b []byte, out []float32, aStride, outStride, K in
 	switch {
 	case chosen == avx512 && K > 0 && K%4 == 0:
 		matmul_f32_8_avx512(&matmul_f32_8_avx512_args{
-			a:        unsafe.Pointer(unsafe.SliceData(a[:7*aStride+K])),
-			b:        unsafe.Pointer(unsafe.SliceData(b[:128*K])),
-			out:      unsafe.Pointer(unsafe.SliceData(out[:7*outStride+32])),
-			step_a:   int64(4 * aStride),
-			step_out: int64(4 * outStride),
-			count_ko: int64(K / 4),
+			a:            unsafe.Pointer(unsafe.SliceData(a[:7*aStride+K])),
+			b:            unsafe.Pointer(unsafe.SliceData(b[:128*K])),
+			out:          unsafe.Pointer(unsafe.SliceData(out[:7*outStride+32])),
+			step_a:       int64(4 * aStride),
+			step_out:     int64(4 * outStride),
+			count_acc_ko: int64(K / 4),
 		})
-	case chosen == avx2 && K > 0 && K%2 == 0:
+	case chosen == avx2 && K > 0:
+		var acc [256]float32
 		matmul_f32_8_avx2(&matmul_f32_8_avx2_args{
-			a:        unsafe.Pointer(unsafe.SliceData(a[:7*aStride+K])),
-			b:        unsafe.Pointer(unsafe.SliceData(b[:128*K])),
-			out:      unsafe.Pointer(unsafe.SliceData(out[:7*outStride+32])),
-			step_a:   int64(4 * aStride),
-			step_out: int64(4 * outStride),
-			count_ko: int64(K / 2),
+			a:           unsafe.Pointer(unsafe.SliceData(a[:7*aStride+K])),
+			b:           unsafe.Pointer(unsafe.SliceData(b[:128*K])),
+			acc:         unsafe.Pointer(&acc),
+			out:         unsafe.Pointer(unsafe.SliceData(out[:7*outStride+32])),
+			step_a:      int64(4 * aStride),
+			step_out:    int64(4 * outStride),
+			count_acc_k: int64(K),
 		})
 	default:
 		matmul_f32_8_go(a, b, out, aStride, outStride, K)
@@ -699,22 +682,26 @@ func matmul_f32_8(a []float32, b []byte, out []float32, aStride, outStride, K in
 func matmul_f16_1(a []float32, b []byte, out []float32, aStride, outStride, K int) {
 	switch {
 	case chosen == avx512 && K > 0 && K%4 == 0:
+		var acc [32]float32
 		matmul_f16_1_avx512(&matmul_f16_1_avx512_args{
-			a:        unsafe.Pointer(unsafe.SliceData(a[:K])),
-			b:        unsafe.Pointer(unsafe.SliceData(b[:64*K])),
-			out:      unsafe.Pointer(unsafe.SliceData(out[:32])),
-			step_a:   int64(4 * aStride),
-			step_out: int64(4 * outStride),
-			count_ko: int64(K / 4),
+			a:            unsafe.Pointer(unsafe.SliceData(a[:K])),
+			b:            unsafe.Pointer(unsafe.SliceData(b[:64*K])),
+			acc:          unsafe.Pointer(&acc),
+			out:          unsafe.Pointer(unsafe.SliceData(out[:32])),
+			step_a:       int64(4 * aStride),
+			step_out:     int64(4 * outStride),
+			count_acc_ko: int64(K / 4),
 		})
-	case chosen == avx2 && K > 0 && K%2 == 0:
+	case chosen == avx2 && K > 0 && K%4 == 0:
+		var acc [32]float32
 		matmul_f16_1_avx2(&matmul_f16_1_avx2_args{
-			a:        unsafe.Pointer(unsafe.SliceData(a[:K])),
-			b:        unsafe.Pointer(unsafe.SliceData(b[:64*K])),
-			out:      unsafe.Pointer(unsafe.SliceData(out[:32])),
-			step_a:   int64(4 * aStride),
-			step_out: int64(4 * outStride),
-			count_ko: int64(K / 2),
+			a:            unsafe.Pointer(unsafe.SliceData(a[:K])),
+			b:            unsafe.Pointer(unsafe.SliceData(b[:64*K])),
+			acc:          unsafe.Pointer(&acc),
+			out:          unsafe.Pointer(unsafe.SliceData(out[:32])),
+			step_a:       int64(4 * aStride),
+			step_out:     int64(4 * outStride),
+			count_acc_ko: int64(K / 4),
 		})
 	default:
 		matmul_f16_1_go(a, b, out, aStride, outStride, K)
@@ -724,22 +711,24 @@ func matmul_f16_1(a []float32, b []byte, out []float32, aStride, outStride, K in
 func matmul_f16_2(a []float32, b []byte, out []float32, aStride, outStride, K int) {
 	switch {
 	case chosen == avx512 && K > 0 && K%4 == 0:
+		var acc [64]float32
 		matmul_f16_2_avx512(&matmul_f16_2_avx512_args{
-			a:        unsafe.Pointer(unsafe.SliceData(a[:1*aStride+K])),
-			b:        unsafe.Pointer(unsafe.SliceData(b[:64*K])),
-			out:      unsafe.Pointer(unsafe.SliceData(out[:1*outStride+32])),
-			step_a:   int64(4 * aStride),
-			step_out: int64(4 * outStride),
-			count_ko: int64(K / 4),
+			a:            unsafe.Pointer(unsafe.SliceData(a[:1*aStride+K])),
+			b:            unsafe.Pointer(unsafe.SliceData(b[:64*K])),
+			acc:          unsafe.Pointer(&acc),
+			out:          unsafe.Pointer(unsafe.SliceData(out[:1*outStride+32])),
+			step_a:       int64(4 * aStride),
+			step_out:     int64(4 * outStride),
+			count_acc_ko: int64(K / 4),
 		})
-	case chosen == avx2 && K > 0 && K%2 == 0:
+	case chosen == avx2 && K > 0 && K%4 == 0:
 		matmul_f16_2_avx2(&matmul_f16_2_avx2_args{
-			a:        unsafe.Pointer(unsafe.SliceData(a[:1*aStride+K])),
-			b:        unsafe.Pointer(unsafe.SliceData(b[:64*K])),
-			out:      unsafe.Pointer(unsafe.SliceData(out[:1*outStride+32])),
-			step_a:   int64(4 * aStride),
-			step_out: int64(4 * outStride),
-			count_ko: int64(K / 2),
+			a:            unsafe.Pointer(unsafe.SliceData(a[:1*aStride+K])),
+			b:            unsafe.Pointer(unsafe.SliceData(b[:64*K])),
+			out:          unsafe.Pointer(unsafe.SliceData(out[:1*outStride+32])),
+			step_a:       int64(4 * aStride),
+			step_out:     int64(4 * outStride),
+			count_acc_ko: int64(K / 4),
 		})
 	default:
 		matmul_f16_2_go(a, b, out, aStride, outStride, K)
@@ -749,22 +738,26 @@ func matmul_f16_2(a []float32, b []byte, out []float32, aStride, outStride, K in
 func matmul_f16_4(a []float32, b []byte, out []float32, aStride, outStride, K int) {
 	switch {
 	case chosen == avx512 && K > 0 && K%4 == 0:
+		var acc [128]float32
 		matmul_f16_4_avx512(&matmul_f16_4_avx512_args{
-			a:        unsafe.Pointer(unsafe.SliceData(a[:3*aStride+K])),
-			b:        unsafe.Pointer(unsafe.SliceData(b[:64*K])),
-			out:      unsafe.Pointer(unsafe.SliceData(out[:3*outStride+32])),
-			step_a:   int64(4 * aStride),
-			step_out: int64(4 * outStride),
-			count_ko: int64(K / 4),
+			a:            unsafe.Pointer(unsafe.SliceData(a[:3*aStride+K])),
+			b:            unsafe.Pointer(unsafe.SliceData(b[:64*K])),
+			acc:          unsafe.Pointer(&acc),
+			out:          unsafe.Pointer(unsafe.SliceData(out[:3*outStride+32])),
+			step_a:       int64(4 * aStride),
+			step_out:     int64(4 * outStride),
+			count_acc_ko: int64(K / 4),
 		})
-	case chosen == avx2 && K > 0 && K%2 == 0:
+	case chosen == avx2 && K > 0 && K%4 == 0:
+		var acc [128]float32
 		matmul_f16_4_avx2(&matmul_f16_4_avx2_args{
-			a:        unsafe.Pointer(unsafe.SliceData(a[:3*aStride+K])),
-			b:        unsafe.Pointer(unsafe.SliceData(b[:64*K])),
-			out:      unsafe.Pointer(unsafe.SliceData(out[:3*outStride+32])),
-			step_a:   int64(4 * aStride),
-			step_out: int64(4 * outStride),
-			count_ko: int64(K / 2),
+			a:            unsafe.Pointer(unsafe.SliceData(a[:3*aStride+K])),
+			b:            unsafe.Pointer(unsafe.SliceData(b[:64*K])),
+			acc:          unsafe.Pointer(&acc),
+			out:          unsafe.Pointer(unsafe.SliceData(out[:3*outStride+32])),
+			step_a:       int64(4 * aStride),
+			step_out:     int64(4 * outStride),
+			count_acc_ko: int64(K / 4),
 		})
 	default:
 		matmul_f16_4_go(a, b, out, aStride, outStride, K)
@@ -773,23 +766,23 @@ func matmul_f16_4(a []float32, b []byte, out []float32, aStride, outStride, K in
 
 func matmul_f16_8(a []float32, b []byte, out []float32, aStride, outStride, K int) {
 	switch {
-	case chosen == avx512 && K > 0 && K%4 == 0:
+	case chosen == avx512 && K > 0:
 		matmul_f16_8_avx512(&matmul_f16_8_avx512_args{
-			a:        unsafe.Pointer(unsafe.SliceData(a[:7*aStride+K])),
-			b:        unsafe.Pointer(unsafe.SliceData(b[:64*K])),
-			out:      unsafe.Pointer(unsafe.SliceData(out[:7*outStride+32])),
-			step_a:   int64(4 * aStride),
-			step_out: int64(4 * outStride),
-			count_ko: int64(K / 4),
+			a:           unsafe.Pointer(unsafe.SliceData(a[:7*aStride+K])),
+			b:           unsafe.Pointer(unsafe.SliceData(b[:64*K])),
+			out:         unsafe.Pointer(unsafe.SliceData(out[:7*outStride+32])),
+			step_a:      int64(4 * aStride),
+			step_out:    int64(4 * outStride),
+			count_acc_k: int64(K),
 		})
-	case chosen == avx2 && K > 0 && K%2 == 0:
+	case chosen == avx2 && K > 0:
 		matmul_f16_8_avx2(&matmul_f16_8_avx2_args{
-			a:        unsafe.Pointer(unsafe.SliceData(a[:7*aStride+K])),
-			b:        unsafe.Pointer(unsafe.SliceData(b[:64*K])),
-			out:      unsafe.Pointer(unsafe.SliceData(out[:7*outStride+32])),
-			step_a:   int64(4 * aStride),
-			step_out: int64(4 * outStride),
-			count_ko: int64(K / 2),
+			a:           unsafe.Pointer(unsafe.SliceData(a[:7*aStride+K])),
+			b:           unsafe.Pointer(unsafe.SliceData(b[:64*K])),
+			out:         unsafe.Pointer(unsafe.SliceData(out[:7*outStride+32])),
+			step_a:      int64(4 * aStride),
+			step_out:    int64(4 * outStride),
+			count_acc_k: int64(K),
 		})
 	default:
 		matmul_f16_8_go(a, b, out, aStride, outStride, K)
@@ -798,23 +791,27 @@ func matmul_f16_8(a []float32, b []byte, out []float32, aStride, outStride, K in
 
 func matmul_bf16_1(a []float32, b []byte, out []float32, aStride, outStride, K int) {
 	switch {
-	case chosen == avx512 && K > 0 && K%4 == 0:
+	case chosen == avx512 && K > 0:
+		var acc [32]float32
 		matmul_bf16_1_avx512(&matmul_bf16_1_avx512_args{
-			a:        unsafe.Pointer(unsafe.SliceData(a[:K])),
-			b:        unsafe.Pointer(unsafe.SliceData(b[:64*K])),
-			out:      unsafe.Pointer(unsafe.SliceData(out[:32])),
-			step_a:   int64(4 * aStride),
-			step_out: int64(4 * outStride),
-			count_ko: int64(K / 4),
+			a:           unsafe.Pointer(unsafe.SliceData(a[:K])),
+			b:           unsafe.Pointer(unsafe.SliceData(b[:64*K])),
+			acc:         unsafe.Pointer(&acc),
+			out:         unsafe.Pointer(unsafe.SliceData(out[:32])),
+			step_a:      int64(4 * aStride),
+			step_out:    int64(4 * outStride),
+			count_acc_k: int64(K),
 		})
-	case chosen == avx2 && K > 0 && K%2 == 0:
+	case chosen == avx2 && K > 0:
+		var acc [32]float32
 		matmul_bf16_1_avx2(&matmul_bf16_1_avx2_args{
-			a:        unsafe.Pointer(unsafe.SliceData(a[:K])),
-			b:        unsafe.Pointer(unsafe.SliceData(b[:64*K])),
-			out:      unsafe.Pointer(unsafe.SliceData(out[:32])),
-			step_a:   int64(4 * aStride),
-			step_out: int64(4 * outStride),
-			count_ko: int64(K / 2),
+			a:           unsafe.Pointer(unsafe.SliceData(a[:K])),
+			b:           unsafe.Pointer(unsafe.SliceData(b[:64*K])),
+			acc:         unsafe.Pointer(&acc),
+			out:         unsafe.Pointer(unsafe.SliceData(out[:32])),
+			step_a:      int64(4 * aStride),
+			step_out:    int64(4 * outStride),
+			count_acc_k: int64(K),
 		})
 	default:
 		matmul_bf16_1_go(a, b, out, aStride, outStride, K)
@@ -825,21 +822,21 @@ func matmul_bf16_2(a []float32, b []byte, out []float32, aStride, outStride, K i
 	switch {
 	case chosen == avx512 && K > 0 && K%4 == 0:
 		matmul_bf16_2_avx512(&matmul_bf16_2_avx512_args{
-			a:        unsafe.Pointer(unsafe.SliceData(a[:1*aStride+K])),
-			b:        unsafe.Pointer(unsafe.SliceData(b[:64*K])),
-			out:      unsafe.Pointer(unsafe.SliceData(out[:1*outStride+32])),
-			step_a:   int64(4 * aStride),
-			step_out: int64(4 * outStride),
-			count_ko: int64(K / 4),
+			a:            unsafe.Pointer(unsafe.SliceData(a[:1*aStride+K])),
+			b:            unsafe.Pointer(unsafe.SliceData(b[:64*K])),
+			out:          unsafe.Pointer(unsafe.SliceData(out[:1*outStride+32])),
+			step_a:       int64(4 * aStride),
+			step_out:     int64(4 * outStride),
+			count_acc_ko: int64(K / 4),
 		})
-	case chosen == avx2 && K > 0 && K%2 == 0:
+	case chosen == avx2 && K > 0 && K%4 == 0:
 		matmul_bf16_2_avx2(&matmul_bf16_2_avx2_args{
-			a:        unsafe.Pointer(unsafe.SliceData(a[:1*aStride+K])),
-			b:        unsafe.Pointer(unsafe.SliceData(b[:64*K])),
-			out:      unsafe.Pointer(unsafe.SliceData(out[:1*outStride+32])),
-			step_a:   int64(4 * aStride),
-			step_out: int64(4 * outStride),
-			count_ko: int64(K / 2),
+			a:            unsafe.Pointer(unsafe.SliceData(a[:1*aStride+K])),
+			b:            unsafe.Pointer(unsafe.SliceData(b[:64*K])),
+			out:          unsafe.Pointer(unsafe.SliceData(out[:1*outStride+32])),
+			step_a:       int64(4 * aStride),
+			step_out:     int64(4 * outStride),
+			count_acc_ko: int64(K / 4),
 		})
 	default:
 		matmul_bf16_2_go(a, b, out, aStride, outStride, K)
@@ -849,22 +846,26 @@ func matmul_bf16_2(a []float32, b []byte, out []float32, aStride, outStride, K i
 func matmul_bf16_4(a []float32, b []byte, out []float32, aStride, outStride, K int) {
 	switch {
 	case chosen == avx512 && K > 0 && K%4 == 0:
+		var acc [128]float32
 		matmul_bf16_4_avx512(&matmul_bf16_4_avx512_args{
-			a:        unsafe.Pointer(unsafe.SliceData(a[:3*aStride+K])),
-			b:        unsafe.Pointer(unsafe.SliceData(b[:64*K])),
-			out:      unsafe.Pointer(unsafe.SliceData(out[:3*outStride+32])),
-			step_a:   int64(4 * aStride),
-			step_out: int64(4 * outStride),
-			count_ko: int64(K / 4),
+			a:            unsafe.Pointer(unsafe.SliceData(a[:3*aStride+K])),
+			b:            unsafe.Pointer(unsafe.SliceData(b[:64*K])),
+			acc:          unsafe.Pointer(&acc),
+			out:          unsafe.Pointer(unsafe.SliceData(out[:3*outStride+32])),
+			step_a:       int64(4 * aStride),
+			step_out:     int64(4 * outStride),
+			count_acc_ko: int64(K / 4),
 		})
 	case chosen == avx2 && K > 0 && K%2 == 0:
+		var acc [128]float32
 		matmul_bf16_4_avx2(&matmul_bf16_4_avx2_args{
-			a:        unsafe.Pointer(unsafe.SliceData(a[:3*aStride+K])),
-			b:        unsafe.Pointer(unsafe.SliceData(b[:64*K])),
-			out:      unsafe.Pointer(unsafe.SliceData(out[:3*outStride+32])),
-			step_a:   int64(4 * aStride),
-			step_out: int64(4 * outStride),
-			count_ko: int64(K / 2),
+			a:            unsafe.Pointer(unsafe.SliceData(a[:3*aStride+K])),
+			b:            unsafe.Pointer(unsafe.SliceData(b[:64*K])),
+			acc:          unsafe.Pointer(&acc),
+			out:          unsafe.Pointer(unsafe.SliceData(out[:3*outStride+32])),
+			step_a:       int64(4 * aStride),
+			step_out:     int64(4 * outStride),
+			count_acc_ko: int64(K / 2),
 		})
 	default:
 		matmul_bf16_4_go(a, b, out, aStride, outStride, K)
@@ -873,23 +874,25 @@ func matmul_bf16_4(a []float32, b []byte, out []float32, aStride, outStride, K i
 
 func matmul_bf16_8(a []float32, b []byte, out []float32, aStride, outStride, K int) {
 	switch {
-	case chosen == avx512 && K > 0 && K%4 == 0:
+	case chosen == avx512 && K > 0 && K%2 == 0:
 		matmul_bf16_8_avx512(&matmul_bf16_8_avx512_args{
-			a:        unsafe.Pointer(unsafe.SliceData(a[:7*aStride+K])),
-			b:        unsafe.Pointer(unsafe.SliceData(b[:64*K])),
-			out:      unsafe.Pointer(unsafe.SliceData(out[:7*outStride+32])),
-			step_a:   int64(4 * aStride),
-			step_out: int64(4 * outStride),
-			count_ko: int64(K / 4),
+			a:            unsafe.Pointer(unsafe.SliceData(a[:7*aStride+K])),
+			b:            unsafe.Pointer(unsafe.SliceData(b[:64*K])),
+			out:          unsafe.Pointer(unsafe.SliceData(out[:7*outStride+32])),
+			step_a:       int64(4 * aStride),
+			step_out:     int64(4 * outStride),
+			count_acc_ko: int64(K / 2),
 		})
-	case chosen == avx2 && K > 0 && K%2 == 0:
+	case chosen == avx2 && K > 0 && K%4 == 0:
+		var acc [256]float32
 		matmul_bf16_8_avx2(&matmul_bf16_8_avx2_args{
-			a:        unsafe.Pointer(unsafe.SliceData(a[:7*aStride+K])),
-			b:        unsafe.Pointer(unsafe.SliceData(b[:64*K])),
-			out:      unsafe.Pointer(unsafe.SliceData(out[:7*outStride+32])),
-			step_a:   int64(4 * aStride),
-			step_out: int64(4 * outStride),
-			count_ko: int64(K / 2),
+			a:            unsafe.Pointer(unsafe.SliceData(a[:7*aStride+K])),
+			b:            unsafe.Pointer(unsafe.SliceData(b[:64*K])),
+			acc:          unsafe.Pointer(&acc),
+			out:          unsafe.Pointer(unsafe.SliceData(out[:7*outStride+32])),
+			step_a:       int64(4 * aStride),
+			step_out:     int64(4 * outStride),
+			count_acc_ko: int64(K / 4),
 		})
 	default:
 		matmul_bf16_8_go(a, b, out, aStride, outStride, K)
@@ -898,23 +901,25 @@ func matmul_bf16_8(a []float32, b []byte, out []float32, aStride, outStride, K i
 
 func matmul_i8_1(a []float32, b []byte, out []float32, aStride, outStride, K int) {
 	switch {
-	case chosen == avx512 && K > 0 && K%4 == 0:
+	case chosen == avx512 && K > 0 && K%2 == 0:
 		matmul_i8_1_avx512(&matmul_i8_1_avx512_args{
-			a:        unsafe.Pointer(unsafe.SliceData(a[:K])),
-			b:        unsafe.Pointer(unsafe.SliceData(b[:32*K])),
-			out:      unsafe.Pointer(unsafe.SliceData(out[:32])),
-			step_a:   int64(4 * aStride),
-			step_out: int64(4 * outStride),
-			count_ko: int64(K / 4),
+			a:            unsafe.Pointer(unsafe.SliceData(a[:K])),
+			b:            unsafe.Pointer(unsafe.SliceData(b[:32*K])),
+			out:          unsafe.Pointer(unsafe.SliceData(out[:32])),
+			step_a:       int64(4 * aStride),
+			step_out:     int64(4 * outStride),
+			count_acc_ko: int64(K / 2),
 		})
 	case chosen == avx2 && K > 0 && K%2 == 0:
+		var acc [32]float32
 		matmul_i8_1_avx2(&matmul_i8_1_avx2_args{
-			a:        unsafe.Pointer(unsafe.SliceData(a[:K])),
-			b:        unsafe.Pointer(unsafe.SliceData(b[:32*K])),
-			out:      unsafe.Pointer(unsafe.SliceData(out[:32])),
-			step_a:   int64(4 * aStride),
-			step_out: int64(4 * outStride),
-			count_ko: int64(K / 2),
+			a:            unsafe.Pointer(unsafe.SliceData(a[:K])),
+			b:            unsafe.Pointer(unsafe.SliceData(b[:32*K])),
+			acc:          unsafe.Pointer(&acc),
+			out:          unsafe.Pointer(unsafe.SliceData(out[:32])),
+			step_a:       int64(4 * aStride),
+			step_out:     int64(4 * outStride),
+			count_acc_ko: int64(K / 2),
 		})
 	default:
 		matmul_i8_1_go(a, b, out, aStride, outStride, K)
@@ -924,22 +929,24 @@ func matmul_i8_1(a []float32, b []byte, out []float32, aStride, outStride, K int
 func matmul_i8_2(a []float32, b []byte, out []float32, aStride, outStride, K int) {
 	switch {
 	case chosen == avx512 && K > 0 && K%4 == 0:
+		var acc [64]float32
 		matmul_i8_2_avx512(&matmul_i8_2_avx512_args{
-			a:        unsafe.Pointer(unsafe.SliceData(a[:1*aStride+K])),
-			b:        unsafe.Pointer(unsafe.SliceData(b[:32*K])),
-			out:      unsafe.Pointer(unsafe.SliceData(out[:1*outStride+32])),
-			step_a:   int64(4 * aStride),
-			step_out: int64(4 * outStride),
-			count_ko: int64(K / 4),
+			a:            unsafe.Pointer(unsafe.SliceData(a[:1*aStride+K])),
+			b:            unsafe.Pointer(unsafe.SliceData(b[:32*K])),
+			acc:          unsafe.Pointer(&acc),
+			out:          unsafe.Pointer(unsafe.SliceData(out[:1*outStride+32])),
+			step_a:       int64(4 * aStride),
+			step_out:     int64(4 * outStride),
+			count_acc_ko: int64(K / 4),
 		})
-	case chosen == avx2 && K > 0 && K%2 == 0:
+	case chosen == avx2 && K > 0 && K%4 == 0:
 		matmul_i8_2_avx2(&matmul_i8_2_avx2_args{
-			a:        unsafe.Pointer(unsafe.SliceData(a[:1*aStride+K])),
-			b:        unsafe.Pointer(unsafe.SliceData(b[:32*K])),
-			out:      unsafe.Pointer(unsafe.SliceData(out[:1*outStride+32])),
-			step_a:   int64(4 * aStride),
-			step_out: int64(4 * outStride),
-			count_ko: int64(K / 2),
+			a:            unsafe.Pointer(unsafe.SliceData(a[:1*aStride+K])),
+			b:            unsafe.Pointer(unsafe.SliceData(b[:32*K])),
+			out:          unsafe.Pointer(unsafe.SliceData(out[:1*outStride+32])),
+			step_a:       int64(4 * aStride),
+			step_out:     int64(4 * outStride),
+			count_acc_ko: int64(K / 4),
 		})
 	default:
 		matmul_i8_2_go(a, b, out, aStride, outStride, K)
@@ -948,23 +955,27 @@ func matmul_i8_2(a []float32, b []byte, out []float32, aStride, outStride, K int
 
 func matmul_i8_4(a []float32, b []byte, out []float32, aStride, outStride, K int) {
 	switch {
-	case chosen == avx512 && K > 0 && K%4 == 0:
+	case chosen == avx512 && K > 0 && K%2 == 0:
+		var acc [128]float32
 		matmul_i8_4_avx512(&matmul_i8_4_avx512_args{
-			a:        unsafe.Pointer(unsafe.SliceData(a[:3*aStride+K])),
-			b:        unsafe.Pointer(unsafe.SliceData(b[:32*K])),
-			out:      unsafe.Pointer(unsafe.SliceData(out[:3*outStride+32])),
-			step_a:   int64(4 * aStride),
-			step_out: int64(4 * outStride),
-			count_ko: int64(K / 4),
+			a:            unsafe.Pointer(unsafe.SliceData(a[:3*aStride+K])),
+			b:            unsafe.Pointer(unsafe.SliceData(b[:32*K])),
+			acc:          unsafe.Pointer(&acc),
+			out:          unsafe.Pointer(unsafe.SliceData(out[:3*outStride+32])),
+			step_a:       int64(4 * aStride),
+			step_out:     int64(4 * outStride),
+			count_acc_ko: int64(K / 2),
 		})
-	case chosen == avx2 && K > 0 && K%2 == 0:
+	case chosen == avx2 && K > 0 && K%4 == 0:
+		var acc [128]float32
 		matmul_i8_4_avx2(&matmul_i8_4_avx2_args{
-			a:        unsafe.Pointer(unsafe.SliceData(a[:3*aStride+K])),
-			b:        unsafe.Pointer(unsafe.SliceData(b[:32*K])),
-			out:      unsafe.Pointer(unsafe.SliceData(out[:3*outStride+32])),
-			step_a:   int64(4 * aStride),
-			step_out: int64(4 * outStride),
-			count_ko: int64(K / 2),
+			a:            unsafe.Pointer(unsafe.SliceData(a[:3*aStride+K])),
+			b:            unsafe.Pointer(unsafe.SliceData(b[:32*K])),
+			acc:          unsafe.Pointer(&acc),
+			out:          unsafe.Pointer(unsafe.SliceData(out[:3*outStride+32])),
+			step_a:       int64(4 * aStride),
+			step_out:     int64(4 * outStride),
+			count_acc_ko: int64(K / 4),
 		})
 	default:
 		matmul_i8_4_go(a, b, out, aStride, outStride, K)
@@ -975,21 +986,23 @@ func matmul_i8_8(a []float32, b []byte, out []float32, aStride, outStride, K int
 	switch {
 	case chosen == avx512 && K > 0 && K%4 == 0:
 		matmul_i8_8_avx512(&matmul_i8_8_avx512_args{
-			a:        unsafe.Pointer(unsafe.SliceData(a[:7*aStride+K])),
-			b:        unsafe.Pointer(unsafe.SliceData(b[:32*K])),
-			out:      unsafe.Pointer(unsafe.SliceData(out[:7*outStride+32])),
-			step_a:   int64(4 * aStride),
-			step_out: int64(4 * outStride),
-			count_ko: int64(K / 4),
+			a:            unsafe.Pointer(unsafe.SliceData(a[:7*aStride+K])),
+			b:            unsafe.Pointer(unsafe.SliceData(b[:32*K])),
+			out:          unsafe.Pointer(unsafe.SliceData(out[:7*outStride+32])),
+			step_a:       int64(4 * aStride),
+			step_out:     int64(4 * outStride),
+			count_acc_ko: int64(K / 4),
 		})
-	case chosen == avx2 && K > 0 && K%2 == 0:
+	case chosen == avx2 && K > 0 && K%4 == 0:
+		var acc [256]float32
 		matmul_i8_8_avx2(&matmul_i8_8_avx2_args{
-			a:        unsafe.Pointer(unsafe.SliceData(a[:7*aStride+K])),
-			b:        unsafe.Pointer(unsafe.SliceData(b[:32*K])),
-			out:      unsafe.Pointer(unsafe.SliceData(out[:7*outStride+32])),
-			step_a:   int64(4 * aStride),
-			step_out: int64(4 * outStride),
-			count_ko: int64(K / 2),
+			a:            unsafe.Pointer(unsafe.SliceData(a[:7*aStride+K])),
+			b:            unsafe.Pointer(unsafe.SliceData(b[:32*K])),
+			acc:          unsafe.Pointer(&acc),
+			out:          unsafe.Pointer(unsafe.SliceData(out[:7*outStride+32])),
+			step_a:       int64(4 * aStride),
+			step_out:     int64(4 * outStride),
+			count_acc_ko: int64(K / 4),
 		})
 	default:
 		matmul_i8_8_go(a, b, out, aStride, outStride, K)

@@ -23,8 +23,6 @@ func rmsnorm(x, w []float32, share, eps float32, out []float32, K int) {
 	switch {
 	case chosen == neon && K > 0 && K%32 == 0:
 		var square32 [32]float32
-		var square16 [16]float32
-		var square8 [8]float32
 		var square4 [4]float32
 		var square2 [2]float32
 		var square1 [1]float32
@@ -35,15 +33,13 @@ func rmsnorm(x, w []float32, share, eps float32, out []float32, K int) {
 			share:            unsafe.Pointer(&share),
 			eps:              unsafe.Pointer(&eps),
 			square32:         unsafe.Pointer(&square32),
-			square16:         unsafe.Pointer(&square16),
-			square8:          unsafe.Pointer(&square8),
 			square4:          unsafe.Pointer(&square4),
 			square2:          unsafe.Pointer(&square2),
 			square1:          unsafe.Pointer(&square1),
 			inv:              unsafe.Pointer(&inv),
 			out:              unsafe.Pointer(unsafe.SliceData(out[:K])),
 			count_square32_b: int64(K / 32),
-			count_out_o:      int64(K / 32),
+			count_out_ko:     int64(K / 32),
 		})
 	default:
 		rmsnorm_go(x, w, share, eps, out, K)
@@ -56,10 +52,10 @@ func add(x, y, out []float32, K int) {
 	case chosen == neon && K >= 32:
 		done = K - K%32
 		add_neon(&add_neon_args{
-			x:           unsafe.Pointer(unsafe.SliceData(x[:done])),
-			y:           unsafe.Pointer(unsafe.SliceData(y[:done])),
-			out:         unsafe.Pointer(unsafe.SliceData(out[:done])),
-			count_out_o: int64(done / 32),
+			x:            unsafe.Pointer(unsafe.SliceData(x[:done])),
+			y:            unsafe.Pointer(unsafe.SliceData(y[:done])),
+			out:          unsafe.Pointer(unsafe.SliceData(out[:done])),
+			count_out_ko: int64(done / 32),
 		})
 	}
 	if done == 0 || done < K {
@@ -73,11 +69,11 @@ func addscaled(x, y []float32, scale float32, out []float32, K int) {
 	case chosen == neon && K >= 32:
 		done = K - K%32
 		addscaled_neon(&addscaled_neon_args{
-			x:           unsafe.Pointer(unsafe.SliceData(x[:done])),
-			y:           unsafe.Pointer(unsafe.SliceData(y[:done])),
-			scale:       unsafe.Pointer(&scale),
-			out:         unsafe.Pointer(unsafe.SliceData(out[:done])),
-			count_out_o: int64(done / 32),
+			x:            unsafe.Pointer(unsafe.SliceData(x[:done])),
+			y:            unsafe.Pointer(unsafe.SliceData(y[:done])),
+			scale:        unsafe.Pointer(&scale),
+			out:          unsafe.Pointer(unsafe.SliceData(out[:done])),
+			count_out_ko: int64(done / 32),
 		})
 	}
 	if done == 0 || done < K {
@@ -88,13 +84,13 @@ func addscaled(x, y []float32, scale float32, out []float32, K int) {
 func mul(x, y, out []float32, K int) {
 	done := 0
 	switch {
-	case chosen == neon && K >= 32:
-		done = K - K%32
+	case chosen == neon && K >= 16:
+		done = K - K%16
 		mul_neon(&mul_neon_args{
-			x:           unsafe.Pointer(unsafe.SliceData(x[:done])),
-			y:           unsafe.Pointer(unsafe.SliceData(y[:done])),
-			out:         unsafe.Pointer(unsafe.SliceData(out[:done])),
-			count_out_o: int64(done / 32),
+			x:            unsafe.Pointer(unsafe.SliceData(x[:done])),
+			y:            unsafe.Pointer(unsafe.SliceData(y[:done])),
+			out:          unsafe.Pointer(unsafe.SliceData(out[:done])),
+			count_out_ko: int64(done / 16),
 		})
 	}
 	if done == 0 || done < K {
@@ -108,10 +104,10 @@ func scale(x []float32, by float32, out []float32, K int) {
 	case chosen == neon && K >= 32:
 		done = K - K%32
 		scale_neon(&scale_neon_args{
-			x:           unsafe.Pointer(unsafe.SliceData(x[:done])),
-			by:          unsafe.Pointer(&by),
-			out:         unsafe.Pointer(unsafe.SliceData(out[:done])),
-			count_out_o: int64(done / 32),
+			x:            unsafe.Pointer(unsafe.SliceData(x[:done])),
+			by:           unsafe.Pointer(&by),
+			out:          unsafe.Pointer(unsafe.SliceData(out[:done])),
+			count_out_ko: int64(done / 32),
 		})
 	}
 	if done == 0 || done < K {
@@ -122,14 +118,14 @@ func scale(x []float32, by float32, out []float32, K int) {
 func softcap(x []float32, cap, twice float32, out []float32, K int) {
 	done := 0
 	switch {
-	case chosen == neon && K >= 8:
-		done = K - K%8
+	case chosen == neon && K >= 32:
+		done = K - K%32
 		softcap_neon(&softcap_neon_args{
-			x:           unsafe.Pointer(unsafe.SliceData(x[:done])),
-			cap:         unsafe.Pointer(&cap),
-			twice:       unsafe.Pointer(&twice),
-			out:         unsafe.Pointer(unsafe.SliceData(out[:done])),
-			count_out_o: int64(done / 8),
+			x:            unsafe.Pointer(unsafe.SliceData(x[:done])),
+			cap:          unsafe.Pointer(&cap),
+			twice:        unsafe.Pointer(&twice),
+			out:          unsafe.Pointer(unsafe.SliceData(out[:done])),
+			count_out_ko: int64(done / 32),
 		})
 	}
 	if done == 0 || done < K {
@@ -140,13 +136,13 @@ func softcap(x []float32, cap, twice float32, out []float32, K int) {
 func silu(gate, up, out []float32, K int) {
 	done := 0
 	switch {
-	case chosen == neon && K >= 8:
-		done = K - K%8
+	case chosen == neon && K >= 32:
+		done = K - K%32
 		silu_neon(&silu_neon_args{
-			gate:        unsafe.Pointer(unsafe.SliceData(gate[:done])),
-			up:          unsafe.Pointer(unsafe.SliceData(up[:done])),
-			out:         unsafe.Pointer(unsafe.SliceData(out[:done])),
-			count_out_o: int64(done / 8),
+			gate:         unsafe.Pointer(unsafe.SliceData(gate[:done])),
+			up:           unsafe.Pointer(unsafe.SliceData(up[:done])),
+			out:          unsafe.Pointer(unsafe.SliceData(out[:done])),
+			count_out_ko: int64(done / 32),
 		})
 	}
 	if done == 0 || done < K {
@@ -157,13 +153,13 @@ func silu(gate, up, out []float32, K int) {
 func gelu(gate, up, out []float32, K int) {
 	done := 0
 	switch {
-	case chosen == neon && K >= 8:
-		done = K - K%8
+	case chosen == neon && K >= 16:
+		done = K - K%16
 		gelu_neon(&gelu_neon_args{
-			gate:        unsafe.Pointer(unsafe.SliceData(gate[:done])),
-			up:          unsafe.Pointer(unsafe.SliceData(up[:done])),
-			out:         unsafe.Pointer(unsafe.SliceData(out[:done])),
-			count_out_o: int64(done / 8),
+			gate:         unsafe.Pointer(unsafe.SliceData(gate[:done])),
+			up:           unsafe.Pointer(unsafe.SliceData(up[:done])),
+			out:          unsafe.Pointer(unsafe.SliceData(out[:done])),
+			count_out_ko: int64(done / 16),
 		})
 	}
 	if done == 0 || done < K {
@@ -174,13 +170,13 @@ func gelu(gate, up, out []float32, K int) {
 func relu2(gate, up, out []float32, K int) {
 	done := 0
 	switch {
-	case chosen == neon && K >= 32:
-		done = K - K%32
+	case chosen == neon && K >= 16:
+		done = K - K%16
 		relu2_neon(&relu2_neon_args{
-			gate:        unsafe.Pointer(unsafe.SliceData(gate[:done])),
-			up:          unsafe.Pointer(unsafe.SliceData(up[:done])),
-			out:         unsafe.Pointer(unsafe.SliceData(out[:done])),
-			count_out_o: int64(done / 32),
+			gate:         unsafe.Pointer(unsafe.SliceData(gate[:done])),
+			up:           unsafe.Pointer(unsafe.SliceData(up[:done])),
+			out:          unsafe.Pointer(unsafe.SliceData(out[:done])),
+			count_out_ko: int64(done / 16),
 		})
 	}
 	if done == 0 || done < K {
@@ -194,14 +190,14 @@ func rope(x, y, cos, sin, low, high []float32, H int) {
 	case chosen == neon && H >= 16:
 		done = H - H%16
 		rope_neon(&rope_neon_args{
-			x:            unsafe.Pointer(unsafe.SliceData(x[:done])),
-			y:            unsafe.Pointer(unsafe.SliceData(y[:done])),
-			cos:          unsafe.Pointer(unsafe.SliceData(cos[:done])),
-			sin:          unsafe.Pointer(unsafe.SliceData(sin[:done])),
-			low:          unsafe.Pointer(unsafe.SliceData(low[:done])),
-			high:         unsafe.Pointer(unsafe.SliceData(high[:done])),
-			count_low_o:  int64(done / 16),
-			count_high_o: int64(done / 16),
+			x:             unsafe.Pointer(unsafe.SliceData(x[:done])),
+			y:             unsafe.Pointer(unsafe.SliceData(y[:done])),
+			cos:           unsafe.Pointer(unsafe.SliceData(cos[:done])),
+			sin:           unsafe.Pointer(unsafe.SliceData(sin[:done])),
+			low:           unsafe.Pointer(unsafe.SliceData(low[:done])),
+			high:          unsafe.Pointer(unsafe.SliceData(high[:done])),
+			count_low_io:  int64(done / 16),
+			count_high_io: int64(done / 16),
 		})
 	}
 	if done == 0 || done < H {
@@ -213,48 +209,30 @@ func softmax(s []float32, scale float32, first, end []int32, e, top1, total1 []f
 	switch {
 	case chosen == neon && R > 0 && R <= 8:
 		var masked [512]float32
-		var top32 [256]float32
-		var top16 [128]float32
-		var top8 [64]float32
 		var top4 [32]float32
 		var top2 [16]float32
 		var total32 [256]float32
-		var total16 [128]float32
-		var total8 [64]float32
 		var total4 [32]float32
-		var total2 [16]float32
 		softmax_neon(&softmax_neon_args{
 			s:               unsafe.Pointer(unsafe.SliceData(s[:64*R])),
 			scale:           unsafe.Pointer(&scale),
 			first:           unsafe.Pointer(unsafe.SliceData(first[:R])),
 			end:             unsafe.Pointer(unsafe.SliceData(end[:R])),
 			masked:          unsafe.Pointer(&masked),
-			top32:           unsafe.Pointer(&top32),
-			top16:           unsafe.Pointer(&top16),
-			top8:            unsafe.Pointer(&top8),
 			top4:            unsafe.Pointer(&top4),
 			top2:            unsafe.Pointer(&top2),
 			top1:            unsafe.Pointer(unsafe.SliceData(top1[:R])),
 			e:               unsafe.Pointer(unsafe.SliceData(e[:64*R])),
 			total32:         unsafe.Pointer(&total32),
-			total16:         unsafe.Pointer(&total16),
-			total8:          unsafe.Pointer(&total8),
 			total4:          unsafe.Pointer(&total4),
-			total2:          unsafe.Pointer(&total2),
 			total1:          unsafe.Pointer(unsafe.SliceData(total1[:R])),
 			count_masked_r:  int64(R),
-			count_top32_r:   int64(R),
-			count_top16_r:   int64(R),
-			count_top8_r:    int64(R),
 			count_top4_r:    int64(R),
 			count_top2_r:    int64(R),
 			count_top1_r:    int64(R),
 			count_e_r:       int64(R),
 			count_total32_r: int64(R),
-			count_total16_r: int64(R),
-			count_total8_r:  int64(R),
 			count_total4_r:  int64(R),
-			count_total2_r:  int64(R),
 			count_total1_r:  int64(R),
 		})
 	default:
@@ -289,7 +267,7 @@ func merge(o, m, l, o2, m2, l2, top, total, out []float32, oStride, o2Stride, ou
 			count_b_r:     int64(R),
 			count_total_r: int64(R),
 			count_out_r:   int64(R),
-			count_out_o:   int64(done / 32),
+			count_out_do:  int64(done / 32),
 		})
 	}
 	if done == 0 || done < D {
@@ -300,16 +278,16 @@ func merge(o, m, l, o2, m2, l2, top, total, out []float32, oStride, o2Stride, ou
 func finish(o, l, out []float32, oStride, outStride, R, D int) {
 	done := 0
 	switch {
-	case chosen == neon && R > 0 && D >= 32:
-		done = D - D%32
+	case chosen == neon && R > 0 && D >= 16:
+		done = D - D%16
 		finish_neon(&finish_neon_args{
-			o:           unsafe.Pointer(unsafe.SliceData(o[:(R-1)*oStride+done])),
-			l:           unsafe.Pointer(unsafe.SliceData(l[:R])),
-			out:         unsafe.Pointer(unsafe.SliceData(out[:(R-1)*outStride+done])),
-			step_o:      int64(4 * oStride),
-			step_out:    int64(4 * outStride),
-			count_out_r: int64(R),
-			count_out_o: int64(done / 32),
+			o:            unsafe.Pointer(unsafe.SliceData(o[:(R-1)*oStride+done])),
+			l:            unsafe.Pointer(unsafe.SliceData(l[:R])),
+			out:          unsafe.Pointer(unsafe.SliceData(out[:(R-1)*outStride+done])),
+			step_o:       int64(4 * oStride),
+			step_out:     int64(4 * outStride),
+			count_out_r:  int64(R),
+			count_out_do: int64(done / 16),
 		})
 	}
 	if done == 0 || done < D {
@@ -320,12 +298,12 @@ func finish(o, l, out []float32, oStride, outStride, R, D int) {
 func row_f32(x []float32, out []byte, K int) {
 	done := 0
 	switch {
-	case chosen == neon && K >= 32:
-		done = K - K%32
+	case chosen == neon && K >= 16:
+		done = K - K%16
 		row_f32_neon(&row_f32_neon_args{
-			x:           unsafe.Pointer(unsafe.SliceData(x[:done])),
-			out:         unsafe.Pointer(unsafe.SliceData(out[:4*done])),
-			count_out_o: int64(done / 32),
+			x:            unsafe.Pointer(unsafe.SliceData(x[:done])),
+			out:          unsafe.Pointer(unsafe.SliceData(out[:4*done])),
+			count_out_ko: int64(done / 16),
 		})
 	}
 	if done == 0 || done < K {
@@ -339,9 +317,9 @@ func column_f32(x []float32, out []byte, K int) {
 	case chosen == neon && K >= 4:
 		done = K - K%4
 		column_f32_neon(&column_f32_neon_args{
-			x:        unsafe.Pointer(unsafe.SliceData(x[:done])),
-			out:      unsafe.Pointer(unsafe.SliceData(out[:128*done-124])),
-			count_ko: int64(done / 4),
+			x:            unsafe.Pointer(unsafe.SliceData(x[:done])),
+			out:          unsafe.Pointer(unsafe.SliceData(out[:128*done-124])),
+			count_out_ko: int64(done / 4),
 		})
 	}
 	if done == 0 || done < K {
@@ -352,12 +330,12 @@ func column_f32(x []float32, out []byte, K int) {
 func row_f16(x []float32, out []byte, K int) {
 	done := 0
 	switch {
-	case chosen == neon && K >= 32:
-		done = K - K%32
+	case chosen == neon && K >= 16:
+		done = K - K%16
 		row_f16_neon(&row_f16_neon_args{
-			x:           unsafe.Pointer(unsafe.SliceData(x[:done])),
-			out:         unsafe.Pointer(unsafe.SliceData(out[:2*done])),
-			count_out_o: int64(done / 32),
+			x:            unsafe.Pointer(unsafe.SliceData(x[:done])),
+			out:          unsafe.Pointer(unsafe.SliceData(out[:2*done])),
+			count_out_ko: int64(done / 16),
 		})
 	}
 	if done == 0 || done < K {
@@ -371,9 +349,9 @@ func column_f16(x []float32, out []byte, K int) {
 	case chosen == neon && K >= 4:
 		done = K - K%4
 		column_f16_neon(&column_f16_neon_args{
-			x:        unsafe.Pointer(unsafe.SliceData(x[:done])),
-			out:      unsafe.Pointer(unsafe.SliceData(out[:64*done-62])),
-			count_ko: int64(done / 4),
+			x:            unsafe.Pointer(unsafe.SliceData(x[:done])),
+			out:          unsafe.Pointer(unsafe.SliceData(out[:64*done-62])),
+			count_out_ko: int64(done / 4),
 		})
 	}
 	if done == 0 || done < K {
@@ -384,13 +362,15 @@ func column_f16(x []float32, out []byte, K int) {
 func matmul_f32_1(a []float32, b []byte, out []float32, aStride, outStride, K int) {
 	switch {
 	case chosen == neon && K > 0 && K%4 == 0:
+		var acc [32]float32
 		matmul_f32_1_neon(&matmul_f32_1_neon_args{
-			a:        unsafe.Pointer(unsafe.SliceData(a[:K])),
-			b:        unsafe.Pointer(unsafe.SliceData(b[:128*K])),
-			out:      unsafe.Pointer(unsafe.SliceData(out[:32])),
-			step_a:   int64(4 * aStride),
-			step_out: int64(4 * outStride),
-			count_ko: int64(K / 4),
+			a:            unsafe.Pointer(unsafe.SliceData(a[:K])),
+			b:            unsafe.Pointer(unsafe.SliceData(b[:128*K])),
+			acc:          unsafe.Pointer(&acc),
+			out:          unsafe.Pointer(unsafe.SliceData(out[:32])),
+			step_a:       int64(4 * aStride),
+			step_out:     int64(4 * outStride),
+			count_acc_ko: int64(K / 4),
 		})
 	default:
 		matmul_f32_1_go(a, b, out, aStride, outStride, K)
@@ -400,13 +380,15 @@ func matmul_f32_1(a []float32, b []byte, out []float32, aStride, outStride, K in
 func matmul_f32_2(a []float32, b []byte, out []float32, aStride, outStride, K int) {
 	switch {
 	case chosen == neon && K > 0 && K%4 == 0:
+		var acc [64]float32
 		matmul_f32_2_neon(&matmul_f32_2_neon_args{
-			a:        unsafe.Pointer(unsafe.SliceData(a[:1*aStride+K])),
-			b:        unsafe.Pointer(unsafe.SliceData(b[:128*K])),
-			out:      unsafe.Pointer(unsafe.SliceData(out[:1*outStride+32])),
-			step_a:   int64(4 * aStride),
-			step_out: int64(4 * outStride),
-			count_ko: int64(K / 4),
+			a:            unsafe.Pointer(unsafe.SliceData(a[:1*aStride+K])),
+			b:            unsafe.Pointer(unsafe.SliceData(b[:128*K])),
+			acc:          unsafe.Pointer(&acc),
+			out:          unsafe.Pointer(unsafe.SliceData(out[:1*outStride+32])),
+			step_a:       int64(4 * aStride),
+			step_out:     int64(4 * outStride),
+			count_acc_ko: int64(K / 4),
 		})
 	default:
 		matmul_f32_2_go(a, b, out, aStride, outStride, K)
@@ -417,12 +399,12 @@ func matmul_f32_4(a []float32, b []byte, out []float32, aStride, outStride, K in
 	switch {
 	case chosen == neon && K > 0 && K%4 == 0:
 		matmul_f32_4_neon(&matmul_f32_4_neon_args{
-			a:        unsafe.Pointer(unsafe.SliceData(a[:3*aStride+K])),
-			b:        unsafe.Pointer(unsafe.SliceData(b[:128*K])),
-			out:      unsafe.Pointer(unsafe.SliceData(out[:3*outStride+32])),
-			step_a:   int64(4 * aStride),
-			step_out: int64(4 * outStride),
-			count_ko: int64(K / 4),
+			a:            unsafe.Pointer(unsafe.SliceData(a[:3*aStride+K])),
+			b:            unsafe.Pointer(unsafe.SliceData(b[:128*K])),
+			out:          unsafe.Pointer(unsafe.SliceData(out[:3*outStride+32])),
+			step_a:       int64(4 * aStride),
+			step_out:     int64(4 * outStride),
+			count_acc_ko: int64(K / 4),
 		})
 	default:
 		matmul_f32_4_go(a, b, out, aStride, outStride, K)
@@ -431,14 +413,16 @@ func matmul_f32_4(a []float32, b []byte, out []float32, aStride, outStride, K in
 
 func matmul_f32_8(a []float32, b []byte, out []float32, aStride, outStride, K int) {
 	switch {
-	case chosen == neon && K > 0 && K%4 == 0:
+	case chosen == neon && K > 0:
+		var acc [256]float32
 		matmul_f32_8_neon(&matmul_f32_8_neon_args{
-			a:        unsafe.Pointer(unsafe.SliceData(a[:7*aStride+K])),
-			b:        unsafe.Pointer(unsafe.SliceData(b[:128*K])),
-			out:      unsafe.Pointer(unsafe.SliceData(out[:7*outStride+32])),
-			step_a:   int64(4 * aStride),
-			step_out: int64(4 * outStride),
-			count_ko: int64(K / 4),
+			a:           unsafe.Pointer(unsafe.SliceData(a[:7*aStride+K])),
+			b:           unsafe.Pointer(unsafe.SliceData(b[:128*K])),
+			acc:         unsafe.Pointer(&acc),
+			out:         unsafe.Pointer(unsafe.SliceData(out[:7*outStride+32])),
+			step_a:      int64(4 * aStride),
+			step_out:    int64(4 * outStride),
+			count_acc_k: int64(K),
 		})
 	default:
 		matmul_f32_8_go(a, b, out, aStride, outStride, K)
@@ -449,12 +433,12 @@ func matmul_f16_1(a []float32, b []byte, out []float32, aStride, outStride, K in
 	switch {
 	case chosen == neon && K > 0 && K%4 == 0:
 		matmul_f16_1_neon(&matmul_f16_1_neon_args{
-			a:        unsafe.Pointer(unsafe.SliceData(a[:K])),
-			b:        unsafe.Pointer(unsafe.SliceData(b[:64*K])),
-			out:      unsafe.Pointer(unsafe.SliceData(out[:32])),
-			step_a:   int64(4 * aStride),
-			step_out: int64(4 * outStride),
-			count_ko: int64(K / 4),
+			a:            unsafe.Pointer(unsafe.SliceData(a[:K])),
+			b:            unsafe.Pointer(unsafe.SliceData(b[:64*K])),
+			out:          unsafe.Pointer(unsafe.SliceData(out[:32])),
+			step_a:       int64(4 * aStride),
+			step_out:     int64(4 * outStride),
+			count_acc_ko: int64(K / 4),
 		})
 	default:
 		matmul_f16_1_go(a, b, out, aStride, outStride, K)
@@ -464,13 +448,15 @@ func matmul_f16_1(a []float32, b []byte, out []float32, aStride, outStride, K in
 func matmul_f16_2(a []float32, b []byte, out []float32, aStride, outStride, K int) {
 	switch {
 	case chosen == neon && K > 0 && K%4 == 0:
+		var acc [64]float32
 		matmul_f16_2_neon(&matmul_f16_2_neon_args{
-			a:        unsafe.Pointer(unsafe.SliceData(a[:1*aStride+K])),
-			b:        unsafe.Pointer(unsafe.SliceData(b[:64*K])),
-			out:      unsafe.Pointer(unsafe.SliceData(out[:1*outStride+32])),
-			step_a:   int64(4 * aStride),
-			step_out: int64(4 * outStride),
-			count_ko: int64(K / 4),
+			a:            unsafe.Pointer(unsafe.SliceData(a[:1*aStride+K])),
+			b:            unsafe.Pointer(unsafe.SliceData(b[:64*K])),
+			acc:          unsafe.Pointer(&acc),
+			out:          unsafe.Pointer(unsafe.SliceData(out[:1*outStride+32])),
+			step_a:       int64(4 * aStride),
+			step_out:     int64(4 * outStride),
+			count_acc_ko: int64(K / 4),
 		})
 	default:
 		matmul_f16_2_go(a, b, out, aStride, outStride, K)
@@ -479,14 +465,14 @@ func matmul_f16_2(a []float32, b []byte, out []float32, aStride, outStride, K in
 
 func matmul_f16_4(a []float32, b []byte, out []float32, aStride, outStride, K int) {
 	switch {
-	case chosen == neon && K > 0 && K%4 == 0:
+	case chosen == neon && K > 0:
 		matmul_f16_4_neon(&matmul_f16_4_neon_args{
-			a:        unsafe.Pointer(unsafe.SliceData(a[:3*aStride+K])),
-			b:        unsafe.Pointer(unsafe.SliceData(b[:64*K])),
-			out:      unsafe.Pointer(unsafe.SliceData(out[:3*outStride+32])),
-			step_a:   int64(4 * aStride),
-			step_out: int64(4 * outStride),
-			count_ko: int64(K / 4),
+			a:           unsafe.Pointer(unsafe.SliceData(a[:3*aStride+K])),
+			b:           unsafe.Pointer(unsafe.SliceData(b[:64*K])),
+			out:         unsafe.Pointer(unsafe.SliceData(out[:3*outStride+32])),
+			step_a:      int64(4 * aStride),
+			step_out:    int64(4 * outStride),
+			count_acc_k: int64(K),
 		})
 	default:
 		matmul_f16_4_go(a, b, out, aStride, outStride, K)
@@ -495,14 +481,16 @@ func matmul_f16_4(a []float32, b []byte, out []float32, aStride, outStride, K in
 
 func matmul_f16_8(a []float32, b []byte, out []float32, aStride, outStride, K int) {
 	switch {
-	case chosen == neon && K > 0 && K%4 == 0:
+	case chosen == neon && K > 0 && K%2 == 0:
+		var acc [256]float32
 		matmul_f16_8_neon(&matmul_f16_8_neon_args{
-			a:        unsafe.Pointer(unsafe.SliceData(a[:7*aStride+K])),
-			b:        unsafe.Pointer(unsafe.SliceData(b[:64*K])),
-			out:      unsafe.Pointer(unsafe.SliceData(out[:7*outStride+32])),
-			step_a:   int64(4 * aStride),
-			step_out: int64(4 * outStride),
-			count_ko: int64(K / 4),
+			a:            unsafe.Pointer(unsafe.SliceData(a[:7*aStride+K])),
+			b:            unsafe.Pointer(unsafe.SliceData(b[:64*K])),
+			acc:          unsafe.Pointer(&acc),
+			out:          unsafe.Pointer(unsafe.SliceData(out[:7*outStride+32])),
+			step_a:       int64(4 * aStride),
+			step_out:     int64(4 * outStride),
+			count_acc_ko: int64(K / 2),
 		})
 	default:
 		matmul_f16_8_go(a, b, out, aStride, outStride, K)
@@ -512,13 +500,15 @@ func matmul_f16_8(a []float32, b []byte, out []float32, aStride, outStride, K in
 func matmul_bf16_1(a []float32, b []byte, out []float32, aStride, outStride, K int) {
 	switch {
 	case chosen == neon && K > 0 && K%4 == 0:
+		var acc [32]float32
 		matmul_bf16_1_neon(&matmul_bf16_1_neon_args{
-			a:        unsafe.Pointer(unsafe.SliceData(a[:K])),
-			b:        unsafe.Pointer(unsafe.SliceData(b[:64*K])),
-			out:      unsafe.Pointer(unsafe.SliceData(out[:32])),
-			step_a:   int64(4 * aStride),
-			step_out: int64(4 * outStride),
-			count_ko: int64(K / 4),
+			a:            unsafe.Pointer(unsafe.SliceData(a[:K])),
+			b:            unsafe.Pointer(unsafe.SliceData(b[:64*K])),
+			acc:          unsafe.Pointer(&acc),
+			out:          unsafe.Pointer(unsafe.SliceData(out[:32])),
+			step_a:       int64(4 * aStride),
+			step_out:     int64(4 * outStride),
+			count_acc_ko: int64(K / 4),
 		})
 	default:
 		matmul_bf16_1_go(a, b, out, aStride, outStride, K)
@@ -528,13 +518,15 @@ func matmul_bf16_1(a []float32, b []byte, out []float32, aStride, outStride, K i
 func matmul_bf16_2(a []float32, b []byte, out []float32, aStride, outStride, K int) {
 	switch {
 	case chosen == neon && K > 0 && K%4 == 0:
+		var acc [64]float32
 		matmul_bf16_2_neon(&matmul_bf16_2_neon_args{
-			a:        unsafe.Pointer(unsafe.SliceData(a[:1*aStride+K])),
-			b:        unsafe.Pointer(unsafe.SliceData(b[:64*K])),
-			out:      unsafe.Pointer(unsafe.SliceData(out[:1*outStride+32])),
-			step_a:   int64(4 * aStride),
-			step_out: int64(4 * outStride),
-			count_ko: int64(K / 4),
+			a:            unsafe.Pointer(unsafe.SliceData(a[:1*aStride+K])),
+			b:            unsafe.Pointer(unsafe.SliceData(b[:64*K])),
+			acc:          unsafe.Pointer(&acc),
+			out:          unsafe.Pointer(unsafe.SliceData(out[:1*outStride+32])),
+			step_a:       int64(4 * aStride),
+			step_out:     int64(4 * outStride),
+			count_acc_ko: int64(K / 4),
 		})
 	default:
 		matmul_bf16_2_go(a, b, out, aStride, outStride, K)
@@ -543,14 +535,16 @@ func matmul_bf16_2(a []float32, b []byte, out []float32, aStride, outStride, K i
 
 func matmul_bf16_4(a []float32, b []byte, out []float32, aStride, outStride, K int) {
 	switch {
-	case chosen == neon && K > 0 && K%4 == 0:
+	case chosen == neon && K > 0:
+		var acc [128]float32
 		matmul_bf16_4_neon(&matmul_bf16_4_neon_args{
-			a:        unsafe.Pointer(unsafe.SliceData(a[:3*aStride+K])),
-			b:        unsafe.Pointer(unsafe.SliceData(b[:64*K])),
-			out:      unsafe.Pointer(unsafe.SliceData(out[:3*outStride+32])),
-			step_a:   int64(4 * aStride),
-			step_out: int64(4 * outStride),
-			count_ko: int64(K / 4),
+			a:           unsafe.Pointer(unsafe.SliceData(a[:3*aStride+K])),
+			b:           unsafe.Pointer(unsafe.SliceData(b[:64*K])),
+			acc:         unsafe.Pointer(&acc),
+			out:         unsafe.Pointer(unsafe.SliceData(out[:3*outStride+32])),
+			step_a:      int64(4 * aStride),
+			step_out:    int64(4 * outStride),
+			count_acc_k: int64(K),
 		})
 	default:
 		matmul_bf16_4_go(a, b, out, aStride, outStride, K)
@@ -559,14 +553,16 @@ func matmul_bf16_4(a []float32, b []byte, out []float32, aStride, outStride, K i
 
 func matmul_bf16_8(a []float32, b []byte, out []float32, aStride, outStride, K int) {
 	switch {
-	case chosen == neon && K > 0 && K%4 == 0:
+	case chosen == neon && K > 0:
+		var acc [256]float32
 		matmul_bf16_8_neon(&matmul_bf16_8_neon_args{
-			a:        unsafe.Pointer(unsafe.SliceData(a[:7*aStride+K])),
-			b:        unsafe.Pointer(unsafe.SliceData(b[:64*K])),
-			out:      unsafe.Pointer(unsafe.SliceData(out[:7*outStride+32])),
-			step_a:   int64(4 * aStride),
-			step_out: int64(4 * outStride),
-			count_ko: int64(K / 4),
+			a:           unsafe.Pointer(unsafe.SliceData(a[:7*aStride+K])),
+			b:           unsafe.Pointer(unsafe.SliceData(b[:64*K])),
+			acc:         unsafe.Pointer(&acc),
+			out:         unsafe.Pointer(unsafe.SliceData(out[:7*outStride+32])),
+			step_a:      int64(4 * aStride),
+			step_out:    int64(4 * outStride),
+			count_acc_k: int64(K),
 		})
 	default:
 		matmul_bf16_8_go(a, b, out, aStride, outStride, K)
@@ -575,14 +571,14 @@ func matmul_bf16_8(a []float32, b []byte, out []float32, aStride, outStride, K i
 
 func matmul_i8_1(a []float32, b []byte, out []float32, aStride, outStride, K int) {
 	switch {
-	case chosen == neon && K > 0 && K%4 == 0:
+	case chosen == neon && K > 0 && K%2 == 0:
 		matmul_i8_1_neon(&matmul_i8_1_neon_args{
-			a:        unsafe.Pointer(unsafe.SliceData(a[:K])),
-			b:        unsafe.Pointer(unsafe.SliceData(b[:32*K])),
-			out:      unsafe.Pointer(unsafe.SliceData(out[:32])),
-			step_a:   int64(4 * aStride),
-			step_out: int64(4 * outStride),
-			count_ko: int64(K / 4),
+			a:            unsafe.Pointer(unsafe.SliceData(a[:K])),
+			b:            unsafe.Pointer(unsafe.SliceData(b[:32*K])),
+			out:          unsafe.Pointer(unsafe.SliceData(out[:32])),
+			step_a:       int64(4 * aStride),
+			step_out:     int64(4 * outStride),
+			count_acc_ko: int64(K / 2),
 		})
 	default:
 		matmul_i8_1_go(a, b, out, aStride, outStride, K)
@@ -592,13 +588,15 @@ func matmul_i8_1(a []float32, b []byte, out []float32, aStride, outStride, K int
 func matmul_i8_2(a []float32, b []byte, out []float32, aStride, outStride, K int) {
 	switch {
 	case chosen == neon && K > 0 && K%4 == 0:
+		var acc [64]float32
 		matmul_i8_2_neon(&matmul_i8_2_neon_args{
-			a:        unsafe.Pointer(unsafe.SliceData(a[:1*aStride+K])),
-			b:        unsafe.Pointer(unsafe.SliceData(b[:32*K])),
-			out:      unsafe.Pointer(unsafe.SliceData(out[:1*outStride+32])),
-			step_a:   int64(4 * aStride),
-			step_out: int64(4 * outStride),
-			count_ko: int64(K / 4),
+			a:            unsafe.Pointer(unsafe.SliceData(a[:1*aStride+K])),
+			b:            unsafe.Pointer(unsafe.SliceData(b[:32*K])),
+			acc:          unsafe.Pointer(&acc),
+			out:          unsafe.Pointer(unsafe.SliceData(out[:1*outStride+32])),
+			step_a:       int64(4 * aStride),
+			step_out:     int64(4 * outStride),
+			count_acc_ko: int64(K / 4),
 		})
 	default:
 		matmul_i8_2_go(a, b, out, aStride, outStride, K)
@@ -607,14 +605,14 @@ func matmul_i8_2(a []float32, b []byte, out []float32, aStride, outStride, K int
 
 func matmul_i8_4(a []float32, b []byte, out []float32, aStride, outStride, K int) {
 	switch {
-	case chosen == neon && K > 0 && K%4 == 0:
+	case chosen == neon && K > 0 && K%2 == 0:
 		matmul_i8_4_neon(&matmul_i8_4_neon_args{
-			a:        unsafe.Pointer(unsafe.SliceData(a[:3*aStride+K])),
-			b:        unsafe.Pointer(unsafe.SliceData(b[:32*K])),
-			out:      unsafe.Pointer(unsafe.SliceData(out[:3*outStride+32])),
-			step_a:   int64(4 * aStride),
-			step_out: int64(4 * outStride),
-			count_ko: int64(K / 4),
+			a:            unsafe.Pointer(unsafe.SliceData(a[:3*aStride+K])),
+			b:            unsafe.Pointer(unsafe.SliceData(b[:32*K])),
+			out:          unsafe.Pointer(unsafe.SliceData(out[:3*outStride+32])),
+			step_a:       int64(4 * aStride),
+			step_out:     int64(4 * outStride),
+			count_acc_ko: int64(K / 2),
 		})
 	default:
 		matmul_i8_4_go(a, b, out, aStride, outStride, K)
@@ -623,14 +621,16 @@ func matmul_i8_4(a []float32, b []byte, out []float32, aStride, outStride, K int
 
 func matmul_i8_8(a []float32, b []byte, out []float32, aStride, outStride, K int) {
 	switch {
-	case chosen == neon && K > 0 && K%4 == 0:
+	case chosen == neon && K > 0 && K%2 == 0:
+		var acc [256]float32
 		matmul_i8_8_neon(&matmul_i8_8_neon_args{
-			a:        unsafe.Pointer(unsafe.SliceData(a[:7*aStride+K])),
-			b:        unsafe.Pointer(unsafe.SliceData(b[:32*K])),
-			out:      unsafe.Pointer(unsafe.SliceData(out[:7*outStride+32])),
-			step_a:   int64(4 * aStride),
-			step_out: int64(4 * outStride),
-			count_ko: int64(K / 4),
+			a:            unsafe.Pointer(unsafe.SliceData(a[:7*aStride+K])),
+			b:            unsafe.Pointer(unsafe.SliceData(b[:32*K])),
+			acc:          unsafe.Pointer(&acc),
+			out:          unsafe.Pointer(unsafe.SliceData(out[:7*outStride+32])),
+			step_a:       int64(4 * aStride),
+			step_out:     int64(4 * outStride),
+			count_acc_ko: int64(K / 2),
 		})
 	default:
 		matmul_i8_8_go(a, b, out, aStride, outStride, K)

@@ -20,7 +20,7 @@ type rmsnorm_avx512_args struct {
 	inv              unsafe.Pointer
 	out              unsafe.Pointer
 	count_square32_b int64
-	count_out_o      int64
+	count_out_ko     int64
 }
 
 // rmsnorm_avx512 is rmsnorm by the schedule traces/512/rmsnorm.json.
@@ -34,7 +34,6 @@ type rmsnorm_avx2_args struct {
 	share            unsafe.Pointer
 	eps              unsafe.Pointer
 	square32         unsafe.Pointer
-	square16         unsafe.Pointer
 	square8          unsafe.Pointer
 	square4          unsafe.Pointer
 	square2          unsafe.Pointer
@@ -42,7 +41,7 @@ type rmsnorm_avx2_args struct {
 	inv              unsafe.Pointer
 	out              unsafe.Pointer
 	count_square32_b int64
-	count_out_o      int64
+	count_out_ko     int64
 }
 
 // rmsnorm_avx2 is rmsnorm by the schedule traces/256/rmsnorm.json.
@@ -51,10 +50,10 @@ type rmsnorm_avx2_args struct {
 func rmsnorm_avx2(args *rmsnorm_avx2_args)
 
 type add_avx512_args struct {
-	x           unsafe.Pointer
-	y           unsafe.Pointer
-	out         unsafe.Pointer
-	count_out_o int64
+	x            unsafe.Pointer
+	y            unsafe.Pointer
+	out          unsafe.Pointer
+	count_out_ko int64
 }
 
 // add_avx512 is add by the schedule traces/512/add.json.
@@ -63,10 +62,10 @@ type add_avx512_args struct {
 func add_avx512(args *add_avx512_args)
 
 type add_avx2_args struct {
-	x           unsafe.Pointer
-	y           unsafe.Pointer
-	out         unsafe.Pointer
-	count_out_o int64
+	x            unsafe.Pointer
+	y            unsafe.Pointer
+	out          unsafe.Pointer
+	count_out_ko int64
 }
 
 // add_avx2 is add by the schedule traces/256/add.json.
@@ -75,11 +74,11 @@ type add_avx2_args struct {
 func add_avx2(args *add_avx2_args)
 
 type addscaled_avx512_args struct {
-	x           unsafe.Pointer
-	y           unsafe.Pointer
-	scale       unsafe.Pointer
-	out         unsafe.Pointer
-	count_out_o int64
+	x            unsafe.Pointer
+	y            unsafe.Pointer
+	scale        unsafe.Pointer
+	out          unsafe.Pointer
+	count_out_ko int64
 }
 
 // addscaled_avx512 is addscaled by the schedule traces/512/addscaled.json.
@@ -88,11 +87,11 @@ type addscaled_avx512_args struct {
 func addscaled_avx512(args *addscaled_avx512_args)
 
 type addscaled_avx2_args struct {
-	x           unsafe.Pointer
-	y           unsafe.Pointer
-	scale       unsafe.Pointer
-	out         unsafe.Pointer
-	count_out_o int64
+	x            unsafe.Pointer
+	y            unsafe.Pointer
+	scale        unsafe.Pointer
+	out          unsafe.Pointer
+	count_out_ko int64
 }
 
 // addscaled_avx2 is addscaled by the schedule traces/256/addscaled.json.
@@ -101,10 +100,10 @@ type addscaled_avx2_args struct {
 func addscaled_avx2(args *addscaled_avx2_args)
 
 type mul_avx512_args struct {
-	x           unsafe.Pointer
-	y           unsafe.Pointer
-	out         unsafe.Pointer
-	count_out_o int64
+	x            unsafe.Pointer
+	y            unsafe.Pointer
+	out          unsafe.Pointer
+	count_out_ko int64
 }
 
 // mul_avx512 is mul by the schedule traces/512/mul.json.
@@ -113,10 +112,10 @@ type mul_avx512_args struct {
 func mul_avx512(args *mul_avx512_args)
 
 type mul_avx2_args struct {
-	x           unsafe.Pointer
-	y           unsafe.Pointer
-	out         unsafe.Pointer
-	count_out_o int64
+	x            unsafe.Pointer
+	y            unsafe.Pointer
+	out          unsafe.Pointer
+	count_out_ko int64
 }
 
 // mul_avx2 is mul by the schedule traces/256/mul.json.
@@ -125,10 +124,10 @@ type mul_avx2_args struct {
 func mul_avx2(args *mul_avx2_args)
 
 type scale_avx512_args struct {
-	x           unsafe.Pointer
-	by          unsafe.Pointer
-	out         unsafe.Pointer
-	count_out_o int64
+	x            unsafe.Pointer
+	by           unsafe.Pointer
+	out          unsafe.Pointer
+	count_out_ko int64
 }
 
 // scale_avx512 is scale by the schedule traces/512/scale.json.
@@ -137,10 +136,10 @@ type scale_avx512_args struct {
 func scale_avx512(args *scale_avx512_args)
 
 type scale_avx2_args struct {
-	x           unsafe.Pointer
-	by          unsafe.Pointer
-	out         unsafe.Pointer
-	count_out_o int64
+	x            unsafe.Pointer
+	by           unsafe.Pointer
+	out          unsafe.Pointer
+	count_out_ko int64
 }
 
 // scale_avx2 is scale by the schedule traces/256/scale.json.
@@ -149,11 +148,11 @@ type scale_avx2_args struct {
 func scale_avx2(args *scale_avx2_args)
 
 type softcap_avx512_args struct {
-	x           unsafe.Pointer
-	cap         unsafe.Pointer
-	twice       unsafe.Pointer
-	out         unsafe.Pointer
-	count_out_o int64
+	x            unsafe.Pointer
+	cap          unsafe.Pointer
+	twice        unsafe.Pointer
+	out          unsafe.Pointer
+	count_out_ko int64
 }
 
 // softcap_avx512 is softcap by the schedule traces/512/softcap.json.
@@ -162,11 +161,11 @@ type softcap_avx512_args struct {
 func softcap_avx512(args *softcap_avx512_args)
 
 type softcap_avx2_args struct {
-	x           unsafe.Pointer
-	cap         unsafe.Pointer
-	twice       unsafe.Pointer
-	out         unsafe.Pointer
-	count_out_o int64
+	x            unsafe.Pointer
+	cap          unsafe.Pointer
+	twice        unsafe.Pointer
+	out          unsafe.Pointer
+	count_out_ko int64
 }
 
 // softcap_avx2 is softcap by the schedule traces/256/softcap.json.
@@ -175,10 +174,10 @@ type softcap_avx2_args struct {
 func softcap_avx2(args *softcap_avx2_args)
 
 type silu_avx512_args struct {
-	gate        unsafe.Pointer
-	up          unsafe.Pointer
-	out         unsafe.Pointer
-	count_out_o int64
+	gate         unsafe.Pointer
+	up           unsafe.Pointer
+	out          unsafe.Pointer
+	count_out_ko int64
 }
 
 // silu_avx512 is silu by the schedule traces/512/silu.json.
@@ -187,10 +186,10 @@ type silu_avx512_args struct {
 func silu_avx512(args *silu_avx512_args)
 
 type silu_avx2_args struct {
-	gate        unsafe.Pointer
-	up          unsafe.Pointer
-	out         unsafe.Pointer
-	count_out_o int64
+	gate         unsafe.Pointer
+	up           unsafe.Pointer
+	out          unsafe.Pointer
+	count_out_ko int64
 }
 
 // silu_avx2 is silu by the schedule traces/256/silu.json.
@@ -199,10 +198,10 @@ type silu_avx2_args struct {
 func silu_avx2(args *silu_avx2_args)
 
 type gelu_avx512_args struct {
-	gate        unsafe.Pointer
-	up          unsafe.Pointer
-	out         unsafe.Pointer
-	count_out_o int64
+	gate         unsafe.Pointer
+	up           unsafe.Pointer
+	out          unsafe.Pointer
+	count_out_ko int64
 }
 
 // gelu_avx512 is gelu by the schedule traces/512/gelu.json.
@@ -211,10 +210,10 @@ type gelu_avx512_args struct {
 func gelu_avx512(args *gelu_avx512_args)
 
 type gelu_avx2_args struct {
-	gate        unsafe.Pointer
-	up          unsafe.Pointer
-	out         unsafe.Pointer
-	count_out_o int64
+	gate         unsafe.Pointer
+	up           unsafe.Pointer
+	out          unsafe.Pointer
+	count_out_ko int64
 }
 
 // gelu_avx2 is gelu by the schedule traces/256/gelu.json.
@@ -223,10 +222,10 @@ type gelu_avx2_args struct {
 func gelu_avx2(args *gelu_avx2_args)
 
 type relu2_avx512_args struct {
-	gate        unsafe.Pointer
-	up          unsafe.Pointer
-	out         unsafe.Pointer
-	count_out_o int64
+	gate         unsafe.Pointer
+	up           unsafe.Pointer
+	out          unsafe.Pointer
+	count_out_ko int64
 }
 
 // relu2_avx512 is relu2 by the schedule traces/512/relu2.json.
@@ -235,10 +234,10 @@ type relu2_avx512_args struct {
 func relu2_avx512(args *relu2_avx512_args)
 
 type relu2_avx2_args struct {
-	gate        unsafe.Pointer
-	up          unsafe.Pointer
-	out         unsafe.Pointer
-	count_out_o int64
+	gate         unsafe.Pointer
+	up           unsafe.Pointer
+	out          unsafe.Pointer
+	count_out_ko int64
 }
 
 // relu2_avx2 is relu2 by the schedule traces/256/relu2.json.
@@ -247,14 +246,14 @@ type relu2_avx2_args struct {
 func relu2_avx2(args *relu2_avx2_args)
 
 type rope_avx512_args struct {
-	x            unsafe.Pointer
-	y            unsafe.Pointer
-	cos          unsafe.Pointer
-	sin          unsafe.Pointer
-	low          unsafe.Pointer
-	high         unsafe.Pointer
-	count_low_o  int64
-	count_high_o int64
+	x             unsafe.Pointer
+	y             unsafe.Pointer
+	cos           unsafe.Pointer
+	sin           unsafe.Pointer
+	low           unsafe.Pointer
+	high          unsafe.Pointer
+	count_low_io  int64
+	count_high_io int64
 }
 
 // rope_avx512 is rope by the schedule traces/512/rope.json.
@@ -263,14 +262,14 @@ type rope_avx512_args struct {
 func rope_avx512(args *rope_avx512_args)
 
 type rope_avx2_args struct {
-	x            unsafe.Pointer
-	y            unsafe.Pointer
-	cos          unsafe.Pointer
-	sin          unsafe.Pointer
-	low          unsafe.Pointer
-	high         unsafe.Pointer
-	count_low_o  int64
-	count_high_o int64
+	x             unsafe.Pointer
+	y             unsafe.Pointer
+	cos           unsafe.Pointer
+	sin           unsafe.Pointer
+	low           unsafe.Pointer
+	high          unsafe.Pointer
+	count_low_io  int64
+	count_high_io int64
 }
 
 // rope_avx2 is rope by the schedule traces/256/rope.json.
@@ -284,32 +283,24 @@ type softmax_avx512_args struct {
 	first           unsafe.Pointer
 	end             unsafe.Pointer
 	masked          unsafe.Pointer
-	top32           unsafe.Pointer
 	top16           unsafe.Pointer
-	top8            unsafe.Pointer
 	top4            unsafe.Pointer
-	top2            unsafe.Pointer
 	top1            unsafe.Pointer
 	e               unsafe.Pointer
 	total32         unsafe.Pointer
 	total16         unsafe.Pointer
 	total8          unsafe.Pointer
 	total4          unsafe.Pointer
-	total2          unsafe.Pointer
 	total1          unsafe.Pointer
 	count_masked_r  int64
-	count_top32_r   int64
 	count_top16_r   int64
-	count_top8_r    int64
 	count_top4_r    int64
-	count_top2_r    int64
 	count_top1_r    int64
 	count_e_r       int64
 	count_total32_r int64
 	count_total16_r int64
 	count_total8_r  int64
 	count_total4_r  int64
-	count_total2_r  int64
 	count_total1_r  int64
 }
 
@@ -324,32 +315,22 @@ type softmax_avx2_args struct {
 	first           unsafe.Pointer
 	end             unsafe.Pointer
 	masked          unsafe.Pointer
-	top32           unsafe.Pointer
-	top16           unsafe.Pointer
 	top8            unsafe.Pointer
 	top4            unsafe.Pointer
-	top2            unsafe.Pointer
 	top1            unsafe.Pointer
 	e               unsafe.Pointer
 	total32         unsafe.Pointer
-	total16         unsafe.Pointer
 	total8          unsafe.Pointer
 	total4          unsafe.Pointer
-	total2          unsafe.Pointer
 	total1          unsafe.Pointer
 	count_masked_r  int64
-	count_top32_r   int64
-	count_top16_r   int64
 	count_top8_r    int64
 	count_top4_r    int64
-	count_top2_r    int64
 	count_top1_r    int64
 	count_e_r       int64
 	count_total32_r int64
-	count_total16_r int64
 	count_total8_r  int64
 	count_total4_r  int64
-	count_total2_r  int64
 	count_total1_r  int64
 }
 
@@ -378,7 +359,7 @@ type merge_avx512_args struct {
 	count_b_r     int64
 	count_total_r int64
 	count_out_r   int64
-	count_out_o   int64
+	count_out_do  int64
 }
 
 // merge_avx512 is merge by the schedule traces/512/merge.json.
@@ -406,7 +387,7 @@ type merge_avx2_args struct {
 	count_b_r     int64
 	count_total_r int64
 	count_out_r   int64
-	count_out_o   int64
+	count_out_do  int64
 }
 
 // merge_avx2 is merge by the schedule traces/256/merge.json.
@@ -415,13 +396,13 @@ type merge_avx2_args struct {
 func merge_avx2(args *merge_avx2_args)
 
 type finish_avx512_args struct {
-	o           unsafe.Pointer
-	l           unsafe.Pointer
-	out         unsafe.Pointer
-	step_o      int64
-	step_out    int64
-	count_out_r int64
-	count_out_o int64
+	o            unsafe.Pointer
+	l            unsafe.Pointer
+	out          unsafe.Pointer
+	step_o       int64
+	step_out     int64
+	count_out_r  int64
+	count_out_do int64
 }
 
 // finish_avx512 is finish by the schedule traces/512/finish.json.
@@ -430,13 +411,13 @@ type finish_avx512_args struct {
 func finish_avx512(args *finish_avx512_args)
 
 type finish_avx2_args struct {
-	o           unsafe.Pointer
-	l           unsafe.Pointer
-	out         unsafe.Pointer
-	step_o      int64
-	step_out    int64
-	count_out_r int64
-	count_out_o int64
+	o            unsafe.Pointer
+	l            unsafe.Pointer
+	out          unsafe.Pointer
+	step_o       int64
+	step_out     int64
+	count_out_r  int64
+	count_out_do int64
 }
 
 // finish_avx2 is finish by the schedule traces/256/finish.json.
@@ -445,9 +426,9 @@ type finish_avx2_args struct {
 func finish_avx2(args *finish_avx2_args)
 
 type row_f32_avx512_args struct {
-	x           unsafe.Pointer
-	out         unsafe.Pointer
-	count_out_o int64
+	x            unsafe.Pointer
+	out          unsafe.Pointer
+	count_out_ko int64
 }
 
 // row_f32_avx512 is row_f32 by the schedule traces/512/row_f32.json.
@@ -456,9 +437,9 @@ type row_f32_avx512_args struct {
 func row_f32_avx512(args *row_f32_avx512_args)
 
 type row_f32_avx2_args struct {
-	x           unsafe.Pointer
-	out         unsafe.Pointer
-	count_out_o int64
+	x            unsafe.Pointer
+	out          unsafe.Pointer
+	count_out_ko int64
 }
 
 // row_f32_avx2 is row_f32 by the schedule traces/256/row_f32.json.
@@ -467,9 +448,9 @@ type row_f32_avx2_args struct {
 func row_f32_avx2(args *row_f32_avx2_args)
 
 type column_f32_avx512_args struct {
-	x        unsafe.Pointer
-	out      unsafe.Pointer
-	count_ko int64
+	x            unsafe.Pointer
+	out          unsafe.Pointer
+	count_out_ko int64
 }
 
 // column_f32_avx512 is column_f32 by the schedule traces/512/column_f32.json.
@@ -478,9 +459,9 @@ type column_f32_avx512_args struct {
 func column_f32_avx512(args *column_f32_avx512_args)
 
 type column_f32_avx2_args struct {
-	x        unsafe.Pointer
-	out      unsafe.Pointer
-	count_ko int64
+	x            unsafe.Pointer
+	out          unsafe.Pointer
+	count_out_ko int64
 }
 
 // column_f32_avx2 is column_f32 by the schedule traces/256/column_f32.json.
@@ -489,9 +470,9 @@ type column_f32_avx2_args struct {
 func column_f32_avx2(args *column_f32_avx2_args)
 
 type row_f16_avx512_args struct {
-	x           unsafe.Pointer
-	out         unsafe.Pointer
-	count_out_o int64
+	x            unsafe.Pointer
+	out          unsafe.Pointer
+	count_out_ko int64
 }
 
 // row_f16_avx512 is row_f16 by the schedule traces/512/row_f16.json.
@@ -500,9 +481,9 @@ type row_f16_avx512_args struct {
 func row_f16_avx512(args *row_f16_avx512_args)
 
 type row_f16_avx2_args struct {
-	x           unsafe.Pointer
-	out         unsafe.Pointer
-	count_out_o int64
+	x            unsafe.Pointer
+	out          unsafe.Pointer
+	count_out_ko int64
 }
 
 // row_f16_avx2 is row_f16 by the schedule traces/256/row_f16.json.
@@ -511,9 +492,9 @@ type row_f16_avx2_args struct {
 func row_f16_avx2(args *row_f16_avx2_args)
 
 type column_f16_avx512_args struct {
-	x        unsafe.Pointer
-	out      unsafe.Pointer
-	count_ko int64
+	x            unsafe.Pointer
+	out          unsafe.Pointer
+	count_out_ko int64
 }
 
 // column_f16_avx512 is column_f16 by the schedule traces/512/column_f16.json.
@@ -522,9 +503,9 @@ type column_f16_avx512_args struct {
 func column_f16_avx512(args *column_f16_avx512_args)
 
 type column_f16_avx2_args struct {
-	x        unsafe.Pointer
-	out      unsafe.Pointer
-	count_ko int64
+	x            unsafe.Pointer
+	out          unsafe.Pointer
+	count_out_ko int64
 }
 
 // column_f16_avx2 is column_f16 by the schedule traces/256/column_f16.json.
@@ -533,12 +514,12 @@ type column_f16_avx2_args struct {
 func column_f16_avx2(args *column_f16_avx2_args)
 
 type matmul_f32_1_avx512_args struct {
-	a        unsafe.Pointer
-	b        unsafe.Pointer
-	out      unsafe.Pointer
-	step_a   int64
-	step_out int64
-	count_ko int64
+	a            unsafe.Pointer
+	b            unsafe.Pointer
+	out          unsafe.Pointer
+	step_a       int64
+	step_out     int64
+	count_acc_ko int64
 }
 
 // matmul_f32_1_avx512 is matmul_f32_1 by the schedule traces/512/matmul_f32_1.json.
@@ -547,12 +528,13 @@ type matmul_f32_1_avx512_args struct {
 func matmul_f32_1_avx512(args *matmul_f32_1_avx512_args)
 
 type matmul_f32_1_avx2_args struct {
-	a        unsafe.Pointer
-	b        unsafe.Pointer
-	out      unsafe.Pointer
-	step_a   int64
-	step_out int64
-	count_ko int64
+	a            unsafe.Pointer
+	b            unsafe.Pointer
+	acc          unsafe.Pointer
+	out          unsafe.Pointer
+	step_a       int64
+	step_out     int64
+	count_acc_ko int64
 }
 
 // matmul_f32_1_avx2 is matmul_f32_1 by the schedule traces/256/matmul_f32_1.json.
@@ -561,12 +543,13 @@ type matmul_f32_1_avx2_args struct {
 func matmul_f32_1_avx2(args *matmul_f32_1_avx2_args)
 
 type matmul_f32_2_avx512_args struct {
-	a        unsafe.Pointer
-	b        unsafe.Pointer
-	out      unsafe.Pointer
-	step_a   int64
-	step_out int64
-	count_ko int64
+	a            unsafe.Pointer
+	b            unsafe.Pointer
+	acc          unsafe.Pointer
+	out          unsafe.Pointer
+	step_a       int64
+	step_out     int64
+	count_acc_ko int64
 }
 
 // matmul_f32_2_avx512 is matmul_f32_2 by the schedule traces/512/matmul_f32_2.json.
@@ -575,12 +558,13 @@ type matmul_f32_2_avx512_args struct {
 func matmul_f32_2_avx512(args *matmul_f32_2_avx512_args)
 
 type matmul_f32_2_avx2_args struct {
-	a        unsafe.Pointer
-	b        unsafe.Pointer
-	out      unsafe.Pointer
-	step_a   int64
-	step_out int64
-	count_ko int64
+	a            unsafe.Pointer
+	b            unsafe.Pointer
+	acc          unsafe.Pointer
+	out          unsafe.Pointer
+	step_a       int64
+	step_out     int64
+	count_acc_ko int64
 }
 
 // matmul_f32_2_avx2 is matmul_f32_2 by the schedule traces/256/matmul_f32_2.json.
@@ -589,12 +573,13 @@ type matmul_f32_2_avx2_args struct {
 func matmul_f32_2_avx2(args *matmul_f32_2_avx2_args)
 
 type matmul_f32_4_avx512_args struct {
-	a        unsafe.Pointer
-	b        unsafe.Pointer
-	out      unsafe.Pointer
-	step_a   int64
-	step_out int64
-	count_ko int64
+	a            unsafe.Pointer
+	b            unsafe.Pointer
+	acc          unsafe.Pointer
+	out          unsafe.Pointer
+	step_a       int64
+	step_out     int64
+	count_acc_ko int64
 }
 
 // matmul_f32_4_avx512 is matmul_f32_4 by the schedule traces/512/matmul_f32_4.json.
@@ -603,12 +588,13 @@ type matmul_f32_4_avx512_args struct {
 func matmul_f32_4_avx512(args *matmul_f32_4_avx512_args)
 
 type matmul_f32_4_avx2_args struct {
-	a        unsafe.Pointer
-	b        unsafe.Pointer
-	out      unsafe.Pointer
-	step_a   int64
-	step_out int64
-	count_ko int64
+	a           unsafe.Pointer
+	b           unsafe.Pointer
+	acc         unsafe.Pointer
+	out         unsafe.Pointer
+	step_a      int64
+	step_out    int64
+	count_acc_k int64
 }
 
 // matmul_f32_4_avx2 is matmul_f32_4 by the schedule traces/256/matmul_f32_4.json.
@@ -617,12 +603,12 @@ type matmul_f32_4_avx2_args struct {
 func matmul_f32_4_avx2(args *matmul_f32_4_avx2_args)
 
 type matmul_f32_8_avx512_args struct {
-	a        unsafe.Pointer
-	b        unsafe.Pointer
-	out      unsafe.Pointer
-	step_a   int64
-	step_out int64
-	count_ko int64
+	a            unsafe.Pointer
+	b            unsafe.Pointer
+	out          unsafe.Pointer
+	step_a       int64
+	step_out     int64
+	count_acc_ko int64
 }
 
 // matmul_f32_8_avx512 is matmul_f32_8 by the schedule traces/512/matmul_f32_8.json.
@@ -631,12 +617,13 @@ type matmul_f32_8_avx512_args struct {
 func matmul_f32_8_avx512(args *matmul_f32_8_avx512_args)
 
 type matmul_f32_8_avx2_args struct {
-	a        unsafe.Pointer
-	b        unsafe.Pointer
-	out      unsafe.Pointer
-	step_a   int64
-	step_out int64
-	count_ko int64
+	a           unsafe.Pointer
+	b           unsafe.Pointer
+	acc         unsafe.Pointer
+	out         unsafe.Pointer
+	step_a      int64
+	step_out    int64
+	count_acc_k int64
 }
 
 // matmul_f32_8_avx2 is matmul_f32_8 by the schedule traces/256/matmul_f32_8.json.
@@ -645,12 +632,13 @@ type matmul_f32_8_avx2_args struct {
 func matmul_f32_8_avx2(args *matmul_f32_8_avx2_args)
 
 type matmul_f16_1_avx512_args struct {
-	a        unsafe.Pointer
-	b        unsafe.Pointer
-	out      unsafe.Pointer
-	step_a   int64
-	step_out int64
-	count_ko int64
+	a            unsafe.Pointer
+	b            unsafe.Pointer
+	acc          unsafe.Pointer
+	out          unsafe.Pointer
+	step_a       int64
+	step_out     int64
+	count_acc_ko int64
 }
 
 // matmul_f16_1_avx512 is matmul_f16_1 by the schedule traces/512/matmul_f16_1.json.
@@ -659,12 +647,13 @@ type matmul_f16_1_avx512_args struct {
 func matmul_f16_1_avx512(args *matmul_f16_1_avx512_args)
 
 type matmul_f16_1_avx2_args struct {
-	a        unsafe.Pointer
-	b        unsafe.Pointer
-	out      unsafe.Pointer
-	step_a   int64
-	step_out int64
-	count_ko int64
+	a            unsafe.Pointer
+	b            unsafe.Pointer
+	acc          unsafe.Pointer
+	out          unsafe.Pointer
+	step_a       int64
+	step_out     int64
+	count_acc_ko int64
 }
 
 // matmul_f16_1_avx2 is matmul_f16_1 by the schedule traces/256/matmul_f16_1.json.
@@ -673,12 +662,13 @@ type matmul_f16_1_avx2_args struct {
 func matmul_f16_1_avx2(args *matmul_f16_1_avx2_args)
 
 type matmul_f16_2_avx512_args struct {
-	a        unsafe.Pointer
-	b        unsafe.Pointer
-	out      unsafe.Pointer
-	step_a   int64
-	step_out int64
-	count_ko int64
+	a            unsafe.Pointer
+	b            unsafe.Pointer
+	acc          unsafe.Pointer
+	out          unsafe.Pointer
+	step_a       int64
+	step_out     int64
+	count_acc_ko int64
 }
 
 // matmul_f16_2_avx512 is matmul_f16_2 by the schedule traces/512/matmul_f16_2.json.
@@ -687,12 +677,12 @@ type matmul_f16_2_avx512_args struct {
 func matmul_f16_2_avx512(args *matmul_f16_2_avx512_args)
 
 type matmul_f16_2_avx2_args struct {
-	a        unsafe.Pointer
-	b        unsafe.Pointer
-	out      unsafe.Pointer
-	step_a   int64
-	step_out int64
-	count_ko int64
+	a            unsafe.Pointer
+	b            unsafe.Pointer
+	out          unsafe.Pointer
+	step_a       int64
+	step_out     int64
+	count_acc_ko int64
 }
 
 // matmul_f16_2_avx2 is matmul_f16_2 by the schedule traces/256/matmul_f16_2.json.
@@ -701,12 +691,13 @@ type matmul_f16_2_avx2_args struct {
 func matmul_f16_2_avx2(args *matmul_f16_2_avx2_args)
 
 type matmul_f16_4_avx512_args struct {
-	a        unsafe.Pointer
-	b        unsafe.Pointer
-	out      unsafe.Pointer
-	step_a   int64
-	step_out int64
-	count_ko int64
+	a            unsafe.Pointer
+	b            unsafe.Pointer
+	acc          unsafe.Pointer
+	out          unsafe.Pointer
+	step_a       int64
+	step_out     int64
+	count_acc_ko int64
 }
 
 // matmul_f16_4_avx512 is matmul_f16_4 by the schedule traces/512/matmul_f16_4.json.
@@ -715,12 +706,13 @@ type matmul_f16_4_avx512_args struct {
 func matmul_f16_4_avx512(args *matmul_f16_4_avx512_args)
 
 type matmul_f16_4_avx2_args struct {
-	a        unsafe.Pointer
-	b        unsafe.Pointer
-	out      unsafe.Pointer
-	step_a   int64
-	step_out int64
-	count_ko int64
+	a            unsafe.Pointer
+	b            unsafe.Pointer
+	acc          unsafe.Pointer
+	out          unsafe.Pointer
+	step_a       int64
+	step_out     int64
+	count_acc_ko int64
 }
 
 // matmul_f16_4_avx2 is matmul_f16_4 by the schedule traces/256/matmul_f16_4.json.
@@ -729,12 +721,12 @@ type matmul_f16_4_avx2_args struct {
 func matmul_f16_4_avx2(args *matmul_f16_4_avx2_args)
 
 type matmul_f16_8_avx512_args struct {
-	a        unsafe.Pointer
-	b        unsafe.Pointer
-	out      unsafe.Pointer
-	step_a   int64
-	step_out int64
-	count_ko int64
+	a           unsafe.Pointer
+	b           unsafe.Pointer
+	out         unsafe.Pointer
+	step_a      int64
+	step_out    int64
+	count_acc_k int64
 }
 
 // matmul_f16_8_avx512 is matmul_f16_8 by the schedule traces/512/matmul_f16_8.json.
@@ -743,12 +735,12 @@ type matmul_f16_8_avx512_args struct {
 func matmul_f16_8_avx512(args *matmul_f16_8_avx512_args)
 
 type matmul_f16_8_avx2_args struct {
-	a        unsafe.Pointer
-	b        unsafe.Pointer
-	out      unsafe.Pointer
-	step_a   int64
-	step_out int64
-	count_ko int64
+	a           unsafe.Pointer
+	b           unsafe.Pointer
+	out         unsafe.Pointer
+	step_a      int64
+	step_out    int64
+	count_acc_k int64
 }
 
 // matmul_f16_8_avx2 is matmul_f16_8 by the schedule traces/256/matmul_f16_8.json.
@@ -757,12 +749,13 @@ type matmul_f16_8_avx2_args struct {
 func matmul_f16_8_avx2(args *matmul_f16_8_avx2_args)
 
 type matmul_bf16_1_avx512_args struct {
-	a        unsafe.Pointer
-	b        unsafe.Pointer
-	out      unsafe.Pointer
-	step_a   int64
-	step_out int64
-	count_ko int64
+	a           unsafe.Pointer
+	b           unsafe.Pointer
+	acc         unsafe.Pointer
+	out         unsafe.Pointer
+	step_a      int64
+	step_out    int64
+	count_acc_k int64
 }
 
 // matmul_bf16_1_avx512 is matmul_bf16_1 by the schedule traces/512/matmul_bf16_1.json.
@@ -771,12 +764,13 @@ type matmul_bf16_1_avx512_args struct {
 func matmul_bf16_1_avx512(args *matmul_bf16_1_avx512_args)
 
 type matmul_bf16_1_avx2_args struct {
-	a        unsafe.Pointer
-	b        unsafe.Pointer
-	out      unsafe.Pointer
-	step_a   int64
-	step_out int64
-	count_ko int64
+	a           unsafe.Pointer
+	b           unsafe.Pointer
+	acc         unsafe.Pointer
+	out         unsafe.Pointer
+	step_a      int64
+	step_out    int64
+	count_acc_k int64
 }
 
 // matmul_bf16_1_avx2 is matmul_bf16_1 by the schedule traces/256/matmul_bf16_1.json.
@@ -785,12 +779,12 @@ type matmul_bf16_1_avx2_args struct {
 func matmul_bf16_1_avx2(args *matmul_bf16_1_avx2_args)
 
 type matmul_bf16_2_avx512_args struct {
-	a        unsafe.Pointer
-	b        unsafe.Pointer
-	out      unsafe.Pointer
-	step_a   int64
-	step_out int64
-	count_ko int64
+	a            unsafe.Pointer
+	b            unsafe.Pointer
+	out          unsafe.Pointer
+	step_a       int64
+	step_out     int64
+	count_acc_ko int64
 }
 
 // matmul_bf16_2_avx512 is matmul_bf16_2 by the schedule traces/512/matmul_bf16_2.json.
@@ -799,12 +793,12 @@ type matmul_bf16_2_avx512_args struct {
 func matmul_bf16_2_avx512(args *matmul_bf16_2_avx512_args)
 
 type matmul_bf16_2_avx2_args struct {
-	a        unsafe.Pointer
-	b        unsafe.Pointer
-	out      unsafe.Pointer
-	step_a   int64
-	step_out int64
-	count_ko int64
+	a            unsafe.Pointer
+	b            unsafe.Pointer
+	out          unsafe.Pointer
+	step_a       int64
+	step_out     int64
+	count_acc_ko int64
 }
 
 // matmul_bf16_2_avx2 is matmul_bf16_2 by the schedule traces/256/matmul_bf16_2.json.
@@ -813,12 +807,13 @@ type matmul_bf16_2_avx2_args struct {
 func matmul_bf16_2_avx2(args *matmul_bf16_2_avx2_args)
 
 type matmul_bf16_4_avx512_args struct {
-	a        unsafe.Pointer
-	b        unsafe.Pointer
-	out      unsafe.Pointer
-	step_a   int64
-	step_out int64
-	count_ko int64
+	a            unsafe.Pointer
+	b            unsafe.Pointer
+	acc          unsafe.Pointer
+	out          unsafe.Pointer
+	step_a       int64
+	step_out     int64
+	count_acc_ko int64
 }
 
 // matmul_bf16_4_avx512 is matmul_bf16_4 by the schedule traces/512/matmul_bf16_4.json.
@@ -827,12 +822,13 @@ type matmul_bf16_4_avx512_args struct {
 func matmul_bf16_4_avx512(args *matmul_bf16_4_avx512_args)
 
 type matmul_bf16_4_avx2_args struct {
-	a        unsafe.Pointer
-	b        unsafe.Pointer
-	out      unsafe.Pointer
-	step_a   int64
-	step_out int64
-	count_ko int64
+	a            unsafe.Pointer
+	b            unsafe.Pointer
+	acc          unsafe.Pointer
+	out          unsafe.Pointer
+	step_a       int64
+	step_out     int64
+	count_acc_ko int64
 }
 
 // matmul_bf16_4_avx2 is matmul_bf16_4 by the schedule traces/256/matmul_bf16_4.json.
@@ -841,12 +837,12 @@ type matmul_bf16_4_avx2_args struct {
 func matmul_bf16_4_avx2(args *matmul_bf16_4_avx2_args)
 
 type matmul_bf16_8_avx512_args struct {
-	a        unsafe.Pointer
-	b        unsafe.Pointer
-	out      unsafe.Pointer
-	step_a   int64
-	step_out int64
-	count_ko int64
+	a            unsafe.Pointer
+	b            unsafe.Pointer
+	out          unsafe.Pointer
+	step_a       int64
+	step_out     int64
+	count_acc_ko int64
 }
 
 // matmul_bf16_8_avx512 is matmul_bf16_8 by the schedule traces/512/matmul_bf16_8.json.
@@ -855,12 +851,13 @@ type matmul_bf16_8_avx512_args struct {
 func matmul_bf16_8_avx512(args *matmul_bf16_8_avx512_args)
 
 type matmul_bf16_8_avx2_args struct {
-	a        unsafe.Pointer
-	b        unsafe.Pointer
-	out      unsafe.Pointer
-	step_a   int64
-	step_out int64
-	count_ko int64
+	a            unsafe.Pointer
+	b            unsafe.Pointer
+	acc          unsafe.Pointer
+	out          unsafe.Pointer
+	step_a       int64
+	step_out     int64
+	count_acc_ko int64
 }
 
 // matmul_bf16_8_avx2 is matmul_bf16_8 by the schedule traces/256/matmul_bf16_8.json.
@@ -869,12 +866,12 @@ type matmul_bf16_8_avx2_args struct {
 func matmul_bf16_8_avx2(args *matmul_bf16_8_avx2_args)
 
 type matmul_i8_1_avx512_args struct {
-	a        unsafe.Pointer
-	b        unsafe.Pointer
-	out      unsafe.Pointer
-	step_a   int64
-	step_out int64
-	count_ko int64
+	a            unsafe.Pointer
+	b            unsafe.Pointer
+	out          unsafe.Pointer
+	step_a       int64
+	step_out     int64
+	count_acc_ko int64
 }
 
 // matmul_i8_1_avx512 is matmul_i8_1 by the schedule traces/512/matmul_i8_1.json.
@@ -883,12 +880,13 @@ type matmul_i8_1_avx512_args struct {
 func matmul_i8_1_avx512(args *matmul_i8_1_avx512_args)
 
 type matmul_i8_1_avx2_args struct {
-	a        unsafe.Pointer
-	b        unsafe.Pointer
-	out      unsafe.Pointer
-	step_a   int64
-	step_out int64
-	count_ko int64
+	a            unsafe.Pointer
+	b            unsafe.Pointer
+	acc          unsafe.Pointer
+	out          unsafe.Pointer
+	step_a       int64
+	step_out     int64
+	count_acc_ko int64
 }
 
 // matmul_i8_1_avx2 is matmul_i8_1 by the schedule traces/256/matmul_i8_1.json.
@@ -897,12 +895,13 @@ type matmul_i8_1_avx2_args struct {
 func matmul_i8_1_avx2(args *matmul_i8_1_avx2_args)
 
 type matmul_i8_2_avx512_args struct {
-	a        unsafe.Pointer
-	b        unsafe.Pointer
-	out      unsafe.Pointer
-	step_a   int64
-	step_out int64
-	count_ko int64
+	a            unsafe.Pointer
+	b            unsafe.Pointer
+	acc          unsafe.Pointer
+	out          unsafe.Pointer
+	step_a       int64
+	step_out     int64
+	count_acc_ko int64
 }
 
 // matmul_i8_2_avx512 is matmul_i8_2 by the schedule traces/512/matmul_i8_2.json.
@@ -911,12 +910,12 @@ type matmul_i8_2_avx512_args struct {
 func matmul_i8_2_avx512(args *matmul_i8_2_avx512_args)
 
 type matmul_i8_2_avx2_args struct {
-	a        unsafe.Pointer
-	b        unsafe.Pointer
-	out      unsafe.Pointer
-	step_a   int64
-	step_out int64
-	count_ko int64
+	a            unsafe.Pointer
+	b            unsafe.Pointer
+	out          unsafe.Pointer
+	step_a       int64
+	step_out     int64
+	count_acc_ko int64
 }
 
 // matmul_i8_2_avx2 is matmul_i8_2 by the schedule traces/256/matmul_i8_2.json.
@@ -925,12 +924,13 @@ type matmul_i8_2_avx2_args struct {
 func matmul_i8_2_avx2(args *matmul_i8_2_avx2_args)
 
 type matmul_i8_4_avx512_args struct {
-	a        unsafe.Pointer
-	b        unsafe.Pointer
-	out      unsafe.Pointer
-	step_a   int64
-	step_out int64
-	count_ko int64
+	a            unsafe.Pointer
+	b            unsafe.Pointer
+	acc          unsafe.Pointer
+	out          unsafe.Pointer
+	step_a       int64
+	step_out     int64
+	count_acc_ko int64
 }
 
 // matmul_i8_4_avx512 is matmul_i8_4 by the schedule traces/512/matmul_i8_4.json.
@@ -939,12 +939,13 @@ type matmul_i8_4_avx512_args struct {
 func matmul_i8_4_avx512(args *matmul_i8_4_avx512_args)
 
 type matmul_i8_4_avx2_args struct {
-	a        unsafe.Pointer
-	b        unsafe.Pointer
-	out      unsafe.Pointer
-	step_a   int64
-	step_out int64
-	count_ko int64
+	a            unsafe.Pointer
+	b            unsafe.Pointer
+	acc          unsafe.Pointer
+	out          unsafe.Pointer
+	step_a       int64
+	step_out     int64
+	count_acc_ko int64
 }
 
 // matmul_i8_4_avx2 is matmul_i8_4 by the schedule traces/256/matmul_i8_4.json.
@@ -953,12 +954,12 @@ type matmul_i8_4_avx2_args struct {
 func matmul_i8_4_avx2(args *matmul_i8_4_avx2_args)
 
 type matmul_i8_8_avx512_args struct {
-	a        unsafe.Pointer
-	b        unsafe.Pointer
-	out      unsafe.Pointer
-	step_a   int64
-	step_out int64
-	count_ko int64
+	a            unsafe.Pointer
+	b            unsafe.Pointer
+	out          unsafe.Pointer
+	step_a       int64
+	step_out     int64
+	count_acc_ko int64
 }
 
 // matmul_i8_8_avx512 is matmul_i8_8 by the schedule traces/512/matmul_i8_8.json.
@@ -967,12 +968,13 @@ type matmul_i8_8_avx512_args struct {
 func matmul_i8_8_avx512(args *matmul_i8_8_avx512_args)
 
 type matmul_i8_8_avx2_args struct {
-	a        unsafe.Pointer
-	b        unsafe.Pointer
-	out      unsafe.Pointer
-	step_a   int64
-	step_out int64
-	count_ko int64
+	a            unsafe.Pointer
+	b            unsafe.Pointer
+	acc          unsafe.Pointer
+	out          unsafe.Pointer
+	step_a       int64
+	step_out     int64
+	count_acc_ko int64
 }
 
 // matmul_i8_8_avx2 is matmul_i8_8 by the schedule traces/256/matmul_i8_8.json.

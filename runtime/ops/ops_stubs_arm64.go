@@ -12,15 +12,13 @@ type rmsnorm_neon_args struct {
 	share            unsafe.Pointer
 	eps              unsafe.Pointer
 	square32         unsafe.Pointer
-	square16         unsafe.Pointer
-	square8          unsafe.Pointer
 	square4          unsafe.Pointer
 	square2          unsafe.Pointer
 	square1          unsafe.Pointer
 	inv              unsafe.Pointer
 	out              unsafe.Pointer
 	count_square32_b int64
-	count_out_o      int64
+	count_out_ko     int64
 }
 
 // rmsnorm_neon is rmsnorm by the schedule traces/128/rmsnorm.json.
@@ -29,10 +27,10 @@ type rmsnorm_neon_args struct {
 func rmsnorm_neon(args *rmsnorm_neon_args)
 
 type add_neon_args struct {
-	x           unsafe.Pointer
-	y           unsafe.Pointer
-	out         unsafe.Pointer
-	count_out_o int64
+	x            unsafe.Pointer
+	y            unsafe.Pointer
+	out          unsafe.Pointer
+	count_out_ko int64
 }
 
 // add_neon is add by the schedule traces/128/add.json.
@@ -41,11 +39,11 @@ type add_neon_args struct {
 func add_neon(args *add_neon_args)
 
 type addscaled_neon_args struct {
-	x           unsafe.Pointer
-	y           unsafe.Pointer
-	scale       unsafe.Pointer
-	out         unsafe.Pointer
-	count_out_o int64
+	x            unsafe.Pointer
+	y            unsafe.Pointer
+	scale        unsafe.Pointer
+	out          unsafe.Pointer
+	count_out_ko int64
 }
 
 // addscaled_neon is addscaled by the schedule traces/128/addscaled.json.
@@ -54,10 +52,10 @@ type addscaled_neon_args struct {
 func addscaled_neon(args *addscaled_neon_args)
 
 type mul_neon_args struct {
-	x           unsafe.Pointer
-	y           unsafe.Pointer
-	out         unsafe.Pointer
-	count_out_o int64
+	x            unsafe.Pointer
+	y            unsafe.Pointer
+	out          unsafe.Pointer
+	count_out_ko int64
 }
 
 // mul_neon is mul by the schedule traces/128/mul.json.
@@ -66,10 +64,10 @@ type mul_neon_args struct {
 func mul_neon(args *mul_neon_args)
 
 type scale_neon_args struct {
-	x           unsafe.Pointer
-	by          unsafe.Pointer
-	out         unsafe.Pointer
-	count_out_o int64
+	x            unsafe.Pointer
+	by           unsafe.Pointer
+	out          unsafe.Pointer
+	count_out_ko int64
 }
 
 // scale_neon is scale by the schedule traces/128/scale.json.
@@ -78,11 +76,11 @@ type scale_neon_args struct {
 func scale_neon(args *scale_neon_args)
 
 type softcap_neon_args struct {
-	x           unsafe.Pointer
-	cap         unsafe.Pointer
-	twice       unsafe.Pointer
-	out         unsafe.Pointer
-	count_out_o int64
+	x            unsafe.Pointer
+	cap          unsafe.Pointer
+	twice        unsafe.Pointer
+	out          unsafe.Pointer
+	count_out_ko int64
 }
 
 // softcap_neon is softcap by the schedule traces/128/softcap.json.
@@ -91,10 +89,10 @@ type softcap_neon_args struct {
 func softcap_neon(args *softcap_neon_args)
 
 type silu_neon_args struct {
-	gate        unsafe.Pointer
-	up          unsafe.Pointer
-	out         unsafe.Pointer
-	count_out_o int64
+	gate         unsafe.Pointer
+	up           unsafe.Pointer
+	out          unsafe.Pointer
+	count_out_ko int64
 }
 
 // silu_neon is silu by the schedule traces/128/silu.json.
@@ -103,10 +101,10 @@ type silu_neon_args struct {
 func silu_neon(args *silu_neon_args)
 
 type gelu_neon_args struct {
-	gate        unsafe.Pointer
-	up          unsafe.Pointer
-	out         unsafe.Pointer
-	count_out_o int64
+	gate         unsafe.Pointer
+	up           unsafe.Pointer
+	out          unsafe.Pointer
+	count_out_ko int64
 }
 
 // gelu_neon is gelu by the schedule traces/128/gelu.json.
@@ -115,10 +113,10 @@ type gelu_neon_args struct {
 func gelu_neon(args *gelu_neon_args)
 
 type relu2_neon_args struct {
-	gate        unsafe.Pointer
-	up          unsafe.Pointer
-	out         unsafe.Pointer
-	count_out_o int64
+	gate         unsafe.Pointer
+	up           unsafe.Pointer
+	out          unsafe.Pointer
+	count_out_ko int64
 }
 
 // relu2_neon is relu2 by the schedule traces/128/relu2.json.
@@ -127,14 +125,14 @@ type relu2_neon_args struct {
 func relu2_neon(args *relu2_neon_args)
 
 type rope_neon_args struct {
-	x            unsafe.Pointer
-	y            unsafe.Pointer
-	cos          unsafe.Pointer
-	sin          unsafe.Pointer
-	low          unsafe.Pointer
-	high         unsafe.Pointer
-	count_low_o  int64
-	count_high_o int64
+	x             unsafe.Pointer
+	y             unsafe.Pointer
+	cos           unsafe.Pointer
+	sin           unsafe.Pointer
+	low           unsafe.Pointer
+	high          unsafe.Pointer
+	count_low_io  int64
+	count_high_io int64
 }
 
 // rope_neon is rope by the schedule traces/128/rope.json.
@@ -148,32 +146,20 @@ type softmax_neon_args struct {
 	first           unsafe.Pointer
 	end             unsafe.Pointer
 	masked          unsafe.Pointer
-	top32           unsafe.Pointer
-	top16           unsafe.Pointer
-	top8            unsafe.Pointer
 	top4            unsafe.Pointer
 	top2            unsafe.Pointer
 	top1            unsafe.Pointer
 	e               unsafe.Pointer
 	total32         unsafe.Pointer
-	total16         unsafe.Pointer
-	total8          unsafe.Pointer
 	total4          unsafe.Pointer
-	total2          unsafe.Pointer
 	total1          unsafe.Pointer
 	count_masked_r  int64
-	count_top32_r   int64
-	count_top16_r   int64
-	count_top8_r    int64
 	count_top4_r    int64
 	count_top2_r    int64
 	count_top1_r    int64
 	count_e_r       int64
 	count_total32_r int64
-	count_total16_r int64
-	count_total8_r  int64
 	count_total4_r  int64
-	count_total2_r  int64
 	count_total1_r  int64
 }
 
@@ -202,7 +188,7 @@ type merge_neon_args struct {
 	count_b_r     int64
 	count_total_r int64
 	count_out_r   int64
-	count_out_o   int64
+	count_out_do  int64
 }
 
 // merge_neon is merge by the schedule traces/128/merge.json.
@@ -211,13 +197,13 @@ type merge_neon_args struct {
 func merge_neon(args *merge_neon_args)
 
 type finish_neon_args struct {
-	o           unsafe.Pointer
-	l           unsafe.Pointer
-	out         unsafe.Pointer
-	step_o      int64
-	step_out    int64
-	count_out_r int64
-	count_out_o int64
+	o            unsafe.Pointer
+	l            unsafe.Pointer
+	out          unsafe.Pointer
+	step_o       int64
+	step_out     int64
+	count_out_r  int64
+	count_out_do int64
 }
 
 // finish_neon is finish by the schedule traces/128/finish.json.
@@ -226,9 +212,9 @@ type finish_neon_args struct {
 func finish_neon(args *finish_neon_args)
 
 type row_f32_neon_args struct {
-	x           unsafe.Pointer
-	out         unsafe.Pointer
-	count_out_o int64
+	x            unsafe.Pointer
+	out          unsafe.Pointer
+	count_out_ko int64
 }
 
 // row_f32_neon is row_f32 by the schedule traces/128/row_f32.json.
@@ -237,9 +223,9 @@ type row_f32_neon_args struct {
 func row_f32_neon(args *row_f32_neon_args)
 
 type column_f32_neon_args struct {
-	x        unsafe.Pointer
-	out      unsafe.Pointer
-	count_ko int64
+	x            unsafe.Pointer
+	out          unsafe.Pointer
+	count_out_ko int64
 }
 
 // column_f32_neon is column_f32 by the schedule traces/128/column_f32.json.
@@ -248,9 +234,9 @@ type column_f32_neon_args struct {
 func column_f32_neon(args *column_f32_neon_args)
 
 type row_f16_neon_args struct {
-	x           unsafe.Pointer
-	out         unsafe.Pointer
-	count_out_o int64
+	x            unsafe.Pointer
+	out          unsafe.Pointer
+	count_out_ko int64
 }
 
 // row_f16_neon is row_f16 by the schedule traces/128/row_f16.json.
@@ -259,9 +245,9 @@ type row_f16_neon_args struct {
 func row_f16_neon(args *row_f16_neon_args)
 
 type column_f16_neon_args struct {
-	x        unsafe.Pointer
-	out      unsafe.Pointer
-	count_ko int64
+	x            unsafe.Pointer
+	out          unsafe.Pointer
+	count_out_ko int64
 }
 
 // column_f16_neon is column_f16 by the schedule traces/128/column_f16.json.
@@ -270,12 +256,13 @@ type column_f16_neon_args struct {
 func column_f16_neon(args *column_f16_neon_args)
 
 type matmul_f32_1_neon_args struct {
-	a        unsafe.Pointer
-	b        unsafe.Pointer
-	out      unsafe.Pointer
-	step_a   int64
-	step_out int64
-	count_ko int64
+	a            unsafe.Pointer
+	b            unsafe.Pointer
+	acc          unsafe.Pointer
+	out          unsafe.Pointer
+	step_a       int64
+	step_out     int64
+	count_acc_ko int64
 }
 
 // matmul_f32_1_neon is matmul_f32_1 by the schedule traces/128/matmul_f32_1.json.
@@ -284,12 +271,13 @@ type matmul_f32_1_neon_args struct {
 func matmul_f32_1_neon(args *matmul_f32_1_neon_args)
 
 type matmul_f32_2_neon_args struct {
-	a        unsafe.Pointer
-	b        unsafe.Pointer
-	out      unsafe.Pointer
-	step_a   int64
-	step_out int64
-	count_ko int64
+	a            unsafe.Pointer
+	b            unsafe.Pointer
+	acc          unsafe.Pointer
+	out          unsafe.Pointer
+	step_a       int64
+	step_out     int64
+	count_acc_ko int64
 }
 
 // matmul_f32_2_neon is matmul_f32_2 by the schedule traces/128/matmul_f32_2.json.
@@ -298,12 +286,12 @@ type matmul_f32_2_neon_args struct {
 func matmul_f32_2_neon(args *matmul_f32_2_neon_args)
 
 type matmul_f32_4_neon_args struct {
-	a        unsafe.Pointer
-	b        unsafe.Pointer
-	out      unsafe.Pointer
-	step_a   int64
-	step_out int64
-	count_ko int64
+	a            unsafe.Pointer
+	b            unsafe.Pointer
+	out          unsafe.Pointer
+	step_a       int64
+	step_out     int64
+	count_acc_ko int64
 }
 
 // matmul_f32_4_neon is matmul_f32_4 by the schedule traces/128/matmul_f32_4.json.
@@ -312,12 +300,13 @@ type matmul_f32_4_neon_args struct {
 func matmul_f32_4_neon(args *matmul_f32_4_neon_args)
 
 type matmul_f32_8_neon_args struct {
-	a        unsafe.Pointer
-	b        unsafe.Pointer
-	out      unsafe.Pointer
-	step_a   int64
-	step_out int64
-	count_ko int64
+	a           unsafe.Pointer
+	b           unsafe.Pointer
+	acc         unsafe.Pointer
+	out         unsafe.Pointer
+	step_a      int64
+	step_out    int64
+	count_acc_k int64
 }
 
 // matmul_f32_8_neon is matmul_f32_8 by the schedule traces/128/matmul_f32_8.json.
@@ -326,12 +315,12 @@ type matmul_f32_8_neon_args struct {
 func matmul_f32_8_neon(args *matmul_f32_8_neon_args)
 
 type matmul_f16_1_neon_args struct {
-	a        unsafe.Pointer
-	b        unsafe.Pointer
-	out      unsafe.Pointer
-	step_a   int64
-	step_out int64
-	count_ko int64
+	a            unsafe.Pointer
+	b            unsafe.Pointer
+	out          unsafe.Pointer
+	step_a       int64
+	step_out     int64
+	count_acc_ko int64
 }
 
 // matmul_f16_1_neon is matmul_f16_1 by the schedule traces/128/matmul_f16_1.json.
@@ -340,12 +329,13 @@ type matmul_f16_1_neon_args struct {
 func matmul_f16_1_neon(args *matmul_f16_1_neon_args)
 
 type matmul_f16_2_neon_args struct {
-	a        unsafe.Pointer
-	b        unsafe.Pointer
-	out      unsafe.Pointer
-	step_a   int64
-	step_out int64
-	count_ko int64
+	a            unsafe.Pointer
+	b            unsafe.Pointer
+	acc          unsafe.Pointer
+	out          unsafe.Pointer
+	step_a       int64
+	step_out     int64
+	count_acc_ko int64
 }
 
 // matmul_f16_2_neon is matmul_f16_2 by the schedule traces/128/matmul_f16_2.json.
@@ -354,12 +344,12 @@ type matmul_f16_2_neon_args struct {
 func matmul_f16_2_neon(args *matmul_f16_2_neon_args)
 
 type matmul_f16_4_neon_args struct {
-	a        unsafe.Pointer
-	b        unsafe.Pointer
-	out      unsafe.Pointer
-	step_a   int64
-	step_out int64
-	count_ko int64
+	a           unsafe.Pointer
+	b           unsafe.Pointer
+	out         unsafe.Pointer
+	step_a      int64
+	step_out    int64
+	count_acc_k int64
 }
 
 // matmul_f16_4_neon is matmul_f16_4 by the schedule traces/128/matmul_f16_4.json.
@@ -368,12 +358,13 @@ type matmul_f16_4_neon_args struct {
 func matmul_f16_4_neon(args *matmul_f16_4_neon_args)
 
 type matmul_f16_8_neon_args struct {
-	a        unsafe.Pointer
-	b        unsafe.Pointer
-	out      unsafe.Pointer
-	step_a   int64
-	step_out int64
-	count_ko int64
+	a            unsafe.Pointer
+	b            unsafe.Pointer
+	acc          unsafe.Pointer
+	out          unsafe.Pointer
+	step_a       int64
+	step_out     int64
+	count_acc_ko int64
 }
 
 // matmul_f16_8_neon is matmul_f16_8 by the schedule traces/128/matmul_f16_8.json.
@@ -382,12 +373,13 @@ type matmul_f16_8_neon_args struct {
 func matmul_f16_8_neon(args *matmul_f16_8_neon_args)
 
 type matmul_bf16_1_neon_args struct {
-	a        unsafe.Pointer
-	b        unsafe.Pointer
-	out      unsafe.Pointer
-	step_a   int64
-	step_out int64
-	count_ko int64
+	a            unsafe.Pointer
+	b            unsafe.Pointer
+	acc          unsafe.Pointer
+	out          unsafe.Pointer
+	step_a       int64
+	step_out     int64
+	count_acc_ko int64
 }
 
 // matmul_bf16_1_neon is matmul_bf16_1 by the schedule traces/128/matmul_bf16_1.json.
@@ -396,12 +388,13 @@ type matmul_bf16_1_neon_args struct {
 func matmul_bf16_1_neon(args *matmul_bf16_1_neon_args)
 
 type matmul_bf16_2_neon_args struct {
-	a        unsafe.Pointer
-	b        unsafe.Pointer
-	out      unsafe.Pointer
-	step_a   int64
-	step_out int64
-	count_ko int64
+	a            unsafe.Pointer
+	b            unsafe.Pointer
+	acc          unsafe.Pointer
+	out          unsafe.Pointer
+	step_a       int64
+	step_out     int64
+	count_acc_ko int64
 }
 
 // matmul_bf16_2_neon is matmul_bf16_2 by the schedule traces/128/matmul_bf16_2.json.
@@ -410,12 +403,13 @@ type matmul_bf16_2_neon_args struct {
 func matmul_bf16_2_neon(args *matmul_bf16_2_neon_args)
 
 type matmul_bf16_4_neon_args struct {
-	a        unsafe.Pointer
-	b        unsafe.Pointer
-	out      unsafe.Pointer
-	step_a   int64
-	step_out int64
-	count_ko int64
+	a           unsafe.Pointer
+	b           unsafe.Pointer
+	acc         unsafe.Pointer
+	out         unsafe.Pointer
+	step_a      int64
+	step_out    int64
+	count_acc_k int64
 }
 
 // matmul_bf16_4_neon is matmul_bf16_4 by the schedule traces/128/matmul_bf16_4.json.
@@ -424,12 +418,13 @@ type matmul_bf16_4_neon_args struct {
 func matmul_bf16_4_neon(args *matmul_bf16_4_neon_args)
 
 type matmul_bf16_8_neon_args struct {
-	a        unsafe.Pointer
-	b        unsafe.Pointer
-	out      unsafe.Pointer
-	step_a   int64
-	step_out int64
-	count_ko int64
+	a           unsafe.Pointer
+	b           unsafe.Pointer
+	acc         unsafe.Pointer
+	out         unsafe.Pointer
+	step_a      int64
+	step_out    int64
+	count_acc_k int64
 }
 
 // matmul_bf16_8_neon is matmul_bf16_8 by the schedule traces/128/matmul_bf16_8.json.
@@ -438,12 +433,12 @@ type matmul_bf16_8_neon_args struct {
 func matmul_bf16_8_neon(args *matmul_bf16_8_neon_args)
 
 type matmul_i8_1_neon_args struct {
-	a        unsafe.Pointer
-	b        unsafe.Pointer
-	out      unsafe.Pointer
-	step_a   int64
-	step_out int64
-	count_ko int64
+	a            unsafe.Pointer
+	b            unsafe.Pointer
+	out          unsafe.Pointer
+	step_a       int64
+	step_out     int64
+	count_acc_ko int64
 }
 
 // matmul_i8_1_neon is matmul_i8_1 by the schedule traces/128/matmul_i8_1.json.
@@ -452,12 +447,13 @@ type matmul_i8_1_neon_args struct {
 func matmul_i8_1_neon(args *matmul_i8_1_neon_args)
 
 type matmul_i8_2_neon_args struct {
-	a        unsafe.Pointer
-	b        unsafe.Pointer
-	out      unsafe.Pointer
-	step_a   int64
-	step_out int64
-	count_ko int64
+	a            unsafe.Pointer
+	b            unsafe.Pointer
+	acc          unsafe.Pointer
+	out          unsafe.Pointer
+	step_a       int64
+	step_out     int64
+	count_acc_ko int64
 }
 
 // matmul_i8_2_neon is matmul_i8_2 by the schedule traces/128/matmul_i8_2.json.
@@ -466,12 +462,12 @@ type matmul_i8_2_neon_args struct {
 func matmul_i8_2_neon(args *matmul_i8_2_neon_args)
 
 type matmul_i8_4_neon_args struct {
-	a        unsafe.Pointer
-	b        unsafe.Pointer
-	out      unsafe.Pointer
-	step_a   int64
-	step_out int64
-	count_ko int64
+	a            unsafe.Pointer
+	b            unsafe.Pointer
+	out          unsafe.Pointer
+	step_a       int64
+	step_out     int64
+	count_acc_ko int64
 }
 
 // matmul_i8_4_neon is matmul_i8_4 by the schedule traces/128/matmul_i8_4.json.
@@ -480,12 +476,13 @@ type matmul_i8_4_neon_args struct {
 func matmul_i8_4_neon(args *matmul_i8_4_neon_args)
 
 type matmul_i8_8_neon_args struct {
-	a        unsafe.Pointer
-	b        unsafe.Pointer
-	out      unsafe.Pointer
-	step_a   int64
-	step_out int64
-	count_ko int64
+	a            unsafe.Pointer
+	b            unsafe.Pointer
+	acc          unsafe.Pointer
+	out          unsafe.Pointer
+	step_a       int64
+	step_out     int64
+	count_acc_ko int64
 }
 
 // matmul_i8_8_neon is matmul_i8_8 by the schedule traces/128/matmul_i8_8.json.

@@ -18,6 +18,7 @@ import (
 	"github.com/tmacc/tmacc/schedule"
 	"github.com/tmacc/tmacc/schedule/pairs"
 	"github.com/tmacc/tmacc/search/cost"
+	"github.com/tmacc/tmacc/search/space"
 )
 
 // table has the pairs that the model is held against.
@@ -197,5 +198,46 @@ func TestPlaceOf(t *testing.T) {
 	}
 	if _, err := cost.PlaceOf("l4"); err == nil || !strings.Contains(err.Error(), "want one of l2, l3, dram") {
 		t.Errorf("l4: %v", err)
+	}
+}
+
+// Dot products that saturate or add to nothing are counted among the features of a kernel, too, and no feature is infinite.
+func TestFeatures(t *testing.T) {
+	const dots = 12
+	p, err := ir.Named("w2")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"avx2", "avxvnni"} {
+		target := targets.ByName(name)
+		sp, err := space.For(p, target)
+		if err != nil {
+			t.Fatal(err)
+		}
+		x, err := sp.Columns(1).First()
+		if err != nil {
+			t.Fatal(err)
+		}
+		k, err := sp.Kernel(x)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := cost.Compile(t.Context(), target, k)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m, err := lower.Allocate(t.Context(), s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f := cost.Features(k, m, cost.Run(k, s))
+		if none := -f[len(f)-1]; f[dots] <= none {
+			t.Errorf("%s: %v, as without dot products", name, f[dots])
+		}
+		for i, v := range f {
+			if math.IsInf(v, 0) || math.IsNaN(v) {
+				t.Errorf("%s: feature %d is %v", name, i, v)
+			}
+		}
 	}
 }

@@ -42,6 +42,11 @@ func Run(k *schedule.Kernel, s *lower.Selected) Pipeline { return At(k, s, Typic
 
 // At is Run for another K.
 func At(k *schedule.Kernel, s *lower.Selected, elements int) Pipeline {
+	return Code(s, func(count vir.Extent, listed bool) float64 { return trips(k, elements, count, listed) })
+}
+
+// Code predicts what a call of selected code takes whose loops run as often as trips says, each time that they are entered.
+func Code(s *lower.Selected, trips func(count vir.Extent, listed bool) float64) Pipeline {
 	m, err := lower.Sketch(context.Background(), s)
 	if err != nil {
 		p := Pipeline{Cycles: math.Inf(1), Refused: err}
@@ -52,7 +57,7 @@ func At(k *schedule.Kernel, s *lower.Selected, elements int) Pipeline {
 		}
 		return p
 	}
-	return of(m, func(count vir.Extent, listed bool) float64 { return trips(k, elements, count, listed) })
+	return of(m, trips)
 }
 
 // Trips is how often the body of a loop of k runs for each time that the loop is entered, by TypicalK elements of K.

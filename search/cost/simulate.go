@@ -143,6 +143,9 @@ func (x *simulator) step(op *micro) {
 	}
 	enter := (x.slot + op.slots) / x.core.Width
 	x.slot += op.slots
+	if op.kind == lower.MLoopEnd { // what follows a taken branch enters in another cycle
+		x.slot = (x.slot + x.core.Width - 1) / x.core.Width * x.core.Width
+	}
 	x.ports.pass(x.slot / x.core.Width)
 	begin, result := enter, enter
 	if x.core.Window == 1 {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/tmacc/tmacc/schedule"
+	"github.com/tmacc/tmacc/search"
 	"github.com/tmacc/tmacc/search/tune"
 )
 
@@ -61,11 +62,11 @@ func (s *Session) Search(ctx context.Context) (*Found, error) {
 	return f, nil
 }
 
-// seeds are the candidates that a search begins with: of the log, then the default schedules.
+// seeds are the candidates that a search begins with: of the log, then the default schedules and others that are known.
 func (s *Session) seeds(ctx context.Context) ([]*tune.Candidate, error) {
 	var usual []*tune.Candidate
 	if !s.Scratch {
-		if usual = s.tuner.Seeds(ctx); ctx.Err() != nil {
+		if usual = append(s.tuner.Seeds(ctx), s.known(ctx)...); ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
 	}
@@ -76,7 +77,39 @@ func (s *Session) seeds(ctx context.Context) ([]*tune.Candidate, error) {
 	if err != nil {
 		s.say(Note{NotLogged, err})
 	}
+	if !s.Scratch {
+		usual = append(usual, s.carried()...)
+	}
 	return append(before, usual...), nil
+}
+
+// known are the locked schedules, and the default ones that a record goes before.
+func (s *Session) known(ctx context.Context) (out []*tune.Candidate) {
+	if l, err := s.locked(); err == nil && l != nil {
+		var uses []search.Use
+		for _, k := range l.Kernels {
+			uses = append(uses, search.Use{Cols: k.Schedule.Cols, Trace: k.Schedule.Trace})
+		}
+		out = s.tuner.From(uses)
+	}
+	if s.Records == "" && s.Defaults.Record(s.Problem, s.Target) != nil {
+		if uses, err := search.Default(ctx, s.Problem, s.Target); err == nil {
+			out = append(out, s.tuner.From(uses)...)
+		}
+	}
+	return out
+}
+
+// carried are the best of other searches in the log, for this product on such a core. Their measurements do not count here.
+func (s *Session) carried() []*tune.Candidate {
+	if !s.journal.on {
+		return nil
+	}
+	trials, err := s.journal.log.Elsewhere(&s.journal.run)
+	if err != nil && !s.Resume { // which has said so
+		s.say(Note{LogUnread, err})
+	}
+	return s.tuner.Carried(trials)
 }
 
 // evolve searches from seeds. The error says why nothing can be measured any more.

@@ -25,7 +25,7 @@ var grids = []Rule{
 	{Name: "fields", Must: true, Offers: fieldsOfLoads},
 	{Name: "steps", Offers: stepsOfLanes},
 	{Name: "book lanes", Offers: lanesOf("ki", "kb")},
-	{Name: "blocks", Offers: blocks},
+	{Name: "blocks", Offers: groupBlocks},
 	{Name: "group lanes", Offers: lanesOf("gi", "gq", "g")},
 	{Name: "order", Must: true, Offers: gridOrder},
 	{Name: "pack", Must: true, Offers: gridPack},
@@ -231,8 +231,8 @@ func stepsOfLanes(s schedule.State, m schedule.Machine) (out []schedule.Trace) {
 	return out
 }
 
-// blocks: the groups of a block, whose sums are one integer, are one lane's.
-func blocks(s schedule.State, m schedule.Machine) (out []schedule.Trace) {
+// groupBlocks: the groups of a block, whose sums are one integer, are one lane's.
+func groupBlocks(s schedule.State, m schedule.Machine) (out []schedule.Trace) {
 	p, g := s.(*schedule.Product).Problem, open(s, "g")
 	if g.Name == "" || p.Unit() <= p.GroupK() {
 		return nil

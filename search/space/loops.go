@@ -1,8 +1,10 @@
 package space
 
 import (
+	"fmt"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/tmacc/tmacc/ir"
 	"github.com/tmacc/tmacc/ir/nest"
@@ -23,9 +25,17 @@ func ForOperator(o operator.Operator, t lower.Target) *Space {
 	rules = append(rules, nestRules(s)...)
 	rules[len(rules)-1].Whole = true
 	for _, in := range o.Graph.Inputs {
-		rules = append(rules, Rule{Name: "prefetch " + in.Name, Offers: optional(schedule.Prefetch{Tensor: in.Name}), Open: true})
+		of := optional(schedule.Prefetch{Tensor: in.Name})
+		if slices.Contains(o.Stored, in.Name) {
+			of = ahead(each(schedule.Prefetch{Tensor: in.Name}))
+		}
+		rules = append(rules, Rule{Name: "prefetch " + in.Name, Offers: of, Open: true})
 	}
-	return &Space{rules: rules, start: s, machine: MachineOf(t), fits: fitsNests, part: 1, known: newMemo(),
+	fits := func(s schedule.State, m schedule.Machine, part int) bool {
+		pads := func(sizes map[string]int) bool { return !s.(*schedule.Operator).Divides(sizes) }
+		return fitsNests(s, m, part) && !slices.ContainsFunc(o.Typical(), pads)
+	}
+	return &Space{rules: rules, start: s, machine: MachineOf(t), fits: fits, part: 1, known: newMemo(),
 		proves: func(s schedule.State) error {
 			_, err := s.(*schedule.Operator).Kernel()
 			return err
@@ -34,6 +44,7 @@ func ForOperator(o operator.Operator, t lower.Target) *Space {
 
 // nests are the states that have stages.
 type nests interface {
+	Stages() []string
 	InOrder(root string) bool
 	Reduces(root string) bool
 	Adds(root string) bool
@@ -76,22 +87,42 @@ func nestRules(s schedule.State) (rules []Rule) {
 	loops := s.Loops()
 	for i, l := range loops {
 		for _, part := range []struct{ name, to string }{{"d", "dot"}, {"v", "vector"}, {"l", "lane"}, {"u", "unrolled"}, {"t", "unrolled"}} {
-			rules = append(rules, Rule{Name: l.Root + " " + part.name, Offers: axis(l.Root, part.name, part.to)})
+			of := ofStage(stageOf(l), axis(l.Root, part.name, part.to))
+			if part.to == "lane" {
+				of = laneOffers(l.Root)
+			}
+			rules = append(rules, Rule{Name: l.Root + " " + part.name, Offers: of})
 		}
 		if i+1 == len(loops) || stageOf(loops[i+1]) != stageOf(l) {
-			rules = append(rules, Rule{Name: stageOf(l) + " order", Offers: stageOrder(stageOf(l))}, Rule{Name: stageOf(l) + " apart", Must: true, Offers: stageApart(stageOf(l))})
+			rules = append(rules, Rule{Name: stageOf(l) + " order", Offers: stageOrder(stageOf(l))},
+				Rule{Name: stageOf(l) + " apart", Must: true, Offers: ofStage(stageOf(l), stageApart(stageOf(l)))})
 		}
 	}
 	return rules
 }
 
-// axis offers to leave what is open of an axis as it is, to split a part of it off, or to take all of it.
+// ofStage remembers the offers of `of`, which depend on the loops of one stage and on which stages there are.
+func ofStage(stage string, of offers) offers {
+	known := new(sync.Map)
+	return func(s schedule.State, m schedule.Machine) []schedule.Trace {
+		key := fmt.Sprint(s.(nests).Stages())
+		for _, l := range s.Loops() {
+			if stageOf(l) == stage {
+				key += fmt.Sprintf(" %s %d %d %d", l.Name, l.Coef, l.N, l.Kind)
+			}
+		}
+		out, ok := known.Load(key)
+		if !ok {
+			out, _ = known.LoadOrStore(key, of(s, m))
+		}
+		return out.([]schedule.Trace)
+	}
+}
+
+// axis offers to leave the open loop of an axis as it is, to split a part of it off, or to take all of it.
 func axis(root, part, to string) offers {
 	return func(s schedule.State, m schedule.Machine) (out []schedule.Trace) {
 		l := openOf(s, root)
-		if to == "lane" {
-			return laneOffers(s, m, l)
-		}
 		lanes := to == "vector" || to == "dot"
 		if of := s.(nests); l.Name == "" || lanes && (of.InOrder(root) || !of.Neighbours(root, m)) || to == "dot" && !of.Adds(root) {
 			return nil
@@ -102,12 +133,12 @@ func axis(root, part, to string) offers {
 				continue
 			}
 			x := split(l.Name, by, root+"o", root+part)
-			if out = append(out, schedule.Trace{x, runs(root+part, to)}); part == "t" {
+			if out = append(out, schedule.Trace{x, runs(root+part, to)}); part == "t" && blocks(s, root) {
 				out = append(out, schedule.Trace{x})
 			}
 		}
 		out = slices.DeleteFunc(out, func(t schedule.Trace) bool { _, err := after(s, t); return err != nil })
-		if part == "t" || m.Group > 0 && to == "unrolled" || (lanes || l.N == 0) && !last(s, root) {
+		if part == "t" || m.Group > 0 && to == "unrolled" || (lanes || l.N == 0) && !last(s, root, m) {
 			return append([]schedule.Trace{nil}, out...)
 		}
 		return append(out, nil)
@@ -115,27 +146,37 @@ func axis(root, part, to string) offers {
 }
 
 // laneOffers makes lanes of the open part of an axis, on machines that have them: one loop of a stage. All stages have equally many.
-func laneOffers(s schedule.State, m schedule.Machine, l nest.Loop) (out []schedule.Trace) {
-	lanes := []int{256, 128, 64, 512, 32}
-	if l.Name != "" && !s.(nests).Reduces(l.Root) {
-		lanes = []int{16, 8} // vectors of groups in each: callers have room for 64 at once
-	}
-	for _, o := range s.Loops() {
-		switch {
-		case o.Kind == nest.Lane && stageOf(o) == stageOf(l):
-			return nil
-		case o.Kind == nest.Lane:
-			lanes = []int{o.N}
+func laneOffers(root string) offers {
+	return func(s schedule.State, m schedule.Machine) (out []schedule.Trace) {
+		l := openOf(s, root)
+		lanes := []int{256, 128, 64, 512, 32}
+		if l.Name != "" && !s.(nests).Reduces(l.Root) {
+			lanes = []int{16, 8} // vectors of groups in each: callers have room for 64 at once
 		}
-	}
-	for _, n := range lanes {
-		if t := (schedule.Trace{split(l.Name, n, l.Root+"o", l.Root+"l"), bind(l.Root+"l", "lane")}); n <= m.Group && l.Name != "" && l.N%n == 0 {
-			if _, err := after(s, t); err == nil {
-				out = append(out, t)
+		for _, o := range s.Loops() {
+			switch {
+			case o.Kind == nest.Lane && stageOf(o) == stageOf(l):
+				return nil
+			case o.Kind == nest.Lane:
+				lanes = []int{o.N}
 			}
 		}
+		for _, n := range lanes {
+			if t := (schedule.Trace{split(l.Name, n, l.Root+"o", l.Root+"l"), bind(l.Root+"l", "lane")}); n <= m.Group && l.Name != "" && l.N%n == 0 {
+				if _, err := after(s, t); err == nil {
+					out = append(out, t)
+				}
+			}
+		}
+		return append(out, nil)
 	}
-	return append(out, nil)
+}
+
+// blocks says that a stage has a loop over another axis: a loop over a part of this one makes a difference only around it.
+func blocks(s schedule.State, root string) bool {
+	return slices.ContainsFunc(s.Loops(), func(l nest.Loop) bool {
+		return l.Root != root && stageOf(l) == stageOf(nest.Loop{Root: root}) && l.Kind == nest.Serial && l.N != 1
+	})
 }
 
 // runs makes a loop run in some way.
@@ -146,11 +187,13 @@ func runs(loop, to string) schedule.Step {
 	return bind(loop, to)
 }
 
-// last says that an axis is the innermost one of its stage.
-func last(s schedule.State, root string) bool {
+// last says that an axis is the innermost one of its stage that may become lanes.
+func last(s schedule.State, root string, m schedule.Machine) bool {
 	all := s.Loops()
 	i := slices.IndexFunc(all, func(l nest.Loop) bool { return l.Root == root })
-	return !slices.ContainsFunc(all[i:], func(l nest.Loop) bool { return l.Root != root && stageOf(l) == stageOf(all[i]) })
+	return !slices.ContainsFunc(all[i:], func(l nest.Loop) bool {
+		return l.Root != root && stageOf(l) == stageOf(all[i]) && !s.(nests).InOrder(l.Root) && s.(nests).Neighbours(l.Root, m)
+	})
 }
 
 // openOf is the loop over an axis that nothing is decided about.
@@ -191,7 +234,8 @@ func parts(n int, to string, m schedule.Machine) (out []int) {
 	return out
 }
 
-// stageOrder offers the orders of a stage's loops with lanes innermost, the one that they have first.
+// stageOrder offers the orders of a stage's loops with lanes innermost. First comes the one that they have, but
+// with unrolled loops inside.
 func stageOrder(stage string) offers {
 	return func(s schedule.State, m schedule.Machine) (out []schedule.Trace) {
 		var around, outer, lanes []nest.Loop
@@ -209,11 +253,15 @@ func stageOrder(stage string) offers {
 				lanes = append(lanes, l)
 			}
 		}
-		slices.SortStableFunc(lanes, func(a, b nest.Loop) int { return int(a.Kind) - int(b.Kind) })
+		byKind := func(a, b nest.Loop) int { return int(a.Kind) - int(b.Kind) }
+		slices.SortStableFunc(lanes, byKind)
+		slices.SortStableFunc(outer, func(a, b nest.Loop) int { return inwards(s, outer, a) - inwards(s, outer, b) })
 		permute(nil, outer, func(order []nest.Loop) {
 			var names []string
 			// Lanes of a sum are where it begins, other lanes around all loops.
-			begin := slices.IndexFunc(order, func(l nest.Loop) bool { return len(around) == 0 || s.(nests).Reduces(l.Root) == s.(nests).Reduces(around[0].Root) })
+			begin := slices.IndexFunc(order, func(l nest.Loop) bool {
+				return len(around) == 0 || s.(nests).Reduces(l.Root) == s.(nests).Reduces(around[0].Root)
+			})
 			if begin < 0 {
 				begin = len(order)
 			}
@@ -228,6 +276,19 @@ func stageOrder(stage string) offers {
 		})
 		return out
 	}
+}
+
+// inwards says how far inside a loop is best: serial loops and unrolled ones around others of the same axis outside. Then
+// come loops of a sum, because fewer values are needed at once than with these inside, then others.
+func inwards(s schedule.State, outer []nest.Loop, l nest.Loop) int {
+	finer := func(x nest.Loop) bool { return x.Root == l.Root && x.Coef < l.Coef }
+	switch {
+	case l.Kind == nest.Serial || slices.ContainsFunc(outer, finer):
+		return 0
+	case s.(nests).Reduces(l.Root):
+		return 1
+	}
+	return 2
 }
 
 // mostOrdered bounds the loops whose orders are tried.

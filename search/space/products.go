@@ -59,9 +59,41 @@ func (sp *Space) Columns(n int) *Space {
 	})
 }
 
-// Sharing is sp with kernels only that read the packed matrices and the prepared activations of k.
+// Within is sp with kernels of at most n columns.
+func (sp *Space) Within(n int) *Space {
+	return sp.only("columns", func(s schedule.State) bool { return unrolled(s, "n") <= n })
+}
+
+// Exact is sp without tables whose entries or sums are rounded: what they add up to is bounded, not exact.
+func (sp *Space) Exact() *Space {
+	exact := func(s schedule.State) bool { return !s.(*schedule.Product).Rounds() }
+	c := sp.only("entries", exact).only("averages", exact)
+	c.known = newMemo() // the list of kinds is another
+	return c
+}
+
+// Sharing is sp with kernels only that read the packed matrices and the prepared activations of k. Its neighbours and mutations begin with
+// decisions that leave packing as it is.
 func (sp *Space) Sharing(k *schedule.Kernel) *Space {
-	return sp.only("pack", func(s schedule.State) bool { return s.(*schedule.Product).Buffers() == k.Buffers() })
+	c := sp.only("pack", func(s schedule.State) bool { return s.(*schedule.Product).Buffers() == k.Buffers() })
+	var moves []string
+	for _, r := range sp.rules {
+		if !r.Layout && (sp.moves == nil || slices.Contains(sp.moves, r.Name)) {
+			moves = append(moves, r.Name)
+		}
+	}
+	return c.Moving(moves...)
+}
+
+// Relaid is the point with the packing of y and, as near as may be, the other decisions of x.
+func (sp *Space) Relaid(x, y Point) (Point, error) {
+	z := slices.Clone(x)
+	for i, r := range sp.rules {
+		if r.Layout {
+			z[i] = y[i]
+		}
+	}
+	return sp.Near(z)
 }
 
 // Kernel is the kernel of a point.
@@ -113,32 +145,32 @@ func unrolled(s schedule.State, root string) int {
 // in a call rb, vectors r, row fields s of a cell, lanes l, pairs e; groups g = gt, gb gc gd, gi; elements k = records kt, what has one
 // book kb, steps ks, cells u, fields f, lanes x, dot products j; or of tables f and neighbours q, planes, parts and halves.
 var products = []Rule{
-	{Name: "fill", Offers: optional(schedule.FillGroups{})},
-	{Name: "decompose", Must: true, Offers: each(schedule.Decompose{})},
-	{Name: "entries", Offers: each(schedule.QuantizeTable{})},
+	{Name: "fill", Layout: true, Offers: optional(schedule.FillGroups{})},
+	{Name: "decompose", Layout: true, Kind: true, Must: true, Offers: each(schedule.Decompose{})},
+	{Name: "entries", Layout: true, Kind: true, Offers: each(schedule.QuantizeTable{})},
 	{Name: "zero", Offers: zero},
 	{Name: "columns", Must: true, Offers: columns},
-	{Name: "tile", Must: true, Offers: tile},
+	{Name: "tile", Layout: true, Must: true, Offers: tile},
 	{Name: "runs", Offers: dots(splitRows("rq", "mq", "outer", true))},
 	{Name: "call", Must: true, Offers: splitRows("ro", "mb", "outer", false)},
 	{Name: "runs in a call", Offers: dots(splitRows("rb", "mc", "unrolled", true))},
-	{Name: "vectors", Must: true, Offers: rows},
-	{Name: "lanes", Must: true, Offers: lanes},
-	{Name: "pairs", Must: true, Offers: pairs},
-	{Name: "record", Must: true, Offers: record},
-	{Name: "groups b", Offers: span(0)},
-	{Name: "groups c", Offers: span(1)},
-	{Name: "groups d", Offers: span(2)},
+	{Name: "vectors", Layout: true, Must: true, Offers: rows},
+	{Name: "lanes", Layout: true, Must: true, Offers: lanes},
+	{Name: "pairs", Layout: true, Must: true, Offers: pairs},
+	{Name: "record", Layout: true, Must: true, Offers: record},
+	{Name: "groups b", Layout: true, Offers: span(0)},
+	{Name: "groups c", Layout: true, Offers: span(1)},
+	{Name: "groups d", Layout: true, Offers: span(2)},
 	{Name: "groups", Offers: spelledOut("gi")},
-	{Name: "books", Offers: books},
+	{Name: "books", Layout: true, Offers: books},
 	{Name: "steps", Must: true, Offers: steps},
-	{Name: "cells", Must: true, Offers: oneCell},
+	{Name: "cells", Layout: true, Must: true, Offers: oneCell},
 	{Name: "steps spelled out", Offers: spelledOut("ks")},
 	{Name: "cells spelled out", Offers: spelledOut("u")},
-	{Name: "fields", Must: true, Offers: fields},
+	{Name: "fields", Layout: true, Must: true, Offers: fields},
 	{Name: "instruction", Must: true, Offers: instruction},
 	{Name: "order", Must: true, Offers: order},
-	{Name: "pack", Must: true, Offers: pack},
+	{Name: "pack", Layout: true, Must: true, Offers: pack},
 	{Name: "chunk", Offers: dots(optional(schedule.Pack{Tensor: "act"}))},
 	{Name: "averages", Offers: optional(schedule.HalvingAdd{})},
 	{Name: "lanes apart", Offers: each(schedule.Rfactor{Loop: "x"})},
@@ -189,6 +221,11 @@ func optional(x schedule.Proposer) offers {
 	return func(s schedule.State, m schedule.Machine) []schedule.Trace {
 		return append([]schedule.Trace{nil}, each(x)(s, m)...)
 	}
+}
+
+// ahead offers what of does, and then to leave things as they are.
+func ahead(of offers) offers {
+	return func(s schedule.State, m schedule.Machine) []schedule.Trace { return append(slices.Clip(of(s, m)), nil) }
 }
 
 // dots is for products without tables.

@@ -296,3 +296,61 @@ func TestRules(t *testing.T) {
 		t.Errorf("docs/schedule.md lacks\n%s", list)
 	}
 }
+
+// Mutations begin with decisions of some rules, kernels have no more columns than they may, and a point with the packing of another one
+// has its buffers.
+func TestRestricted(t *testing.T) {
+	rng := rand.New(rand.NewSource(1))
+	for _, c := range drawn.Some(drawn.New(t), 6, cellsOf(t, targets.Ordinary())) {
+		sp := spaceOf(t, c.p, c.on)
+		one, err := sp.Columns(1).First()
+		if err != nil {
+			t.Fatalf("%v: %v", c, err)
+		}
+		err = sp.Within(2).Moving("columns", "prefetch").Neighbours(one, func(rule string, y Point) bool {
+			if k, err := sp.Kernel(y); err != nil || k.Cols > 2 || rule != "columns" && rule != "prefetch" {
+				t.Errorf("%v: %s: %v, %d columns", c, rule, err, k.Cols)
+			}
+			return true
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if y, err := sp.Moving().Mutate(rng, one); err != nil || !reflect.DeepEqual(y, one) {
+			t.Errorf("%v: %v, a mutation of no rule", c, err)
+		}
+		other, err := sp.Columns(1).SampleKind(rng)
+		if err != nil {
+			t.Fatalf("%v: %v", c, err)
+		}
+		k, err := sp.Kernel(other)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if y, err := sp.Sharing(k).Relaid(one, other); err == nil {
+			if again, err := sp.Kernel(y); err != nil || !again.SharesBuffers(k) {
+				t.Errorf("%v: %v, the buffers of %v are others than of %v", c, err, y.Trace(), k.Trace)
+			}
+		}
+	}
+}
+
+// Samples by kind are of tables as often as there are kinds of tables, whose decisions are many.
+func TestSampleKind(t *testing.T) {
+	p, err := ir.Named("w2")
+	if err != nil {
+		t.Fatal(err)
+	}
+	sp := spaceOf(t, p, targets.ByName("avx512vbmi"))
+	rng, kinds := rand.New(rand.NewSource(1)), map[string]int{}
+	for range 60 {
+		x, err := sp.SampleKind(rng)
+		if err != nil {
+			t.Fatal(err)
+		}
+		kinds[namesIn(slices.Concat(x[:3]...))]++
+	}
+	if len(kinds) < 8 || kinds["table bits u8 "] == 0 {
+		t.Errorf("kinds %v", kinds)
+	}
+}

@@ -22,6 +22,10 @@ type Rule struct {
 	Must bool
 	// Whole says that nothing is left open after this rule: what later rules decide may make a kernel faster.
 	Whole bool
+	// Layout says that how weights are packed follows from this rule.
+	Layout bool
+	// Kind says that this rule decides of what kind a point is.
+	Kind bool
 	// Open says that decisions of other numbers than offered are as good: traces have distances between the steps of a ladder.
 	Open bool
 }
@@ -38,6 +42,8 @@ type Space struct {
 	part int
 	// keeps says, after the rule of a name, that a state is among those that the space was restricted to.
 	keeps map[string][]func(schedule.State) bool
+	// moves are the rules whose decisions Neighbours and Mutate change, nil: all.
+	moves []string
 	known *memo
 }
 
@@ -64,6 +70,23 @@ func (sp *Space) only(rule string, keep func(schedule.State) bool) *Space {
 	}
 	c.keeps[rule] = append(c.keeps[rule], keep)
 	return &c
+}
+
+// Moving is sp in which Neighbours and Mutate begin with decisions of rules of these names only.
+func (sp *Space) Moving(rules ...string) *Space {
+	c := *sp
+	c.moves = append([]string{}, rules...)
+	return &c
+}
+
+// moving are the rules that Neighbours and Mutate begin with, by index.
+func (sp *Space) moving() (out []int) {
+	for i, r := range sp.rules {
+		if sp.moves == nil || slices.Contains(sp.moves, r.Name) {
+			out = append(out, i)
+		}
+	}
+	return out
 }
 
 // offers are what rule i may decide on s.
@@ -99,7 +122,7 @@ func (sp *Space) decide(i int, s schedule.State, offer schedule.Trace) (schedule
 	if err != nil {
 		return nil, err
 	}
-	if !sp.fits(next, sp.machine, sp.part) {
+	if len(offer) > 0 && !sp.fits(next, sp.machine, sp.part) {
 		return nil, errNotKept
 	}
 	for _, keep := range sp.keeps[sp.rules[i].Name] {
@@ -162,11 +185,17 @@ func (sp *Space) First() (Point, error) {
 // mostSamples is how often Sample and Mutate begin again.
 const mostSamples = 20
 
-// Sample draws a point. Each rule takes its first offer in one case of two, else any. Sums and code take half of the room that other
-// points may take, because most kernels that take all of it do not lower. The same state of rng gives the same point.
-func (sp *Space) Sample(rng *rand.Rand) (x Point, err error) {
+// Spare is sp of points whose sums and code take half of the room that they may take in sp. Most kernels that take all of it do not
+// lower.
+func (sp *Space) Spare() *Space {
 	half := *sp
 	half.part *= 2
+	return &half
+}
+
+// Sample draws a point. Each rule takes its first offer in one case of two, else any. Points are those of Spare. The same state of rng gives the same point.
+func (sp *Space) Sample(rng *rand.Rand) (x Point, err error) {
+	half := sp.Spare()
 	for range mostSamples {
 		x, err = half.walk(sp.start, nil, func(_ int, offers []schedule.Trace) []schedule.Trace {
 			return shuffled(rng, offers)
@@ -176,6 +205,81 @@ func (sp *Space) Sample(rng *rand.Rand) (x Point, err error) {
 		}
 	}
 	return nil, err
+}
+
+// SampleKind is Sample of a kind that is drawn first, each as likely as any other: of what kinds there are hardly depends how many
+// decisions each has.
+func (sp *Space) SampleKind(rng *rand.Rand) (x Point, err error) {
+	half := *sp
+	half.part *= 2
+	for range mostSamples {
+		kinds := sp.kinds()
+		of := kinds[rng.Intn(len(kinds))]
+		from := of[rng.Intn(len(of))]
+		x, err = half.walk(from.state, from.picks, func(_ int, offers []schedule.Trace) []schedule.Trace {
+			return shuffled(rng, offers)
+		})
+		if err == nil {
+			return x, nil
+		}
+	}
+	return nil, err
+}
+
+// begun is the decisions of the first rules and what they lead to.
+type begun struct {
+	picks Point
+	state schedule.State
+}
+
+// kinds are all decisions up to the last rule that decides of a kind, by kind: decisions of one kind have the same names in their steps.
+func (sp *Space) kinds() [][]begun {
+	if out := sp.known.kindsOf(nil); out != nil {
+		return out
+	}
+	all := []begun{{nil, sp.start}}
+	for i := range 1 + lastOf(sp.rules, func(r Rule) bool { return r.Kind }) {
+		var next []begun
+		for _, b := range all {
+			for _, offer := range sp.offers(i, b.state) {
+				if s, err := sp.decide(i, b.state, offer); err == nil {
+					next = append(next, begun{append(slices.Clip(b.picks), offer), s})
+				}
+			}
+		}
+		all = next
+	}
+	at, out := map[string]int{}, [][]begun(nil)
+	for _, b := range all {
+		name := namesIn(b.picks.Trace())
+		if _, ok := at[name]; !ok {
+			at[name], out = len(out), append(out, nil)
+		}
+		out[at[name]] = append(out[at[name]], b)
+	}
+	return sp.known.kindsOf(out)
+}
+
+func lastOf(rules []Rule, is func(Rule) bool) (last int) {
+	for i, r := range rules {
+		if is(r) {
+			last = i
+		}
+	}
+	return last
+}
+
+// namesIn are the texts in the fields of steps.
+func namesIn(t schedule.Trace) (out string) {
+	for _, x := range t {
+		v := reflect.ValueOf(x)
+		for i := range v.NumField() {
+			if f := v.Field(i); f.Kind() == reflect.String {
+				out += f.String() + " "
+			}
+		}
+	}
+	return out
 }
 
 func shuffled(rng *rand.Rand, offers []schedule.Trace) []schedule.Trace {
@@ -269,12 +373,12 @@ func (sp *Space) Neighbours(x Point, yield func(rule string, y Point) bool) erro
 	if err != nil {
 		return err
 	}
-	for i, r := range sp.rules {
+	for _, i := range sp.moving() {
 		for _, offer := range sp.offers(i, states[i]) {
 			if distance(offer, x[i]) == 0 {
 				continue
 			}
-			if y, err := sp.vary(states[i], x, i, offer); err == nil && !yield(r.Name, y) {
+			if y, err := sp.vary(states[i], x, i, offer); err == nil && !yield(sp.rules[i].Name, y) {
 				return nil
 			}
 		}
@@ -285,11 +389,12 @@ func (sp *Space) Neighbours(x Point, yield func(rule string, y Point) bool) erro
 // Mutate draws a point with one decision other than x, and what follows from it.
 func (sp *Space) Mutate(rng *rand.Rand, x Point) (Point, error) {
 	states, err := sp.states(x)
+	moving := sp.moving()
 	for range mostSamples {
-		if err != nil {
-			return nil, err
+		if err != nil || len(moving) == 0 {
+			return x, err
 		}
-		i := rng.Intn(len(sp.rules))
+		i := moving[rng.Intn(len(moving))]
 		offers := sp.offers(i, states[i])
 		offer := offers[rng.Intn(len(offers))]
 		if distance(offer, x[i]) == 0 {
@@ -339,11 +444,22 @@ func longest(offers []schedule.Trace, t schedule.Trace, open bool) (best schedul
 			continue
 		}
 		alike := func(x, y schedule.Step) bool {
-			return reflect.DeepEqual(x, y) || open && reflect.TypeOf(x) == reflect.TypeOf(y)
+			return reflect.DeepEqual(x, y) || open && reflect.TypeOf(x) == reflect.TypeOf(y) && sameNames(x, y)
 		}
 		if slices.EqualFunc(o, t[:len(o)], alike) {
 			best, ok = t[:len(o):len(o)], true
 		}
 	}
 	return best, ok
+}
+
+// sameNames says that the texts in two steps of a kind are equal.
+func sameNames(x, y schedule.Step) bool {
+	a, b := reflect.ValueOf(x), reflect.ValueOf(y)
+	for i := range a.NumField() {
+		if a.Field(i).Kind() == reflect.String && a.Field(i).String() != b.Field(i).String() {
+			return false
+		}
+	}
+	return true
 }

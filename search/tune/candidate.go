@@ -4,10 +4,10 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
-	"math/rand"
 	"slices"
 	"strings"
 	"sync"
@@ -18,14 +18,16 @@ import (
 	"github.com/tmacc/tmacc/runtime"
 	"github.com/tmacc/tmacc/schedule"
 	"github.com/tmacc/tmacc/search"
+	"github.com/tmacc/tmacc/search/cost"
 	"github.com/tmacc/tmacc/search/live"
+	"github.com/tmacc/tmacc/search/space"
 	"github.com/tmacc/tmacc/search/worker"
 )
 
 // Gene is a schedule of a candidate for one width.
 type Gene struct {
-	Choice search.Choice  `json:"choice"` // its layout is that of Trace
-	Trace  schedule.Trace `json:"trace"`
+	Trace schedule.Trace `json:"trace"`
+	point space.Point    // of Trace, nil: not known yet, or the space has none
 }
 
 // Candidate is schedules of a product for one packed matrix.
@@ -40,7 +42,7 @@ type Candidate struct {
 
 // Why candidates are dropped that have a kernel.
 var (
-	errLayout = errors.New("another layout than its choice")
+	errLayout = errors.New("another layout than the narrowest")
 	errWide   = errors.New("more columns than activations")
 	errBounds = errors.New("bounded, not exact")
 )
@@ -48,35 +50,48 @@ var (
 // Seeds returns the default schedules and the dot-product schedules with the best estimates, also with rows that share
 // bytes. If it is interrupted, it leaves out the schedules that it has not found yet.
 func (t *Tuner) Seeds(ctx context.Context) []*Candidate {
-	var all [][]search.Use
+	out := t.From(t.Default)
 	finds := []func(context.Context, ir.Problem, lower.Target) ([]search.Use, error){search.DotUses, search.RowFieldUses}
-	if t.chosen() {
-		all = append(all, t.Default)
-	} else {
+	if len(t.Default) == 0 {
 		finds = slices.Insert(finds, 0, search.Default)
 	}
 	for _, find := range finds {
 		if more, err := find(ctx, t.Problem, t.Target); err == nil {
-			all = append(all, more)
-		}
-	}
-	ns := t.widths()
-	var out []*Candidate
-	for _, uses := range all {
-		fit := slices.DeleteFunc(slices.Clone(uses), func(u search.Use) bool { return u.Cols > ns[len(ns)-1] })
-		if len(ns) > 1 {
-			out = append(out, seed(ns, fit))
-			continue
-		}
-		for _, u := range fit {
-			out = append(out, &Candidate{Genes: []Gene{{u.Choice, u.Trace}}})
+			out = append(out, t.From(more)...)
 		}
 	}
 	return out
 }
 
-// chosen says that the default schedules have the choices that they were made of. Those of a record are traces alone.
-func (t *Tuner) chosen() bool { return len(t.Default) > 0 && t.Default[0].Choice.Cols > 0 }
+// From returns the candidates that begin with schedules for one packed matrix, the narrowest first: with several widths one, else
+// each schedule.
+func (t *Tuner) From(uses []search.Use) (out []*Candidate) {
+	ns := t.widths()
+	fit := slices.DeleteFunc(slices.Clone(uses), func(u search.Use) bool { return u.Cols > ns[len(ns)-1] })
+	if len(ns) > 1 && len(fit) > 0 {
+		return []*Candidate{seed(ns, fit)}
+	}
+	for _, u := range fit {
+		out = append(out, &Candidate{Genes: []Gene{{Trace: u.Trace}}})
+	}
+	return out
+}
+
+// Carried returns the candidates that begin with the schedules of trials, which may be for other widths. It leaves out what this compiler
+// cannot make.
+func (t *Tuner) Carried(trials []Trial) (out []*Candidate) {
+	for _, x := range trials {
+		var uses []search.Use
+		for _, g := range x.Genes {
+			if k, err := schedule.Compile(t.Problem, g.Trace); err == nil {
+				uses = append(uses, search.Use{Cols: k.Cols, Trace: g.Trace})
+			}
+		}
+		slices.SortStableFunc(uses, func(a, b search.Use) int { return a.Cols - b.Cols })
+		out = append(out, t.From(uses)...)
+	}
+	return out
+}
 
 // seed has for each width the widest schedule that fits it.
 func seed(widths []int, uses []search.Use) *Candidate {
@@ -88,7 +103,7 @@ func seed(widths []int, uses []search.Use) *Candidate {
 				best = u
 			}
 		}
-		c.Genes = append(c.Genes, Gene{best.Choice, best.Trace})
+		c.Genes = append(c.Genes, Gene{Trace: best.Trace})
 	}
 	return c
 }
@@ -102,90 +117,6 @@ func (t *Tuner) IsDefault(c *Candidate) bool {
 		}
 	}
 	return true
-}
-
-// Space is the space of t's schedules.
-func (t *Tuner) Space(ctx context.Context) Space[*Candidate] {
-	return Space[*Candidate]{
-		Sample:  t.sample,
-		Mutate:  t.mutate,
-		Near:    t.near,
-		Join:    t.join,
-		Point:   t.point,
-		Reason:  Reason,
-		Measure: func(cs []*Candidate) []Result { return t.measure(ctx, cs) },
-	}
-}
-
-// sample draws a choice for each width, all with the layout of the first.
-func (t *Tuner) sample(rng *rand.Rand) *Candidate {
-	c := &Candidate{}
-	for i := range t.widths() {
-		x := search.Sample(rng, t.Problem, t.Target.Machine())
-		if i > 0 {
-			if x.Cols = 1; rng.Intn(4) > 0 {
-				x.Cols = search.Widths[rng.Intn(len(search.Widths))]
-			}
-			x = search.Relayout(x, c.Genes[0].Choice)
-		}
-		c.Genes = append(c.Genes, t.gene(x, i))
-	}
-	return c
-}
-
-// gene is a choice for the width of an index, with no more columns than that.
-func (t *Tuner) gene(c search.Choice, width int) Gene {
-	c.Cols = min(c.Cols, t.widths()[width])
-	return Gene{c, c.Trace(t.Problem)}
-}
-
-// mutate changes one gene of a: it varies decisions, crosses them with b's, or edits steps
-// of the trace. One of the others or all of them then take its layout, or it takes theirs.
-func (t *Tuner) mutate(rng *rand.Rand, a, b *Candidate) *Candidate {
-	c := &Candidate{Genes: slices.Clone(a.Genes)}
-	i := rng.Intn(len(c.Genes))
-	old, x := c.Genes[i], search.Choice{}
-	switch n := rng.Intn(10); {
-	case n < 6:
-		x = search.Vary(rng, old.Choice, t.Problem, t.Target.Machine())
-	case n < 8:
-		x = search.Cross(rng, old.Choice, b.Genes[i].Choice)
-	default:
-		c.Genes[i].Trace = search.Mutate(rng, old.Trace, b.Genes[i].Trace)
-		return c
-	}
-	if len(c.Genes) > 1 && rng.Intn(3) > 0 {
-		c.Genes[i] = t.gene(search.Relayout(x, old.Choice), i)
-		return c
-	}
-	c.Genes[i] = t.gene(x, i)
-	for j, g := range c.Genes {
-		if j != i {
-			c.Genes[j] = t.gene(search.Relayout(g.Choice, x), j)
-		}
-	}
-	return c
-}
-
-// near returns candidates that differ from c in the kernel of one width. That kernel has other prefetches, or does the
-// same in another order. The order changes only in kernels whose trace was not edited.
-func (t *Tuner) near(c *Candidate) (out []*Candidate) {
-	with := func(i int, g Gene) {
-		n := &Candidate{Genes: slices.Clone(c.Genes)}
-		n.Genes[i] = g
-		out = append(out, n)
-	}
-	for i, g := range c.Genes {
-		if g.Trace.String() == g.Choice.Trace(t.Problem).String() {
-			for _, x := range search.Orders(g.Choice) {
-				with(i, t.gene(x, i))
-			}
-		}
-		for _, x := range search.Near(g.Choice) {
-			with(i, Gene{x, search.Prefetching(g.Trace, x.Trace(t.Problem))})
-		}
-	}
-	return out
 }
 
 // widthBest is the gene of a packed matrix that was fastest for the activations of a width. It has a ratio for each
@@ -341,17 +272,28 @@ type (
 		err error
 	}
 	lowered struct {
-		k   variant.Kernel
-		err error
+		k        variant.Kernel
+		selected *lower.Selected
+		pipeline cost.Pipeline
+		err      error
 	}
 )
 
-// point compiles c, unless another with its traces and choices was compiled before: many
-// mutations change nothing, and what was not measured is often proposed again.
+// keyOf tells traces apart.
+func keyOf(t schedule.Trace) string {
+	data, err := json.Marshal(t)
+	if err != nil {
+		panic("BUG: tune: " + err.Error())
+	}
+	return string(data)
+}
+
+// point compiles c, unless another with its traces was compiled before: many mutations change nothing, and what was not measured is
+// often proposed again.
 func (t *Tuner) point(c *Candidate) (Point, error) {
 	var key strings.Builder
 	for _, g := range c.Genes {
-		key.WriteString(t.key(g))
+		key.WriteString(keyOf(g.Trace))
 	}
 	x := t.points.get(key.String(), func() pointed {
 		p, err := t.newPoint(c)
@@ -363,19 +305,13 @@ func (t *Tuner) point(c *Candidate) (Point, error) {
 	return x.p, x.err
 }
 
-func (t *Tuner) key(g Gene) string {
-	return fmt.Sprintf("%v\n%v\n", g.Trace, g.Choice.Trace(t.Problem))
-}
-
 // newPoint compiles c. Its first gene, for the fewest activations, has a kernel; others that have
 // none, or one for another packed matrix, are left out: products are cut in blocks of the others.
 func (t *Tuner) newPoint(c *Candidate) (Point, error) {
+	made := map[*schedule.Kernel]lowered{}
 	c.Kernels = nil
 	for i, g := range c.Genes {
-		x := t.genes.get(fmt.Sprint(i, t.key(g)), func() (x lowered) {
-			x.k, x.err = t.compileGene(g, i)
-			return x
-		})
+		x := t.genes.get(fmt.Sprint(i, keyOf(g.Trace)), func() lowered { return t.compileGene(g, i) })
 		k, err := x.k, x.err
 		if err == nil && i > 0 && !k.Schedule.SharesBuffers(c.Kernels[0].Schedule) {
 			err = errLayout
@@ -385,6 +321,7 @@ func (t *Tuner) newPoint(c *Candidate) (Point, error) {
 			return Point{}, err
 		case err == nil && !slices.ContainsFunc(c.Kernels, known):
 			c.Kernels = append(c.Kernels, k)
+			made[k.Schedule] = x
 		}
 	}
 	slices.SortFunc(c.Kernels, func(a, b variant.Kernel) int { return a.Schedule.Cols - b.Schedule.Cols })
@@ -402,7 +339,7 @@ func (t *Tuner) newPoint(c *Candidate) (Point, error) {
 	}
 	sum := sha256.Sum256(f.Data)
 	c.Hash = hex.EncodeToString(sum[:8])
-	return t.describe(c), nil
+	return t.describe(c, made), nil
 }
 
 // Locked is the candidate of what a lock has.
@@ -415,39 +352,52 @@ func (t *Tuner) Locked(e *Entry) (*Candidate, error) {
 }
 
 // compileGene makes the kernel of a gene, if it can be one for its width.
-func (t *Tuner) compileGene(g Gene, width int) (variant.Kernel, error) {
-	k, err := t.compile(g.Trace, t.again())
-	if err != nil {
-		return k, err
+func (t *Tuner) compileGene(g Gene, width int) (x lowered) {
+	if x = t.lower(g.Trace, t.again()); x.err != nil {
+		return x
 	}
-	switch {
-	case k.Schedule.Cols > t.widths()[width]:
-		return k, errWide
-	case !k.Schedule.Exact():
-		return k, errBounds
+	switch k := x.k.Schedule; {
+	case k.Cols > t.widths()[width]:
+		x.err = errWide
+	case !k.Exact():
+		x.err = errBounds
+	default:
+		x.pipeline = cost.Run(k, x.selected)
 	}
-	if own := g.Choice.Trace(t.Problem); g.Trace.String() != own.String() {
-		x, err := schedule.Compile(t.Problem, own)
-		if err != nil || x.Weights.Hash() != k.Schedule.Weights.Hash() {
-			return k, errLayout
-		}
-	}
-	return k, nil
+	return x
 }
 
-// describe returns the facts about c for a cost model. For each purpose they are the features of the widest kernel that
-// it uses. All purposes of a width share one set of features.
-func (t *Tuner) describe(c *Candidate) Point {
+// describe returns the facts about c for a cost model. For each purpose they are the estimated time by the widest kernel that it uses. All
+// purposes of a width share the features of that kernel.
+func (t *Tuner) describe(c *Candidate, made map[*schedule.Kernel]lowered) Point {
 	p := Point{ID: c.Hash, Family: search.Family(c.Kernels[0].Schedule.Trace), Estimate: 1}
-	for i, x := range t.Purposes {
-		k := used(c.Kernels, x.N)[0]
-		p.Estimate *= math.Pow(search.Estimate(k.Schedule, k.Code, x.Total > 0), 1/float64(len(t.Purposes)))
-		if !slices.ContainsFunc(t.Purposes[:i], func(o Purpose) bool { return o.N == x.N }) {
-			p.Features = append(p.Features, search.Features(k.Schedule, k.Code)...)
+	for i, purpose := range t.Purposes {
+		x := made[used(c.Kernels, purpose.N)[0].Schedule]
+		time := t.estimate(x, purpose)
+		p.Estimate *= math.Pow(time, 1/float64(len(t.Purposes)))
+		p.Features = append(p.Features, math.Log(time))
+		if !slices.ContainsFunc(t.Purposes[:i], func(o Purpose) bool { return o.N == purpose.N }) {
+			p.Features = append(p.Features, cost.Features(x.k.Schedule, x.k.Code, x.pipeline)...)
 		}
 	}
 	return p
 }
+
+// estimate is the time for a purpose by a kernel in cycles, for each product of a weight and an activation. Kernels without an
+// estimate take as long as a slow one.
+func (t *Tuner) estimate(x lowered, p Purpose) float64 {
+	at, err := cost.PlaceOf(p.Mode)
+	if err != nil {
+		at = cost.L2
+	}
+	if x.pipeline.Refused != nil {
+		return slow
+	}
+	return cost.Product(t.Target.Machine().Core, x.k.Schedule, x.selected, x.pipeline, p.N, at)
+}
+
+// slow is more cycles for a product than kernels of products take that are worth a measurement.
+const slow = 10
 
 // member is a variant in a file with others. The names of its kernels begin with its
 // prefix, its preparation has a name that others know too.

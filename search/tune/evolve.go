@@ -54,7 +54,7 @@ type Result struct {
 type Options struct {
 	Trials   int  // measured at most
 	Batch    int  // measured at once, 0: 8
-	Propose  int  // new proposals that are lowered for each one measured, 0: 2
+	Propose  int  // new proposals that are lowered for each one measured, 0: 4
 	Patience int  // trials without a better one before it ends, 0: Trials
 	Random   bool // measure samples as they come, for comparison
 	Rng      *rand.Rand
@@ -124,7 +124,7 @@ type proposal[G any] struct {
 // used up, nothing new turns up, or ctx ends: then too it returns what it has.
 // Equal seeds of Rng and equal results of Measure give equal outcomes.
 func Evolve[G any](ctx context.Context, s Space[G], opt Options, seeds ...G) Outcome[G] {
-	opt.Batch, opt.Propose = cmp.Or(opt.Batch, 8), cmp.Or(opt.Propose, 2)
+	opt.Batch, opt.Propose = cmp.Or(opt.Batch, 8), cmp.Or(opt.Propose, 4)
 	opt.Patience = cmp.Or(opt.Patience, opt.Trials)
 	e := &evolution[G]{Space: s, Options: opt, seen: map[string]bool{}, tried: map[string]int{}}
 	e.out.Dropped = map[string]int{}
@@ -209,6 +209,7 @@ func (e *evolution[G]) nearest() {
 	e.pool = nil
 	e.around = true
 	e.next = e.points(e.Near(e.measured[0].G))
+	e.predict(e.next)
 }
 
 // propose takes the next batch: what was joined, or is near the best, or out of the pool.
@@ -238,8 +239,8 @@ func (e *evolution[G]) propose(ctx context.Context) []proposal[G] {
 	return batch
 }
 
-// firstGeneration: the first batch is chosen from that many times its size in samples.
-const firstGeneration = 4
+// firstGeneration: for the first batch there are that many times the proposals of the next ones.
+const firstGeneration = 6
 
 // fill adds `fresh` new samples, and offspring, to the pool for a batch of `want`.
 func (e *evolution[G]) fill(ctx context.Context, want, fresh int) {
@@ -250,7 +251,9 @@ func (e *evolution[G]) fill(ctx context.Context, want, fresh int) {
 		}
 		found := e.points(gs)
 		fresh -= len(found)
-		e.pool = append(e.pool, found...)
+		if e.pool = append(e.pool, found...); !e.Random {
+			e.predict(e.pool)
+		}
 	}
 }
 
@@ -261,13 +264,18 @@ const (
 	outOfReach = 0.7
 )
 
+// predict sorts proposals by what the model predicts.
+func (e *evolution[G]) predict(all []proposal[G]) {
+	for i := range all {
+		all[i].predicted = e.model.predict(all[i].p)
+	}
+	slices.SortStableFunc(all, func(a, b proposal[G]) int { return cmp.Compare(a.predicted, b.predicted) })
+}
+
 // rank puts the next batch first: three quarters of it are the model's favourites, the
 // others are the best of families that were hardly tried, or of the better half by chance.
 func (e *evolution[G]) rank(want int) {
-	for i := range e.pool {
-		e.pool[i].predicted = e.model.predict(e.pool[i].p)
-	}
-	slices.SortStableFunc(e.pool, func(a, b proposal[G]) int { return cmp.Compare(a.predicted, b.predicted) })
+	e.predict(e.pool)
 	front := min(len(e.pool), want-want/4)
 	tried := maps.Clone(e.tried)
 	for _, x := range e.pool[:front] {
@@ -285,12 +293,25 @@ func (e *evolution[G]) rank(want int) {
 	e.Rng.Shuffle(len(others), func(i, j int) { others[i], others[j] = others[j], others[i] })
 }
 
-// offspring is a sample, or a mutation of one of the best.
+// offspring is a sample, or a mutation of one of the best: measured ones, or the ones that are predicted to be fast.
 func (e *evolution[G]) offspring() G {
-	if len(e.measured) == 0 || e.Random || e.Rng.Intn(5) == 0 {
+	samples := 5 // every fifth is a sample, at first every second
+	if len(e.measured) == 0 {
+		samples = 2
+	}
+	if len(e.measured)+len(e.pool) == 0 || e.Random || e.Rng.Intn(samples) == 0 {
 		return e.Sample(e.Rng)
 	}
+	if len(e.pool) > 0 && (len(e.measured) == 0 || e.Rng.Intn(3) == 0) {
+		return e.Mutate(e.Rng, e.pool[e.early(len(e.pool))].g, e.pool[e.early(len(e.pool))].g)
+	}
 	return e.Mutate(e.Rng, e.parent(), e.parent())
+}
+
+// early draws an index below n that stands for a parent; a low one is likelier.
+func (e *evolution[G]) early(n int) int {
+	x := e.Rng.Float64()
+	return int(x * x * float64(min(n, parents)))
 }
 
 // parent picks one of the best things; a better one is likelier. Half the time it picks from the best by the cost of all
@@ -302,8 +323,7 @@ func (e *evolution[G]) parent() G {
 			best = by
 		}
 	}
-	x := e.Rng.Float64()
-	return best[int(x*x*float64(min(len(best), parents)))].G
+	return best[e.early(len(best))].G
 }
 
 // lead finds the best things by the ratio of each of several purposes. Things with equal ratios share the part that

@@ -248,11 +248,11 @@ func TestEvolveFamilies(t *testing.T) {
 	s.Point = func(g genes) (Point, error) {
 		p, err := point(g)
 		if p.Family = "even"; g[7]%2 == 1 {
-			p.Family, p.Estimate = "odd", 1.9*p.Estimate
+			p.Family, p.Estimate = "odd", 1.5*p.Estimate
 		}
 		return p, err
 	}
-	Evolve(context.Background(), s, Options{Trials: 16, Rng: rand.New(rand.NewSource(1))})
+	Evolve(context.Background(), s, Options{Trials: 16, Propose: 2, Rng: rand.New(rand.NewSource(1))})
 	odd := 0
 	for _, g := range measured[:8] {
 		odd += g[7] % 2

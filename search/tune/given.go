@@ -1,7 +1,6 @@
 package tune
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -14,7 +13,7 @@ import (
 func (t *Tuner) Given(traces ...schedule.Trace) (*Candidate, error) {
 	c := &Candidate{}
 	for _, trace := range traces {
-		k, err := t.compile(trace, true)
+		k, err := t.compile(trace)
 		if err != nil {
 			return nil, err
 		}
@@ -36,16 +35,13 @@ func (t *Tuner) Fits(c *Candidate) error {
 // Near returns the candidates that differ from the default schedules in the kernel of one width and can be compiled. That
 // kernel has other prefetches or does the same in another order.
 func (t *Tuner) Near() (out []*Candidate, err error) {
-	if !t.chosen() {
-		return nil, errors.New("what lies near the schedules of a record is not known: leave records out")
-	}
 	c := seed(t.widths(), slices.DeleteFunc(slices.Clone(t.Default), func(u search.Use) bool { return u.Cols > slices.Max(t.widths()) }))
 	if _, err := t.point(c); err != nil {
 		return nil, err
 	}
 	seen := map[string]bool{c.Hash: true}
 	for _, n := range t.near(c) {
-		if _, err := t.point(n); err == nil && !seen[n.Hash] {
+		if _, err := t.point(n); err == nil && !seen[n.Hash] && !t.IsDefault(n) {
 			seen[n.Hash] = true
 			out = append(out, n)
 		}

@@ -15,7 +15,7 @@ import (
 	"github.com/tmacc/tmacc/ir"
 	"github.com/tmacc/tmacc/ir/format"
 	"github.com/tmacc/tmacc/lower/amd64"
-	"github.com/tmacc/tmacc/search"
+	"github.com/tmacc/tmacc/search/space"
 )
 
 func entry(t testing.TB, name, target string) (Entry, ir.Problem) {
@@ -25,10 +25,16 @@ func entry(t testing.TB, name, target string) (Entry, ir.Problem) {
 		t.Fatal(err)
 	}
 	p := ir.Problem{Weight: w}
-	c := search.Choice{Lanes: 8, Rows: 2, Block: 2, RowFields: 1, Cells: 1, Flush: 1, Map: "dense",
-		Value: "affine", Hoist: "flush", Dot: 4, Cols: 1, Scale: "end"}
+	sp, err := space.For(p, amd64.ByName("avx2"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := sp.Columns(1).First()
+	if err != nil {
+		t.Fatal(err)
+	}
 	return Entry{Product: name, Target: target, Problem: ProblemHash(p), Figures: []Figures{{Mode: "l2", M: 512, N: 1, K: 2048, Ns: 3, DefaultNs: 4, Ceilings: Ceilings{ClockGHz: 3}}, {Mode: "l2", M: 512, N: 4, K: 2048, Ns: 0, DefaultNs: 9}},
-		Kernels: []Kernel{{1, "12", c.Trace(p)}, {2, "34", c.Trace(p)}}}, p
+		Kernels: []Kernel{{1, "12", c.Trace()}, {2, "34", c.Trace()}}}, p
 }
 
 // A written lock reads back, stands in one order, and one entry replaces another of

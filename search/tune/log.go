@@ -246,6 +246,36 @@ func (l Log) Before(r *Run) (out []Trial, err error) {
 	return out, unread.error()
 }
 
+// The number of other searches, the newest, from which a search begins, and of schedules of each.
+const (
+	mostCarried = 4
+	carriedEach = 2
+)
+
+// Elsewhere returns the fastest trials of other searches for r's product on its target, which also names its core, the newest search first: of any
+// machine, for any purposes. Their measurements do not hold for r. If it returns an *Unread, the trials are of all that can be read.
+func (l Log) Elsewhere(r *Run) (out []Trial, err error) {
+	unread := &Unread{Path: l.Path}
+	runs, err := l.runs(unread)
+	if err != nil {
+		return nil, err
+	}
+	runs = slices.DeleteFunc(runs, func(o Run) bool {
+		return o.ID == r.ID || o.Best == 0 || o.Problem != r.Problem || o.Target != r.Target
+	})
+	slices.Reverse(runs)
+	for _, o := range runs[:min(len(runs), mostCarried)] {
+		ts, err := read[Trial](l, trialsBucket, []byte(o.ID), unread)
+		if err != nil {
+			return nil, err
+		}
+		ts = slices.DeleteFunc(ts, func(x Trial) bool { return x.Error != "" })
+		slices.SortStableFunc(ts, func(a, b Trial) int { return cmp.Compare(a.Cost, b.Cost) })
+		out = append(out, ts[:min(len(ts), carriedEach)]...)
+	}
+	return out, unread.error()
+}
+
 // error is e, or nil if nothing was left out.
 func (e *Unread) error() error {
 	if e.N == 0 {

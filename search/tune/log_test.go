@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -227,5 +228,60 @@ func TestTrialNames(t *testing.T) {
 	}
 	if text, err := json.Marshal(x); err != nil || string(text) != logged {
 		t.Errorf("%s, want %s (%v)", text, logged, err)
+	}
+}
+
+// Logs of before have the decisions that a trace was made of, which are no longer read.
+func TestOldTrials(t *testing.T) {
+	var x Trial
+	old := `{"genes":[{"choice":{"Lanes":8,"Rows":2},"trace":[{"bind":{"loop":"m","to":"outer"}}]}],"hash":"12","ratio":0.5}`
+	if err := json.Unmarshal([]byte(old), &x); err != nil || len(x.Genes) != 1 || x.Genes[0].Trace.String() != "bind m outer" {
+		t.Errorf("%v: %+v", err, x)
+	}
+	data, err := json.Marshal(x.Genes[0])
+	if err != nil || strings.Contains(string(data), "choice") {
+		t.Errorf("%v: %s", err, data)
+	}
+}
+
+// Another search begins with the fastest of what searches for the same product on such a core have measured, on any machine, for any
+// purposes: the newest first.
+func TestElsewhere(t *testing.T) {
+	x := tuner(t, "w2", Purpose{M: 64, N: 1, K: 256}, Purpose{M: 64, N: 4, K: 256})
+	l := Log{filepath.Join(t.TempDir(), "tuning.db")}
+	own := Run{Start: time.Now(), Problem: ProblemHash(x.Problem), Target: x.Target.Machine().Name, CPU: "here"}
+	genes := func(cols ...int) (out []Gene) {
+		for _, u := range x.Default {
+			if slices.Contains(cols, u.Cols) {
+				out = append(out, Gene{Trace: u.Trace})
+			}
+		}
+		return out
+	}
+	for i, change := range []func(*Run){
+		func(r *Run) { r.Target = "another" }, func(r *Run) { r.Problem = "another" }, func(*Run) {}, func(r *Run) { r.CPU = "there" },
+	} {
+		r := own
+		r.Start = r.Start.Add(time.Duration(i) * time.Hour)
+		change(&r)
+		if err := l.Begin(&r); err != nil {
+			t.Fatal(err)
+		}
+		if err := l.Add(&r, Trial{Cost: 3}, Trial{Error: "wrong"}, Trial{Genes: genes(1, 4), Cost: 1}, Trial{Genes: genes(1), Cost: 2}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	trials, err := l.Elsewhere(&own)
+	var costs []float64
+	for _, x := range trials {
+		costs = append(costs, x.Cost)
+	}
+	if err != nil || !slices.Equal(costs, []float64{1, 2, 1, 2}) {
+		t.Fatalf("%v, costs %v", err, costs)
+	}
+	for i, c := range x.Carried(trials) {
+		if _, err := x.point(c); err != nil || len(c.Genes) != 2 || len(c.Kernels) != 2-i%2 {
+			t.Errorf("%v: %d kernels of %d genes", err, len(c.Kernels), len(c.Genes))
+		}
 	}
 }

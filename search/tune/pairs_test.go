@@ -26,9 +26,7 @@ func TestPairs(t *testing.T) {
 	var genes []Gene
 	for _, u := range x.Default {
 		if u.Cols == 1 || u.Cols == 4 {
-			c := u.Choice
-			c.Ahead += 1 << 10
-			genes = append(genes, Gene{c, c.Trace(p)})
+			genes = append(genes, Gene{Trace: asking(u.Trace, aheadOf(u.Trace).Bytes+1<<10)})
 		}
 	}
 	if len(genes) != 2 {

@@ -15,6 +15,8 @@ import (
 	"github.com/tmacc/tmacc/schedule"
 	"github.com/tmacc/tmacc/search"
 	"github.com/tmacc/tmacc/search/build"
+	"github.com/tmacc/tmacc/search/cost"
+	"github.com/tmacc/tmacc/search/space"
 	"github.com/tmacc/tmacc/search/worker"
 )
 
@@ -69,6 +71,9 @@ type Tuner struct {
 	reference   member
 	prepares    map[string]*prepared // by tables
 	mu          sync.Mutex           // of prepares
+	space       *space.Space
+	repeats     func() bool // see again
+	places      memory[space.Point]
 	points      memory[pointed]
 	genes       memory[lowered]
 	known       map[string]Result
@@ -97,6 +102,12 @@ func New(ctx context.Context, p Product) (*Tuner, error) {
 	if t.Default, err = usual(ctx, p.Problem, p.Target); err != nil {
 		return nil, err
 	}
+	t.repeats = sync.OnceValue(t.defaultRepeats)
+	all, err := space.For(p.Problem, p.Target)
+	if err != nil {
+		return nil, err
+	}
+	t.space = all.Exact()
 	v, err := build.Variant(ctx, p.Problem, p.Target, t.Default)
 	if err != nil {
 		return nil, err
@@ -112,19 +123,36 @@ func New(ctx context.Context, p Product) (*Tuner, error) {
 	return t, nil
 }
 
-// compile makes the kernel of a trace. With `again` the kernel may compute values again. It takes some milliseconds and is
-// not interrupted, because its result is remembered.
-func (t *Tuner) compile(trace schedule.Trace, again bool) (k variant.Kernel, err error) {
-	if k.Schedule, err = schedule.Compile(t.Problem, trace); err != nil {
-		return k, err
-	}
-	k.Code, err = search.Lower(context.Background(), t.Target, k.Schedule.Nest, again)
-	return k, err
+// compile makes the kernel of a trace, which may compute values again. It takes some milliseconds and is not interrupted, because
+// its result is remembered.
+func (t *Tuner) compile(trace schedule.Trace) (variant.Kernel, error) {
+	x := t.lower(trace, true)
+	return x.k, x.err
 }
 
-// again says that kernels that compute values again are worth a measurement: the default does, or may.
-func (t *Tuner) again() bool {
-	return !t.chosen() || slices.ContainsFunc(t.Default, func(u search.Use) bool { return u.Choice.Again })
+// lower is compile with the code before registers are allocated. With `again` the kernel may compute values again.
+func (t *Tuner) lower(trace schedule.Trace, again bool) (x lowered) {
+	ctx := context.Background()
+	if x.k.Schedule, x.err = schedule.Compile(t.Problem, trace); x.err != nil {
+		return x
+	}
+	if x.selected, x.err = cost.Compile(ctx, t.Target, x.k.Schedule); x.err != nil {
+		return x
+	}
+	allocate := lower.AllocateOnce
+	if again {
+		allocate = lower.Allocate
+	}
+	x.k.Code, x.err = allocate(ctx, x.selected)
+	return x
+}
+
+// again says that kernels that compute values again are worth a measurement: the default does.
+func (t *Tuner) again() bool { return t.repeats != nil && t.repeats() }
+
+// defaultRepeats says that a default schedule has not enough registers unless it computes values again.
+func (t *Tuner) defaultRepeats() bool {
+	return slices.ContainsFunc(t.Default, func(u search.Use) bool { return t.lower(u.Trace, false).err != nil })
 }
 
 // preparation names what prepares activations for x.
@@ -159,25 +187,17 @@ func (t *Tuner) prepare(kernels []variant.Kernel) (*prepared, error) {
 // Uses are the schedules of c, and companions of other widths for its packed matrix and tables. It
 // leaves out companions that would take over a product that was measured with c's own kernels. A locked
 // candidate already has all of them. The error is that of ctx.
-func (t *Tuner) Uses(ctx context.Context, c *Candidate) ([]search.Use, error) {
+func (t *Tuner) Uses(ctx context.Context, c *Candidate) (out []search.Use, err error) {
 	kernels := slices.Clone(c.Kernels)
 	if len(c.Genes) > 0 {
-		others, err := search.Companions(ctx, t.Problem, t.Target, c.Genes[0].Choice)
-		if err != nil {
-			return nil, err
-		}
-		for _, u := range others {
-			k, err := schedule.Compile(t.Problem, u.Trace)
-			if err == nil && k.SharesBuffers(c.Kernels[0].Schedule) {
-				kernels = t.beside(kernels, variant.Kernel{Schedule: k})
-			}
+		for _, k := range t.companions(ctx, c) {
+			kernels = t.beside(kernels, k)
 		}
 	}
-	var out []search.Use
 	for _, k := range kernels {
 		out = append(out, search.Use{Cols: k.Schedule.Cols, Trace: k.Schedule.Trace})
 	}
-	return out, nil
+	return out, ctx.Err()
 }
 
 // beside adds k to kernels, the narrowest first, unless one of that width is there or k would be used for a purpose.

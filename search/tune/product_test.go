@@ -13,13 +13,14 @@ import (
 
 	"github.com/tmacc/tmacc/ir"
 	"github.com/tmacc/tmacc/ir/format"
+	"github.com/tmacc/tmacc/ir/nest"
 	"github.com/tmacc/tmacc/lower"
 	"github.com/tmacc/tmacc/lower/amd64"
 	"github.com/tmacc/tmacc/lower/variant"
 	"github.com/tmacc/tmacc/schedule"
-	"github.com/tmacc/tmacc/search"
 	"github.com/tmacc/tmacc/search/jit"
 	"github.com/tmacc/tmacc/search/measure"
+	"github.com/tmacc/tmacc/search/space"
 	"github.com/tmacc/tmacc/search/worker"
 	"github.com/tmacc/tmacc/tests/sparing"
 )
@@ -87,28 +88,49 @@ func TestTuner(t *testing.T) {
 	}
 }
 
-// Neighbours of a candidate do the same in other orders, unless its trace was edited, which that would undo.
-func TestNearOrders(t *testing.T) {
+// Neighbours of a candidate do the same in other orders, and ask for other data ahead. A trace that was edited to one that the space has not
+// has none.
+func TestNearby(t *testing.T) {
 	x := tuner(t, "w4", Purpose{M: 64, N: 1, K: 256})
-	orders := func(c *Candidate) (n int) {
-		for _, y := range x.near(c) {
-			if a, b := y.Genes[0].Choice, c.Genes[0].Choice; a.Order != b.Order || a.Stage != b.Stage {
-				n++
-			}
-		}
-		return n
-	}
 	c := x.Seeds(t.Context())[0]
 	if _, err := x.point(c); err != nil {
 		t.Fatal(err)
 	}
-	if n := orders(c); n < 5 {
-		t.Errorf("%d orders near the default", n)
+	ahead, orders := 0, 0
+	for _, y := range x.near(c) {
+		if _, err := x.point(y); err == nil && !y.Kernels[0].Schedule.SharesBuffers(c.Kernels[0].Schedule) {
+			t.Errorf("another layout near the default:\n%v", y.Genes[0].Trace)
+		}
+		if aheadOf(y.Genes[0].Trace) != aheadOf(c.Genes[0].Trace) {
+			ahead++
+		} else {
+			orders++
+		}
 	}
-	c.Genes[0].Trace = append(slices.Clone(c.Genes[0].Trace), schedule.ScaleAt{Where: "end"})
-	if n := orders(c); n != 0 {
-		t.Errorf("%d orders near an edited trace", n)
+	if ahead < 8 || ahead > 40 || orders < 5 {
+		t.Errorf("%d prefetches and %d orders near the default", ahead, orders)
 	}
+	edited := slices.Clone(c.Genes[0].Trace)
+	c.Genes[0] = Gene{Trace: append(edited, edited[len(edited)-1])}
+	if n := len(x.near(c)); n != 0 {
+		t.Errorf("%d neighbours of an edited trace", n)
+	}
+}
+
+// aheadOf is what a trace asks for ahead.
+func aheadOf(t schedule.Trace) (p schedule.Prefetch) {
+	for _, x := range t {
+		if y, ok := x.(schedule.Prefetch); ok {
+			p = y
+		}
+	}
+	return p
+}
+
+// asking is a trace that asks for weights some bytes ahead, and nothing else.
+func asking(t schedule.Trace, bytes int) schedule.Trace {
+	t = slices.DeleteFunc(slices.Clone(t), func(x schedule.Step) bool { _, ok := x.(schedule.Prefetch); return ok })
+	return append(t, schedule.Prefetch{Bytes: bytes})
 }
 
 // Several purposes share a packed matrix: candidates have a kernel for each width, they are
@@ -179,10 +201,11 @@ func TestJoin(t *testing.T) {
 	made := func(ahead, cols [2]int, ratios ...float64) *Candidate {
 		c := &Candidate{}
 		for i, g := range usual.Genes {
-			if g.Choice.Ahead, g.Choice.Far = ahead[i], 0; cols[i] < g.Choice.Cols {
-				g = usual.Genes[0] // of one column
+			trace := asking(g.Trace, ahead[i])
+			if cols[i] == 1 {
+				trace = usual.Genes[0].Trace
 			}
-			c.Genes = append(c.Genes, x.gene(g.Choice, i))
+			c.Genes = append(c.Genes, Gene{Trace: trace})
 		}
 		if _, err := x.point(c); err != nil {
 			t.Fatal(err)
@@ -209,7 +232,7 @@ func TestJoin(t *testing.T) {
 		switch {
 		case step.want == nil && len(out) > 0:
 			t.Errorf("%v joined to %v", step.c.ratios, out[0].Genes)
-		case step.want != nil && (len(out) != 1 || out[0].Genes[0].Choice.Ahead != step.want[0] || out[0].Genes[1].Choice.Ahead != step.want[1]):
+		case step.want != nil && (len(out) != 1 || aheadOf(out[0].Genes[0].Trace).Bytes != step.want[0] || aheadOf(out[0].Genes[1].Trace).Bytes != step.want[1]):
 			t.Errorf("%v joined to %d, want %v", step.c.ratios, len(out), step.want)
 		}
 	}
@@ -225,10 +248,12 @@ func TestJoin(t *testing.T) {
 		}
 	}
 	other := measured([2]int{128, 128}, 0.1, 0.1, 0.1)
-	choice := other.Genes[0].Choice
-	choice.Rows *= 2
+	one, err := x.space.Columns(1).First()
+	if err != nil {
+		t.Fatal(err)
+	}
 	for i := range other.Genes {
-		other.Genes[i] = x.gene(search.Relayout(other.Genes[i].Choice, choice), i)
+		other.Genes[i] = geneOf(one)
 	}
 	if _, err := x.point(other); err != nil {
 		t.Fatal(err)
@@ -358,11 +383,17 @@ func TestTunerRefuses(t *testing.T) {
 	target := amd64.ByName("avx2")
 	p := ir.Problem{Weight: w}
 	x := &Tuner{Product: Product{Problem: p, Target: target, Purposes: []Purpose{{M: 64, N: 1, K: 256}}}, prepares: map[string]*prepared{}}
+	if x.space, err = space.For(p, target); err != nil {
+		t.Fatal(err)
+	}
 	rng := rand.New(rand.NewSource(1))
 	found := map[error]bool{}
 	for range 5000 {
-		c := search.Sample(rng, p, target.Machine())
-		k, err := schedule.Compile(p, c.Trace(p))
+		c, err := x.space.Within(2).Sample(rng)
+		if err != nil {
+			continue
+		}
+		k, err := schedule.Compile(p, c.Trace())
 		if err != nil || found[errBounds] && k.Exact() || found[errWide] && k.Cols > 1 {
 			continue
 		}
@@ -376,10 +407,11 @@ func TestTunerRefuses(t *testing.T) {
 			continue
 		}
 		var pressure *lower.Pressure
-		if _, err := x.point(&Candidate{Genes: []Gene{{c, c.Trace(p)}}}); errors.As(err, &pressure) {
+		var refused *nest.Refused
+		if _, err := x.point(&Candidate{Genes: []Gene{geneOf(c)}}); errors.As(err, &pressure) || errors.As(err, &refused) {
 			continue
 		} else if err != want {
-			t.Fatalf("%v: %v, want %v", c.Trace(p), err, want)
+			t.Fatalf("%v: %v, want %v", c.Trace(), err, want)
 		}
 		if found[want] = true; len(found) == 2 {
 			return

@@ -1,12 +1,19 @@
-// Command write writes the generated files of a package of float operators into a folder.
+// Command write chooses the schedules of a package of float operators and writes its generated files into a folder.
 package main
 
 import (
+	"context"
+	"encoding/json"
 	"fmt"
 	"os"
+	"path/filepath"
+	"testing/fstest"
 
 	"github.com/tmacc/tmacc/gen"
 	"github.com/tmacc/tmacc/gen/operators"
+	"github.com/tmacc/tmacc/ir/operator"
+	"github.com/tmacc/tmacc/schedule"
+	"github.com/tmacc/tmacc/search/beam"
 )
 
 func main() {
@@ -14,12 +21,65 @@ func main() {
 		fmt.Fprintln(os.Stderr, "usage: write FOLDER")
 		os.Exit(2)
 	}
-	files, err := operators.Package()
-	if err == nil {
-		err = gen.Write(os.Args[1], files)
-	}
-	if err != nil {
+	if err := write(os.Args[1]); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
+}
+
+// write writes the schedules, and what is compiled of them.
+func write(dir string) error {
+	traces, err := choose()
+	if err != nil {
+		return err
+	}
+	files, err := operators.Package(traces)
+	if err != nil {
+		return err
+	}
+	for name, f := range traces {
+		path := filepath.Join(dir, "traces", filepath.FromSlash(name))
+		if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
+			return err
+		}
+		if err := gen.WriteFile(path, f.Data); err != nil {
+			return err
+		}
+	}
+	return gen.Write(dir, files)
+}
+
+// choose is the schedules of all operators as files.
+func choose() (fstest.MapFS, error) {
+	out := fstest.MapFS{}
+	for _, t := range operators.Targets() {
+		for _, o := range operator.All() {
+			trace, err := beam.Operator(context.Background(), o, t)
+			if err != nil {
+				return nil, fmt.Errorf("%s on %s: %w", o.Name, t.Machine().Name, err)
+			}
+			data, err := lines(trace)
+			if err != nil {
+				return nil, err
+			}
+			out[operators.TraceName(o, t)] = &fstest.MapFile{Data: data}
+		}
+	}
+	return out, nil
+}
+
+// lines is a schedule as JSON, a step a line.
+func lines(t schedule.Trace) ([]byte, error) {
+	out := []byte("[")
+	for i := range t {
+		step, err := json.Marshal(t[i : i+1])
+		if err != nil {
+			return nil, err
+		}
+		if i > 0 {
+			out = append(out, ',')
+		}
+		out = append(append(out, "\n\t"...), step[1:len(step)-1]...)
+	}
+	return append(out, "\n]\n"...), nil
 }

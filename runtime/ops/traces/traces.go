@@ -1,5 +1,5 @@
 // Package traces has the schedules of float operators: for vectors of each number of bits a folder, and in it a file for each
-// operator. Package gen/operators compiles them. An operator without a schedule runs in plain Go. Figures:
+// operator. go generate ./runtime/ops chooses them by package search/beam. Package gen/operators compiles them. An operator without a schedule runs in plain Go. Figures:
 // docs/lab/choices.md, matmul.
 package traces
 

@@ -1,0 +1,117 @@
+// Package beam chooses schedules without measuring: a beam search over the decisions of a space, by what a model says that points
+// cost. It also chooses the schedules of float operators and of preparations of activations.
+package beam
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"math"
+	"runtime"
+	"slices"
+	"sync"
+
+	"github.com/tmacc/tmacc/search/space"
+)
+
+// Search improves points of spaces. It remembers what points cost: its results are the same every time, however many cores there are.
+type Search struct {
+	// Cost is how long it takes what a point compiles to, in any unit. It is called concurrently. With an error it says how wrong the
+	// point is instead, +Inf: there is no way to put it right.
+	Cost   func(ctx context.Context, x space.Point) (float64, error)
+	Width  int // points that are kept after each rule, the best ones
+	Most   int // other decisions of a rule that are tried, for each of these points
+	Passes int // over all rules, at most
+	Budget int // calls of Cost, at most
+	// Skip says that Cost knows nothing about what a rule decides: its decisions stay. Nil: about all it does.
+	Skip func(rule string) bool
+
+	known map[string]*Found // by trace
+}
+
+// Found is a point and its cost.
+type Found struct {
+	space.Point
+	Cost float64
+	err  error
+}
+
+// Improve starts from points of sp and tries other decisions of each rule in turn. It returns the best points that it found, the best
+// one first, and of equally good ones the one that it found first. The error is that of ctx, or one of Cost if no point has a cost.
+func (s *Search) Improve(ctx context.Context, sp *space.Space, start ...space.Point) ([]*Found, error) {
+	first := s.try(ctx, start)
+	best := s.keep(slices.Clone(first))
+	for range s.Passes {
+		if len(best) == 0 {
+			break
+		}
+		before := best[0].Cost
+		for i, rule := range sp.Rules() {
+			if s.Skip != nil && s.Skip(rule) {
+				continue
+			}
+			var others []space.Point
+			for _, b := range best {
+				others = append(others, sp.Options(b.Point, i, s.Most)...)
+			}
+			best = s.keep(append(best, s.try(ctx, others)...))
+		}
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		if best[0].Cost == before {
+			break
+		}
+	}
+	if len(best) == 0 && len(first) > 0 {
+		return nil, first[0].err
+	}
+	if len(best) == 0 {
+		return nil, errors.New("no schedule to begin with")
+	}
+	if err := best[0].err; err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(best, func(f *Found) bool { return f.err != nil }), nil
+}
+
+// try finds what points cost, several at once, in their order.
+func (s *Search) try(ctx context.Context, xs []space.Point) (out []*Found) {
+	if s.known == nil {
+		s.known = map[string]*Found{}
+	}
+	var wg sync.WaitGroup
+	free := make(chan struct{}, runtime.GOMAXPROCS(0))
+	for _, x := range xs {
+		key := x.Trace().String()
+		f := s.known[key]
+		if f == nil && len(s.known) < s.Budget {
+			f = &Found{Point: x}
+			s.known[key] = f
+			free <- struct{}{}
+			wg.Go(func() {
+				defer func() { <-free }()
+				f.Cost, f.err = s.Cost(ctx, x)
+			})
+		}
+		if f != nil {
+			out = append(out, f)
+		}
+	}
+	wg.Wait()
+	return out
+}
+
+// keep is the best of all, and the ones that are the least wrong: some other decision may put them right.
+func (s *Search) keep(all []*Found) (out []*Found) {
+	slices.SortStableFunc(all, func(a, b *Found) int { return cmp.Compare(a.Cost, b.Cost) })
+	for _, wrong := range []bool{false, true} {
+		n := 0
+		for _, f := range all {
+			if n < s.Width && (f.err != nil) == wrong && !math.IsInf(f.Cost, 1) && !slices.Contains(out, f) {
+				out, n = append(out, f), n+1
+			}
+		}
+	}
+	return out
+}

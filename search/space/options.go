@@ -1,0 +1,64 @@
+package space
+
+import (
+	"slices"
+
+	"github.com/tmacc/tmacc/schedule"
+)
+
+// Options are points that differ from x in the decision of rule i, and in what follows from it: later decisions stay the first offers
+// where they were, and else become the nearest ones. They are at most `most`: one half has the decisions most like that of x, the other
+// half is spread over the rest.
+func (sp *Space) Options(x Point, i, most int) (out []Point) {
+	states, err := sp.states(x)
+	if err != nil {
+		return nil
+	}
+	offers := sp.offers(i, states[i])
+	if len(offers) == 1 {
+		return nil
+	}
+	alike := sp.alike(x, states)
+	for _, offer := range spread(near(x[i], offers), most+1) {
+		if distance(offer, x[i]) == 0 {
+			continue
+		}
+		next, err := sp.decide(i, states[i], offer)
+		if err != nil {
+			continue
+		}
+		if y, err := sp.walk(next, append(slices.Clone(x[:i]), offer), alike); err == nil {
+			out = append(out, y)
+		}
+	}
+	return out
+}
+
+// alike prefers the first offers to a rule where x, whose states are given, has them too, and else the ones most like x's decisions.
+func (sp *Space) alike(x Point, states []schedule.State) prefer {
+	first := map[int]bool{}
+	return func(rule int, offers []schedule.Trace) []schedule.Trace {
+		is, ok := first[rule]
+		if !ok {
+			is = distance(sp.offers(rule, states[rule])[0], x[rule]) == 0
+			first[rule] = is
+		}
+		if is {
+			return offers
+		}
+		return near(x[rule], offers)
+	}
+}
+
+// spread is the first half of n offers, and offers from all over the rest.
+func spread(offers []schedule.Trace, n int) []schedule.Trace {
+	if len(offers) <= n {
+		return offers
+	}
+	first := (n + 1) / 2
+	out := offers[:first:first]
+	for rest, i := offers[first:], 0; i < n-first; i++ {
+		out = append(out, rest[i*len(rest)/(n-first)])
+	}
+	return out
+}
