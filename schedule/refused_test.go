@@ -358,7 +358,7 @@ var unfinished = []struct {
 	{"w2", trace(inGroups(), Quantize{Trace{Split{"act.k", 8, Pair{"act.o", "act.l"}}, Bind{"act.l", "lane"}}, 64}),
 		`quantize: lanes [8] of stage act: must be as many as the product has`},
 	{"w4-g32-m", trace(dot, Bind{"n", "group"}, Split{"m", 16, Pair{"mt", "l"}}, Bind{"mt", "group"}, Bind{"l", "lane"}, Split{"k", 8, Pair{"u", "kk"}},
-		Split{"kk", 4, Pair{"f", "j"}}, Bind{"f", "unrolled"}, Tensorize{"j", "dot4"}, Reorder{strings.Fields("n mt l g u f j")}, pack("mt g u l j", "f"), Quantize{Room: 64}),
+		Split{"kk", 4, Pair{"f", "j"}}, Bind{"f", "unrolled"}, Tensorize{Loop: "j", To: "dot4"}, Reorder{strings.Fields("n mt l g u f j")}, pack("mt g u l j", "f"), Quantize{Room: 64}),
 		`quantize: makes no sums of activations that are multiplied by their scales`},
 	{"w2", unpacked(), `trace: has no pack of the codes`},
 	{"w4-g32-z", with(grouped("init"), "hoist_zero", pack("mt g u l j", "f")), `zero points: need hoist_zero: level - zero does not fit a byte`},
@@ -419,7 +419,7 @@ func byGroups(order, tiles, rows string) Trace {
 
 // inGroups is a product of one column in groups of 16 rows, a lane each.
 func inGroups() Trace {
-	return trace(dot, unsign, Bind{"n", "group"}, Split{"m", 16, Pair{"mt", "l"}}, Bind{"mt", "group"}, Bind{"l", "lane"}, fields, Tensorize{"j", "dot4"},
+	return trace(dot, unsign, Bind{"n", "group"}, Split{"m", 16, Pair{"mt", "l"}}, Bind{"mt", "group"}, Bind{"l", "lane"}, fields, Tensorize{Loop: "j", To: "dot4"},
 		Reorder{strings.Fields("n mt l ks f j")}, pack("mt ks l j", "f"))
 }
 
