@@ -61,6 +61,9 @@ func (sp *Space) Rules() (names []string) {
 	return names
 }
 
+// anyRule stands for all rules in Space.keeps.
+const anyRule = ""
+
 // only is sp with the states after a rule that keep accepts.
 func (sp *Space) only(rule string, keep func(schedule.State) bool) *Space {
 	c := *sp
@@ -125,7 +128,7 @@ func (sp *Space) decide(i int, s schedule.State, offer schedule.Trace) (schedule
 	if len(offer) > 0 && !sp.fits(next, sp.machine, sp.part) {
 		return nil, errNotKept
 	}
-	for _, keep := range sp.keeps[sp.rules[i].Name] {
+	for _, keep := range slices.Concat(sp.keeps[sp.rules[i].Name], sp.keeps[anyRule]) {
 		if !keep(next) {
 			return nil, errNotKept
 		}
