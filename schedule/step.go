@@ -60,6 +60,7 @@ var steps = map[string]Step{
 	"quantize_table": QuantizeTable{},
 	"halving_add":    HalvingAdd{},
 	"inline":         Inline{},
+	"tile_columns":   TileColumns{},
 }
 
 // StepNames lists all steps.
