@@ -271,6 +271,24 @@ func TestSharing(t *testing.T) {
 	}
 }
 
+// A problem that no kernel computes has no points, which is an error of all that draws them: no table has an entry for each five codes of three bits.
+func TestNoPoint(t *testing.T) {
+	w, err := format.Lookup("w3")
+	if err != nil {
+		t.Fatal(err)
+	}
+	sp := spaceOf(t, ir.Problem{Weight: w, Act: format.Act{Float: 5}}, targets.Ordinary()[0])
+	rng := rand.New(rand.NewSource(1))
+	_, first := sp.First()
+	_, sample := sp.Sample(rng)
+	_, kind := sp.SampleKind(rng)
+	for _, err := range []error{first, sample, kind} {
+		if err == nil || err.Error() != "decompose: no decision left" {
+			t.Errorf("%v", err)
+		}
+	}
+}
+
 // A kind of step that no rule makes has one before the last rule.
 func TestOthers(t *testing.T) {
 	rules := slices.DeleteFunc(slices.Clone(products), func(r Rule) bool { return r.Name == "scale" })

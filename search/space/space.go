@@ -213,10 +213,11 @@ func (sp *Space) Sample(rng *rand.Rand) (x Point, err error) {
 // SampleKind is Sample of a kind that is drawn first, each as likely as any other: of what kinds there are hardly depends how many
 // decisions each has.
 func (sp *Space) SampleKind(rng *rand.Rand) (x Point, err error) {
-	half := *sp
-	half.part *= 2
+	half, kinds := sp.Spare(), sp.kinds()
+	if len(kinds) == 0 { // Sample says why
+		return sp.Sample(rng)
+	}
 	for range mostSamples {
-		kinds := sp.kinds()
 		of := kinds[rng.Intn(len(kinds))]
 		from := of[rng.Intn(len(of))]
 		x, err = half.walk(from.state, from.picks, func(_ int, offers []schedule.Trace) []schedule.Trace {
