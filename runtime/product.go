@@ -81,6 +81,8 @@ func (s *Spec) checkVariant(v abi.Variant) error {
 			return s.errorf(v.Target+" "+k.Name, "chunks of %d do not divide the record of %d", k.Chunk, recordK)
 		case k.Scratch < 0 || k.Scratch > mostScratch:
 			return s.errorf(v.Target+" "+k.Name, "needs %d bytes of memory for itself; want 0 to %d", k.Scratch, mostScratch)
+		case k.Scratch > 0 && v.Device != nil:
+			return s.errorf(v.Target+" "+k.Name, "needs %d bytes of memory for itself, which no device lends", k.Scratch)
 		case k.Tables && v.Fill != 0:
 			return s.errorf(v.Target+" "+k.Name, "reads tables, of groups that are filled up")
 		case s.Act.Floats() && !k.Tables:
