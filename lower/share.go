@@ -45,7 +45,7 @@ func (v *vectorizer) share(body []vir.Node, param string) ([]vir.Node, error) {
 	return slices.Concat(fill, []vir.Node{wait}, out, []vir.Node{wait.Clone()}), nil
 }
 
-// region is what the body of a loop reads of a buffer: bytes low to high, from an address that moves with loops around.
+// region is what the lanes read of a buffer in the body of a loop: bytes low to high, from an address that moves with serial loops around.
 type region struct {
 	v         *vectorizer
 	buf       int
@@ -55,10 +55,10 @@ type region struct {
 	err       error
 }
 
-// split are the strides of m over the loops that are open, or over the ones in them.
+// split are the strides of m over the serial loops that are open, or over lanes and the loops in the body.
 func (r *region) split(m vir.Mem, open bool) (out []vir.Stride) {
 	for _, s := range m.Stride {
-		if slices.ContainsFunc(r.v.serial, func(o *openLoop) bool { return o.node.ID == s.Loop }) == open {
+		if slices.ContainsFunc(r.v.serial, func(o *openLoop) bool { return o.node.ID == s.Loop && !o.node.Lane }) == open {
 			out = append(out, s)
 		}
 	}
@@ -72,6 +72,9 @@ func (r *region) add(in *vir.Instr, loops []*vir.Loop) {
 	}
 	base := vir.Mem{Buf: r.buf, Stride: r.split(in.Mem, true), Plus: in.Mem.Plus}
 	low, high := in.Mem.Off, in.Mem.Off+r.v.f.MemBytes(in)
+	for _, o := range r.v.serial {
+		loops = append(slices.Clip(loops), o.node)
+	}
 	for _, s := range r.split(in.Mem, false) {
 		i := slices.IndexFunc(loops, func(l *vir.Loop) bool { return l.ID == s.Loop })
 		if n := loops[i].Count; n.Param >= 0 || s.Times != 0 {
@@ -97,11 +100,6 @@ func (r *region) fill(shared int) (out []vir.Node, err error) {
 		if o.node.Lane {
 			strides = append(strides, vir.Stride{Loop: o.node.ID, Bytes: lanes})
 			lanes *= o.node.Count.Const
-		}
-	}
-	for _, s := range strides {
-		if slices.ContainsFunc(r.base.Stride, func(x vir.Stride) bool { return x.Loop == s.Loop }) {
-			return nil, refuse(r.v.n.Name, "lanes read different parts of what they should share")
 		}
 	}
 	unit := 16

@@ -20,7 +20,9 @@ type Product struct {
 	hoisted bool
 	tables  *ir.Tables // of activations; nil if the product has none
 	shared  string     // loop at which lanes share activations; "": they do not
-	sumBy   int        // factor that the caller multiplies activation sums by; 0: the caller does not
+
+	quantized *Quantize // how groups prepare activations; nil: they do not
+	sumBy     int       // factor that the caller multiplies activation sums by; 0: the caller does not
 }
 
 // NewProduct is the state of a product before any step.
@@ -114,6 +116,11 @@ func (s *Product) Kernel() (*Kernel, error) {
 	k.Nest.Loops = append(slices.Clone(st.loops), keepLoops(plan)...)
 	k.Nest.Buffers = s.buffers(k)
 	k.Deviation = s.deviation()
+	if s.quantized != nil {
+		if err := s.quantized.prepared(k); err != nil {
+			return nil, err
+		}
+	}
 	return k, nil
 }
 

@@ -52,6 +52,9 @@ func Compiled(t testing.TB, target spirv.Target, f *vir.Func, c spirv.Controls) 
 	return sh
 }
 
+// Long is the most instructions of functions that a software device compiles in a second or two.
+const Long = 400
+
 // begin is how many bytes behind the beginning of its buffer each pointer is.
 const begin = 4096
 

@@ -4,167 +4,169 @@ package module
 
 // Opcodes of SPIR-V 1.6.
 const (
-	OpName                   Op = 5
-	OpMemberName             Op = 6
-	OpExtension              Op = 10
-	OpExtInstImport          Op = 11
-	OpExtInst                Op = 12
-	OpMemoryModel            Op = 14
-	OpEntryPoint             Op = 15
-	OpExecutionMode          Op = 16
-	OpCapability             Op = 17
-	OpTypeVoid               Op = 19
-	OpTypeBool               Op = 20
-	OpTypeInt                Op = 21
-	OpTypeFloat              Op = 22
-	OpTypeVector             Op = 23
-	OpTypeArray              Op = 28
-	OpTypeRuntimeArray       Op = 29
-	OpTypeStruct             Op = 30
-	OpTypePointer            Op = 32
-	OpTypeFunction           Op = 33
-	OpConstant               Op = 43
-	OpConstantComposite      Op = 44
-	OpConstantNull           Op = 46
-	OpFunction               Op = 54
-	OpFunctionEnd            Op = 56
-	OpVariable               Op = 59
-	OpLoad                   Op = 61
-	OpStore                  Op = 62
-	OpAccessChain            Op = 65
-	OpDecorate               Op = 71
-	OpMemberDecorate         Op = 72
-	OpVectorExtractDynamic   Op = 77
-	OpCompositeConstruct     Op = 80
-	OpCompositeExtract       Op = 81
-	OpConvertFToS            Op = 110
-	OpConvertSToF            Op = 111
-	OpUConvert               Op = 113
-	OpSConvert               Op = 114
-	OpFConvert               Op = 115
-	OpBitcast                Op = 124
-	OpIAdd                   Op = 128
-	OpFAdd                   Op = 129
-	OpISub                   Op = 130
-	OpFSub                   Op = 131
-	OpIMul                   Op = 132
-	OpFMul                   Op = 133
-	OpUDiv                   Op = 134
-	OpFDiv                   Op = 136
-	OpUMod                   Op = 137
-	OpLogicalOr              Op = 166
-	OpLogicalAnd             Op = 167
-	OpSelect                 Op = 169
-	OpIEqual                 Op = 170
-	OpSGreaterThan           Op = 173
-	OpULessThan              Op = 176
-	OpSLessThan              Op = 177
-	OpFOrdLessThan           Op = 184
-	OpFOrdGreaterThan        Op = 186
-	OpShiftRightLogical      Op = 194
-	OpShiftRightArithmetic   Op = 195
-	OpShiftLeftLogical       Op = 196
-	OpBitwiseOr              Op = 197
-	OpBitwiseXor             Op = 198
-	OpBitwiseAnd             Op = 199
-	OpNot                    Op = 200
-	OpBitFieldInsert         Op = 201
-	OpBitFieldSExtract       Op = 202
-	OpBitFieldUExtract       Op = 203
-	OpControlBarrier         Op = 224
-	OpPhi                    Op = 245
-	OpLoopMerge              Op = 246
-	OpSelectionMerge         Op = 247
-	OpLabel                  Op = 248
-	OpBranch                 Op = 249
-	OpBranchConditional      Op = 250
-	OpReturn                 Op = 253
-	OpGroupNonUniformShuffle Op = 345
-	OpSDot                   Op = 4450
-	OpUDot                   Op = 4451
-	OpSUDot                  Op = 4452
+	OpName                      Op = 5
+	OpMemberName                Op = 6
+	OpExtension                 Op = 10
+	OpExtInstImport             Op = 11
+	OpExtInst                   Op = 12
+	OpMemoryModel               Op = 14
+	OpEntryPoint                Op = 15
+	OpExecutionMode             Op = 16
+	OpCapability                Op = 17
+	OpTypeVoid                  Op = 19
+	OpTypeBool                  Op = 20
+	OpTypeInt                   Op = 21
+	OpTypeFloat                 Op = 22
+	OpTypeVector                Op = 23
+	OpTypeArray                 Op = 28
+	OpTypeRuntimeArray          Op = 29
+	OpTypeStruct                Op = 30
+	OpTypePointer               Op = 32
+	OpTypeFunction              Op = 33
+	OpConstant                  Op = 43
+	OpConstantComposite         Op = 44
+	OpConstantNull              Op = 46
+	OpFunction                  Op = 54
+	OpFunctionEnd               Op = 56
+	OpVariable                  Op = 59
+	OpLoad                      Op = 61
+	OpStore                     Op = 62
+	OpAccessChain               Op = 65
+	OpDecorate                  Op = 71
+	OpMemberDecorate            Op = 72
+	OpVectorExtractDynamic      Op = 77
+	OpCompositeConstruct        Op = 80
+	OpCompositeExtract          Op = 81
+	OpConvertFToS               Op = 110
+	OpConvertSToF               Op = 111
+	OpUConvert                  Op = 113
+	OpSConvert                  Op = 114
+	OpFConvert                  Op = 115
+	OpBitcast                   Op = 124
+	OpIAdd                      Op = 128
+	OpFAdd                      Op = 129
+	OpISub                      Op = 130
+	OpFSub                      Op = 131
+	OpIMul                      Op = 132
+	OpFMul                      Op = 133
+	OpUDiv                      Op = 134
+	OpFDiv                      Op = 136
+	OpUMod                      Op = 137
+	OpLogicalOr                 Op = 166
+	OpLogicalAnd                Op = 167
+	OpSelect                    Op = 169
+	OpIEqual                    Op = 170
+	OpSGreaterThan              Op = 173
+	OpULessThan                 Op = 176
+	OpSLessThan                 Op = 177
+	OpFOrdLessThan              Op = 184
+	OpFOrdGreaterThan           Op = 186
+	OpShiftRightLogical         Op = 194
+	OpShiftRightArithmetic      Op = 195
+	OpShiftLeftLogical          Op = 196
+	OpBitwiseOr                 Op = 197
+	OpBitwiseXor                Op = 198
+	OpBitwiseAnd                Op = 199
+	OpNot                       Op = 200
+	OpBitFieldInsert            Op = 201
+	OpBitFieldSExtract          Op = 202
+	OpBitFieldUExtract          Op = 203
+	OpControlBarrier            Op = 224
+	OpPhi                       Op = 245
+	OpLoopMerge                 Op = 246
+	OpSelectionMerge            Op = 247
+	OpLabel                     Op = 248
+	OpBranch                    Op = 249
+	OpBranchConditional         Op = 250
+	OpReturn                    Op = 253
+	OpGroupNonUniformShuffle    Op = 345
+	OpGroupNonUniformShuffleXor Op = 346
+	OpSDot                      Op = 4450
+	OpUDot                      Op = 4451
+	OpSUDot                     Op = 4452
 )
 
 var instructions = map[Op]instruction{
-	OpName:                   {"OpName", "IdRef LiteralString"},
-	OpMemberName:             {"OpMemberName", "IdRef LiteralInteger LiteralString"},
-	OpExtension:              {"OpExtension", "LiteralString"},
-	OpExtInstImport:          {"OpExtInstImport", "IdResult LiteralString"},
-	OpExtInst:                {"OpExtInst", "IdResultType IdResult IdRef LiteralExtInstInteger IdRef*"},
-	OpMemoryModel:            {"OpMemoryModel", "AddressingModel MemoryModel"},
-	OpEntryPoint:             {"OpEntryPoint", "ExecutionModel IdRef LiteralString IdRef*"},
-	OpExecutionMode:          {"OpExecutionMode", "IdRef ExecutionMode"},
-	OpCapability:             {"OpCapability", "Capability"},
-	OpTypeVoid:               {"OpTypeVoid", "IdResult"},
-	OpTypeBool:               {"OpTypeBool", "IdResult"},
-	OpTypeInt:                {"OpTypeInt", "IdResult LiteralInteger LiteralInteger"},
-	OpTypeFloat:              {"OpTypeFloat", "IdResult LiteralInteger"},
-	OpTypeVector:             {"OpTypeVector", "IdResult IdRef LiteralInteger"},
-	OpTypeArray:              {"OpTypeArray", "IdResult IdRef IdRef"},
-	OpTypeRuntimeArray:       {"OpTypeRuntimeArray", "IdResult IdRef"},
-	OpTypeStruct:             {"OpTypeStruct", "IdResult IdRef*"},
-	OpTypePointer:            {"OpTypePointer", "IdResult StorageClass IdRef"},
-	OpTypeFunction:           {"OpTypeFunction", "IdResult IdRef IdRef*"},
-	OpConstant:               {"OpConstant", "IdResultType IdResult LiteralContextDependentNumber"},
-	OpConstantComposite:      {"OpConstantComposite", "IdResultType IdResult IdRef*"},
-	OpConstantNull:           {"OpConstantNull", "IdResultType IdResult"},
-	OpFunction:               {"OpFunction", "IdResultType IdResult FunctionControl IdRef"},
-	OpFunctionEnd:            {"OpFunctionEnd", ""},
-	OpVariable:               {"OpVariable", "IdResultType IdResult StorageClass IdRef?"},
-	OpLoad:                   {"OpLoad", "IdResultType IdResult IdRef MemoryAccess?"},
-	OpStore:                  {"OpStore", "IdRef IdRef MemoryAccess?"},
-	OpAccessChain:            {"OpAccessChain", "IdResultType IdResult IdRef IdRef*"},
-	OpDecorate:               {"OpDecorate", "IdRef Decoration"},
-	OpMemberDecorate:         {"OpMemberDecorate", "IdRef LiteralInteger Decoration"},
-	OpVectorExtractDynamic:   {"OpVectorExtractDynamic", "IdResultType IdResult IdRef IdRef"},
-	OpCompositeConstruct:     {"OpCompositeConstruct", "IdResultType IdResult IdRef*"},
-	OpCompositeExtract:       {"OpCompositeExtract", "IdResultType IdResult IdRef LiteralInteger*"},
-	OpConvertFToS:            {"OpConvertFToS", "IdResultType IdResult IdRef"},
-	OpConvertSToF:            {"OpConvertSToF", "IdResultType IdResult IdRef"},
-	OpUConvert:               {"OpUConvert", "IdResultType IdResult IdRef"},
-	OpSConvert:               {"OpSConvert", "IdResultType IdResult IdRef"},
-	OpFConvert:               {"OpFConvert", "IdResultType IdResult IdRef"},
-	OpBitcast:                {"OpBitcast", "IdResultType IdResult IdRef"},
-	OpIAdd:                   {"OpIAdd", "IdResultType IdResult IdRef IdRef"},
-	OpFAdd:                   {"OpFAdd", "IdResultType IdResult IdRef IdRef"},
-	OpISub:                   {"OpISub", "IdResultType IdResult IdRef IdRef"},
-	OpFSub:                   {"OpFSub", "IdResultType IdResult IdRef IdRef"},
-	OpIMul:                   {"OpIMul", "IdResultType IdResult IdRef IdRef"},
-	OpFMul:                   {"OpFMul", "IdResultType IdResult IdRef IdRef"},
-	OpUDiv:                   {"OpUDiv", "IdResultType IdResult IdRef IdRef"},
-	OpFDiv:                   {"OpFDiv", "IdResultType IdResult IdRef IdRef"},
-	OpUMod:                   {"OpUMod", "IdResultType IdResult IdRef IdRef"},
-	OpLogicalOr:              {"OpLogicalOr", "IdResultType IdResult IdRef IdRef"},
-	OpLogicalAnd:             {"OpLogicalAnd", "IdResultType IdResult IdRef IdRef"},
-	OpSelect:                 {"OpSelect", "IdResultType IdResult IdRef IdRef IdRef"},
-	OpIEqual:                 {"OpIEqual", "IdResultType IdResult IdRef IdRef"},
-	OpSGreaterThan:           {"OpSGreaterThan", "IdResultType IdResult IdRef IdRef"},
-	OpULessThan:              {"OpULessThan", "IdResultType IdResult IdRef IdRef"},
-	OpSLessThan:              {"OpSLessThan", "IdResultType IdResult IdRef IdRef"},
-	OpFOrdLessThan:           {"OpFOrdLessThan", "IdResultType IdResult IdRef IdRef"},
-	OpFOrdGreaterThan:        {"OpFOrdGreaterThan", "IdResultType IdResult IdRef IdRef"},
-	OpShiftRightLogical:      {"OpShiftRightLogical", "IdResultType IdResult IdRef IdRef"},
-	OpShiftRightArithmetic:   {"OpShiftRightArithmetic", "IdResultType IdResult IdRef IdRef"},
-	OpShiftLeftLogical:       {"OpShiftLeftLogical", "IdResultType IdResult IdRef IdRef"},
-	OpBitwiseOr:              {"OpBitwiseOr", "IdResultType IdResult IdRef IdRef"},
-	OpBitwiseXor:             {"OpBitwiseXor", "IdResultType IdResult IdRef IdRef"},
-	OpBitwiseAnd:             {"OpBitwiseAnd", "IdResultType IdResult IdRef IdRef"},
-	OpNot:                    {"OpNot", "IdResultType IdResult IdRef"},
-	OpBitFieldInsert:         {"OpBitFieldInsert", "IdResultType IdResult IdRef IdRef IdRef IdRef"},
-	OpBitFieldSExtract:       {"OpBitFieldSExtract", "IdResultType IdResult IdRef IdRef IdRef"},
-	OpBitFieldUExtract:       {"OpBitFieldUExtract", "IdResultType IdResult IdRef IdRef IdRef"},
-	OpControlBarrier:         {"OpControlBarrier", "IdScope IdScope IdMemorySemantics"},
-	OpPhi:                    {"OpPhi", "IdResultType IdResult PairIdRefIdRef*"},
-	OpLoopMerge:              {"OpLoopMerge", "IdRef IdRef LoopControl"},
-	OpSelectionMerge:         {"OpSelectionMerge", "IdRef SelectionControl"},
-	OpLabel:                  {"OpLabel", "IdResult"},
-	OpBranch:                 {"OpBranch", "IdRef"},
-	OpBranchConditional:      {"OpBranchConditional", "IdRef IdRef IdRef LiteralInteger*"},
-	OpReturn:                 {"OpReturn", ""},
-	OpGroupNonUniformShuffle: {"OpGroupNonUniformShuffle", "IdResultType IdResult IdScope IdRef IdRef"},
-	OpSDot:                   {"OpSDot", "IdResultType IdResult IdRef IdRef PackedVectorFormat?"},
-	OpUDot:                   {"OpUDot", "IdResultType IdResult IdRef IdRef PackedVectorFormat?"},
-	OpSUDot:                  {"OpSUDot", "IdResultType IdResult IdRef IdRef PackedVectorFormat?"},
+	OpName:                      {"OpName", "IdRef LiteralString"},
+	OpMemberName:                {"OpMemberName", "IdRef LiteralInteger LiteralString"},
+	OpExtension:                 {"OpExtension", "LiteralString"},
+	OpExtInstImport:             {"OpExtInstImport", "IdResult LiteralString"},
+	OpExtInst:                   {"OpExtInst", "IdResultType IdResult IdRef LiteralExtInstInteger IdRef*"},
+	OpMemoryModel:               {"OpMemoryModel", "AddressingModel MemoryModel"},
+	OpEntryPoint:                {"OpEntryPoint", "ExecutionModel IdRef LiteralString IdRef*"},
+	OpExecutionMode:             {"OpExecutionMode", "IdRef ExecutionMode"},
+	OpCapability:                {"OpCapability", "Capability"},
+	OpTypeVoid:                  {"OpTypeVoid", "IdResult"},
+	OpTypeBool:                  {"OpTypeBool", "IdResult"},
+	OpTypeInt:                   {"OpTypeInt", "IdResult LiteralInteger LiteralInteger"},
+	OpTypeFloat:                 {"OpTypeFloat", "IdResult LiteralInteger"},
+	OpTypeVector:                {"OpTypeVector", "IdResult IdRef LiteralInteger"},
+	OpTypeArray:                 {"OpTypeArray", "IdResult IdRef IdRef"},
+	OpTypeRuntimeArray:          {"OpTypeRuntimeArray", "IdResult IdRef"},
+	OpTypeStruct:                {"OpTypeStruct", "IdResult IdRef*"},
+	OpTypePointer:               {"OpTypePointer", "IdResult StorageClass IdRef"},
+	OpTypeFunction:              {"OpTypeFunction", "IdResult IdRef IdRef*"},
+	OpConstant:                  {"OpConstant", "IdResultType IdResult LiteralContextDependentNumber"},
+	OpConstantComposite:         {"OpConstantComposite", "IdResultType IdResult IdRef*"},
+	OpConstantNull:              {"OpConstantNull", "IdResultType IdResult"},
+	OpFunction:                  {"OpFunction", "IdResultType IdResult FunctionControl IdRef"},
+	OpFunctionEnd:               {"OpFunctionEnd", ""},
+	OpVariable:                  {"OpVariable", "IdResultType IdResult StorageClass IdRef?"},
+	OpLoad:                      {"OpLoad", "IdResultType IdResult IdRef MemoryAccess?"},
+	OpStore:                     {"OpStore", "IdRef IdRef MemoryAccess?"},
+	OpAccessChain:               {"OpAccessChain", "IdResultType IdResult IdRef IdRef*"},
+	OpDecorate:                  {"OpDecorate", "IdRef Decoration"},
+	OpMemberDecorate:            {"OpMemberDecorate", "IdRef LiteralInteger Decoration"},
+	OpVectorExtractDynamic:      {"OpVectorExtractDynamic", "IdResultType IdResult IdRef IdRef"},
+	OpCompositeConstruct:        {"OpCompositeConstruct", "IdResultType IdResult IdRef*"},
+	OpCompositeExtract:          {"OpCompositeExtract", "IdResultType IdResult IdRef LiteralInteger*"},
+	OpConvertFToS:               {"OpConvertFToS", "IdResultType IdResult IdRef"},
+	OpConvertSToF:               {"OpConvertSToF", "IdResultType IdResult IdRef"},
+	OpUConvert:                  {"OpUConvert", "IdResultType IdResult IdRef"},
+	OpSConvert:                  {"OpSConvert", "IdResultType IdResult IdRef"},
+	OpFConvert:                  {"OpFConvert", "IdResultType IdResult IdRef"},
+	OpBitcast:                   {"OpBitcast", "IdResultType IdResult IdRef"},
+	OpIAdd:                      {"OpIAdd", "IdResultType IdResult IdRef IdRef"},
+	OpFAdd:                      {"OpFAdd", "IdResultType IdResult IdRef IdRef"},
+	OpISub:                      {"OpISub", "IdResultType IdResult IdRef IdRef"},
+	OpFSub:                      {"OpFSub", "IdResultType IdResult IdRef IdRef"},
+	OpIMul:                      {"OpIMul", "IdResultType IdResult IdRef IdRef"},
+	OpFMul:                      {"OpFMul", "IdResultType IdResult IdRef IdRef"},
+	OpUDiv:                      {"OpUDiv", "IdResultType IdResult IdRef IdRef"},
+	OpFDiv:                      {"OpFDiv", "IdResultType IdResult IdRef IdRef"},
+	OpUMod:                      {"OpUMod", "IdResultType IdResult IdRef IdRef"},
+	OpLogicalOr:                 {"OpLogicalOr", "IdResultType IdResult IdRef IdRef"},
+	OpLogicalAnd:                {"OpLogicalAnd", "IdResultType IdResult IdRef IdRef"},
+	OpSelect:                    {"OpSelect", "IdResultType IdResult IdRef IdRef IdRef"},
+	OpIEqual:                    {"OpIEqual", "IdResultType IdResult IdRef IdRef"},
+	OpSGreaterThan:              {"OpSGreaterThan", "IdResultType IdResult IdRef IdRef"},
+	OpULessThan:                 {"OpULessThan", "IdResultType IdResult IdRef IdRef"},
+	OpSLessThan:                 {"OpSLessThan", "IdResultType IdResult IdRef IdRef"},
+	OpFOrdLessThan:              {"OpFOrdLessThan", "IdResultType IdResult IdRef IdRef"},
+	OpFOrdGreaterThan:           {"OpFOrdGreaterThan", "IdResultType IdResult IdRef IdRef"},
+	OpShiftRightLogical:         {"OpShiftRightLogical", "IdResultType IdResult IdRef IdRef"},
+	OpShiftRightArithmetic:      {"OpShiftRightArithmetic", "IdResultType IdResult IdRef IdRef"},
+	OpShiftLeftLogical:          {"OpShiftLeftLogical", "IdResultType IdResult IdRef IdRef"},
+	OpBitwiseOr:                 {"OpBitwiseOr", "IdResultType IdResult IdRef IdRef"},
+	OpBitwiseXor:                {"OpBitwiseXor", "IdResultType IdResult IdRef IdRef"},
+	OpBitwiseAnd:                {"OpBitwiseAnd", "IdResultType IdResult IdRef IdRef"},
+	OpNot:                       {"OpNot", "IdResultType IdResult IdRef"},
+	OpBitFieldInsert:            {"OpBitFieldInsert", "IdResultType IdResult IdRef IdRef IdRef IdRef"},
+	OpBitFieldSExtract:          {"OpBitFieldSExtract", "IdResultType IdResult IdRef IdRef IdRef"},
+	OpBitFieldUExtract:          {"OpBitFieldUExtract", "IdResultType IdResult IdRef IdRef IdRef"},
+	OpControlBarrier:            {"OpControlBarrier", "IdScope IdScope IdMemorySemantics"},
+	OpPhi:                       {"OpPhi", "IdResultType IdResult PairIdRefIdRef*"},
+	OpLoopMerge:                 {"OpLoopMerge", "IdRef IdRef LoopControl"},
+	OpSelectionMerge:            {"OpSelectionMerge", "IdRef SelectionControl"},
+	OpLabel:                     {"OpLabel", "IdResult"},
+	OpBranch:                    {"OpBranch", "IdRef"},
+	OpBranchConditional:         {"OpBranchConditional", "IdRef IdRef IdRef LiteralInteger*"},
+	OpReturn:                    {"OpReturn", ""},
+	OpGroupNonUniformShuffle:    {"OpGroupNonUniformShuffle", "IdResultType IdResult IdScope IdRef IdRef"},
+	OpGroupNonUniformShuffleXor: {"OpGroupNonUniformShuffleXor", "IdResultType IdResult IdScope IdRef IdRef"},
+	OpSDot:                      {"OpSDot", "IdResultType IdResult IdRef IdRef PackedVectorFormat?"},
+	OpUDot:                      {"OpUDot", "IdResultType IdResult IdRef IdRef PackedVectorFormat?"},
+	OpSUDot:                     {"OpSUDot", "IdResultType IdResult IdRef IdRef PackedVectorFormat?"},
 }
 
 // Enumerants, after the names of their kinds.

@@ -25,7 +25,7 @@ const wantedOps = `OpExtension OpExtInstImport OpExtInst OpMemoryModel OpEntryPo
 	OpVectorExtractDynamic OpCompositeConstruct OpCompositeExtract OpUConvert OpSConvert OpConvertSToF OpConvertFToS OpFConvert OpBitcast
 	OpIAdd OpFAdd OpISub OpFSub OpIMul OpFMul OpFDiv OpUDiv OpUMod OpSDot OpUDot OpSUDot OpShiftRightLogical OpShiftRightArithmetic OpShiftLeftLogical
 	OpBitwiseOr OpBitwiseXor OpBitwiseAnd OpNot OpBitFieldInsert OpBitFieldSExtract OpBitFieldUExtract
-	OpSelect OpLogicalOr OpLogicalAnd OpIEqual OpULessThan OpSLessThan OpSGreaterThan OpFOrdGreaterThan OpFOrdLessThan OpControlBarrier OpGroupNonUniformShuffle OpPhi OpLoopMerge OpSelectionMerge
+	OpSelect OpLogicalOr OpLogicalAnd OpIEqual OpULessThan OpSLessThan OpSGreaterThan OpFOrdGreaterThan OpFOrdLessThan OpControlBarrier OpGroupNonUniformShuffle OpGroupNonUniformShuffleXor OpPhi OpLoopMerge OpSelectionMerge
 	OpLabel OpBranch OpBranchConditional OpReturn`
 
 var wantedEnumerants = map[string]string{
