@@ -16,7 +16,7 @@ import (
 	"github.com/tmacc/tmacc/runtime/vulkan"
 )
 
-// Ceilings are the best rates of a device, each the best of several shaders, of which each counts by its median time.
+// Ceilings are the best rates of a device, each the best of several shaders by their median times.
 type Ceilings struct {
 	Copy     Rate   `json:"copy"`      // GB/s, bytes read and bytes written
 	Read     Rate   `json:"read"`      // GB/s
@@ -24,6 +24,15 @@ type Ceilings struct {
 	Multiply Rate   `json:"multiply"`  // tera-operations/s of products and sums of words
 	Matrices []Rate `json:"matrices"`  // tera-operations/s, by kind of cooperative matrices: s8*s8+s32
 	LaunchNs Launch `json:"launch_ns"` //
+	Parts    []Part `json:"parts"`
+}
+
+// Part is how fast a shader reads a part of memory that no cache has, as one of many in a sequence, each after the one before it. No
+// product reads its weights faster.
+type Part struct {
+	Bytes int64   `json:"bytes"`
+	GBs   float64 `json:"gb_s"`
+	By    string  `json:"by"`
 }
 
 // Rate is the best of several shaders.
@@ -47,10 +56,11 @@ type Launch struct{ Alone, After, Beside float64 }
 
 // Options say how large and how long measurements are. The zero value has those for a card.
 type Options struct {
-	Bytes  int64 // of the memory that is read or copied, several times the device's caches: 1 GiB
-	Groups int   // workgroups of arithmetic: 4096
-	Steps  int   // iterations of arithmetic: 256
-	Rounds int   // runs of each shader: 9
+	Bytes  int64         // of the memory that is read or copied, several times the device's caches: 1 GiB
+	Groups int           // workgroups of arithmetic: 4096
+	Steps  int           // iterations of arithmetic: 256
+	Rounds int           // runs of each shader: 9
+	Warm   time.Duration // how long it runs before: 30 ms, or as Rounds says if that is not 0
 }
 
 func (o Options) full(d *vulkan.Device) Options {
@@ -65,11 +75,14 @@ func (o Options) full(d *vulkan.Device) Options {
 	o.Bytes = min(o.Bytes, d.Limits.Range) / chunk * chunk
 	set(&o.Groups, 4096)
 	set(&o.Steps, 256)
+	if o.Warm == 0 && o.Rounds == 0 {
+		o.Warm = warm
+	}
 	set(&o.Rounds, 9)
 	return o
 }
 
-// chunk is a number of bytes of which what is read or copied is a multiple.
+// chunk divides the number of bytes that shaders read or copy.
 const chunk = 16 << 20
 
 // candidate is a shader to be measured.
@@ -99,6 +112,9 @@ func Measure(d *vulkan.Device, o Options) (c Ceilings, err error) {
 	c.Read = m.best("", 1e9, m.reads())
 	c.Dot, c.Multiply = m.best("", 1e12, m.arithmetic(true)), m.best("", 1e12, m.arithmetic(false))
 	c.LaunchNs, err = m.launch()
+	for bytes := int64(2 << 20); bytes <= m.o.Bytes/4; bytes *= 2 {
+		c.Parts = append(c.Parts, m.part(bytes))
+	}
 	for _, kind := range kinds(d) {
 		c.Matrices = append(c.Matrices, m.best(kind, 1e12, m.multiplied(kind)))
 	}
@@ -237,6 +253,32 @@ func (m *measurement) throughs(copies bool) (all []candidate) {
 	return all
 }
 
+// part is the best rate of shaders that read parts of memory of some bytes.
+func (m *measurement) part(bytes int64) (best Part) {
+	best.Bytes = bytes
+	small := *m
+	small.o.Bytes = bytes
+	all := small.reads()
+	var failed []error
+	m.compile(all, &failed)
+	for _, c := range all {
+		if c.pipeline == nil {
+			continue
+		}
+		var commands []vulkan.Command
+		for at := int64(0); at < min(m.o.Bytes, 512*bytes); at += bytes {
+			buffers := []vulkan.Range{{Buffer: m.from, Offset: at, Size: bytes}, m.to.All()}
+			commands = append(commands, &vulkan.Dispatch{Pipeline: c.pipeline, Groups: [3]int{c.groups}, Buffers: buffers, Push: c.push})
+		}
+		took, err := m.timed(commands...)
+		c.pipeline.Free()
+		if rate := c.work * float64(len(commands)) / took.Seconds() / 1e9; err == nil && rate > best.GBs {
+			best.GBs, best.By = rate, c.by
+		}
+	}
+	return best
+}
+
 // copyCommand is the rate of the device's own copies.
 func (m *measurement) copyCommand() (Shown, error) {
 	took, err := m.timed(&vulkan.Copy{To: m.to.All(), From: m.from.All()})
@@ -362,25 +404,43 @@ func (m *measurement) compile(all []candidate, failed *[]error) {
 	wait.Wait()
 }
 
-// timed is the median time of a command by the device's clock.
-func (m *measurement) timed(c vulkan.Command) (time.Duration, error) {
-	s, err := m.d.Record([]vulkan.Command{c}, vulkan.RecordOptions{Timed: true})
+// warm is how long a shader runs before it is timed: what reads memory for a few milliseconds slows down on some cards.
+const warm = 30 * time.Millisecond
+
+// timed is the median time of commands, one after the other, by the device's clock.
+func (m *measurement) timed(commands ...vulkan.Command) (time.Duration, error) {
+	times, err := Series(m.d, commands, m.o.Warm, m.o.Rounds)
 	if err != nil {
 		return 0, err
 	}
+	return max(median(times), 1), nil
+}
+
+// Series times commands as often as rounds says, by the device's clock, after they have run once and for some time: how long all of them
+// take together.
+func Series(d *vulkan.Device, commands []vulkan.Command, warm time.Duration, rounds int) (times []time.Duration, err error) {
+	s, err := d.Record(commands, vulkan.RecordOptions{Timed: true, Total: true})
+	if err != nil {
+		return nil, err
+	}
 	defer s.Free()
-	var times []time.Duration
-	for i := range m.o.Rounds + 1 {
+	if err := s.Run(); err != nil { // the first one may compile
+		return nil, err
+	}
+	for began := time.Now(); time.Since(began) < warm; {
 		if err := s.Run(); err != nil {
-			return 0, err
+			return nil, err
+		}
+	}
+	for range rounds {
+		if err := s.Run(); err != nil {
+			return nil, err
 		}
 		t, err := s.Times()
 		if err != nil {
-			return 0, err
+			return nil, err
 		}
-		if i > 0 { // the first one may compile
-			times = append(times, t[0])
-		}
+		times = append(times, t...)
 	}
-	return max(median(times), 1), nil
+	return times, nil
 }

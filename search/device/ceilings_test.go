@@ -51,6 +51,9 @@ func TestMeasure(t *testing.T) {
 			t.Errorf("%s: %+v", r.Kind, r)
 		}
 	}
+	if len(c.Parts) != 2 || !(c.Parts[1].GBs > 0) {
+		t.Errorf("parts: %+v", c.Parts)
+	}
 	if l := c.LaunchNs; !(l.Alone > 0 && l.After > 0 && l.Beside > 0) {
 		t.Errorf("launch: %+v", l)
 	}

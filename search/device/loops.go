@@ -11,13 +11,6 @@ type loops struct {
 	push                   module.ID // the variable of push constants, which are words
 }
 
-// Numbers of SPIR-V 1.6 that the package module does not name.
-const (
-	memoryModelVulkan  = 3
-	capabilityVulkan   = 5345 // VulkanMemoryModel
-	capabilityMatrices = 6022 // CooperativeMatrixKHR
-)
-
 // newLoops begins a shader with local lanes a workgroup and some words of push constants.
 func newLoops(local, push int) *loops {
 	m := module.New()

@@ -11,7 +11,7 @@ import (
 const wide = 4
 
 // through is a shader that reads elements of wide words, and stores them to a second buffer if copies. A workgroup reads
-// neighbouring ones: in each of as many iterations as the push constant says, each lane has some loads under way at once.
+// neighbouring ones. The push constant is the number of its iterations, and each lane has some loads under way at once.
 func through(local, loads int, copies bool) []byte {
 	s := newLoops(local, 1)
 	s.Declare(module.OpMemoryModel, module.AddressingModelLogical, module.MemoryModelGLSL450)
@@ -103,15 +103,6 @@ func dots(local, chains int, packed bool) []byte {
 	return s.end()
 }
 
-// Opcodes and operands of SPV_KHR_cooperative_matrix.
-const (
-	opTypeMatrix   module.Op = 4456
-	opMatrixLoad   module.Op = 4457
-	opMatrixStore  module.Op = 4458
-	opMatrixMulAdd module.Op = 4459
-	rowMajor                 = 0
-)
-
 // component is a type of elements of matrices.
 type component struct {
 	signed, float bool
@@ -142,7 +133,7 @@ func rowWords(name string, elements int) int { return elements * int(components[
 
 // matrix is the type of a cooperative matrix of a subgroup.
 func (s *loops) matrix(name string, rows, cols, use int) module.ID {
-	return s.Type(opTypeMatrix, s.component(name), s.number(int(module.ScopeSubgroup)), s.number(rows), s.number(cols), s.number(use))
+	return s.Type(module.OpTypeCooperativeMatrixKHR, s.component(name), s.number(int(module.ScopeSubgroup)), s.number(rows), s.number(cols), s.number(use))
 }
 
 // tile is how many matrices A and B a subgroup holds: it sums the products of each A and each B.
@@ -151,15 +142,15 @@ type tile struct{ a, b int }
 // matrices is a shader of subgroups that multiply matrices in registers. Workgroups store their sums at the same place.
 func matrices(c vulkan.Cooperative, local int, t tile) []byte {
 	s := newLoops(local, 1)
-	s.Declare(module.OpCapability, capabilityVulkan)
-	s.Declare(module.OpCapability, capabilityMatrices)
+	s.Declare(module.OpCapability, module.CapabilityVulkanMemoryModel)
+	s.Declare(module.OpCapability, module.CapabilityCooperativeMatrixKHR)
 	for _, name := range []string{c.A, c.B, c.C} {
 		if x := components[name].capability; x != 0 {
 			s.Declare(module.OpCapability, x)
 		}
 	}
 	s.Declare(module.OpExtension, module.String("SPV_KHR_cooperative_matrix")...)
-	s.Declare(module.OpMemoryModel, module.AddressingModelLogical, memoryModelVulkan)
+	s.Declare(module.OpMemoryModel, module.AddressingModelLogical, module.MemoryModelVulkan)
 	from, to := s.buffer(0, 1), s.buffer(1, 1)
 	s.begin()
 	a := s.loaded(from, s.matrix(c.A, c.M, c.K, 0), c.M, rowWords(c.A, c.K), t.a)
@@ -174,7 +165,7 @@ func matrices(c vulkan.Cooperative, local int, t tile) []byte {
 	})
 	row := rowWords(c.C, c.N)
 	for i, x := range sums {
-		s.Do(opMatrixStore, s.at(to, 1, s.number(i*c.M*row)), x, s.number(rowMajor), s.number(row))
+		s.Do(module.OpCooperativeMatrixStoreKHR, s.at(to, 1, s.number(i*c.M*row)), x, s.number(int(module.CooperativeMatrixLayoutRowMajorKHR)), s.number(row))
 	}
 	return s.end()
 }
@@ -182,7 +173,7 @@ func matrices(c vulkan.Cooperative, local int, t tile) []byte {
 // loaded are n matrices of type t, of rows of some words.
 func (s *loops) loaded(from, t module.ID, rows, words, n int) (all []module.ID) {
 	for i := range n {
-		all = append(all, s.Emit(opMatrixLoad, t, s.at(from, 1, s.number(i*rows*words)), s.number(rowMajor), s.number(words)))
+		all = append(all, s.Emit(module.OpCooperativeMatrixLoadKHR, t, s.at(from, 1, s.number(i*rows*words)), s.number(int(module.CooperativeMatrixLayoutRowMajorKHR)), s.number(words)))
 	}
 	return all
 }
@@ -192,7 +183,7 @@ func (s *loops) products(t module.ID, a, b, sums []module.ID, operands []uint32)
 	sums = slices.Clone(sums)
 	for range chained {
 		for i := range sums {
-			sums[i] = s.Emit(opMatrixMulAdd, t, append([]uint32{a[i/len(b)], b[i%len(b)], sums[i]}, operands...)...)
+			sums[i] = s.Emit(module.OpCooperativeMatrixMulAddKHR, t, append([]uint32{a[i/len(b)], b[i%len(b)], sums[i]}, operands...)...)
 		}
 	}
 	return sums

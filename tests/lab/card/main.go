@@ -11,6 +11,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -47,7 +48,7 @@ func main() {
 	flag.DurationVar(&o.limit, "limit", 5*time.Minute, "`time` of all")
 	flag.DurationVar(&o.improve, "improve", 4*time.Second, "`time` to look for better schedules of a problem and a shape")
 	flag.BoolVar(&o.small, "small", false, "small shapes, for a software device")
-	flag.StringVar(&o.parts, "parts", "ceilings,products,peer", "what to do")
+	flag.StringVar(&o.parts, "parts", "ceilings,peer,preparations,products", "what to do")
 	flag.BoolVar(&o.child, "child", false, "time ggml in this process, which it may end")
 	flag.Parse()
 	if err := run(o); err != nil {
@@ -63,8 +64,10 @@ type report struct {
 	Host     string             `json:"host"`
 	Device   vulkan.Info        `json:"device"`
 	Ceilings *device.Ceilings   `json:"ceilings,omitempty"`
-	Products []*timed           `json:"products,omitempty"`
+	Best     []*timed           `json:"best,omitempty"`     // of each problem and shape
+	Products []*timed           `json:"products,omitempty"` // all that were timed
 	Refused  []refused          `json:"refused,omitempty"`
+	Prepared []prepared         `json:"prepared,omitempty"`
 	Peer     []peerTime         `json:"peer,omitempty"`
 	Errors   []string           `json:"errors,omitempty"`
 	Seconds  map[string]float64 `json:"seconds"` // of each part
@@ -78,6 +81,7 @@ type lab struct {
 	ctx      context.Context
 	deadline time.Time
 	began    time.Time
+	stuck    bool // the driver still compiles something that nobody waits for
 }
 
 func run(o options) error {
@@ -87,14 +91,13 @@ func run(o options) error {
 	if err != nil {
 		return err
 	}
-	defer d.Close()
 	x := &lab{options: o, d: d, ctx: ctx, began: time.Now(), deadline: time.Now().Add(o.limit)}
 	x.report = report{Date: time.Now().UTC().Format(time.DateTime), Commit: o.commit, Host: host(), Device: d.Info, Seconds: map[string]float64{}}
 	x.log("%v", d.Info)
 	for _, p := range []struct {
 		name string
 		run  func() error
-	}{{"ceilings", x.ceilings}, {"products", x.products}, {"peer", x.peers}} {
+	}{{"ceilings", x.ceilings}, {"peer", x.peers}, {"preparations", x.preparations}, {"products", x.products}} {
 		if strings.Contains(o.parts, p.name) {
 			x.part(p.name, p.run)
 		}
@@ -104,7 +107,10 @@ func run(o options) error {
 	if o.summary != "" {
 		x.failed("summary", os.WriteFile(o.summary, []byte(text), 0o644))
 	}
-	return x.save()
+	if x.stuck {
+		return x.save() // the end of the process ends the driver's work, too
+	}
+	return errors.Join(x.save(), d.Close())
 }
 
 // part does one part. Its panic is an error of the part alone.

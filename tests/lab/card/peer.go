@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -25,7 +26,7 @@ type peerTime struct {
 	Type    string  `json:"type"`
 	Shape   shape   `json:"shape"`
 	Bytes   int64   `json:"bytes"`
-	Ns      float64 `json:"ns"` // by the host's clock: what each product of a graph takes beyond those of a shorter one
+	Ns      float64 `json:"ns"` // by the host's clock: what each further product of a graph takes
 	GBs     float64 `json:"gb_s"`
 	Tops    float64 `json:"tops"`
 	Copies  int     `json:"copies"`
@@ -36,7 +37,7 @@ type peerTime struct {
 // peerTypes are the types of blocks that are timed by one column, and by many.
 var peerTypes = map[bool][]string{
 	true:  {"Q1_0", "TQ1_0", "TQ2_0", "Q2_0", "Q2_K", "Q4_0", "Q4_K"},
-	false: {"F16", "Q1_0", "Q2_K", "Q4_0", "Q4_K"},
+	false: {"F16", "Q2_K", "Q4_0"},
 }
 
 // peers times ggml in a process of its own, because it ends the process when something is wrong.
@@ -52,12 +53,12 @@ func (x *lab) peers() error {
 		return err
 	}
 	out := x.out + ".peer"
-	ctx, stop := context.WithDeadline(x.ctx, x.deadline.Add(5*time.Second))
+	ctx, stop := context.WithDeadline(x.ctx, x.deadline)
 	defer stop()
-	left := max(time.Until(x.deadline), 30*time.Second).Round(time.Second)
+	left := (time.Until(x.deadline) * 2 / 5).Round(time.Second)
 	c := exec.CommandContext(ctx, self, "-child", "-parts", "peer", "-peer", x.peer, "-o", out, "-device", x.device, "-limit", left.String(), "-small="+strconv.FormatBool(x.small))
 	var text bytes.Buffer
-	c.Stdout, c.Stderr = nil, &text
+	c.Stdout, c.Stderr = nil, io.MultiWriter(os.Stderr, &text)
 	failed := c.Run()
 	if failed != nil {
 		failed = fmt.Errorf("%w: %s", failed, text.Bytes()[max(0, text.Len()-1000):])
@@ -122,8 +123,8 @@ func (x *lab) peerTime(v *ggml.Vulkan, typ string, s shape) (peerTime, error) {
 	for i := range act {
 		act[i] = float32(rand.NormFloat64())
 	}
-	copies := int(max(4, min(total/len(data), 128)))
-	products := max(32, copies)
+	copies := int(max(3, min(total/2/len(data), 128)))
+	products := max(48, copies)
 	if x.small {
 		copies, products = 2, 4
 	}
@@ -133,15 +134,15 @@ func (x *lab) peerTime(v *ggml.Vulkan, typ string, s shape) (peerTime, error) {
 	}
 	defer p.Close()
 	out.Copies, out.Bytes = copies, int64(len(data))
-	if out.Ns, err = slope(p, products); err != nil {
+	if out.Ns, err = slope(p, products, 5*x.warm()); err != nil {
 		return out, err
 	}
 	out.GBs, out.Tops = float64(out.Bytes)/out.Ns, 2*float64(s.M)*float64(s.K)*float64(s.N)/out.Ns/1e3
 	return out, nil
 }
 
-// slope is what a product takes beyond those of a shorter graph, in ns: the medians of each.
-func slope(p *ggml.VulkanProduct, n int) (float64, error) {
+// slope is the time in ns of each product that a graph of n has beyond a graph of n/4: medians of both.
+func slope(p *ggml.VulkanProduct, n int, warm time.Duration) (float64, error) {
 	few := n / 4
 	short, err := p.Graph(few)
 	if err != nil {
@@ -151,8 +152,16 @@ func slope(p *ggml.VulkanProduct, n int) (float64, error) {
 	if err != nil {
 		return 0, err
 	}
+	if _, err := long.Run(); err != nil { // it may compile
+		return 0, err
+	}
+	for began := time.Now(); time.Since(began) < warm; { // the card's clock falls while it waits for weights
+		if _, err := long.Run(); err != nil {
+			return 0, err
+		}
+	}
 	var times [2][]time.Duration
-	for range 9 {
+	for range 15 {
 		for i, g := range []*ggml.VulkanGraph{short, long} {
 			t, err := g.Run()
 			if err != nil {
@@ -164,7 +173,7 @@ func slope(p *ggml.VulkanProduct, n int) (float64, error) {
 	for _, t := range times {
 		slices.Sort(t)
 	}
-	return float64(times[1][4]-times[0][4]) / float64(n-few), nil
+	return float64(times[1][7]-times[0][7]) / float64(n-few), nil
 }
 
 // distinct is how many different rows weights of the peer have.

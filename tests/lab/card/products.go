@@ -27,23 +27,30 @@ func (s shape) String() string { return fmt.Sprintf("%dx%d n=%d", s.M, s.K, s.N)
 
 // timed is a product of a schedule.
 type timed struct {
-	Problem string  `json:"problem"`
-	Name    string  `json:"name"`
-	Shape   shape   `json:"shape"`
-	Bytes   int64   `json:"bytes"` // of packed weights, scales included
-	Ns      float64 `json:"ns"`    // by the device's clock, of one of many in a sequence, each after the one before it
-	GBs     float64 `json:"gb_s"`
-	Tops    float64 `json:"tops"`
-	Copies  int     `json:"copies"`
-	Share   float64 `json:"share"`             // of the read bandwidth, or of the best rate of matrices if n > 8
-	Lanes   int     `json:"lanes"`             // of a workgroup
-	Compile float64 `json:"compile_s"`         // by the driver
-	Checked string  `json:"checked,omitempty"` // what was compared with the definition at this shape, "" if only small ones were
-	HostNs  float64 `json:"host_ns,omitempty"` // by the host's clock, as the peer is timed: what each of many more takes
-	Trace   any     `json:"trace,omitempty"`   // of the best ones
+	Problem  string    `json:"problem"`
+	Name     string    `json:"name"`
+	Shape    shape     `json:"shape"`
+	Bytes    int64     `json:"bytes"` // of packed weights, scales included
+	Ns       float64   `json:"ns"`    // by the device's clock, of one of many in a sequence, each after the one before it
+	GBs      float64   `json:"gb_s"`
+	Tops     float64   `json:"tops"`
+	Copies   int       `json:"copies"`
+	Share    float64   `json:"share"`               // of the read bandwidth, or of the best rate of matrices if n > 8
+	Lanes    int       `json:"lanes"`               // of a workgroup
+	Compile  float64   `json:"compile_s"`           // by the driver
+	Checked  string    `json:"checked,omitempty"`   // what was compared with the definition at this shape, "" if only small ones were
+	HostNs   float64   `json:"host_ns,omitempty"`   // by the host's clock, as the peer is timed: what each of many more takes
+	BesideNs float64   `json:"beside_ns,omitempty"` // as Ns, of one of many beside each other: none waits for the one before it
+	BurstNs  float64   `json:"burst_ns,omitempty"`  // as Ns, after a pause
+	Series   []float64 `json:"series_ns,omitempty"` // as Ns, of runs 1, 2, 3, 5, 10, 20, 50, 100, 200 and 300 after a pause
+	Trace    any       `json:"trace,omitempty"`     // of the best ones
 
-	c *candidate
+	c   *candidate
+	new bool // the search has drawn it
 }
+
+// slower is how many times as long as the best one a schedule may take at the first shape to be timed at others.
+const slower = 2.5
 
 // shapes are those that products are timed at.
 func (x *lab) shapes(columns []int) (all []shape) {
@@ -91,7 +98,7 @@ type binding struct {
 	x    *lab
 	c    *candidate
 	args []vir.Arg
-	own  map[int]*vulkan.Buffer // by parameter: all but those of weights that lie elsewhere
+	own  map[int]*vulkan.Buffer // by parameter: all buffers except of weights that lie elsewhere
 }
 
 // firstPart is the parameter of the first part of weights.
@@ -131,12 +138,12 @@ func (b *binding) free() {
 func (b *binding) dispatch(weights vulkan.Range) *vulkan.Dispatch {
 	c := b.c
 	d := &vulkan.Dispatch{Pipeline: c.pipeline}
-	layout := c.kernel.Weights
 	for _, i := range c.shader.Params {
 		word := uint32(0)
 		if c.params[i].Int {
 			word = uint32(b.args[i].Int)
 		} else if b.own[i] == nil {
+			layout := c.kernel.Weights
 			word = uint32(layout.Address(layout.Part(format.PartNames[i-firstPart]), 0, 0, 0))
 		}
 		d.Push = binary.LittleEndian.AppendUint32(d.Push, word)
@@ -167,42 +174,83 @@ func (x *lab) products() error {
 		return err
 	}
 	defer bench.weights.Free()
-	best := map[string]*timed{}
-	for _, s := range append(x.shapes([]int{1}), x.shapes([]int{256, 512})...) {
-		for _, c := range all {
-			if s.N == 1 && c.kernel.Cols > 1 || s.N > 1 && (c.kernel.Cols == 1 || len(c.kernel.Nest.Grid) < 2) || x.over() {
-				continue
-			}
-			t, err := bench.time(c, s, 3)
-			if err != nil {
-				x.failed(c.Problem+" "+c.Name+" "+s.String(), err)
-				continue
-			}
-			x.Products = append(x.Products, t)
-			if key := c.Problem + " " + s.String(); best[key] == nil || t.Ns < best[key].Ns {
-				best[key] = t
-			}
-		}
-		x.log("%v", s)
-		x.failed("save", x.save())
+	for _, s := range hardest(slices.Concat(x.shapes([]int{1}), x.shapes([]int{512}), x.shapes([]int{256}))) {
+		x.failed(s.String(), caught(func() error {
+			all = append(all, x.at(bench, all, s)...)
+			return x.save()
+		}))
 	}
-	return x.finish(bench, best)
+	return nil
 }
 
-// finish looks for better schedules than the best ones, checks the best at their shapes, and times them again.
-func (x *lab) finish(b *bench, best map[string]*timed) error {
-	for _, key := range slices.Sorted(maps.Keys(best)) {
-		if x.over() {
-			x.failed(key, fmt.Errorf("the time was up before it was improved"))
+// hardest is shapes, the largest weights first: schedules that are found for these are tried at others.
+func hardest(all []shape) []shape {
+	slices.SortStableFunc(all, func(a, b shape) int { return cmp.Compare(b.M*b.K, a.M*a.K) })
+	return all
+}
+
+// at times all schedules at a shape, and looks for more of products by one column, which it returns.
+func (x *lab) at(b *bench, all []*candidate, s shape) (more []*candidate) {
+	byProblem := x.timeAll(b, all, s)
+	for _, name := range slices.Sorted(maps.Keys(byProblem)) {
+		if s.N == 1 && x.improve > 0 && !x.over() {
+			found, err := x.searched(b, byProblem[name], s)
+			x.failed(name+" "+s.String(), err)
+			more = append(more, found...)
+			byProblem[name] = append(byProblem[name], x.timeAll(b, found, s)[name]...)
+		}
+		x.finish(b, byProblem[name])
+	}
+	return more
+}
+
+// timeAll times schedules at a shape, by problem.
+func (x *lab) timeAll(b *bench, all []*candidate, s shape) map[string][]*timed {
+	byProblem := map[string][]*timed{}
+	for _, c := range all {
+		if s.N == 1 && c.kernel.Cols > 1 || s.N > 1 && (c.kernel.Cols == 1 || len(c.kernel.Nest.Grid) < 2) || c.slow || x.over() {
 			continue
 		}
-		t := best[key]
-		x.failed(key, caught(func() error { return b.confirm(t) }))
-		t.Trace = t.c.Trace
-		best[key] = t
-		x.log("%s: %s %.0f ns, %.0f GB/s, %.1f TOPS, %s", key, t.Name, t.Ns, t.GBs, t.Tops, t.Checked)
+		t, err := b.time(c, s, 0, 3)
+		if err != nil {
+			x.failed(c.Problem+" "+c.Name+" "+s.String(), err)
+			continue
+		}
+		byProblem[c.Problem] = append(byProblem[c.Problem], t)
+		x.Products = append(x.Products, t)
 	}
-	return x.save()
+	for _, all := range byProblem {
+		sortByTime(all)
+		for _, t := range all {
+			t.c.slow = t.Ns > slower*all[0].Ns
+		}
+	}
+	return byProblem
+}
+
+// finalists is how many of the fastest products of a problem and a shape are timed longer.
+const finalists = 6
+
+// finish finds the best of the products of a problem and a shape: the fastest ones are timed again, and the best is checked.
+func (x *lab) finish(b *bench, all []*timed) {
+	sortByTime(all)
+	all = all[:min(finalists, len(all))]
+	key := all[0].Problem + " " + all[0].Shape.String()
+	for _, t := range all {
+		if !x.over() {
+			x.failed(key, caught(func() error { return b.again(t) }))
+		}
+	}
+	sortByTime(all)
+	t := all[0]
+	x.failed(key, caught(func() error { return b.confirm(t) }))
+	t.Trace = t.c.Trace
+	x.Best = append(x.Best, t)
+	x.log("%s: %s %.0f ns, %.0f GB/s, %.1f TOPS, %.1f %%, %s", key, t.Name, t.Ns, t.GBs, t.Tops, 100*t.Share, t.Checked)
+}
+
+func sortByTime(all []*timed) {
+	slices.SortFunc(all, func(a, b *timed) int { return cmp.Compare(a.Ns, b.Ns) })
 }
 
 // bench has the memory of timed products: random bytes in which copies of weights lie.
@@ -255,7 +303,7 @@ func (b *bench) whole(c *candidate, s shape) (*binding, int64, error) {
 }
 
 // time times a candidate at a shape, with random bytes as weights.
-func (b *bench) time(c *candidate, s shape, rounds int) (*timed, error) {
+func (b *bench) time(c *candidate, s shape, warm time.Duration, rounds int) (*timed, error) {
 	bind, size, err := b.whole(c, s)
 	if err != nil {
 		return nil, err
@@ -265,7 +313,7 @@ func (b *bench) time(c *candidate, s shape, rounds int) (*timed, error) {
 		return nil, err
 	}
 	commands, copies := b.commands(bind, size)
-	ns, err := b.x.each(commands, rounds)
+	ns, err := b.x.each(commands, warm, rounds)
 	if err != nil {
 		return nil, err
 	}
@@ -298,7 +346,11 @@ func matrixPeak(c *device.Ceilings) (peak float64) {
 func (b *bench) commands(bind *binding, size int64) (all []vulkan.Command, copies int) {
 	const align = 256
 	step := (size + behind + align - 1) / align * align
-	copies = int(max(1, min(b.weights.Size()/step, max(8, total/step), 512)))
+	most := int64(512)
+	if bind.c.kernel.Cols > 1 { // it does not wait for memory
+		most = 8
+	}
+	copies = int(max(1, min(b.weights.Size()/step, max(8, total/step), most)))
 	for i := range copies {
 		r := vulkan.Range{Buffer: b.weights, Offset: int64(i) * step, Size: min(size+behind, b.weights.Size()-int64(i)*step)}
 		all = append(all, bind.dispatch(r))
@@ -306,34 +358,37 @@ func (b *bench) commands(bind *binding, size int64) (all []vulkan.Command, copie
 	return all, copies
 }
 
-// each is the median time in ns of a command, of all of them together.
-func (x *lab) each(commands []vulkan.Command, rounds int) (float64, error) {
-	s, err := x.d.Record(commands, vulkan.RecordOptions{Timed: true, Total: true})
+// each is the median time in ns of a command, of all of them together, after they have run for some time.
+func (x *lab) each(commands []vulkan.Command, warm time.Duration, rounds int) (float64, error) {
+	times, err := device.Series(x.d, commands, warm, rounds)
 	if err != nil {
 		return 0, err
-	}
-	defer s.Free()
-	var times []time.Duration
-	for i := range rounds + 1 {
-		if err := s.Run(); err != nil {
-			return 0, err
-		}
-		t, err := s.Times()
-		if err != nil {
-			return 0, err
-		}
-		if i > 0 {
-			times = append(times, t[0])
-		}
 	}
 	slices.Sort(times)
 	return float64(max(times[len(times)/2], 1)) / float64(len(commands)), nil
 }
 
-// confirm times the best schedule of a shape longer, on real weights, and compares its product with the definition.
+// again times a product longer.
+func (b *bench) again(t *timed) error {
+	n, err := b.time(t.c, t.Shape, b.x.warm(), 15)
+	if err != nil {
+		return err
+	}
+	t.BurstNs, t.Ns, t.GBs, t.Tops, t.Share = t.Ns, n.Ns, n.GBs, n.Tops, n.Share
+	return nil
+}
+
+// warm is how long products of the fastest schedules run before they are timed.
+func (x *lab) warm() time.Duration {
+	if x.small {
+		return 0
+	}
+	return 50 * time.Millisecond
+}
+
+// confirm compares a product of real weights with the definition, and times it by the host's clock.
 func (b *bench) confirm(t *timed) error {
-	c := t.c
-	bind, size, err := b.whole(c, t.Shape)
+	bind, size, err := b.whole(t.c, t.Shape)
 	if err != nil {
 		return err
 	}
@@ -344,12 +399,25 @@ func (b *bench) confirm(t *timed) error {
 	if err := b.compare(bind, t); err != nil {
 		return err
 	}
+	var beside []vulkan.Command
 	commands, _ := b.commands(bind, size)
-	if t.Ns, err = b.x.each(commands, 15); err != nil {
+	for i := range commands {
+		d := *commands[i].(*vulkan.Dispatch)
+		d.Beside = true
+		beside = append(beside, &d)
+	}
+	if t.BesideNs, err = b.x.each(beside, b.x.warm(), 15); err != nil {
 		return err
 	}
-	t.figures(b.x.Ceilings)
-	t.HostNs, err = b.x.hosted(commands)
+	if t.HostNs, err = b.x.hosted(commands); err != nil || t.Shape.N > 1 || t.Shape.M < 16384 {
+		return err
+	}
+	series, err := device.Series(b.x.d, commands, 0, 300)
+	for i, took := range series {
+		if slices.Contains([]int{0, 1, 2, 4, 9, 19, 49, 99, 199, 299}, i) {
+			t.Series = append(t.Series, float64(took)/float64(len(commands)))
+		}
+	}
 	return err
 }
 
@@ -375,7 +443,7 @@ func (b *bench) compare(bind *binding, t *timed) error {
 	if err := w.Upload(0, full); err != nil {
 		return err
 	}
-	if _, err := b.x.each([]vulkan.Command{bind.dispatch(w.All())}, 1); err != nil {
+	if _, err := b.x.each([]vulkan.Command{bind.dispatch(w.All())}, 0, 1); err != nil {
 		return err
 	}
 	out := make([]byte, len(bind.args[0].Buf))
@@ -401,6 +469,9 @@ func (b *bench) compare(bind *binding, t *timed) error {
 
 // hosted is what each of commands takes by the host's clock: sequences of all of them and of a quarter of them are compared.
 func (x *lab) hosted(commands []vulkan.Command) (float64, error) {
+	for !x.small && len(commands) < 64 {
+		commands = append(commands, slices.Clone(commands)...)
+	}
 	few := commands[:max(1, len(commands)/4)]
 	if len(few) == len(commands) {
 		return 0, nil
@@ -422,20 +493,4 @@ func (x *lab) hosted(commands []vulkan.Command) (float64, error) {
 		slices.Sort(times[i])
 	}
 	return float64(times[1][5]-times[0][5]) / float64(len(commands)-len(few)), nil
-}
-
-// bestOf are the fastest products by problem and shape.
-func bestOf(all []*timed) []*timed {
-	best := map[string]*timed{}
-	for _, t := range all {
-		key := t.Problem + " " + t.Shape.String()
-		if t.Checked != "WRONG" && (best[key] == nil || cmp.Compare(t.Ns, best[key].Ns) < 0) {
-			best[key] = t
-		}
-	}
-	out := slices.Collect(maps.Values(best))
-	slices.SortFunc(out, func(a, b *timed) int {
-		return cmp.Or(cmp.Compare(a.Shape.N, b.Shape.N), cmp.Compare(a.Problem, b.Problem), cmp.Compare(a.Bytes, b.Bytes), cmp.Compare(a.Shape.M, b.Shape.M))
-	})
-	return out
 }

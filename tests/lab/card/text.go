@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -32,11 +33,22 @@ func (x *lab) text() string {
 		for _, r := range c.Matrices {
 			rateText(p, r.Kind, "TOPS", r)
 		}
+		for _, r := range c.Parts {
+			p("parts of %4d MiB, one after the other: %6.0f GB/s by %s", r.Bytes>>20, r.GBs, r.By)
+		}
 		p("launch: alone %.0f ns, one after the other %.0f ns, beside each other %.0f ns", c.LaunchNs.Alone, c.LaunchNs.After, c.LaunchNs.Beside)
 	}
-	p("\nbest products: problem, shape, MB of weights, ns (device), ns (host), GB/s, TOPS, share, checked")
-	for _, t := range bestOf(x.Products) {
-		p("%-9s %-18v %6.1f MB %9.0f ns %9.0f ns %6.0f GB/s %6.1f TOPS %5.1f %% %s, %d lanes: %s", t.Problem, t.Shape, float64(t.Bytes)/1e6, t.Ns, t.HostNs, t.GBs, t.Tops, 100*t.Share, t.Name, t.Lanes, t.Checked)
+	p("\nbest products: problem, shape, MB of weights, ns (device), ns beside each other, ns after a pause, ns (host), GB/s, TOPS, share, checked")
+	for _, t := range x.Best {
+		p("%-9s %-18v %6.1f MB %9.0f ns %9.0f %9.0f %9.0f %6.0f GB/s %6.1f TOPS %5.1f %% %s, %d lanes: %s", t.Problem, t.Shape, float64(t.Bytes)/1e6, t.Ns, t.BesideNs, t.BurstNs, t.HostNs, t.GBs, t.Tops, 100*t.Share, t.Name, t.Lanes, t.Checked)
+	}
+	for _, t := range x.Best {
+		if t.Series != nil {
+			p("runs 1 2 3 5 10 20 50 100 200 300 of %s %v: %.0f ns", t.Problem, t.Shape, t.Series)
+		}
+	}
+	for _, r := range x.Prepared {
+		p("%d activations, groups of %d: quantized in %.0f ns by %d lanes, the best of %d schedules", r.K, r.Group, r.Ns, r.Lanes, r.Tried)
 	}
 	p("\nggml")
 	for _, t := range x.Peer {
@@ -48,7 +60,7 @@ func (x *lab) text() string {
 		if c := strings.Compare(a.Problem+" "+a.Shape.String(), b.Problem+" "+b.Shape.String()); c != 0 {
 			return c
 		}
-		return int(a.Ns - b.Ns)
+		return cmp.Compare(a.Ns, b.Ns)
 	})
 	for _, t := range all {
 		p("  %-9s %-18v %9.0f ns %6.0f GB/s %6.1f TOPS %5.1f %% lanes %4d compile %.2f s: %s", t.Problem, t.Shape, t.Ns, t.GBs, t.Tops, 100*t.Share, t.Lanes, t.Compile, t.Name)

@@ -3,11 +3,11 @@ package main
 import (
 	"bufio"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math/rand"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"sync"
 	"time"
@@ -18,10 +18,12 @@ import (
 	"github.com/tmacc/tmacc/lower/spirv"
 	"github.com/tmacc/tmacc/runtime/vulkan"
 	"github.com/tmacc/tmacc/schedule"
+	"github.com/tmacc/tmacc/search/device"
+	"github.com/tmacc/tmacc/search/space"
 	"github.com/tmacc/tmacc/tests/check"
 )
 
-// entry is a line of a file of schedules.
+// entry is a line of a file of schedules. Without a trace it is the first one of the problem's space.
 type entry struct {
 	Problem string         `json:"problem"`
 	Cols    int            `json:"cols"`
@@ -46,6 +48,7 @@ type candidate struct {
 	params   []vir.Param
 	pipeline *vulkan.Pipeline
 	took     time.Duration // to compile, by the driver
+	slow     bool          // at the shape before
 }
 
 // readTraces reads the schedules of all files of a folder.
@@ -83,35 +86,26 @@ func readTraces(dir string) (all []entry, err error) {
 // compileAll compiles schedules, several at a time, and checks the bits of their products.
 func (x *lab) compileAll(all []entry) (out []*candidate) {
 	var mu sync.Mutex
-	var wait sync.WaitGroup
-	free := make(chan bool, runtime.GOMAXPROCS(0))
 	results := make([]*candidate, len(all))
-	for i, e := range all {
-		wait.Go(func() {
-			free <- true
-			defer func() { <-free }()
-			if x.over() {
-				return
+	x.parallel(len(all), func(i int) {
+		e := all[i]
+		var c *candidate
+		wrong := false
+		err := caught(func() (err error) {
+			if c, err = x.compile(e, 1<<30); err == nil {
+				err = x.checked(c)
+				wrong = err != nil
 			}
-			var c *candidate
-			wrong := false
-			err := caught(func() (err error) {
-				if c, err = x.compile(e); err == nil {
-					err = x.checked(c)
-					wrong = err != nil
-				}
-				return err
-			})
-			mu.Lock()
-			defer mu.Unlock()
-			if err != nil {
-				x.Refused = append(x.Refused, refused{e.Problem, e.Name, err.Error(), wrong})
-				return
-			}
-			results[i] = c
+			return err
 		})
-	}
-	wait.Wait()
+		mu.Lock()
+		defer mu.Unlock()
+		if err != nil {
+			x.Refused = append(x.Refused, refused{e.Problem, e.Name, err.Error(), wrong})
+			return
+		}
+		results[i] = c
+	})
 	for _, c := range results {
 		if c != nil {
 			out = append(out, c)
@@ -120,11 +114,16 @@ func (x *lab) compileAll(all []entry) (out []*candidate) {
 	return out
 }
 
-// compile makes the pipeline of a schedule.
-func (x *lab) compile(e entry) (*candidate, error) {
+// compile makes the pipeline of a schedule, whose shader has at most some bytes.
+func (x *lab) compile(e entry, most int) (*candidate, error) {
 	p, err := ir.Named(e.Problem)
 	if err != nil {
 		return nil, err
+	}
+	if len(e.Trace) == 0 {
+		if e.Trace, err = firstTrace(p); err != nil {
+			return nil, err
+		}
 	}
 	k, err := schedule.Compile(p, e.Trace)
 	if err != nil {
@@ -134,14 +133,15 @@ func (x *lab) compile(e entry) (*candidate, error) {
 	if err != nil {
 		return nil, err
 	}
-	target, _ := spirv.ByName("spirv")
-	s, err := lower.Select(x.ctx, target, f)
+	sh, err := x.print(f)
 	if err != nil {
 		return nil, err
 	}
-	sh, err := target.Print(s, controls(x.d))
-	if err != nil {
-		return nil, err
+	if n := len(sh.Binary()); n > most {
+		return nil, fmt.Errorf("a shader of %d bytes, at most %d are tried", n, most)
+	}
+	if n := vir.Product(sh.Lanes); n < leastLane && most < 1<<30 {
+		return nil, fmt.Errorf("workgroups of %d lanes, at least %d are tried", n, leastLane)
 	}
 	c := &candidate{entry: e, problem: p, kernel: k, shader: sh, params: f.Params}
 	began := time.Now()
@@ -150,15 +150,35 @@ func (x *lab) compile(e entry) (*candidate, error) {
 	return c, err
 }
 
-// controls are what the device has of what shaders may ask.
-func controls(d *vulkan.Device) spirv.Controls {
-	c := d.FloatControls[32]
-	out := spirv.Controls{RoundToEven: c.RoundToEven, Denormals: c.PreserveDenormals, NotNumbers: c.PreserveSpecials}
-	const shuffle = 0x10 // VK_SUBGROUP_FEATURE_SHUFFLE_BIT
-	if d.Subgroup.Control && d.Features.FullSubgroups && d.Subgroup.Operations&shuffle != 0 {
-		out.Subgroup = d.Subgroup.Size
+// firstTrace is the first schedule of a problem's space, for one column.
+func firstTrace(p ir.Problem) (schedule.Trace, error) {
+	target, _ := spirv.ByName("spirv/dot")
+	sp, err := space.For(p, target)
+	if err != nil {
+		return nil, err
 	}
-	return out
+	x, err := sp.Columns(1).First()
+	if err != nil {
+		return nil, err
+	}
+	return x.Trace(), nil
+}
+
+// print is the shader of a function: with cooperative matrices only if it needs them.
+func (x *lab) print(f *vir.Func) (*spirv.Shader, error) {
+	var all []error
+	for _, name := range []string{"spirv/dot", "spirv/coop"} {
+		target, ok := spirv.ByName(name)
+		if !ok || name == "spirv/coop" && !x.d.Features.CooperativeMatrix {
+			continue
+		}
+		s, err := lower.Select(x.ctx, target, f)
+		if err == nil {
+			return target.Print(s, device.Controls(x.d))
+		}
+		all = append(all, fmt.Errorf("%s: %w", name, err))
+	}
+	return nil, errors.Join(all...)
 }
 
 // checked compares small products with the definition.
