@@ -138,8 +138,8 @@ features they need beyond the architecture's own. Every generated package also h
 for all other CPUs. A target with a core, TARGET+CORE, has the same instructions and is tuned
 for that core: see tmacc cores.
 
-Besides there are spirv/dot and spirv/plain: shaders for devices of Vulkan, with integer dot products and without.
-spirv is the first.`,
+Besides there are spirv/dot, spirv/coop and spirv/plain: shaders for devices of Vulkan, with integer dot products, with
+cooperative matrices too, and with neither. spirv is the first.`,
 	}
 	js := asJSON(cmd)
 	cmd.RunE = func(*cobra.Command, []string) error {

@@ -33,6 +33,8 @@ func (v *Shaders) Check() error {
 			return fmt.Errorf("the schedules for n = %d and %d are not for one packed matrix", first.Cols, s.Cols)
 		case i > 0 && s.Cols == v.Kernels[i-1].Schedule.Cols:
 			return fmt.Errorf("two schedules are for n = %d", s.Cols)
+		case s.Quantized != nil:
+			return fmt.Errorf("the schedule for n = %d quantizes activations, which the runtime does: leave the step quantize out", s.Cols)
 		case s.Tables != nil:
 			return fmt.Errorf("the schedule for n = %d reads tables of activations, which shaders do not", s.Cols)
 		case s.Scratch > 0:

@@ -27,7 +27,8 @@ type Kernel struct {
 // Controls are what the device has of what shaders may ask.
 func Controls(d *vulkan.Device) spirv.Controls {
 	c := d.FloatControls[32]
-	return spirv.Controls{Subgroup: subgroup(d), Subgroups: d.Subgroup.MostPerGroup, RoundToEven: c.RoundToEven, Denormals: c.PreserveDenormals, Halves: d.FloatControls[16].PreserveDenormals, NotNumbers: c.PreserveSpecials}
+	return spirv.Controls{Subgroup: subgroup(d), Subgroups: d.Subgroup.MostPerGroup, RoundToEven: c.RoundToEven, Denormals: c.PreserveDenormals,
+		Halves: d.FloatControls[16].PreserveDenormals, NotNumbers: c.PreserveSpecials}
 }
 
 // subgroup is the size of subgroups that a pipeline of d may ask for, if its lanes can exchange words.

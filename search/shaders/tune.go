@@ -37,8 +37,8 @@ type Search struct {
 
 	lab   *Lab
 	base  *variant.Shaders
-	space *space.Space // nil: it has no schedules with workgroups
-	ns    []int        // of the purposes, ascending
+	space *space.Space
+	ns    []int // of the purposes, ascending
 	best  float64
 	known map[string]tune.Result
 	mu    sync.Mutex
@@ -68,8 +68,8 @@ func (l *Lab) Search(ctx context.Context, s *Search) (out tune.Outcome[*Candidat
 	if err := l.Test(s.Problem, s.base); err != nil {
 		return out, err
 	}
-	if sp, err := space.For(s.Problem, s.Target); err == nil && grouped(sp) {
-		s.space = sp
+	if s.space, err = space.For(s.Problem, s.Target); err != nil {
+		return out, err
 	}
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
@@ -90,16 +90,6 @@ func (s *Search) say(what string) {
 	if s.Say != nil {
 		s.Say(what)
 	}
-}
-
-// grouped says that a space has schedules with workgroups.
-func grouped(sp *space.Space) bool {
-	x, err := sp.First()
-	if err != nil {
-		return false
-	}
-	k, err := sp.Kernel(x)
-	return err == nil && len(k.Nest.Grid) > 0
 }
 
 // Reason classifies why a candidate was dropped.
@@ -137,9 +127,6 @@ const widest = 128
 
 // sample draws a kernel for the fewest activations, and kernels for the others that share its packed matrix.
 func (s *Search) sample(rng *rand.Rand) *Candidate {
-	if s.space == nil {
-		return &Candidate{}
-	}
 	of := widths(s.ns[0])
 	x, err := s.space.Columns(of[rng.Intn(len(of))]).Sample(rng)
 	if err != nil {
@@ -206,7 +193,7 @@ func (s *Search) mutate(rng *rand.Rand, a, b *Candidate) *Candidate {
 
 // place finds the points of c, if the space has them.
 func (s *Search) place(c *Candidate) bool {
-	if s.space == nil || len(c.Uses) == 0 {
+	if len(c.Uses) == 0 {
 		return false
 	}
 	s.mu.Lock()

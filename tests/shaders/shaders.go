@@ -15,10 +15,12 @@ import (
 	"time"
 
 	"github.com/tmacc/tmacc/ir/format"
+	"github.com/tmacc/tmacc/ir/nest"
 	"github.com/tmacc/tmacc/ir/vir"
 	"github.com/tmacc/tmacc/lower"
 	"github.com/tmacc/tmacc/lower/spirv"
 	"github.com/tmacc/tmacc/runtime/vulkan"
+	"github.com/tmacc/tmacc/schedule"
 	"github.com/tmacc/tmacc/search/device"
 )
 
@@ -171,4 +173,41 @@ func tool(t testing.TB, name string, args ...string) {
 	if out, err := exec.Command(name, args...).CombinedOutput(); err != nil {
 		t.Fatalf("%s: %v\n%s", name, err, out)
 	}
+}
+
+// Grouped is a schedule whose calls are workgroups and, with lanes, whose vectors of rows are lanes of them.
+func Grouped(trace schedule.Trace, loops []nest.Loop, lanes bool) (out schedule.Trace) {
+	var lane []string
+	to := map[string]string{}
+	outside := 0
+	for _, l := range loops {
+		if l.Kind == nest.Outer {
+			outside++
+		}
+		switch {
+		case l.Root != "m":
+		case l.Kind == nest.Outer:
+			to[l.Name] = "group"
+		case l.Kind == nest.Vector && lanes:
+			to[l.Name] = "lane"
+			lane = append(lane, l.Name)
+		}
+	}
+	for _, s := range trace {
+		switch x := s.(type) {
+		case schedule.Bind:
+			if to[x.Loop] != "" {
+				x.To = to[x.Loop]
+			}
+			s = x
+		case schedule.Reorder:
+			order := slices.DeleteFunc(slices.Clone(x.Order), func(n string) bool { return slices.Contains(lane, n) })
+			if len(order) < len(x.Order) {
+				x.Order = slices.Insert(order, outside, lane...)
+			}
+			s = x
+		}
+		out = append(out, s)
+	}
+	return out
 }

@@ -1,0 +1,71 @@
+package shaders
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/tmacc/tmacc/ir"
+	"github.com/tmacc/tmacc/ir/format"
+	"github.com/tmacc/tmacc/lower/spirv"
+	"github.com/tmacc/tmacc/search/build"
+	"github.com/tmacc/tmacc/search/worker"
+	"github.com/tmacc/tmacc/tests/drawn"
+)
+
+// TestMain makes the test its own worker.
+func TestMain(m *testing.M) {
+	worker.Main()
+	m.Run()
+}
+
+// TestDefault: formats have default schedules, which share a packed matrix and have shaders.
+func TestDefault(t *testing.T) {
+	target, _ := spirv.ByName("spirv")
+	for _, name := range drawn.Some(drawn.New(t), 4, format.Names()) {
+		p, err := ir.Named(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		uses, err := Default(t.Context(), p, target)
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		v, err := build.Shaders(t.Context(), p, target, uses, spirv.Controls{})
+		if err == nil {
+			_, err = v.Spec(p)
+		}
+		if err != nil || v.Kernels[0].Schedule.Cols != 1 {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if p, err := ir.Named("w1-f32act"); err != nil {
+		t.Error(err)
+	} else if _, err := Default(t.Context(), p, target); err == nil || !strings.Contains(err.Error(), "compile it for a CPU") {
+		t.Error(err)
+	}
+}
+
+// TestCheck: what package runtime does not call is refused.
+func TestCheck(t *testing.T) {
+	target, _ := spirv.ByName("spirv")
+	p, err := ir.Named("w2")
+	if err != nil {
+		t.Fatal(err)
+	}
+	uses, err := Default(t.Context(), p, target)
+	if err != nil {
+		t.Fatal(err)
+	}
+	v, err := build.Shaders(t.Context(), p, target, append(uses, uses[0]), spirv.Controls{})
+	if err == nil {
+		_, err = v.Spec(p)
+	}
+	if err == nil || !strings.Contains(err.Error(), "w2 on spirv/dot: two schedules are for n = 1") {
+		t.Error(err)
+	}
+	if r := Reason(errNone); r != errNone.Error() || Reason(errors.New("x")) != "refused" {
+		t.Error(r)
+	}
+}
