@@ -50,7 +50,7 @@ type timed struct {
 }
 
 // slower is how many times as long as the best one a schedule may take at the first shape to be timed at others.
-const slower = 2.5
+const slower, slowerByMany = 2.5, 1.6 // by one column, by many
 
 // shapes are those that products are timed at.
 func (x *lab) shapes(columns []int) (all []shape) {
@@ -193,7 +193,7 @@ func hardest(all []shape) []shape {
 func (x *lab) at(b *bench, all []*candidate, s shape) (more []*candidate) {
 	byProblem := x.timeAll(b, all, s)
 	for _, name := range slices.Sorted(maps.Keys(byProblem)) {
-		if s.N == 1 && x.improve > 0 && !x.over() {
+		if s.N == 1 && x.improve > 0 && (s.K > 4096 || x.small) && !x.over() { // what is found for long rows is tried on short ones
 			found, err := x.searched(b, byProblem[name], s)
 			x.failed(name+" "+s.String(), err)
 			more = append(more, found...)
@@ -222,7 +222,7 @@ func (x *lab) timeAll(b *bench, all []*candidate, s shape) map[string][]*timed {
 	for _, all := range byProblem {
 		sortByTime(all)
 		for _, t := range all {
-			t.c.slow = t.Ns > slower*all[0].Ns
+			t.c.slow = t.Ns > slower*all[0].Ns || s.N > 1 && t.Ns > slowerByMany*all[0].Ns
 		}
 	}
 	return byProblem
