@@ -49,7 +49,7 @@ func main() {
 	flag.DurationVar(&o.improve, "improve", 4*time.Second, "`time` to look for better schedules of a problem and a shape")
 	flag.BoolVar(&o.small, "small", false, "small shapes, for a software device")
 	flag.StringVar(&o.parts, "parts", "ceilings,peer,preparations,products", "what to do")
-	flag.BoolVar(&o.child, "child", false, "time ggml in this process, which it may end")
+	flag.BoolVar(&o.child, "child", false, "do it in this process; -traces is one file")
 	flag.Parse()
 	if err := run(o); err != nil {
 		fmt.Fprintf(os.Stderr, "card: %v\n", err)
@@ -81,7 +81,6 @@ type lab struct {
 	ctx      context.Context
 	deadline time.Time
 	began    time.Time
-	stuck    bool // the driver still compiles something that nobody waits for
 }
 
 func run(o options) error {
@@ -102,13 +101,13 @@ func run(o options) error {
 			x.part(p.name, p.run)
 		}
 	}
+	if o.child {
+		return x.save() // the end of the process ends what the driver may still compile
+	}
 	text := x.text()
 	fmt.Print(text)
 	if o.summary != "" {
 		x.failed("summary", os.WriteFile(o.summary, []byte(text), 0o644))
-	}
-	if x.stuck {
-		return x.save() // the end of the process ends the driver's work, too
 	}
 	return errors.Join(x.save(), d.Close())
 }
