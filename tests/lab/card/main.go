@@ -2,6 +2,7 @@
 //
 //	bash tests/lab/card/run.sh                                   # builds it, and runs it with ggml's Vulkan back end
 //	go run -tags peer ./tests/lab/card -traces DIR -o results.json
+//	go run ./tests/lab/card -page results.json...                # docs/lab/card.md
 //
 // It needs a Vulkan device and nothing else: its binary alone may be taken to a machine with a card. In one run it measures the ceilings of
 // the device, checks the bits of each schedule's product against the definition, times the schedules, improves the best ones by their
@@ -50,7 +51,16 @@ func main() {
 	flag.BoolVar(&o.small, "small", false, "small shapes, for a software device")
 	flag.StringVar(&o.parts, "parts", "ceilings,peer,preparations,products", "what to do")
 	flag.BoolVar(&o.child, "child", false, "do it in this process; -traces is one file")
+	pages := flag.Bool("page", false, "print docs/lab/card.md from the reports that are the arguments")
 	flag.Parse()
+	if *pages {
+		text, err := page(flag.Args())
+		if fmt.Print(text); err != nil {
+			fmt.Fprintf(os.Stderr, "card: %v\n", err)
+			os.Exit(2)
+		}
+		return
+	}
 	if err := run(o); err != nil {
 		fmt.Fprintf(os.Stderr, "card: %v\n", err)
 		os.Exit(2)
