@@ -24,7 +24,7 @@ Written by %[1]sgo run ./tests/lab/card -page%[1]s from the reports in docs/lab/
   the time of a longer graph less that of a shorter one. All of its products write to one place, so that each waits for the one before it.
 * Small products of each schedule were compared with the definition, bit for bit. Of each best one all rows of one or three columns were compared at the shape of its line.
 * *of reading* is the share of the best rate at which any shader reads 1 GiB. *of a read of its size* compares with a shader that only reads that many bytes, after the read before it: no product can be faster.
-* ggml's type is the fastest one with as many bits. Q1_0, TQ2_0, Q2_0 and Q4_0 have scales of groups of 128, 256, 64 and 32 weights. Formats here without -g have a scale of a row: the equals of
+* ggml's type is the fastest one of the same number of bits. Q1_0, TQ2_0, Q2_0 and Q4_0 have scales of groups of 128, 256, 64 and 32 weights. Formats here without -g have a scale of a row: the equals of
   Q2_0 and Q4_0 are w2-g64 and w4-g32.
 
 ## Where
@@ -105,7 +105,7 @@ func (x *lab) halves() (most float64) {
 // peersOf are ggml's types with the nominal bits of a format.
 var peersOf = map[float64][]string{1: {"Q1_0"}, 1.6: {"TQ1_0", "TQ2_0"}, 2: {"Q2_0", "Q2_K"}, 4: {"Q4_0", "Q4_K"}}
 
-// beside is the fastest of ggml's products with as many bits as a problem's weights, at a shape.
+// beside is the fastest of ggml's products with the bits of a problem's weights, at a shape.
 func (x *lab) beside(problem string, s shape) (best peerTime, ok bool) {
 	w, err := format.Lookup(problem)
 	if err != nil {

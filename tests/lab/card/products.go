@@ -235,7 +235,7 @@ func hardest(all []shape) []shape {
 func (x *lab) at(b *bench, all []*candidate, s shape) (more []*candidate) {
 	byProblem := x.timeAll(b, all, s)
 	for _, name := range slices.Sorted(maps.Keys(byProblem)) {
-		if s.N == 1 && x.improve > 0 && (s.K > 4096 || x.small) && !x.over() { // what is found for long rows is tried on short ones
+		if s.N == 1 && x.improve > 0 && (s.K > 4096 || x.small) && !x.over() { // short rows get the schedules that were found for long ones
 			found, err := x.searched(b, byProblem[name], s)
 			x.failed(name+" "+s.String(), err)
 			more = append(more, found...)
