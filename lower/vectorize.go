@@ -22,11 +22,13 @@ func Vectorize(n *nest.Nest, name string) (*vir.Func, error) {
 	v := newVectorizer(n, name)
 	for i, p := range n.Params {
 		v.params[p] = i
-		v.f.Params = append(v.f.Params, vir.Param{Name: ParamName(p), Int: nest.IntParam(p), Align: n.Aligned[p]})
+		v.f.Params = append(v.f.Params, vir.Param{Name: ParamName(p), Int: nest.IntParam(p), Align: n.Aligned[p], Shared: n.Local[p]})
 	}
 	for _, b := range n.Buffers {
 		p, t := &v.f.Params[v.params[b.Base().Param]], b.Base().Tensor
-		p.Most, p.Words = t.Most, t.Most > 0 && t.Elem == format.I32
+		if p.Shared == 0 {
+			p.Most, p.Words = t.Most, t.Most > 0 && t.Elem == format.I32
+		}
 	}
 	for _, l := range n.Loops {
 		if l.Root != "" {

@@ -276,7 +276,7 @@ func typeOf(st *stage, name string) format.DType {
 //
 // In a preparation of activations, In is a serial loop that reads them. It asks for the activations of the next row in
 // the same places. In a product, In is a serial loop of lanes of workgroups: they load the weights of its next iteration into registers
-// before they use those of this one. In an operator, Tensor is the input that Bytes, Far and Every are of.
+// before they use this one's. In an operator, Tensor is the input that Bytes, Far and Every are of.
 type Prefetch struct {
 	Bytes int    `json:"bytes,omitempty"`
 	Far   int    `json:"far,omitempty"`

@@ -102,6 +102,7 @@ type Nest struct {
 	Grid    []Repeat          // dimensions of workgroups, x first: Body runs for each of them
 	Shared  []Shared          // buffers of workgroups
 	Holders int               // lanes that hold tiles together; 0: each lane has its own
+	Local   map[string]int    // bytes of parameters that are buffers of a workgroup, the last ones
 	Aligned map[string]int    // by parameter: a power of two that its number, or the address of its buffer, is a multiple of
 	Body    []Stmt
 }

@@ -60,7 +60,7 @@ func (p *printer) await(all []*advance, before, next module.ID) {
 	}
 }
 
-// upcoming makes the loads of the next iteration, again those of the last one if there is none.
+// upcoming makes the loads of the next iteration, and the last one's again if there is none.
 func (p *printer) upcoming(all []*advance, number module.ID, l *vir.Loop) {
 	if len(all) == 0 {
 		return

@@ -41,7 +41,7 @@ func (p *printer) constantBuffer(param int) bool {
 }
 
 // oneWord says which vectors of 32-bit sums are kept in one word, the sum of their lanes: what only products are added to, or other
-// such sums, from zero on, and of which only the sum of all lanes is asked.
+// such sums, from zero on, if only the sum of all lanes is asked for.
 func (p *printer) oneWord() map[vir.Reg]bool {
 	class := make([]vir.Reg, len(p.f.Regs)) // registers that are alike have one of them in common
 	for r := range class {
@@ -58,7 +58,7 @@ func (p *printer) oneWord() map[vir.Reg]bool {
 	}
 	var bad []vir.Reg
 	vir.Walk(p.f.Body, func(in *vir.Instr, _ []*vir.Loop) {
-		like := 0 // so many arguments are like the result
+		like := 0 // how many arguments are like the result
 		switch {
 		case in.Op == vir.OpDot4 || in.Op == vir.OpBitcast && p.f.Regs[in.Dst] == p.f.Regs[in.Args[0]]:
 			like = 1

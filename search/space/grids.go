@@ -25,7 +25,7 @@ var grids = []Rule{
 	{Name: "fields", Must: true, Offers: fieldsOfLoads},
 	{Name: "steps", Offers: stepsOfLanes},
 	{Name: "book lanes", Offers: lanesOf("ki", "kb")},
-	{Name: "blocks", Offers: inBlocks},
+	{Name: "blocks", Offers: groupBlocks},
 	{Name: "group lanes", Offers: lanesOf("gi", "gq", "g")},
 	{Name: "order", Must: true, Offers: gridOrder},
 	{Name: "pack", Must: true, Offers: gridPack},
@@ -93,7 +93,7 @@ func columnLanes(s schedule.State, m schedule.Machine) (out []schedule.Trace) {
 // tiled says that lanes have columns of their own: what they load serves many products.
 func tiled(s schedule.State) bool { return loop(s, "nl").N > 1 }
 
-// rowGroups: the rows of a group, of which a lane may load two or four at once.
+// rowGroups: the rows of a group. A lane may load two or four of them at once.
 func rowGroups(s schedule.State, m schedule.Machine) (out []schedule.Trace) {
 	together, groups := []int{1, 4, 2}, []int{16, 8, 32, 4, 64, 128, 2, 1, 256}
 	if tiled(s) {
@@ -231,8 +231,8 @@ func stepsOfLanes(s schedule.State, m schedule.Machine) (out []schedule.Trace) {
 	return out
 }
 
-// inBlocks: the groups of a block, whose sums are one integer, are one lane's.
-func inBlocks(s schedule.State, m schedule.Machine) (out []schedule.Trace) {
+// groupBlocks: the groups of a block, whose sums are one integer, are one lane's.
+func groupBlocks(s schedule.State, m schedule.Machine) (out []schedule.Trace) {
 	p, g := s.(*schedule.Product).Problem, open(s, "g")
 	if g.Name == "" || p.Unit() <= p.GroupK() {
 		return nil

@@ -87,7 +87,11 @@ func nestRules(s schedule.State) (rules []Rule) {
 	loops := s.Loops()
 	for i, l := range loops {
 		for _, part := range []struct{ name, to string }{{"d", "dot"}, {"v", "vector"}, {"l", "lane"}, {"u", "unrolled"}, {"t", "unrolled"}} {
-			rules = append(rules, Rule{Name: l.Root + " " + part.name, Offers: ofStage(stageOf(l), axis(l.Root, part.name, part.to))})
+			of := ofStage(stageOf(l), axis(l.Root, part.name, part.to))
+			if part.to == "lane" {
+				of = laneOffers(l.Root)
+			}
+			rules = append(rules, Rule{Name: l.Root + " " + part.name, Offers: of})
 		}
 		if i+1 == len(loops) || stageOf(loops[i+1]) != stageOf(l) {
 			rules = append(rules, Rule{Name: stageOf(l) + " order", Offers: stageOrder(stageOf(l))},
@@ -119,9 +123,6 @@ func ofStage(stage string, of offers) offers {
 func axis(root, part, to string) offers {
 	return func(s schedule.State, m schedule.Machine) (out []schedule.Trace) {
 		l := openOf(s, root)
-		if to == "lane" {
-			return laneOffers(s, m, l)
-		}
 		lanes := to == "vector" || to == "dot"
 		if of := s.(nests); l.Name == "" || lanes && (of.InOrder(root) || !of.Neighbours(root, m)) || to == "dot" && !of.Adds(root) {
 			return nil
@@ -144,35 +145,38 @@ func axis(root, part, to string) offers {
 	}
 }
 
+// laneOffers makes lanes of the open part of an axis, on machines that have them: one loop of a stage. All stages have equally many.
+func laneOffers(root string) offers {
+	return func(s schedule.State, m schedule.Machine) (out []schedule.Trace) {
+		l := openOf(s, root)
+		lanes := []int{256, 128, 64, 512, 32}
+		if l.Name != "" && !s.(nests).Reduces(l.Root) {
+			lanes = []int{16, 8} // vectors of groups in each: callers have room for 64 at once
+		}
+		for _, o := range s.Loops() {
+			switch {
+			case o.Kind == nest.Lane && stageOf(o) == stageOf(l):
+				return nil
+			case o.Kind == nest.Lane:
+				lanes = []int{o.N}
+			}
+		}
+		for _, n := range lanes {
+			if t := (schedule.Trace{split(l.Name, n, l.Root+"o", l.Root+"l"), bind(l.Root+"l", "lane")}); n <= m.Group && l.Name != "" && l.N%n == 0 {
+				if _, err := after(s, t); err == nil {
+					out = append(out, t)
+				}
+			}
+		}
+		return append(out, nil)
+	}
+}
+
 // blocks says that a stage has a loop over another axis: a loop over a part of this one makes a difference only around it.
 func blocks(s schedule.State, root string) bool {
 	return slices.ContainsFunc(s.Loops(), func(l nest.Loop) bool {
 		return l.Root != root && stageOf(l) == stageOf(nest.Loop{Root: root}) && l.Kind == nest.Serial && l.N != 1
 	})
-}
-
-// laneOffers makes lanes of what is open of an axis, on machines that have them: one loop of a stage, of as many lanes as other stages have.
-func laneOffers(s schedule.State, m schedule.Machine, l nest.Loop) (out []schedule.Trace) {
-	lanes := []int{256, 128, 64, 512, 32}
-	if l.Name != "" && !s.(nests).Reduces(l.Root) {
-		lanes = []int{16, 8} // vectors of groups in each: callers have room for 64 at once
-	}
-	for _, o := range s.Loops() {
-		switch {
-		case o.Kind == nest.Lane && stageOf(o) == stageOf(l):
-			return nil
-		case o.Kind == nest.Lane:
-			lanes = []int{o.N}
-		}
-	}
-	for _, n := range lanes {
-		if t := (schedule.Trace{split(l.Name, n, l.Root+"o", l.Root+"l"), bind(l.Root+"l", "lane")}); n <= m.Group && l.Name != "" && l.N%n == 0 {
-			if _, err := after(s, t); err == nil {
-				out = append(out, t)
-			}
-		}
-	}
-	return append(out, nil)
 }
 
 // runs makes a loop run in some way.
@@ -255,7 +259,9 @@ func stageOrder(stage string) offers {
 		permute(nil, outer, func(order []nest.Loop) {
 			var names []string
 			// Lanes of a sum are where it begins, other lanes around all loops.
-			begin := slices.IndexFunc(order, func(l nest.Loop) bool { return len(around) == 0 || s.(nests).Reduces(l.Root) == s.(nests).Reduces(around[0].Root) })
+			begin := slices.IndexFunc(order, func(l nest.Loop) bool {
+				return len(around) == 0 || s.(nests).Reduces(l.Root) == s.(nests).Reduces(around[0].Root)
+			})
 			if begin < 0 {
 				begin = len(order)
 			}

@@ -101,7 +101,7 @@ const columns = 1000
 func prepared(t *testing.T, target spirv.Target, k *schedule.PreparationKernel, f *vir.Func, scale float32) {
 	Accepted(t, Compiled(t, target, f, spirv.Controls{}))
 	d := Device(t)
-	args := rowOf(k, f, scale)
+	args := rowOf(k, f, floats(scale))
 	want, have := copied(args), copied(args)
 	if err := vir.Eval(f, want); err != nil {
 		t.Fatal(err)
@@ -116,29 +116,37 @@ func prepared(t *testing.T, target spirv.Target, k *schedule.PreparationKernel, 
 	}
 }
 
+// floats is a row of random floats of some size.
+func floats(scale float32) (x []float32) {
+	rng := rand.New(rand.NewSource(2))
+	for range columns {
+		x = append(x, scale*float32(rng.NormFloat64()))
+	}
+	return x
+}
+
 // rowOf are the arguments of a preparation of one row.
-func rowOf(k *schedule.PreparationKernel, f *vir.Func, scale float32) []vir.Arg {
+func rowOf(k *schedule.PreparationKernel, f *vir.Func, x []float32) []vir.Arg {
 	pad := slices.Max(append(k.Pads, 1))
 	args := make([]vir.Arg, len(f.Params))
 	for i, q := range f.Params {
-		if args[i].Buf = make([]byte, 4*(columns+pad-1)/pad*pad+256); q.Int {
-			args[i] = vir.Arg{Int: 8 * columns}
+		if args[i].Buf = make([]byte, 4*(len(x)+pad-1)/pad*pad+256); q.Int {
+			args[i] = vir.Arg{Int: int64(8 * len(x))}
 		}
 	}
-	rng := rand.New(rand.NewSource(2))
-	for i := range columns {
-		binary.LittleEndian.PutUint32(args[0].Buf[4*i:], math.Float32bits(scale*float32(rng.NormFloat64())))
+	for i, v := range x {
+		binary.LittleEndian.PutUint32(args[0].Buf[4*i:], math.Float32bits(v))
 	}
 	for i, name := range k.Nest.Counts {
 		div := k.CountDiv[i]
-		args[slices.Index(k.Nest.Params, nest.CountParam(nest.Loop{Name: name}))].Int = int64((columns + div - 1) / div)
+		args[slices.Index(k.Nest.Params, nest.CountParam(nest.Loop{Name: name}))].Int = int64((len(x) + div - 1) / div)
 	}
 	return args
 }
 
 // sameRow says whether two preparations make the same of a row: of its activations, and of their sums and scales by groups.
 func sameRow(t *testing.T, group int, k, of *schedule.PreparationKernel, f, by *vir.Func) {
-	have, want := rowOf(k, f, 1), rowOf(of, by, 1)
+	have, want := rowOf(k, f, floats(1)), rowOf(of, by, floats(1))
 	if err := errors.Join(vir.Eval(f, have), vir.Eval(by, want)); err != nil {
 		t.Fatal(err)
 	}

@@ -17,7 +17,7 @@ import (
 )
 
 // TestSpace compares products by schedules of the derived space with the definition, on the device if they are not long: the first one
-// of a format, the nearest ones for more columns with the same buffers, and samples, of which one in four at least has to lower.
+// of a format, the nearest ones for more columns with the same buffers, and samples. One in four of them at least has to lower.
 func TestSpace(t *testing.T) {
 	draw := drawn.New(t)
 	rng := rand.New(rand.NewSource(drawn.Some(draw, 5, []int64{1, 2, 3, 4, 5})[0]))
