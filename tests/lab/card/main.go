@@ -2,6 +2,7 @@
 //
 //	bash tests/lab/card/run.sh                                   # builds it, and runs it with ggml's Vulkan back end
 //	go run -tags peer ./tests/lab/card -traces DIR -o results.json
+//	go run ./tests/lab/card -page results.json...                # docs/lab/card.md
 //
 // It needs a Vulkan device and nothing else: its binary alone may be taken to a machine with a card. In one run it measures the ceilings of
 // the device, checks the bits of each schedule's product against the definition, times the schedules, improves the best ones by their
@@ -49,8 +50,17 @@ func main() {
 	flag.DurationVar(&o.improve, "improve", 4*time.Second, "`time` to look for better schedules of a problem and a shape")
 	flag.BoolVar(&o.small, "small", false, "small shapes, for a software device")
 	flag.StringVar(&o.parts, "parts", "ceilings,peer,preparations,products", "what to do")
-	flag.BoolVar(&o.child, "child", false, "time ggml in this process, which it may end")
+	flag.BoolVar(&o.child, "child", false, "do it in this process; -traces is one file")
+	pages := flag.Bool("page", false, "print docs/lab/card.md from the reports that are the arguments")
 	flag.Parse()
+	if *pages {
+		text, err := page(flag.Args())
+		if fmt.Print(text); err != nil {
+			fmt.Fprintf(os.Stderr, "card: %v\n", err)
+			os.Exit(2)
+		}
+		return
+	}
 	if err := run(o); err != nil {
 		fmt.Fprintf(os.Stderr, "card: %v\n", err)
 		os.Exit(2)
@@ -81,7 +91,6 @@ type lab struct {
 	ctx      context.Context
 	deadline time.Time
 	began    time.Time
-	stuck    bool // the driver still compiles something that nobody waits for
 }
 
 func run(o options) error {
@@ -102,13 +111,13 @@ func run(o options) error {
 			x.part(p.name, p.run)
 		}
 	}
+	if o.child {
+		return x.save() // the end of the process ends what the driver may still compile
+	}
 	text := x.text()
 	fmt.Print(text)
 	if o.summary != "" {
 		x.failed("summary", os.WriteFile(o.summary, []byte(text), 0o644))
-	}
-	if x.stuck {
-		return x.save() // the end of the process ends the driver's work, too
 	}
 	return errors.Join(x.save(), d.Close())
 }

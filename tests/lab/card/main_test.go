@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"errors"
+	"flag"
 	"os"
 	"path/filepath"
 	"strings"
@@ -22,7 +23,7 @@ func TestRun(t *testing.T) {
 	}
 	t.Setenv("TMACC_CACHE", t.TempDir())
 	out := filepath.Join(t.TempDir(), "card.json")
-	o := options{traces: "testdata", out: out, summary: out + ".txt", limit: 2 * time.Minute, improve: 100 * time.Millisecond, small: true, parts: "ceilings,products"}
+	o := options{traces: "testdata/test.jsonl", child: true, out: out, limit: 2 * time.Minute, improve: 100 * time.Millisecond, small: true, parts: "ceilings,products"}
 	if err := run(o); err != nil {
 		t.Fatal(err)
 	}
@@ -43,9 +44,35 @@ func TestRun(t *testing.T) {
 	if len(r.Refused) != 1 || !strings.Contains(r.Refused[0].Why, "decompose first") {
 		t.Errorf("refused: %+v", r.Refused)
 	}
-	text, err := os.ReadFile(out + ".txt")
-	if err != nil || !strings.Contains(string(text), "best products") {
-		t.Errorf("the summary: %v\n%s", err, text)
+	var all lab
+	all.add(r)
+	all.add(report{Best: []*timed{{Problem: "w2", Shape: r.Best[0].Shape, Ns: r.Best[0].Ns / 2}, {Problem: "w4", Shape: r.Best[0].Shape}}})
+	if text := all.text(); len(all.Best) != 2 || all.Best[0].Ns != r.Best[0].Ns/2 || !strings.Contains(text, "best products") {
+		t.Errorf("of two reports: %+v\n%s", all.Best, text)
+	}
+}
+
+var update = flag.Bool("update", false, "write docs/lab/card.md")
+
+// TestPage holds docs/lab/card.md against its reports.
+func TestPage(t *testing.T) {
+	paths, err := filepath.Glob("../../../docs/lab/card/*.json")
+	if err != nil || len(paths) == 0 {
+		t.Fatal("no reports", err)
+	}
+	want, err := page(paths)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const path = "../../../docs/lab/card.md"
+	if *update {
+		if err := os.WriteFile(path, []byte(want), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	have, err := os.ReadFile(path)
+	if err != nil || string(have) != want {
+		t.Errorf("%s is not what its reports say (%v): go test ./tests/lab/card -run TestPage -update", path, err)
 	}
 }
 

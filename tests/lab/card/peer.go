@@ -5,8 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
-	"io"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -48,35 +46,36 @@ func (x *lab) peers() error {
 	if x.child {
 		return x.peerHere()
 	}
-	self, err := os.Executable()
-	if err != nil {
-		return err
-	}
-	out := x.out + ".peer"
-	ctx, stop := context.WithDeadline(x.ctx, x.deadline)
-	defer stop()
-	left := (time.Until(x.deadline) * 2 / 5).Round(time.Second)
-	c := exec.CommandContext(ctx, self, "-child", "-parts", "peer", "-peer", x.peer, "-o", out, "-device", x.device, "-limit", left.String(), "-small="+strconv.FormatBool(x.small))
-	var text bytes.Buffer
-	c.Stdout, c.Stderr = nil, io.MultiWriter(os.Stderr, &text)
-	failed := c.Run()
-	if failed != nil {
-		failed = fmt.Errorf("%w: %s", failed, text.Bytes()[max(0, text.Len()-1000):])
-	}
-	data, err := os.ReadFile(out)
-	if err != nil {
-		return errors.Join(failed, err)
-	}
-	var r report
-	err = json.Unmarshal(data, &r)
+	r, failed := x.process("peer", time.Until(x.deadline)*2/5, "-peer", x.peer)
 	for _, p := range r.Peer {
 		if x.Ceilings != nil {
 			p.share(x.Ceilings)
 		}
 		x.Peer = append(x.Peer, p)
 	}
+	return failed
+}
+
+// process does a part in a process of its own, which may end or lose the device, and returns its report as far as it came.
+func (x *lab) process(part string, limit time.Duration, flags ...string) (r report, err error) {
+	self, err := os.Executable()
+	if err != nil {
+		return r, err
+	}
+	out := x.out + "." + part
+	ctx, stop := context.WithTimeout(x.ctx, limit+10*time.Second)
+	defer stop()
+	c := exec.CommandContext(ctx, self, append(flags, "-child", "-parts", part, "-o", out, "-device", x.device,
+		"-limit", limit.Round(time.Second).String(), "-improve", x.improve.String(), "-small="+strconv.FormatBool(x.small))...)
+	c.Stderr = os.Stderr
+	os.Remove(out)
+	failed := c.Run()
+	data, err := os.ReadFile(out)
+	if err == nil {
+		err = json.Unmarshal(data, &r)
+	}
 	x.Errors = append(x.Errors, r.Errors...)
-	return errors.Join(failed, err)
+	return r, errors.Join(failed, err)
 }
 
 func (p *peerTime) share(c *device.Ceilings) {

@@ -50,7 +50,7 @@ type timed struct {
 }
 
 // slower is how many times as long as the best one a schedule may take at the first shape to be timed at others.
-const slower = 2.5
+const slower, slowerByMany = 2.5, 1.6 // by one column, by many
 
 // shapes are those that products are timed at.
 func (x *lab) shapes(columns []int) (all []shape) {
@@ -161,14 +161,56 @@ func (b *binding) dispatch(weights vulkan.Range) *vulkan.Dispatch {
 	return d
 }
 
-// products checks and times all schedules.
+// products checks and times all schedules: of each file in a process of its own, because a wrong one may lose the device.
 func (x *lab) products() error {
+	if x.child {
+		return x.productsHere()
+	}
+	paths, err := tracesIn(x.traces)
+	if err != nil {
+		return err
+	}
+	for i, path := range paths {
+		if x.over() {
+			return fmt.Errorf("the time was up before %s", path)
+		}
+		left := time.Until(x.deadline)
+		r, err := x.process("products", left-left*time.Duration(len(paths)-1-i)/time.Duration(2*len(paths)), "-traces", path)
+		x.failed(path, err)
+		x.add(r)
+	}
+	return nil
+}
+
+// add adds the products of a report, with the best ones of both.
+func (x *lab) add(r report) {
+	for _, t := range slices.Concat(r.Products, r.Best) {
+		t.figures(x.Ceilings)
+	}
+	x.Products, x.Refused = append(x.Products, r.Products...), append(x.Refused, r.Refused...)
+	for _, t := range r.Best {
+		i := slices.IndexFunc(x.Best, func(o *timed) bool { return o.Problem == t.Problem && o.Shape == t.Shape })
+		switch {
+		case i < 0:
+			x.Best = append(x.Best, t)
+		case t.Ns < x.Best[i].Ns:
+			x.Best[i] = t
+		}
+	}
+	slices.SortStableFunc(x.Best, func(a, b *timed) int {
+		return cmp.Or(cmp.Compare(a.Shape.N, b.Shape.N), cmp.Compare(b.Shape.M*b.Shape.K, a.Shape.M*a.Shape.K), cmp.Compare(a.Shape.M, b.Shape.M), cmp.Compare(a.Problem, b.Problem))
+	})
+	x.failed("save", x.save())
+}
+
+// productsHere checks and times the schedules of a file.
+func (x *lab) productsHere() error {
 	entries, err := readTraces(x.traces)
 	if err != nil {
 		return err
 	}
 	all := x.compileAll(entries)
-	x.log("%d of %d schedules are compiled and right", len(all), len(entries))
+	x.log("%d of %d schedules of %s are compiled and right", len(all), len(entries), x.traces)
 	bench, err := x.newBench()
 	if err != nil {
 		return err
@@ -193,7 +235,7 @@ func hardest(all []shape) []shape {
 func (x *lab) at(b *bench, all []*candidate, s shape) (more []*candidate) {
 	byProblem := x.timeAll(b, all, s)
 	for _, name := range slices.Sorted(maps.Keys(byProblem)) {
-		if s.N == 1 && x.improve > 0 && !x.over() {
+		if s.N == 1 && x.improve > 0 && (s.K > 4096 || x.small) && !x.over() { // short rows get the schedules that were found for long ones
 			found, err := x.searched(b, byProblem[name], s)
 			x.failed(name+" "+s.String(), err)
 			more = append(more, found...)
@@ -222,7 +264,7 @@ func (x *lab) timeAll(b *bench, all []*candidate, s shape) map[string][]*timed {
 	for _, all := range byProblem {
 		sortByTime(all)
 		for _, t := range all {
-			t.c.slow = t.Ns > slower*all[0].Ns
+			t.c.slow = t.Ns > slower*all[0].Ns || s.N > 1 && t.Ns > slowerByMany*all[0].Ns
 		}
 	}
 	return byProblem

@@ -146,7 +146,6 @@ func (x *lab) compiled(all []entry, until time.Time) []*candidate {
 		case r := <-results:
 			out[r.i] = r.c
 		case <-late:
-			x.stuck = true
 			return out
 		}
 	}

@@ -51,34 +51,37 @@ type candidate struct {
 	slow     bool          // at the shape before
 }
 
-// readTraces reads the schedules of all files of a folder.
-func readTraces(dir string) (all []entry, err error) {
+// tracesIn lists the files of schedules of a folder.
+func tracesIn(dir string) ([]string, error) {
 	paths, err := filepath.Glob(filepath.Join(dir, "*.jsonl"))
-	if err != nil || len(paths) == 0 {
-		return nil, fmt.Errorf("%s: no files of schedules, .jsonl: %w", dir, err)
+	if err == nil && len(paths) == 0 {
+		err = fmt.Errorf("-traces %s: no files of schedules, .jsonl", dir)
 	}
-	for _, path := range paths {
-		f, err := os.Open(path)
-		if err != nil {
-			return nil, err
+	return paths, err
+}
+
+// readTraces reads the schedules of a file.
+func readTraces(path string) (all []entry, err error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	lines := bufio.NewScanner(f)
+	lines.Buffer(nil, 1<<24)
+	for n := 1; lines.Scan(); n++ {
+		var e entry
+		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
+			return nil, fmt.Errorf("%s:%d: %w", path, n, err)
 		}
-		defer f.Close()
-		lines := bufio.NewScanner(f)
-		lines.Buffer(nil, 1<<24)
-		for n := 1; lines.Scan(); n++ {
-			var e entry
-			if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
-				return nil, fmt.Errorf("%s:%d: %w", path, n, err)
-			}
-			if e.Name == "" {
-				e.Name = fmt.Sprint(n)
-			}
-			e.Name = strings.TrimSuffix(filepath.Base(path), ".jsonl") + " " + e.Name
-			all = append(all, e)
+		if e.Name == "" {
+			e.Name = fmt.Sprint(n)
 		}
-		if err := lines.Err(); err != nil {
-			return nil, fmt.Errorf("%s: %w", path, err)
-		}
+		e.Name = strings.TrimSuffix(filepath.Base(path), ".jsonl") + " " + e.Name
+		all = append(all, e)
+	}
+	if err := lines.Err(); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	return all, nil
 }
