@@ -85,7 +85,7 @@ func (v *vectorizer) inOrder(body []vir.Node) (out []vir.Node) {
 
 func newVectorizer(n *nest.Nest, name string) *vectorizer {
 	return &vectorizer{n: n, f: &vir.Func{Name: name}, vars: map[string]*variable{}, affine: map[*ir.Expr][]affineIndex{}, temps: map[string]*temp{},
-		roots: map[string][]nest.Loop{}, params: map[string]int{}, places: map[string]accessed{}, sums: map[nest.Buffer]*sums{}}
+		roots: map[string][]nest.Loop{}, params: map[string]int{}, places: map[string]accessed{}, sums: map[nest.Buffer]*sums{}, decoded: map[string]*decoded{}}
 }
 
 // moves moves those pointers that the body uses: others may be nil.
@@ -126,6 +126,9 @@ type vectorizer struct {
 	scratch []nest.Pos
 	loopID  int
 	count   int
+	decoded map[string]*decoded // by the name of a staged value
+	filling *filling            // nil: lanes do not share out anything
+	inner   []*openLoop         // the lanes that hold tiles, once they do something in the innermost open loop
 }
 
 // openLoop is a vir loop being written.
@@ -182,7 +185,11 @@ func (v *vectorizer) walk(body []nest.Stmt) error {
 		var err error
 		switch s := s.(type) {
 		case *nest.For:
-			err = v.loop(s)
+			if loops, a := chain(s); v.shares(a) {
+				err = v.fill(loops, a)
+			} else {
+				err = v.loop(s)
+			}
 		case *nest.Assign:
 			err = v.assign(s)
 		}
@@ -200,11 +207,11 @@ func (v *vectorizer) loop(s *nest.For) error {
 	case nest.Outer, nest.Group:
 		v.set(l.Name, 0)
 		return v.walk(s.Body)
-	case nest.Vector, nest.Dot:
+	case nest.Vector, nest.Dot, nest.Tile:
 		v.set(l.Name, 0)
 		v.lanes = append(v.lanes, l)
 		defer func() { v.lanes = v.lanes[:len(v.lanes)-1] }()
-		if v.width() > vir.MaxLanes {
+		if v.width() > vir.MaxLanes && l.Kind != nest.Tile {
 			return refuse(l.Name, "%d lanes, at most %d", v.width(), vir.MaxLanes)
 		}
 		return v.walk(s.Body)
@@ -241,12 +248,14 @@ func (v *vectorizer) serialLoop(s *nest.For) error {
 	}
 	v.set(s.Loop.Name, 0)
 	v.serial = append(v.serial, &openLoop{s.Loop, node})
+	inner := v.inner
+	v.inner = nil
 	body, err := v.block(s.Body)
-	for _, x := range v.n.Shared {
-		if err == nil && x.At == s.Loop.Name {
-			body, err = v.share(body, x.Param)
-		}
+	var fills []vir.Node
+	if err == nil {
+		fills, body, err = v.cooperate(s.Loop.Name, body)
 	}
+	v.inner = inner
 	v.serial = v.serial[:len(v.serial)-1]
 	if err != nil {
 		return err
@@ -254,10 +263,16 @@ func (v *vectorizer) serialLoop(s *nest.For) error {
 	if i := slices.IndexFunc(node.Carried, func(r vir.Reg) bool { return v.typeOf(r).Elem.Bits() < 32 }); node.Lane && i >= 0 {
 		return refuse(s.Loop.Name, "lanes have sums of 32 bits, not of %v", v.typeOf(node.Carried[i]).Elem)
 	}
-	node.Body = body
 	slices.Sort(node.Carried)
-	v.out = append(v.out, node)
 	v.loads = map[string]vir.Reg{}
+	if i := slices.IndexFunc(v.n.Shared, func(x nest.Shared) bool { return x.At == s.Loop.Name && x.Ahead }); len(fills) > 0 && i >= 0 {
+		return v.pipeline(node, fills, body, v.n.Shared[i].Halves)
+	}
+	node.Body = body
+	if len(fills) > 0 {
+		node.Body = slices.Concat(fills, wait(), body, wait())
+	}
+	v.out = append(v.out, node)
 	return nil
 }
 
@@ -414,6 +429,9 @@ func (v *vectorizer) accumulate(s *nest.Assign, t *temp, lanes []string, key str
 		return nil
 	}
 	last := v.lanes[len(v.lanes)-1]
+	if last.Kind == nest.Tile {
+		return v.matMul(s, t)
+	}
 	if last.Kind == nest.Dot && len(lanes) == len(v.lanes)-1 {
 		return v.dot(s, t, last.N)
 	}
@@ -532,6 +550,9 @@ func (v *vectorizer) reducePairs(s *nest.Assign, t *temp, last nest.Loop) error 
 
 // store writes a value to a buffer.
 func (v *vectorizer) store(b nest.Buffer, s *nest.Assign) error {
+	if v.tiled() {
+		return v.storeTile(b, s)
+	}
 	r, err := v.vec(s.Value)
 	if err != nil {
 		return err

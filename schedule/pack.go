@@ -554,7 +554,8 @@ func (p *packing) shared(lay *format.Layout) error {
 
 // sharedLoops are the loops that count, within a record, the rows and the groups
 // of span elements of K (0: rows only); rows in their natural order, so that the
-// scales of neighbouring lanes are neighbours, or with lanes of workgroups in the order of codes.
+// scales of neighbouring lanes are neighbours, or with lanes of workgroups and without
+// tiles in the order of codes.
 func (p *packing) sharedLoops(span int) (loops []nest.Loop, err error) {
 	var all []nest.Loop
 	for _, d := range p.fields {
@@ -572,8 +573,9 @@ func (p *packing) sharedLoops(span int) (loops []nest.Loop, err error) {
 			return nil, illegal(p.x, l.Name, "straddles the weight groups of %d", span)
 		}
 	}
-	if slices.ContainsFunc(loops, func(l nest.Loop) bool { return l.Kind == nest.Lane }) {
-		return loops, nil // like the codes: neighbouring lanes read neighbours
+	runs := func(kind nest.Kind) func(nest.Loop) bool { return func(l nest.Loop) bool { return l.Kind == kind } }
+	if slices.ContainsFunc(loops, runs(nest.Lane)) && !slices.ContainsFunc(p.s.Loops(), runs(nest.Tile)) {
+		return loops, nil // as the codes, of which neighbouring lanes read neighbours
 	}
 	slices.SortStableFunc(loops, func(a, b nest.Loop) int {
 		if a.Root == "m" && b.Root == "m" {

@@ -92,5 +92,5 @@ func loopCalled(s State, name string) nest.Loop {
 
 // isLane says that the iterations of l run at once.
 func isLane(l nest.Loop) bool {
-	return l.Kind == nest.Vector || l.Kind == nest.Dot || l.Kind == nest.Pair
+	return l.Kind == nest.Vector || l.Kind == nest.Dot || l.Kind == nest.Pair || l.Kind == nest.Tile
 }

@@ -12,7 +12,9 @@ import (
 // it below: "w" the decoded weight, "a" the activation, or of a product by tables "x"
 // the index; "super" the super-scale and the super-minimum if the format has two levels.
 // "act" are all activations that an iteration of the serial loop At reads. The lanes of a workgroup copy them into a buffer that
-// they share.
+// they share. Shared, the decoded weights of an iteration of the serial loop At are in such a buffer too: each lane decodes
+// some of them. Ahead, lanes load what they decode, and activations that they share at the same loop, while the iteration before
+// computes. With Halves, they fill one half of the buffers while they multiply the other.
 //
 //	for r                              for r
 //	    for n                              w1 = decode(codes[r])
@@ -22,16 +24,25 @@ import (
 // In a preparation of activations with tables, "wide" is an activation in 16 bits, computed at the innermost loop over tables: they
 // are no array then, made before tables are.
 type Stage struct {
-	Value string `json:"value"`
-	At    string `json:"at"`
+	Value  string `json:"value"`
+	At     string `json:"at"`
+	Shared bool   `json:"shared,omitempty"`
+	Ahead  bool   `json:"ahead,omitempty"`
+	Halves bool   `json:"halves,omitempty"`
 }
 
 // Apply implements Step.
 func (x Stage) Apply(s *Product) (*Product, error) {
+	if (x.Shared || x.Ahead || x.Halves) && (x.Value != "w" || !x.Shared || x.Halves && !x.Ahead) {
+		return nil, illegal(x, x.Value, "is no value that lanes share so; have w, shared, and then ahead, and then by halves")
+	}
 	switch x.Value {
 	case "w", "a", "x":
 		if len(s.stages) > 0 && s.main().values[x.Value] == nil {
 			return nil, illegal(x, x.Value, "is no value of this decomposition")
+		}
+		if x.Shared {
+			return x.sharedWeights(s)
 		}
 		return stageAt(x, s, x.Value, x.At)
 	case "super":
@@ -110,6 +121,17 @@ func (x Stage) shared(s *Product) (*Product, error) {
 	c := s.clone()
 	c.shared = x.At
 	return c, nil
+}
+
+func (x Stage) sharedWeights(s *Product) (*Product, error) {
+	if st, i := s.find(x.At); st == nil || st.loops[i].Kind != nest.Serial {
+		return nil, illegal(x, x.At, "is no serial loop")
+	}
+	c, err := stageAt(x, s, x.Value, x.At)
+	if err == nil {
+		c.decoded, c.ahead, c.halves = x.At, x.Ahead, x.Halves
+	}
+	return c, err
 }
 
 func (x Stage) super(s *Product) (*Product, error) {
@@ -210,8 +232,8 @@ func stageAt(x Step, s *Product, name, at string) (*Product, error) {
 		if l < 0 {
 			return nil, illegal(x, at, "no such loop")
 		}
-		if k := st.loops[l].Kind; k == nest.Vector || k == nest.Dot || k == nest.Pair {
-			return nil, illegal(x, at, "is %s: a value cannot be staged between lanes", k)
+		if isLane(st.loops[l]) {
+			return nil, illegal(x, at, "is %s: a value cannot be staged between lanes", st.loops[l].Kind)
 		}
 	}
 	if st.isStaged(name) {
@@ -371,7 +393,7 @@ const mostStaged = 8
 func (x Stage) Propose(s State, m Machine) (out []Step) {
 	if x.Value == "wide" {
 		for _, l := range s.Loops() {
-			if y := (Stage{x.Value, l.Name}); l.Root == "table.u" {
+			if y := (Stage{Value: x.Value, At: l.Name}); l.Root == "table.u" {
 				out = []Step{y} // the innermost one
 			}
 		}
@@ -391,7 +413,7 @@ func (x Stage) Propose(s State, m Machine) (out []Step) {
 			return out
 		}
 		if x.Value != "super" || l.Root == "g" {
-			out = append(out, Stage{x.Value, l.Name})
+			out = append(out, Stage{Value: x.Value, At: l.Name})
 		}
 		if l.Root != "n" && x.Value != "super" {
 			size *= max(l.N, 1)

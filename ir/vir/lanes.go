@@ -181,6 +181,7 @@ type races struct {
 	base  []int        // by parameter, how far the workgroup has moved the pointer
 	group int          // that runs, from 1
 	epoch int          // barriers so far
+	tiles int          // minus the accesses of tiles so far, each as by a lane of its own: which lane has which element is unknown
 }
 
 // accesses are the ones of a byte that matter.
@@ -192,6 +193,13 @@ type accesses struct {
 
 // access is who accessed a byte, group 0 nobody.
 type access struct{ group, lane, epoch int }
+
+func (a access) String() string {
+	if a.lane < 0 {
+		return fmt.Sprintf("a tile of group %d", a.group-1)
+	}
+	return fmt.Sprintf("lane %d of group %d", a.lane, a.group-1)
+}
 
 // concurrent says that nothing orders a and b.
 func concurrent(a, b access) bool {
@@ -216,12 +224,12 @@ func (r *races) begin() {
 	}
 }
 
-// access is in, by lane m, at bytes [off, off+n) of its buffer.
-func (r *races) access(m *machine, in *Instr, off, n int) error {
+// access is in, by a lane, at bytes [off, off+n) of its buffer.
+func (r *races) access(lane int, in *Instr, off, n int) error {
 	buf := in.Mem.Buf
-	me := access{r.group, m.lane, r.epoch}
+	me := access{r.group, lane, r.epoch}
 	for i := off + r.base[buf]; i < off+r.base[buf]+n; i++ {
-		if err := r.bytes[buf][i].add(me, in.Op == OpStore, r.f.Params[buf].Shared > 0); err != nil {
+		if err := r.bytes[buf][i].add(me, in.Op.Stores(), r.f.Params[buf].Shared > 0); err != nil {
 			return fmt.Errorf("byte %d of %s %w", i, r.f.Params[buf].Name, err)
 		}
 	}
@@ -231,11 +239,11 @@ func (r *races) access(m *machine, in *Instr, off, n int) error {
 func (b *accesses) add(me access, store, shared bool) error {
 	switch {
 	case concurrent(b.store, me):
-		return fmt.Errorf("is stored by lane %d of group %d and accessed by lane %d of group %d, and no barrier is between", b.store.lane, b.store.group-1, me.lane, me.group-1)
+		return fmt.Errorf("is stored by %v and accessed by %v, and no barrier is between", b.store, me)
 	case store && (b.groups || b.lanes && b.load.epoch == me.epoch):
-		return fmt.Errorf("is loaded by several lanes and stored by lane %d of group %d, and no barrier is between", me.lane, me.group-1)
+		return fmt.Errorf("is loaded by several lanes and stored by %v, and no barrier is between", me)
 	case store && concurrent(b.load, me):
-		return fmt.Errorf("is loaded by lane %d of group %d and stored by lane %d of group %d, and no barrier is between", b.load.lane, b.load.group-1, me.lane, me.group-1)
+		return fmt.Errorf("is loaded by %v and stored by %v, and no barrier is between", b.load, me)
 	case !store && shared && b.store.group == 0:
 		return fmt.Errorf("is loaded before it is stored")
 	case store:

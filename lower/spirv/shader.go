@@ -23,8 +23,9 @@ type Shader struct {
 	Lanes   []int // of a workgroup, by the depth of their loops; along x, all of them
 	// Subgroup is the size of the subgroups that it needs, all of them full; 0: any.
 	Subgroup int
-	Grid     []int // parameters that count workgroups, along x, y and z
-	Bytes    bool  // it stores less than a word, which needs storageBuffer8BitAccess
+	Grid     []int   // parameters that count workgroups, along x, y and z
+	Bytes    bool    // it stores less than a word, which needs storageBuffer8BitAccess
+	Shapes   []Shape // products of cooperative matrices, which need VK_KHR_cooperative_matrix and VulkanMemoryModel
 }
 
 // Controls say what a shader asks of a device, which has it or has not.
@@ -35,7 +36,7 @@ type Controls struct {
 	// Halves says that the device has 16-bit floats below 2^-14: shaderDenormPreserveFloat16.
 	Halves bool
 	// Subgroup is the number of lanes that exchange words without memory, by shuffles; 0: none. The pipeline asks for full
-	// subgroups of this size. Subgroups is how many of them a workgroup may have; 0: any number.
+	// subgroups of this size. A function with tiles says itself how large they are. Subgroups is how many of them a workgroup may have; 0: any number.
 	Subgroup, Subgroups int
 }
 
@@ -45,7 +46,12 @@ func (t Target) Print(s *lower.Selected, c Controls) (*Shader, error) {
 		return nil, &nest.Refused{What: s.Func.Name, Reason: "tiles follow one another: bind the tiles of rows to group"}
 	}
 	p := newPrinter(s)
-	if n := vir.Product(p.shader.Lanes); c.Subgroup > 0 && n%c.Subgroup == 0 && (c.Subgroups == 0 || n/c.Subgroup <= c.Subgroups) {
+	if n := holders(s.Func); n > 0 {
+		if c.Subgroup != 0 && c.Subgroup != n {
+			return nil, &nest.Refused{What: s.Func.Name, Reason: fmt.Sprintf("%d lanes hold a tile, and subgroups have %d", n, c.Subgroup)}
+		}
+		p.shader.Subgroup = n
+	} else if n := vir.Product(p.shader.Lanes); c.Subgroup > 0 && n%c.Subgroup == 0 && (c.Subgroups == 0 || n/c.Subgroup <= c.Subgroups) {
 		p.shader.Subgroup = c.Subgroup
 	}
 	p.declare(t.m.Has, c)
@@ -57,6 +63,9 @@ func (t Target) Print(s *lower.Selected, c Controls) (*Shader, error) {
 	p.body(p.early(s.Func.Body))
 	p.m.Do(module.OpReturn)
 	p.m.Do(module.OpFunctionEnd)
+	if p.refused != nil {
+		return nil, p.refused
+	}
 	return p.shader, nil
 }
 
@@ -73,13 +82,14 @@ type printer struct {
 	regs    [][]module.ID              // the words of each register
 	halves  bool                       // the device reads floats of 16 bits as they are
 	one     map[vir.Reg]bool           // vectors of sums that are kept in one word
-	loaded  map[*vir.Instr][]module.ID // words that an iteration before has loaded
+	loaded  map[*vir.Instr][]module.ID // words that the code before has loaded
 	floats  map[module.ID]module.ID    // words that are floats' bits, as floats
 	push    map[int]module.ID          // numbers of parameters that the function has read
 	views   map[view]module.ID         // variables of buffers
 	numbers map[int]module.ID          // of open loops, by ID
 	sums    map[string]module.ID       // parts of addresses that are there, by what they are
 	stored  map[int]bool               // parameters that the function stores to
+	fetched map[int]bool               // parameters that it loads from
 	main    module.ID
 	block   module.ID    // the variable of the push constants
 	inputs  [3]module.ID // the variables of the workgroup and of the lane in it, or in its subgroup and of that
@@ -88,6 +98,8 @@ type printer struct {
 	ids     []module.ID  // of the lane in loops of lanes, by depth
 	depth   int          // loops of lanes around
 	words   module.ID    // the shared buffer by which lanes exchange words
+	vulkan  bool         // the memory model is Vulkan's
+	refused error        // the first thing that no shader has
 }
 
 // shaderTypes are the types that all shaders have.
@@ -95,10 +107,13 @@ type shaderTypes struct{ void, bool, uint, f32, byte module.ID }
 
 func newPrinter(s *lower.Selected) *printer {
 	p := &printer{m: module.New(), f: s.Func, rows: s.Rows, regs: make([][]module.ID, len(s.Func.Regs)), floats: map[module.ID]module.ID{},
-		push: map[int]module.ID{}, views: map[view]module.ID{}, loaded: map[*vir.Instr][]module.ID{}, numbers: map[int]module.ID{}, sums: map[string]module.ID{}, stored: map[int]bool{}}
+		push: map[int]module.ID{}, views: map[view]module.ID{}, loaded: map[*vir.Instr][]module.ID{}, numbers: map[int]module.ID{}, sums: map[string]module.ID{}, stored: map[int]bool{}, fetched: map[int]bool{}}
 	vir.Walk(s.Func.Body, func(in *vir.Instr, _ []*vir.Loop) {
-		if in.Op == vir.OpStore {
+		switch {
+		case in.Op.Stores():
 			p.stored[in.Mem.Buf] = true
+		case in.HasMem():
+			p.fetched[in.Mem.Buf] = true
 		}
 	})
 	p.shader = &Shader{Module: p.m, Lanes: s.Func.Lanes()}
@@ -116,7 +131,14 @@ func (p *printer) declare(has lower.Features, c Controls) {
 		p.m.Declare(module.OpCapability, module.CapabilityDotProduct)
 		p.m.Declare(module.OpCapability, module.CapabilityDotProductInput4x8BitPacked)
 	}
-	p.m.Declare(module.OpMemoryModel, module.AddressingModelLogical, module.MemoryModelGLSL450)
+	model := module.MemoryModelGLSL450
+	if p.vulkan = holders(p.f) > 0; p.vulkan {
+		model = module.MemoryModelVulkan
+		p.m.Declare(module.OpCapability, module.CapabilityVulkanMemoryModel)
+		p.m.Declare(module.OpCapability, module.CapabilityCooperativeMatrixKHR)
+		p.m.Declare(module.OpExtension, module.String("SPV_KHR_cooperative_matrix")...)
+	}
+	p.m.Declare(module.OpMemoryModel, module.AddressingModelLogical, model)
 	p.main = p.m.NewID()
 	p.m.Declare(module.OpExecutionMode, p.main, module.ExecutionModeLocalSize, uint32(vir.Product(p.shader.Lanes)), 1, 1)
 	p.halves = c.Halves
@@ -161,7 +183,7 @@ func (p *printer) used() []bool {
 		for _, s := range in.Mem.Stride {
 			multiple(s.Multiple)
 		}
-		for _, x := range in.Mem.Plus {
+		for _, x := range append(in.Mem.Plus[:], in.Mem.Apart.Multiple) {
 			multiple(x)
 		}
 	})
@@ -434,14 +456,14 @@ func (p *printer) inOrder(words, sums []module.ID, add func(a, b module.ID) modu
 func (p *printer) put(words []module.ID, at module.ID, apart, block int) {
 	p.together(block)
 	for i, w := range words {
-		p.m.Do(module.OpStore, p.exchanged(p.sum(at, p.number(uint32(i*apart)))), w)
+		p.m.Do(module.OpStore, append([]module.ID{p.exchanged(p.sum(at, p.number(uint32(i*apart)))), w}, p.access(true)...)...)
 	}
 	p.together(block)
 }
 
 // get reads the word that is some words behind a place of the exchanged buffer.
 func (p *printer) get(at module.ID, behind int) module.ID {
-	return p.m.Emit(module.OpLoad, p.uint, p.exchanged(p.sum(at, p.number(uint32(behind)))))
+	return p.m.Emit(module.OpLoad, p.uint, append([]module.ID{p.exchanged(p.sum(at, p.number(uint32(behind))))}, p.access(true)...)...)
 }
 
 // together waits for the lanes of a block, which are in one subgroup or anywhere in the workgroup.
@@ -488,6 +510,7 @@ func (p *printer) loop(l *vir.Loop) {
 	head, body, next, end := p.m.NewID(), p.m.NewID(), p.m.NewID(), p.m.NewID()
 	before, loads := p.label, p.inAdvance(l)
 	p.read(loads, p.number(0))
+	tiles := p.carriedTiles(l)
 	p.m.Do(module.OpBranch, head)
 	p.begins(head)
 	number, patch := p.phi(p.number(0), before, next)
@@ -504,7 +527,14 @@ func (p *printer) loop(l *vir.Loop) {
 		p.numbers[l.ID] = p.listed(l, number)
 	}
 	p.upcoming(loads, number, l)
+	p.loadTiles(tiles)
+	if len(tiles) > 0 {
+		p.loadEarly(l.Body)
+	}
 	p.body(l.Body)
+	for _, c := range tiles {
+		p.m.Do(module.OpStore, c.variable, p.regs[c.reg][0])
+	}
 	p.m.Do(module.OpBranch, next)
 	p.begins(next)
 	p.m.Patch(patch, p.word(module.OpIAdd, number, p.number(1)))
@@ -516,7 +546,52 @@ func (p *printer) loop(l *vir.Loop) {
 	}
 	p.m.Do(module.OpBranch, head)
 	p.begins(end)
+	p.loadTiles(tiles)
 	p.sums = outer
+}
+
+// loadEarly begins with what the lanes in a body load from buffers that nobody stores to: it comes while the matrices before
+// it are multiplied.
+func (p *printer) loadEarly(body []vir.Node) {
+	for _, n := range body {
+		l, ok := n.(*vir.Loop)
+		if !ok || !l.Lane {
+			continue
+		}
+		p.numbers[l.ID] = p.ids[p.depth]
+		p.depth++
+		for _, n := range l.Body {
+			if in, ok := n.(*vir.Instr); ok && in.Op == vir.OpLoad && p.loaded[in] == nil && p.class(in.Mem.Buf) == module.StorageClassStorageBuffer && !p.stored[in.Mem.Buf] {
+				p.loaded[in] = p.load(in)
+			}
+		}
+		p.loadEarly(l.Body)
+		p.depth--
+	}
+}
+
+// carriedTile is a matrix that a loop carries, in a variable of the function: drivers know these better than phis of matrices.
+type carriedTile struct {
+	reg      vir.Reg
+	variable module.ID
+}
+
+// carriedTiles stores the matrices that l carries.
+func (p *printer) carriedTiles(l *vir.Loop) (all []carriedTile) {
+	for _, r := range l.Carried {
+		if t := p.f.Regs[r]; t.Tile() {
+			v := p.m.Local(p.pointer(module.StorageClassFunction, p.tile(t)))
+			p.m.Do(module.OpStore, v, p.regs[r][0])
+			all = append(all, carriedTile{r, v})
+		}
+	}
+	return all
+}
+
+func (p *printer) loadTiles(all []carriedTile) {
+	for _, c := range all {
+		p.regs[c.reg] = []module.ID{p.m.Emit(module.OpLoad, p.tile(p.f.Regs[c.reg]), c.variable)}
+	}
 }
 
 // carry is a register that a loop carries.
@@ -528,6 +603,9 @@ type carry struct {
 
 func (p *printer) carried(l *vir.Loop, before, next module.ID) (all []carry) {
 	for _, r := range l.Carried {
+		if p.f.Regs[r].Tile() {
+			continue
+		}
 		c := carry{reg: r}
 		for _, w := range p.regs[r] {
 			id, at := p.phi(w, before, next)
@@ -547,8 +625,11 @@ func (p *printer) phi(first, before, next module.ID) (id module.ID, patch int) {
 
 // count is a trip count.
 func (p *printer) count(n vir.Extent) module.ID {
-	if n.Param >= 0 {
-		return p.push[n.Param]
+	switch {
+	case n.Param < 0:
+		return p.number(uint32(n.Const))
+	case n.Less > 0:
+		return p.word(module.OpISub, p.push[n.Param], p.number(uint32(n.Less)))
 	}
-	return p.number(uint32(n.Const))
+	return p.push[n.Param]
 }
