@@ -178,7 +178,7 @@ var products = []Rule{
 	{Name: "prefetch", Offers: optional(schedule.Prefetch{}), Open: true},
 }
 
-// placed are the kinds of steps that the rules of products make, and those of operators only.
+// placed are the kinds of steps that the rules of products make, and the kinds for operators only.
 var placed = []schedule.Step{
 	schedule.FillGroups{}, schedule.Decompose{}, schedule.QuantizeTable{}, schedule.HoistZero{}, schedule.Split{}, schedule.Fuse{},
 	schedule.Bind{}, schedule.Tensorize{}, schedule.Reorder{}, schedule.Pack{}, schedule.HalvingAdd{}, schedule.Rfactor{},
