@@ -22,11 +22,13 @@ func Vectorize(n *nest.Nest, name string) (*vir.Func, error) {
 	v := newVectorizer(n, name)
 	for i, p := range n.Params {
 		v.params[p] = i
-		v.f.Params = append(v.f.Params, vir.Param{Name: ParamName(p), Int: nest.IntParam(p), Align: n.Aligned[p]})
+		v.f.Params = append(v.f.Params, vir.Param{Name: ParamName(p), Int: nest.IntParam(p), Align: n.Aligned[p], Shared: n.Local[p]})
 	}
 	for _, b := range n.Buffers {
 		p, t := &v.f.Params[v.params[b.Base().Param]], b.Base().Tensor
-		p.Most, p.Words = t.Most, t.Most > 0 && t.Elem == format.I32
+		if p.Shared == 0 {
+			p.Most, p.Words = t.Most, t.Most > 0 && t.Elem == format.I32
+		}
 	}
 	for _, l := range n.Loops {
 		if l.Root != "" {
@@ -42,7 +44,7 @@ func Vectorize(n *nest.Nest, name string) (*vir.Func, error) {
 			return nil, refuse(n.Name, "registers of %d bytes, at most %d", t.Bytes(), vir.MaxBytes)
 		}
 	}
-	v.f.Body = body
+	v.f.Body = v.inOrder(body)
 	if n.Repeat != nil {
 		r := v.moves(*n.Repeat)
 		v.f.Repeat = &r
@@ -51,6 +53,34 @@ func Vectorize(n *nest.Nest, name string) (*vir.Func, error) {
 		v.f.Grid = append(v.f.Grid, v.moves(r))
 	}
 	return v.f, nil
+}
+
+// inOrder is a body whose lanes wait before they load what others have stored.
+func (v *vectorizer) inOrder(body []vir.Node) (out []vir.Node) {
+	if !slices.ContainsFunc(v.n.Loops, func(l nest.Loop) bool { return l.Kind == nest.Lane }) {
+		return body
+	}
+	stored := map[int]bool{}
+	for _, n := range body {
+		wait := false
+		var stores []int
+		vir.Walk([]vir.Node{n}, func(in *vir.Instr, _ []*vir.Loop) {
+			if in.Op == vir.OpStore {
+				stores = append(stores, in.Mem.Buf)
+			} else if in.HasMem() {
+				wait = wait || stored[in.Mem.Buf]
+			}
+		})
+		if wait {
+			out = append(out, &vir.Instr{Op: vir.OpBarrier, Dst: vir.NoReg})
+			clear(stored)
+		}
+		for _, b := range stores {
+			stored[b] = true
+		}
+		out = append(out, n)
+	}
+	return out
 }
 
 func newVectorizer(n *nest.Nest, name string) *vectorizer {
@@ -208,7 +238,7 @@ func (v *vectorizer) repeat(s *nest.For, n int) error {
 }
 
 func (v *vectorizer) serialLoop(s *nest.For) error {
-	node := &vir.Loop{ID: v.loopID, Count: vir.Extent{Const: s.Loop.N, Param: -1}, Lane: s.Loop.Kind == nest.Lane}
+	node := &vir.Loop{ID: v.loopID, Count: vir.Extent{Const: s.Loop.N, Param: -1}, Lane: s.Loop.Kind == nest.Lane, Ahead: s.Loop.Ahead}
 	v.loopID++
 	if s.Loop.N == 0 {
 		node.Count = vir.Extent{Param: v.params[nest.CountParam(s.Loop)]}
@@ -381,8 +411,12 @@ func (v *vectorizer) accumulate(s *nest.Assign, t *temp, lanes []string, key str
 	if err != nil {
 		return err
 	}
-	if s.Op != ir.Add && slices.ContainsFunc(v.serial[t.depth:], func(o *openLoop) bool { return o.node.Lane }) {
-		return refuse(s.Dst.Name, "lanes have sums, not the largest value")
+	for _, o := range v.serial[t.depth:] {
+		if most := s.Op != ir.Add; o.node.Lane && len(o.node.Carried) > 0 && o.node.Max != most {
+			return refuse(s.Dst.Name, "lanes have sums or the largest value, not both")
+		} else if o.node.Lane {
+			o.node.Max = most
+		}
 	}
 	s = &nest.Assign{Dst: s.Dst, Index: s.Index, How: s.How, Op: s.Op, Value: value}
 	op := combineOps[s.Op]

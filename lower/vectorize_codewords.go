@@ -29,7 +29,7 @@ func (v *vectorizer) unjoin(p *format.Part, word int, stored func(int) (vir.Reg,
 }
 
 // digit is digit number n of fractions x to the base of levels: what the product with the next power of levels has above the lowest 8
-// bits, without levels times what the product before has there. Products have 16 bits, those of even and odd bytes in words of their own.
+// bits, without levels times what the product before has there. Products have 16 bits, even and odd bytes in words of their own.
 //
 //	v1:u32x4 = and v0 00ff00ff00ff00ff            even bytes; the odd ones are shifted before
 //	v2:u32x4 = mul v1 3^n

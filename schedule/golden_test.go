@@ -163,6 +163,7 @@ var examples = []example{
 	{"decompose_mirror", "w2", nil, Decompose{Family: "table", Value: "signs", Parts: []int{4}, Mirror: true}},
 	{"quantize_table_mirror", "ternary", trace(byTrits), QuantizeTable{Kind: "split"}},
 	{"quantize_table_q8", "w2", trace(byTable), QuantizeTable{Kind: "q8"}},
+	{"quantize", "w2", byGroups("n mt l ks f j", "group", "lane"), Quantize{Trace{Split{"act.k", 16, Pair{"act.o", "act.l"}}, Bind{"act.l", "lane"}}, 4096}},
 	{"halving_add", "w2", trace(byTable, QuantizeTable{Kind: "q8"}, Split{"k", 4, Pair{"ks", "f"}}, Bind{"f", "unrolled"}), HalvingAdd{"f"}},
 	{"pack_signs", "ternary", with(byTritsOf(8), "pack"), byTritsOf(8)[len(byTritsOf(8))-1]},
 	{"pack_wide_words", "w3", trace(Decompose{Family: "table", Value: "codes", Parts: []int{1}}, columns, lanes, Split{"k", 32, Pair{"ks", "u"}}, Bind{"u", "unrolled"}),
@@ -292,6 +293,9 @@ func picture(s *Product) string {
 	if s.fill != nil {
 		fmt.Fprintf(&b, "groups of %d elements of K are filled up to %d\n", s.fill.group, s.fill.to)
 	}
+	if s.quantized != nil {
+		fmt.Fprintf(&b, "activations of up to %d elements are quantized here: %v\n", s.quantized.Room, s.quantized.Trace)
+	}
 	if len(s.stages) == 0 {
 		return b.String() + s.Graph.String()
 	}
@@ -387,6 +391,8 @@ func TestJSON(t *testing.T) {
 				f.Set(reflect.ValueOf([]int{5, 6}))
 			case Pair:
 				f.Set(reflect.ValueOf(Pair{"p", "q"}))
+			case Trace:
+				f.Set(reflect.ValueOf(Trace{Bind{"p", "q"}}))
 			default:
 				t.Fatalf("%s: no value for a %v", name, f.Type())
 			}

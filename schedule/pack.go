@@ -554,12 +554,14 @@ func (p *packing) shared(lay *format.Layout) error {
 
 // sharedLoops are the loops that count, within a record, the rows and the groups
 // of span elements of K (0: rows only); rows in their natural order, so that the
-// scales of neighbouring lanes are neighbours.
+// scales of neighbouring lanes are neighbours, or with lanes of workgroups and without
+// tiles in the order of codes.
 func (p *packing) sharedLoops(span int) (loops []nest.Loop, err error) {
-	all := slices.Clone(p.loops[2:])
+	var all []nest.Loop
 	for _, d := range p.fields {
 		all = append(all, p.s.loopOf(d))
 	}
+	all = append(all, p.loops[2:]...)
 	for _, l := range all {
 		switch {
 		case l.Root == "m":
@@ -570,6 +572,10 @@ func (p *packing) sharedLoops(span int) (loops []nest.Loop, err error) {
 		default:
 			return nil, illegal(p.x, l.Name, "straddles the weight groups of %d", span)
 		}
+	}
+	runs := func(kind nest.Kind) func(nest.Loop) bool { return func(l nest.Loop) bool { return l.Kind == kind } }
+	if slices.ContainsFunc(loops, runs(nest.Lane)) && !slices.ContainsFunc(p.s.Loops(), runs(nest.Tile)) {
+		return loops, nil // as the codes, of which neighbouring lanes read neighbours
 	}
 	slices.SortStableFunc(loops, func(a, b nest.Loop) int {
 		if a.Root == "m" && b.Root == "m" {
@@ -661,13 +667,17 @@ func (s *Product) codings() (out []coding) {
 // Propose implements Proposer. Of activations it lists chunks. Of codes, Order has the loops over tiles, the word "words" and what follows
 // it in a layout; the loops over rows go in between: all together behind the loops over K, or the outer ones of them around the loops
 // within a group or a record. Shared values of groups may lie behind the codes of each group, or lead a record.
-func (x Pack) Propose(s State, _ Machine) (out []Step) {
+func (x Pack) Propose(s State, m Machine) (out []Step) {
 	p, ok := s.(*Product)
 	if !ok || len(p.stages) == 0 {
 		return nil
 	}
 	if x.Tensor == "act" {
-		for _, chunk := range []int{16, 32, 64} {
+		chunks := []int{16, 32, 64}
+		if m.Group > 0 && p.weights != nil {
+			chunks = []int{p.weights.RecordK}
+		}
+		for _, chunk := range chunks {
 			if p.weights != nil && p.weights.RecordK%chunk == 0 {
 				out = append(out, Pack{Tensor: "act", Chunk: chunk})
 			}
@@ -688,14 +698,17 @@ func (x Pack) Propose(s State, _ Machine) (out []Step) {
 		if !of.fills(n) {
 			continue
 		}
-		m := of.Pack
-		m.Tensor, m.Fields, m.Word = x.Tensor, x.Fields, x.Word
-		for _, m.Order = range placements {
-			out = append(out, m)
+		y := of.Pack
+		y.Tensor, y.Fields, y.Word = x.Tensor, x.Fields, x.Word
+		if y.Fraction = m.Group > 0 && y.Join > 0; y.Fraction && (of.bits < 8 || y.Mirror+y.Head > 0) {
+			continue
+		}
+		for _, y.Order = range placements {
+			out = append(out, y)
 			if p.Problem.Unit() > p.Problem.GroupK() && p.tables == nil {
-				m.Lead = true
-				out = append(out, m)
-				m.Lead = false
+				y.Lead = true
+				out = append(out, y)
+				y.Lead = false
 			}
 		}
 	}

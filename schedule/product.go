@@ -23,7 +23,9 @@ type Product struct {
 	decoded string     // loop at which lanes share decoded weights; "": they do not
 	ahead   bool       // they load them while the iteration before computes
 	halves  bool       // they fill one half of the buffers while the other is used
-	sumBy   int        // factor that the caller multiplies activation sums by; 0: the caller does not
+
+	quantized *Quantize // how groups prepare activations; nil: they do not
+	sumBy     int       // factor that the caller multiplies activation sums by; 0: the caller does not
 }
 
 // NewProduct is the state of a product before any step.
@@ -117,6 +119,11 @@ func (s *Product) Kernel() (*Kernel, error) {
 	k.Nest.Loops = append(slices.Clone(st.loops), keepLoops(plan)...)
 	k.Nest.Buffers = s.buffers(k)
 	k.Deviation = s.deviation()
+	if s.quantized != nil {
+		if err := s.quantized.prepared(k); err != nil {
+			return nil, err
+		}
+	}
 	return k, nil
 }
 

@@ -276,7 +276,16 @@ var refused = []struct {
 	{"w2", ready(), Prefetch{Bytes: 2048, Far: 4000}, `prefetch codes: 4000 bytes into the second-level cache: want 0 or a multiple of 64 above 2048 up to 1 MiB`},
 	{"w2", trace(ready(), Prefetch{Bytes: 64}), Prefetch{Bytes: 128}, `prefetch codes: already prefetched`},
 	{"w2", trace(byTable), Prefetch{Bytes: 64, Act: 100}, `prefetch act: 100 bytes: want 0 or a multiple of 64 up to 1 MiB`},
-	{"w2", ready(), Prefetch{Bytes: 64, In: "kt"}, `prefetch kt: loops are named in preparations of activations only`},
+	{"w2", ready(), Prefetch{Bytes: 64, In: "kt"}, `prefetch kt: no such loop`},
+	{"w2", ready(), Prefetch{In: "ks"}, `prefetch ks: runs in no lanes of a workgroup`},
+	{"w2", byGroups("n mt l ks f j", "group", "lane"), Prefetch{In: "ks", Act: 64}, `prefetch ks: asks for the next iteration, at no distance`},
+	{"w2", byGroups("n mt l ks f j", "group", "lane"), Prefetch{In: "f"}, `prefetch f: is no serial loop of a sum`},
+	{"w2", trace(byGroups("n mt l ks f j", "group", "lane"), Prefetch{In: "ks"}), Prefetch{In: "ks"}, `prefetch ks: already prefetched`},
+
+	{"w2", nil, Quantize{Room: 64}, `quantize x: decompose first`},
+	{"w2", ready(), Quantize{Room: 1 << 16}, `quantize x: room for 65536 elements: want 1 to 32768`},
+	{"w2", trace(ready(), Quantize{Room: 64}), Quantize{Room: 64}, `quantize x: is quantized already`},
+	{"w2", trace(byTable), Quantize{Room: 64}, `quantize x: becomes 8-bit activations: not f32 ones, tables of them or filled groups`},
 
 	{"w2", nil, packed, `pack codes: decompose first`},
 	{"w2", ready(), packed, `pack codes: already packed`},
@@ -307,6 +316,8 @@ var refused = []struct {
 	{"ternary", with(byTritsOf(4), "pack"), Pack{Tensor: "codes", Order: []string{"mt", "ks", "words", "l"}, Fields: []string{"f", "digit"}, Map: "signs", Join: 3, Mirror: 3}, `pack codes: signs lie together by 8 codewords, not 4`},
 	{"w2", unpacked(), Pack{Tensor: "codes", Order: []string{"mt", "ks", "l", "j"}, Fields: []string{"f"}, Map: "words", Join: 5}, `pack codes: format: codewords of 5 codes of 4 levels: there must be 2 to 8 codes, and at most 256 ways to choose them`},
 	{"w2", unpacked(), Pack{Tensor: "codes", Order: []string{"mt", "ks", "l", "j"}, Fields: []string{"f"}, Map: "words", Join: 4, Head: 1, Mirror: 4}, `pack codes: codewords have a head, are mirrored or are fractions: one of these`},
+	{"w2", unpacked(), Pack{Tensor: "codes", Order: []string{"mt", "ks", "l", "j"}, Fields: []string{"f"}, Map: "dense", Fraction: true}, `pack codes: join, mirror, head and fraction are for the maps words and signs, not "dense"`},
+	{"w2", unpacked(), Pack{Tensor: "codes", Order: []string{"mt", "ks", "l", "j"}, Fields: []string{"f"}, Map: "words", Join: 4, Fraction: true, Mirror: 4}, `pack codes: codewords have a head, are mirrored or are fractions: one of these`},
 	{"w2", unpacked(), Pack{Tensor: "codes", Order: []string{"mt", "ks", "l", "j"}, Fields: []string{"f"}, Map: "words", Join: 3, Head: 1}, `pack codes: format: codewords of 3 codes of 4 levels: with 1 codes at the head they would still have 6 bits, which one lookup tells apart`},
 	{"w2", unpacked(), Pack{Tensor: "codes", Order: []string{"mt", "ks", "l", "j"}, Fields: []string{"f"}, Map: "words", Join: 3}, `pack codes: 4 fields are not whole codewords of 3`},
 	{"w2", unpacked(), Pack{Tensor: "codes", Order: []string{"mt", "ks", "l", "j"}, Fields: []string{"f"}, Map: "planes"}, `pack codes: bit planes have a multiple of 8 fields, not 4`},
@@ -342,6 +353,13 @@ var unfinished = []struct {
 	{"w4", trace(untiled, tileOf("i", "c", 8), Reorder{[]string{"nt", "mt", "ks", "f", "c", "i", "j"}}, tiles[len(tiles)-2:]), `tile: has its rows first, then its columns, then what it sums over`},
 	{"w4", trace(untiled, tileOf("i", "c", 8), tiles[len(tiles)-2], Rfactor{"f"}, WidenEvery{"f"}, Accumulate{"i16"}, tiles[len(tiles)-1]), `tile: sums to 32 bits: accumulate i32`},
 	{"w2", nil, `trace: has no decompose`},
+	{"w2", trace(ready(), Quantize{Room: 64}), `quantize: is for products of one column, bound to group, in lanes`},
+	{"w2", trace(inGroups(), Quantize{Room: 64}), `quantize: loop act.k of 1 elements: must make whole iterations of the product's loop over K`},
+	{"w2", trace(inGroups(), Quantize{Trace{Split{"act.k", 8, Pair{"act.o", "act.l"}}, Bind{"act.l", "lane"}}, 64}),
+		`quantize: lanes [8] of stage act: must be as many as the product has`},
+	{"w4-g32-m", trace(dot, Bind{"n", "group"}, Split{"m", 16, Pair{"mt", "l"}}, Bind{"mt", "group"}, Bind{"l", "lane"}, Split{"k", 8, Pair{"u", "kk"}},
+		Split{"kk", 4, Pair{"f", "j"}}, Bind{"f", "unrolled"}, Tensorize{Loop: "j", To: "dot4"}, Reorder{strings.Fields("n mt l g u f j")}, pack("mt g u l j", "f"), Quantize{Room: 64}),
+		`quantize: makes no sums of activations that are multiplied by their scales`},
 	{"w2", unpacked(), `trace: has no pack of the codes`},
 	{"w4-g32-z", with(grouped("init"), "hoist_zero", pack("mt g u l j", "f")), `zero points: need hoist_zero: level - zero does not fit a byte`},
 	{"w2", with(ready(), "bind", Bind{"mt", "outer"}), `loop n: counts rows or columns at run time: bind it outer`},
@@ -397,6 +415,12 @@ func inParts(order ...string) Trace {
 func byGroups(order, tiles, rows string) Trace {
 	return trace(dot, unsign, columns, Split{"m", 16, Pair{"mt", "l"}}, Bind{"mt", tiles}, Bind{"l", rows}, fields, Tensorize{Loop: "j", To: "dot4"},
 		Reorder{strings.Fields(order)}, pack("mt ks l j", "f"))
+}
+
+// inGroups is a product of one column in groups of 16 rows, a lane each.
+func inGroups() Trace {
+	return trace(dot, unsign, Bind{"n", "group"}, Split{"m", 16, Pair{"mt", "l"}}, Bind{"mt", "group"}, Bind{"l", "lane"}, fields, Tensorize{Loop: "j", To: "dot4"},
+		Reorder{strings.Fields("n mt l ks f j")}, pack("mt ks l j", "f"))
 }
 
 func TestRefused(t *testing.T) {
@@ -527,7 +551,7 @@ func TestTableChunks(t *testing.T) {
 	}
 	for want, trace := range map[string]Trace{
 		"stage table: loop c: pads rows to a multiple of more than 1048576":           {Split{"table.u", 4096, Pair{"a", "b"}}, Split{"a", 256, Pair{"c", "d"}}},
-		"stage table: loop a: activations are prepared in one lane":                   {Split{"table.u", 8, Pair{"a", "b"}}, Bind{"a", "group"}},
+		"stage table: loop a: a workgroup prepares a row of activations":              {Split{"table.u", 8, Pair{"a", "b"}}, Bind{"a", "group"}},
 		"stage table: loop a: makes tables of more elements at once than a chunk has": {Pack{Tensor: "table", Chunk: 16}, Split{"table.u", 8, Pair{"a", "b"}}},
 	} {
 		if _, err := CompilePreparation(p, tables, trace); fmt.Sprint(err) != want {
@@ -558,7 +582,7 @@ func TestEveryRule(t *testing.T) {
 	}
 	tested = append(tested, "is for products; activations are prepared by loops alone", "would change the order of a float sum",
 		"makes more groups at once than callers have room for", "are f32 and read as they are, unless kernels have tables", // TestNothingToPrepare
-		"pads rows to a multiple of more than 1048576", "makes tables of more elements at once than a chunk has", "activations are prepared in one lane", "this preparation makes no tables",
+		"pads rows to a multiple of more than 1048576", "makes tables of more elements at once than a chunk has", "a workgroup prepares a row of activations", "this preparation makes no tables",
 		"asks for the next row, at no distance", "is no serial loop", gone, "is not the innermost loop over tables", "no table is made of wide activations here") // TestPreparing, TestFloatSum, TestGroupRoom, TestTableChunks
 	for _, c := range refusedOperators {
 		tested = append(tested, c.want)

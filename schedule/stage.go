@@ -275,7 +275,8 @@ func typeOf(st *stage, name string) format.DType {
 //	                                      x = load codes+64*ks
 //
 // In a preparation of activations, In is a serial loop that reads them. It asks for the activations of the next row in
-// the same places. In an operator, Tensor is the input that Bytes, Far and Every are of.
+// the same places. In a product, In is a serial loop of lanes of workgroups: they load the weights of its next iteration into registers
+// before they use this one's. In an operator, Tensor is the input that Bytes, Far and Every are of.
 type Prefetch struct {
 	Bytes int    `json:"bytes,omitempty"`
 	Far   int    `json:"far,omitempty"`
@@ -292,6 +293,9 @@ func (x Prefetch) Apply(s *Product) (*Product, error) {
 	if err := s.decomposed(x, "codes"); err != nil {
 		return nil, err
 	}
+	if x.In != "" {
+		return x.next(s)
+	}
 	if err := x.distances("codes"); err != nil {
 		return nil, err
 	}
@@ -302,13 +306,31 @@ func (x Prefetch) Apply(s *Product) (*Product, error) {
 		return nil, illegal(x, "codes", "no lines of the rest of the tiles: want a distance")
 	case x.Act < 0 || x.Act > 1<<20 || x.Act%64 != 0:
 		return nil, illegal(x, "act", "%d bytes: want 0 or a multiple of 64 up to 1 MiB", x.Act)
-	case x.In != "":
-		return nil, illegal(x, x.In, "loops are named in preparations of activations only")
 	case s.streams != (nest.Streams{}):
 		return nil, illegal(x, "codes", "already prefetched")
 	}
 	c := s.clone()
 	c.streams = nest.Streams{Ahead: x.Bytes, Far: x.Far, Every: x.Every, Rest: x.Rest, Act: x.Act}
+	return c, nil
+}
+
+// next makes the lanes of a workgroup load the weights of the next iteration of a loop.
+func (x Prefetch) next(s *Product) (*Product, error) {
+	c := s.clone()
+	st, i, err := c.loop(x, x.In)
+	switch {
+	case err != nil:
+		return nil, err
+	case x != Prefetch{In: x.In}:
+		return nil, illegal(x, x.In, "asks for the next iteration, at no distance")
+	case st.loops[i].Kind != nest.Serial || !st.reduce[st.loops[i].Root]:
+		return nil, illegal(x, x.In, "is no serial loop of a sum")
+	case st.loops[i].Ahead:
+		return nil, illegal(x, x.In, "already prefetched")
+	case !slices.ContainsFunc(st.loops, func(l nest.Loop) bool { return l.Kind == nest.Lane }):
+		return nil, illegal(x, x.In, "runs in no lanes of a workgroup")
+	}
+	st.loops[i].Ahead = true
 	return c, nil
 }
 
@@ -419,7 +441,7 @@ func (x Fission) Propose(s State, _ Machine) (out []Step) {
 
 // Propose implements Proposer: distances on ladders, of the weights by steps of about 1.4, alone or with activations, of tables farther
 // ahead; or with a second stream into the second-level cache; and all of these without the first of tiles side by side.
-func (x Prefetch) Propose(s State, _ Machine) (out []Step) {
+func (x Prefetch) Propose(s State, m Machine) (out []Step) {
 	p, ok := s.(*Product)
 	switch s := s.(type) {
 	case *Preparation:
@@ -437,6 +459,16 @@ func (x Prefetch) Propose(s State, _ Machine) (out []Step) {
 	}
 	if !ok || p.weights == nil {
 		return nil
+	}
+	if m.Group > 0 {
+		for _, l := range s.Loops() {
+			if y := (Prefetch{In: l.Name}); l.Kind == nest.Serial && l.N == 0 {
+				if _, err := y.Apply(p); err == nil {
+					out = append(out, y)
+				}
+			}
+		}
+		return out
 	}
 	acts := []int{0, 128, 256}
 	if p.tables != nil {

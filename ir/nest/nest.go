@@ -44,6 +44,7 @@ type Loop struct {
 	Coef, N    int
 	Kind       Kind
 	ListedBy   string // "": never
+	Ahead      bool   // an iteration may load the weights of the next one before it uses its own
 }
 
 func (l Loop) String() string {
@@ -53,6 +54,9 @@ func (l Loop) String() string {
 	}
 	if l.ListedBy != "" {
 		n += fmt.Sprintf(", listed if %s", l.ListedBy)
+	}
+	if l.Ahead {
+		n += ", ahead"
 	}
 	return fmt.Sprintf("%s %s %s", l.Kind, l.Name, n)
 }
@@ -98,6 +102,7 @@ type Nest struct {
 	Grid    []Repeat          // dimensions of workgroups, x first: Body runs for each of them
 	Shared  []Shared          // buffers of workgroups
 	Holders int               // lanes that hold tiles together; 0: each lane has its own
+	Local   map[string]int    // bytes of parameters that are buffers of a workgroup, the last ones
 	Aligned map[string]int    // by parameter: a power of two that its number, or the address of its buffer, is a multiple of
 	Body    []Stmt
 }

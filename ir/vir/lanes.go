@@ -49,6 +49,7 @@ func (m *machine) group() error {
 // sum is a register that a loop of lanes carries: around the loop, and in each lane.
 type sum struct {
 	elem  format.DType
+	max   bool
 	all   []int64
 	parts [][]int64
 }
@@ -57,7 +58,10 @@ type sum struct {
 func (s *sum) begin() {
 	for _, p := range s.parts {
 		for i := range p {
-			if p[i] = 0; s.elem == f32 {
+			switch p[i] = 0; {
+			case s.max:
+				p[i] = s.all[i]
+			case s.elem == f32:
 				p[i] = 1 << 31
 			}
 		}
@@ -68,7 +72,9 @@ func (s *sum) begin() {
 func (s *sum) end() {
 	for _, p := range s.parts {
 		for i, x := range p {
-			if s.elem == f32 {
+			if s.max {
+				s.all[i] = max(s.all[i], x)
+			} else if s.elem == f32 {
 				s.all[i] = bitsOf(floatOf(s.all[i]) + floatOf(x))
 			} else {
 				s.all[i] = int64(int32(s.all[i] + x))
@@ -82,7 +88,7 @@ func (s *sum) end() {
 func (m *machine) lanes(l *Loop) step {
 	s := step{loop: l, count: l.Count.Const}
 	for _, r := range l.Carried {
-		s.sums = append(s.sums, &sum{elem: m.f.Regs[r].Elem, all: m.regs[r]})
+		s.sums = append(s.sums, &sum{elem: m.f.Regs[r].Elem, max: l.Max, all: m.regs[r]})
 	}
 	for i := range s.count {
 		lane := *m

@@ -258,12 +258,20 @@ func (p *parser) loop() error {
 		p.next()
 		l.Lane = true
 	}
+	if len(p.words) > 0 && p.words[0] == "max" {
+		p.next()
+		l.Max = true
+	}
 	if len(p.words) > 1 && p.words[0] == "list" {
 		p.next()
 		name := p.next()
 		if l.List = 1 + p.paramIndex(name); l.List == 0 {
 			return fmt.Errorf("list: no parameter %s", name)
 		}
+	}
+	if len(p.words) > 0 && p.words[0] == "ahead" {
+		p.next()
+		l.Ahead = true
 	}
 	if len(p.words) > 0 {
 		if l.Carried, err = p.carried(); err != nil {

@@ -86,8 +86,14 @@ func (f *Func) formatLoop(l *Loop) string {
 	if l.Lane {
 		s += " lane"
 	}
+	if l.Max {
+		s += " max"
+	}
 	if l.List > 0 {
 		s += " list " + f.paramName(l.List-1)
+	}
+	if l.Ahead {
+		s += " ahead"
 	}
 	if len(l.Carried) > 0 {
 		s += " carry"

@@ -135,8 +135,8 @@ func (v *verifier) lanes(l *Loop) error {
 		return fmt.Errorf("lanes %v in all, at most %d", v.group, MaxLanesOfGroup)
 	}
 	for _, r := range l.Carried {
-		if t := v.f.typeOf(r); t.Elem != i32 && t.Elem != f32 || t.Tile() {
-			return fmt.Errorf("lanes carry %v of %v: they have sums of i32 or f32", r, v.f.typeOf(r))
+		if t := v.f.typeOf(r); t.Elem != i32 && (t.Elem != f32 || l.Max) || t.Tile() {
+			return fmt.Errorf("lanes carry %v of %v: they have sums of i32 or f32, or the largest of i32", r, v.f.typeOf(r))
 		}
 	}
 	return nil
@@ -235,6 +235,8 @@ func (v *verifier) checkLoop(l *Loop) error {
 		return fmt.Errorf("no parameter %d", l.List-1)
 	case l.List > 0 && v.f.Params[l.List-1].Int:
 		return fmt.Errorf("%s is an integer, not a list", v.f.Params[l.List-1].Name)
+	case l.Max && !l.Lane:
+		return errors.New("the largest value is for lanes")
 	case l.Lane:
 		return v.lanes(l)
 	}

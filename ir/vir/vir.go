@@ -154,12 +154,17 @@ func (in *Instr) HasMem() bool { return in.Op.HasMem() || in.Fold > 0 && in.Fold
 //
 // Iterations of a loop with Lane are lanes of a workgroup, which run at once. Code around such a loop, inside others, runs
 // once for all of its lanes. A register that it carries begins in each lane with what adds nothing: 0, or -0
-// of f32. After the loop the lanes' are added to its value, in their order.
+// of f32. After the loop the lanes' are added to its value, in their order. With Max it begins with its value, and becomes the largest of
+// the lanes' signed integers.
+//
+// A loop with Ahead may load what its next iteration reads before it uses its own: a hint.
 type Loop struct {
 	ID      int
 	Count   Extent
 	Lane    bool
 	List    int // 1 + the index into Func.Params of a pointer to the list, or 0
+	Ahead   bool
+	Max     bool
 	Carried []Reg
 	Body    []Node
 }

@@ -246,7 +246,11 @@ func (t *table) roundings() {
 		t.add(vir.OpCvtHalf, x, []vir.Type{lanes(x, format.F16)}, "OpBitFieldUExtract", 10*size(x), func(p *printer, in *vir.Instr) []module.ID {
 			var out []module.ID
 			for i := range x.Lanes {
-				out = append(out, p.ofHalf(p.lane(in, 0, i)))
+				if p.halves {
+					out = append(out, p.unpacked(p.arg(in, 0)[i/2], i%2))
+				} else {
+					out = append(out, p.ofHalf(p.lane(in, 0, i)))
+				}
 			}
 			return out
 		})

@@ -33,9 +33,11 @@ type Controls struct {
 	// Of 32-bit floats: shaderRoundingModeRTEFloat32 and so on. Without them the device chooses: results that are no numbers or
 	// less than 2^-126, or all roundings, may differ.
 	RoundToEven, Denormals, NotNumbers bool
+	// Halves says that the device has 16-bit floats below 2^-14: shaderDenormPreserveFloat16.
+	Halves bool
 	// Subgroup is the number of lanes that exchange words without memory, by shuffles; 0: none. The pipeline asks for full
-	// subgroups of this size. A function with tiles says itself how large they are.
-	Subgroup int
+	// subgroups of this size. A function with tiles says itself how large they are. Subgroups is how many of them a workgroup may have; 0: any number.
+	Subgroup, Subgroups int
 }
 
 // Print makes a shader of a function selected for t. The error is a *nest.Refused: the function has what no shader has.
@@ -49,15 +51,16 @@ func (t Target) Print(s *lower.Selected, c Controls) (*Shader, error) {
 			return nil, &nest.Refused{What: s.Func.Name, Reason: fmt.Sprintf("%d lanes hold a tile, and subgroups have %d", n, c.Subgroup)}
 		}
 		p.shader.Subgroup = n
-	} else if c.Subgroup > 0 && vir.Product(p.shader.Lanes)%c.Subgroup == 0 {
+	} else if n := vir.Product(p.shader.Lanes); c.Subgroup > 0 && n%c.Subgroup == 0 && (c.Subgroups == 0 || n/c.Subgroup <= c.Subgroups) {
 		p.shader.Subgroup = c.Subgroup
 	}
 	p.declare(t.m.Has, c)
 	if n := len(p.shader.Params); n > mostParams {
 		return nil, &nest.Refused{What: s.Func.Name, Reason: fmt.Sprintf("%d parameters, at most %d fit the push constants of all devices", n, mostParams)}
 	}
+	p.one = p.oneWord()
 	p.begin()
-	p.body(s.Func.Body)
+	p.body(p.early(s.Func.Body))
 	p.m.Do(module.OpReturn)
 	p.m.Do(module.OpFunctionEnd)
 	if p.refused != nil {
@@ -76,15 +79,17 @@ type printer struct {
 	f       *vir.Func
 	rows    map[*vir.Instr]*lower.Row
 	shader  *Shader
-	regs    [][]module.ID           // the words of each register
-	floats  map[module.ID]module.ID // words that are floats' bits, as floats
-	push    map[int]module.ID       // numbers of parameters that the function has read
-	views   map[view]module.ID      // variables of buffers
-	numbers map[int]module.ID       // of open loops, by ID
-	sums    map[string]module.ID    // parts of addresses that are there, by what they are
-	stored  map[int]bool            // parameters that the function stores to
-	loaded  map[int]bool            // parameters that it loads from
-	early   map[*vir.Instr][]module.ID
+	regs    [][]module.ID              // the words of each register
+	halves  bool                       // the device reads floats of 16 bits as they are
+	one     map[vir.Reg]bool           // vectors of sums that are kept in one word
+	loaded  map[*vir.Instr][]module.ID // words that the code before has loaded
+	floats  map[module.ID]module.ID    // words that are floats' bits, as floats
+	push    map[int]module.ID          // numbers of parameters that the function has read
+	views   map[view]module.ID         // variables of buffers
+	numbers map[int]module.ID          // of open loops, by ID
+	sums    map[string]module.ID       // parts of addresses that are there, by what they are
+	stored  map[int]bool               // parameters that the function stores to
+	fetched map[int]bool               // parameters that it loads from
 	main    module.ID
 	block   module.ID    // the variable of the push constants
 	inputs  [3]module.ID // the variables of the workgroup and of the lane in it, or in its subgroup and of that
@@ -102,13 +107,13 @@ type shaderTypes struct{ void, bool, uint, f32, byte module.ID }
 
 func newPrinter(s *lower.Selected) *printer {
 	p := &printer{m: module.New(), f: s.Func, rows: s.Rows, regs: make([][]module.ID, len(s.Func.Regs)), floats: map[module.ID]module.ID{},
-		push: map[int]module.ID{}, views: map[view]module.ID{}, numbers: map[int]module.ID{}, sums: map[string]module.ID{}, stored: map[int]bool{}, loaded: map[int]bool{}, early: map[*vir.Instr][]module.ID{}}
+		push: map[int]module.ID{}, views: map[view]module.ID{}, loaded: map[*vir.Instr][]module.ID{}, numbers: map[int]module.ID{}, sums: map[string]module.ID{}, stored: map[int]bool{}, fetched: map[int]bool{}}
 	vir.Walk(s.Func.Body, func(in *vir.Instr, _ []*vir.Loop) {
 		switch {
 		case in.Op.Stores():
 			p.stored[in.Mem.Buf] = true
 		case in.HasMem():
-			p.loaded[in.Mem.Buf] = true
+			p.fetched[in.Mem.Buf] = true
 		}
 	})
 	p.shader = &Shader{Module: p.m, Lanes: s.Func.Lanes()}
@@ -136,17 +141,19 @@ func (p *printer) declare(has lower.Features, c Controls) {
 	p.m.Declare(module.OpMemoryModel, module.AddressingModelLogical, model)
 	p.main = p.m.NewID()
 	p.m.Declare(module.OpExecutionMode, p.main, module.ExecutionModeLocalSize, uint32(vir.Product(p.shader.Lanes)), 1, 1)
+	p.halves = c.Halves
 	for _, x := range []struct {
-		on               bool
-		capability, mode uint32
+		on                     bool
+		capability, mode, bits uint32
 	}{
-		{c.RoundToEven, module.CapabilityRoundingModeRTE, module.ExecutionModeRoundingModeRTE},
-		{c.Denormals, module.CapabilityDenormPreserve, module.ExecutionModeDenormPreserve},
-		{c.NotNumbers, module.CapabilitySignedZeroInfNanPreserve, module.ExecutionModeSignedZeroInfNanPreserve},
+		{c.RoundToEven, module.CapabilityRoundingModeRTE, module.ExecutionModeRoundingModeRTE, 32},
+		{c.Denormals, module.CapabilityDenormPreserve, module.ExecutionModeDenormPreserve, 32},
+		{c.Halves, module.CapabilityDenormPreserve, module.ExecutionModeDenormPreserve, 16},
+		{c.NotNumbers, module.CapabilitySignedZeroInfNanPreserve, module.ExecutionModeSignedZeroInfNanPreserve, 32},
 	} {
 		if x.on {
 			p.m.Declare(module.OpCapability, x.capability)
-			p.m.Declare(module.OpExecutionMode, p.main, x.mode, 32)
+			p.m.Declare(module.OpExecutionMode, p.main, x.mode, x.bits)
 		}
 	}
 	p.variables()
@@ -294,8 +301,12 @@ func (p *printer) body(body []vir.Node) {
 	for _, n := range body {
 		switch n := n.(type) {
 		case *vir.Instr:
-			words, ok := p.early[n]
-			if !ok {
+			var words []module.ID
+			if w, ok := p.loaded[n]; ok {
+				words = w
+			} else if p.one[n.Dst] || n.Op == vir.OpRedAdd && p.one[n.Args[0]] {
+				words = p.summed(n)
+			} else {
 				words = p.rows[n].Code.(emit)(p, n)
 			}
 			if n.Dst != vir.NoReg {
@@ -323,7 +334,9 @@ func (p *printer) lanes(l *vir.Loop) {
 		if p.f.Regs[r].Elem == format.F32 {
 			nothing = p.number(1 << 31) // -0
 		}
-		p.regs[r] = slices.Repeat([]module.ID{nothing}, len(values[i]))
+		if !l.Max {
+			p.regs[r] = slices.Repeat([]module.ID{nothing}, len(values[i]))
+		}
 	}
 	p.depth++
 	p.body(l.Body)
@@ -334,10 +347,13 @@ func (p *printer) lanes(l *vir.Loop) {
 	}
 }
 
-// across adds to values what lanes carry. It sums integers by lanes that are 1, 2, 4 and so on lanes of the loop apart, if their
+// across combines values with what lanes carry. It combines integers by lanes that are 1, 2, 4 and so on lanes of the loop apart, if their
 // number is a power of two. Floats are added in the order of lanes.
 func (p *printer) across(l *vir.Loop, values [][]module.ID) {
-	n := l.Count.Const
+	n, combine := l.Count.Const, p.sum
+	if l.Max {
+		combine = p.larger
+	}
 	for _, float := range []bool{false, true} {
 		var parts, sums []module.ID
 		for i, r := range l.Carried {
@@ -351,13 +367,13 @@ func (p *printer) across(l *vir.Loop, values [][]module.ID) {
 		case float:
 			sums = p.inOrder(parts, sums, func(a, b module.ID) module.ID { return p.float(module.OpFAdd, a, b) })
 		case n&(n-1) != 0:
-			sums = p.inOrder(parts, sums, p.sum)
+			sums = p.inOrder(parts, sums, combine)
 		default:
 			for step := 1; step < n; step *= 2 {
-				parts = p.exchange(parts, step)
+				parts = p.exchange(parts, step, combine)
 			}
 			for i, x := range parts {
-				sums[i] = p.sum(sums[i], x)
+				sums[i] = combine(sums[i], x)
 			}
 		}
 		for _, r := range l.Carried {
@@ -374,20 +390,21 @@ func (p *printer) team() (n int, together bool) {
 	return n, p.shader.Subgroup > 0 && p.shader.Subgroup%n == 0
 }
 
-// exchange adds to each lane's words the words of the lane whose number in the loop differs in the bit step.
-func (p *printer) exchange(words []module.ID, step int) (sums []module.ID) {
-	apart := p.number(uint32(step * vir.Product(p.shader.Lanes[p.depth+1:])))
-	n, together := p.team()
-	if together {
+// exchange combines each lane's words with the words of the lane whose number in the loop differs in the bit step.
+func (p *printer) exchange(words []module.ID, step int, combine func(a, b module.ID) module.ID) (sums []module.ID) {
+	by := step * vir.Product(p.shader.Lanes[p.depth+1:])
+	apart := p.number(uint32(by))
+	if by < p.shader.Subgroup && p.shader.Subgroup%(2*by) == 0 {
 		for _, w := range words {
-			sums = append(sums, p.sum(w, p.word(module.OpGroupNonUniformShuffleXor, p.number(module.ScopeSubgroup), w, apart)))
+			sums = append(sums, combine(w, p.word(module.OpGroupNonUniformShuffleXor, p.number(module.ScopeSubgroup), w, apart)))
 		}
 		return sums
 	}
+	n, _ := p.team()
 	p.put(words, p.self, vir.Product(p.shader.Lanes), n)
 	other := p.word(module.OpBitwiseXor, p.self, apart)
 	for i, w := range words {
-		sums = append(sums, p.sum(w, p.get(other, i*vir.Product(p.shader.Lanes))))
+		sums = append(sums, combine(w, p.get(other, i*vir.Product(p.shader.Lanes))))
 	}
 	return sums
 }
@@ -491,12 +508,14 @@ func (p *printer) room(body []vir.Node, depth int) (most int) {
 func (p *printer) loop(l *vir.Loop) {
 	p.ahead(l)
 	head, body, next, end := p.m.NewID(), p.m.NewID(), p.m.NewID(), p.m.NewID()
-	before := p.label
+	before, loads := p.label, p.inAdvance(l)
+	p.read(loads, p.number(0))
 	tiles := p.carriedTiles(l)
 	p.m.Do(module.OpBranch, head)
 	p.begins(head)
 	number, patch := p.phi(p.number(0), before, next)
 	carried := p.carried(l, before, next)
+	p.await(loads, before, next)
 	more := p.m.Emit(module.OpSLessThan, p.bool, number, p.count(l.Count))
 	p.m.Do(module.OpLoopMerge, end, next, module.LoopControlNone)
 	p.m.Do(module.OpBranchConditional, more, body, end)
@@ -507,6 +526,7 @@ func (p *printer) loop(l *vir.Loop) {
 	if l.List > 0 {
 		p.numbers[l.ID] = p.listed(l, number)
 	}
+	p.upcoming(loads, number, l)
 	p.loadTiles(tiles)
 	if len(tiles) > 0 {
 		p.loadEarly(l.Body)
@@ -541,8 +561,8 @@ func (p *printer) loadEarly(body []vir.Node) {
 		p.numbers[l.ID] = p.ids[p.depth]
 		p.depth++
 		for _, n := range l.Body {
-			if in, ok := n.(*vir.Instr); ok && in.Op == vir.OpLoad && p.class(in.Mem.Buf) == module.StorageClassStorageBuffer && !p.stored[in.Mem.Buf] {
-				p.early[in] = p.load(in)
+			if in, ok := n.(*vir.Instr); ok && in.Op == vir.OpLoad && p.loaded[in] == nil && p.class(in.Mem.Buf) == module.StorageClassStorageBuffer && !p.stored[in.Mem.Buf] {
+				p.loaded[in] = p.load(in)
 			}
 		}
 		p.loadEarly(l.Body)

@@ -8,6 +8,7 @@ package spirv
 import (
 	"sync"
 
+	"github.com/tmacc/tmacc/ir/vir"
 	"github.com/tmacc/tmacc/lower"
 	"github.com/tmacc/tmacc/lower/core"
 )
@@ -23,7 +24,7 @@ var isas = []lower.ISA{isa("plain", 0), isa("coop", Dot|Tiles), isa("dot", Dot)}
 
 // isa has registers of 128 bits, which are one access to memory, and any number of them.
 func isa(name string, has lower.Features) lower.ISA {
-	return lower.ISA{Name: "spirv/" + name, VecBits: 128, Narrow: 1, Has: has}
+	return lower.ISA{Name: "spirv/" + name, VecBits: 128, Narrow: 1, Group: vir.MaxLanesOfGroup, Has: has}
 }
 
 // Target is an instruction set that prints what lower.Select returns.

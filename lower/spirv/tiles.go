@@ -249,7 +249,7 @@ func holders(f *vir.Func) (n int) {
 
 // exchanges says that lanes may load from a buffer what others have stored to it: it is shared, or the function does both.
 func (p *printer) exchanges(param int) bool {
-	return p.f.Params[param].Shared > 0 || p.stored[param] && p.loaded[param]
+	return p.f.Params[param].Shared > 0 || p.stored[param] && p.fetched[param]
 }
 
 // access is the operand of loads and stores in a buffer by which lanes exchange something. The memory model of Vulkan, which

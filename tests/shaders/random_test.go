@@ -53,7 +53,7 @@ func TestRandomTiles(t *testing.T) {
 		for seed := range drawn.Env(t, "TMACC_SHADERS", 20) {
 			rng := rand.New(rand.NewSource(int64(seed)))
 			x := spirv.Shapes[seed%len(spirv.Shapes)]
-			f := virgen.Tiles(rng, x.From, x.Rows, x.Columns, x.Depth, max(subgroup(d), 8))
+			f := virgen.Tiles(rng, x.From, x.Rows, x.Columns, x.Depth, max(Controls(d).Subgroup, 8))
 			s, err := lower.Select(context.Background(), target, f)
 			if err != nil {
 				t.Fatalf("%v\n%v", err, f)

@@ -15,12 +15,11 @@ import (
 	"time"
 
 	"github.com/tmacc/tmacc/ir/format"
-	"github.com/tmacc/tmacc/ir/nest"
 	"github.com/tmacc/tmacc/ir/vir"
 	"github.com/tmacc/tmacc/lower"
 	"github.com/tmacc/tmacc/lower/spirv"
 	"github.com/tmacc/tmacc/runtime/vulkan"
-	"github.com/tmacc/tmacc/schedule"
+	"github.com/tmacc/tmacc/search/device"
 )
 
 // open waits long: a software device compiles a shader when it first runs, on a machine that may be busy with other tests.
@@ -40,19 +39,7 @@ func Device(t testing.TB) *vulkan.Device {
 }
 
 // Controls are what the device has of what shaders may ask.
-func Controls(d *vulkan.Device) spirv.Controls {
-	c := d.FloatControls[32]
-	return spirv.Controls{Subgroup: subgroup(d), RoundToEven: c.RoundToEven, Denormals: c.PreserveDenormals, NotNumbers: c.PreserveSpecials}
-}
-
-// subgroup is the size of subgroups that a pipeline of d may ask for, if its lanes can exchange words.
-func subgroup(d *vulkan.Device) int {
-	const shuffle = 0x10 // VK_SUBGROUP_FEATURE_SHUFFLE_BIT
-	if d.Subgroup.Control && d.Features.FullSubgroups && d.Subgroup.Operations&shuffle != 0 {
-		return d.Subgroup.Size
-	}
-	return 0
-}
+func Controls(d *vulkan.Device) spirv.Controls { return device.Controls(d) }
 
 // Compiled is the shader of f.
 func Compiled(t testing.TB, target spirv.Target, f *vir.Func, c spirv.Controls) *spirv.Shader {
@@ -78,8 +65,11 @@ func Runs(d *vulkan.Device, sh *spirv.Shader) bool {
 			return false
 		}
 	}
-	return sh.Subgroup == 0 || sh.Subgroup == subgroup(d)
+	return sh.Subgroup == 0 || sh.Subgroup == Controls(d).Subgroup
 }
+
+// Long is the most instructions of functions that a software device compiles in a second or two.
+const Long = 400
 
 // begin is how many bytes behind the beginning of its buffer each pointer is.
 const begin = 4096
@@ -181,41 +171,4 @@ func tool(t testing.TB, name string, args ...string) {
 	if out, err := exec.Command(name, args...).CombinedOutput(); err != nil {
 		t.Fatalf("%s: %v\n%s", name, err, out)
 	}
-}
-
-// Grouped is a schedule whose calls are workgroups and, with lanes, whose vectors of rows are lanes of them.
-func Grouped(trace schedule.Trace, loops []nest.Loop, lanes bool) (out schedule.Trace) {
-	var lane []string
-	to := map[string]string{}
-	outside := 0
-	for _, l := range loops {
-		if l.Kind == nest.Outer {
-			outside++
-		}
-		switch {
-		case l.Root != "m":
-		case l.Kind == nest.Outer:
-			to[l.Name] = "group"
-		case l.Kind == nest.Vector && lanes:
-			to[l.Name] = "lane"
-			lane = append(lane, l.Name)
-		}
-	}
-	for _, s := range trace {
-		switch x := s.(type) {
-		case schedule.Bind:
-			if to[x.Loop] != "" {
-				x.To = to[x.Loop]
-			}
-			s = x
-		case schedule.Reorder:
-			order := slices.DeleteFunc(slices.Clone(x.Order), func(n string) bool { return slices.Contains(lane, n) })
-			if len(order) < len(x.Order) {
-				x.Order = slices.Insert(order, outside, lane...)
-			}
-			s = x
-		}
-		out = append(out, s)
-	}
-	return out
 }

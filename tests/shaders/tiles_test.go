@@ -121,7 +121,7 @@ func TestTiles(t *testing.T) {
 
 func tiles(t *testing.T, target spirv.Target, s spirv.Shape) {
 	d := Device(t)
-	lanes := max(subgroup(d), 8)
+	lanes := max(Controls(d).Subgroup, 8)
 	f := tileFunc(t, s, lanes)
 	sh := Compiled(t, target, f, spirv.Controls{Subgroup: lanes})
 	if !slices.Equal(sh.Shapes, []spirv.Shape{s}) {
