@@ -381,7 +381,7 @@ func (v *vectorizer) sharedOut(index []ir.Expr, bytes []digit, total int) (f *fi
 			add(o)
 		}
 	}
-	for f.unit = 16; f.unit > 0; f.unit /= 2 {
+	for f.unit = 16; f.unit >= 4; f.unit /= 2 {
 		if bytes[0].loop.N%f.unit == 0 && total%(f.unit*lanes) == 0 {
 			return f, lanes
 		}

@@ -13,6 +13,8 @@ type module struct {
 	local        [3]int   // invocations of a workgroup, 0 where specialization constants decide
 	bindings     int      // one more than the largest binding
 	controls     []control
+	shared       int64            // bytes of variables that a workgroup shares
+	sizes        map[uint32]int64 // bytes of a type, or of what a pointer of a workgroup points to; of a constant its number
 }
 
 // control is an execution mode of floats, of a width in bits.
@@ -26,6 +28,14 @@ const (
 	opExecution    = 16
 	opCapability   = 17
 	opDecorate     = 71
+	opInt          = 21
+	opFloat        = 22
+	opVector       = 23
+	opArray        = 28
+	opPointer      = 32
+	opConstant     = 43
+	opVariable     = 59
+	classWorkgroup = 4
 	opFunction     = 54
 	modelCompute   = 5
 	modeLocalSize  = 17
@@ -48,7 +58,7 @@ func inspect(code []byte) (*module, error) {
 	if v := word(1); v>>16 != 1 || v>>8&0xff > newestMinor {
 		return nil, fmt.Errorf("vulkan: a module of SPIR-V %d.%d: Vulkan 1.%d reads 1.0 to 1.%d", v>>16, v>>8&0xff, oldestMinor, newestMinor)
 	}
-	m := &module{}
+	m := &module{sizes: map[uint32]int64{}}
 	for at := headerWords; at < len(code)/4; {
 		n := int(word(at) >> 16)
 		if n == 0 || at+n > len(code)/4 {
@@ -85,7 +95,29 @@ func (m *module) read(words []uint32) error {
 		}
 		m.bindings = max(m.bindings, int(words[3])+1)
 	}
+	m.measure(words)
 	return nil
+}
+
+// mostShared bounds what is counted: no device has so much.
+const mostShared = 1 << 30
+
+// measure counts the bytes that a workgroup shares, of numbers, vectors and arrays.
+func (m *module) measure(words []uint32) {
+	switch op := words[0] & 0xffff; {
+	case (op == opInt || op == opFloat) && len(words) > 2:
+		m.sizes[words[1]] = int64(min(words[2], 64) / 8)
+	case op == opConstant && len(words) == 4:
+		m.sizes[words[2]] = int64(min(words[3], mostShared))
+	case op == opVector && len(words) == 4:
+		m.sizes[words[1]] = min(m.sizes[words[2]]*int64(min(words[3], 16)), mostShared)
+	case op == opArray && len(words) == 4:
+		m.sizes[words[1]] = min(m.sizes[words[2]]*m.sizes[words[3]], mostShared)
+	case op == opPointer && len(words) == 4 && words[2] == classWorkgroup:
+		m.sizes[words[1]] = m.sizes[words[3]]
+	case op == opVariable && len(words) > 3 && words[3] == classWorkgroup:
+		m.shared = min(m.shared+m.sizes[words[1]], mostShared)
+	}
 }
 
 // literal is a string in the words of an instruction.

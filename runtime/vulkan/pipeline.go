@@ -94,6 +94,9 @@ func (i *Info) accepts(m *module, l Layout) error {
 	if n := m.local[0] * m.local[1] * m.local[2]; n > i.Limits.Invocations {
 		return refuse("%d invocations of a workgroup, the device has at most %d", n, i.Limits.Invocations)
 	}
+	if m.shared > int64(i.Limits.Shared) {
+		return refuse("a workgroup shares %d bytes, the device has %d", m.shared, i.Limits.Shared)
+	}
 	return i.acceptsSubgroups(m, l, refuse)
 }
 

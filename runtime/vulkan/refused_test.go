@@ -35,6 +35,19 @@ func TestModuleRefused(t *testing.T) {
 	}
 }
 
+// TestShared counts what a workgroup shares: 3 vectors of 4 words, and 5 halves.
+func TestShared(t *testing.T) {
+	m := &module{sizes: map[uint32]int64{}}
+	for _, words := range [][]uint32{{opInt, 1, 32, 0}, {opFloat, 2, 16}, {opConstant, 1, 3, 3}, {opConstant, 1, 4, 5}, {opVector, 5, 1, 4}, {opArray, 6, 5, 3}, {opArray, 7, 2, 4},
+		{opPointer, 8, classWorkgroup, 6}, {opPointer, 9, classWorkgroup, 7}, {opPointer, 10, 1, 6}, {opVariable, 8, 11, classWorkgroup}, {opVariable, 9, 12, classWorkgroup}, {opVariable, 10, 13, 1},
+		{opPointer, 8}, {opVariable}, {opArray, 6, 6, 0}} {
+		m.measure(words)
+	}
+	if want := int64(3*16 + 5*2); m.shared != want {
+		t.Errorf("%d bytes, want %d", m.shared, want)
+	}
+}
+
 func TestLayoutRefused(t *testing.T) {
 	device := Info{Name: "card", Subgroup: Subgroup{Size: 32, Min: 8, Max: 32, Control: true, MostPerGroup: 16}, Features: Features{FullSubgroups: true},
 		Limits: Limits{Push: 128, Buffers: 8, Local: [3]int{512, 512, 64}, Invocations: 512}}
@@ -60,6 +73,8 @@ func TestLayoutRefused(t *testing.T) {
 		{func(i *Info, m *module, l *Layout) { l.PushBytes = -4 }, "-4 bytes of push constants"},
 		{func(i *Info, m *module, l *Layout) { m.local = [3]int{1, 1, 65} }, "65 invocations of a workgroup in dimension 2, the device has at most 64"},
 		{func(i *Info, m *module, l *Layout) { m.local = [3]int{64, 64, 1} }, "4096 invocations of a workgroup, the device has at most 512"},
+		{func(i *Info, m *module, l *Layout) { m.shared, i.Limits.Shared = 49152, 49152 }, ""},
+		{func(i *Info, m *module, l *Layout) { m.shared, i.Limits.Shared = 49153, 49152 }, "a workgroup shares 49153 bytes, the device has 49152"},
 		{func(i *Info, m *module, l *Layout) { l.Subgroup = 8 }, ""},
 		{func(i *Info, m *module, l *Layout) { l.Subgroup = 64 }, "subgroups of 64, the device has powers of two from 8 to 32"},
 		{func(i *Info, m *module, l *Layout) { l.Subgroup = 24 }, "subgroups of 24"},
