@@ -29,7 +29,7 @@ func TestLanesPrepare(t *testing.T) {
 			t.Fatal(err)
 		}
 		p.Act.Group = group
-		for _, target := range spirv.Targets() {
+		for _, target := range Targets(false) {
 			sp, err := space.ForPreparation(p, nil, 0, target)
 			if err != nil {
 				t.Fatal(err)
@@ -70,7 +70,7 @@ func TestPreparations(t *testing.T) {
 		}
 		p.Act.Group = c.group
 		k, f := onCPU(t, p)
-		for _, target := range spirv.Targets() {
+		for _, target := range Targets(false) {
 			for _, scale := range []float32{1, 1e-40, 1e38} {
 				t.Run(fmt.Sprint(c.weight, " ", target.Machine().ShortName(), " ", scale), func(t *testing.T) { prepared(t, target, k, f, scale) })
 			}

@@ -79,10 +79,7 @@ func product(t *testing.T, data []byte, format string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, target := range spirv.Targets() {
-		if k.Nest.Holders > 0 && target.Machine().Has&spirv.Tiles == 0 {
-			continue
-		}
+	for _, target := range Targets(k.Nest.Holders > 0) {
 		t.Run(target.Machine().ShortName(), func(t *testing.T) {
 			d := Device(t)
 			if sh := Compiled(t, target, f, spirv.Controls{}); len(sh.Shapes) > 0 {

@@ -26,7 +26,7 @@ func TestRandom(t *testing.T) {
 				f.Params[i].Align = 1
 			}
 		}
-		for _, target := range spirv.Targets() {
+		for _, target := range Targets(false) {
 			s, err := lower.Select(context.Background(), target, f)
 			if no := (*lower.Unsupported)(nil); errors.As(err, &no) {
 				continue // a division, or a float of 16 bits
@@ -46,10 +46,7 @@ func TestRandom(t *testing.T) {
 // TestRandomTiles runs random vector IR with products of cooperative matrices of every shape.
 func TestRandomTiles(t *testing.T) {
 	d := Device(t)
-	for _, target := range spirv.Targets() {
-		if target.Machine().Has&spirv.Tiles == 0 {
-			continue
-		}
+	for _, target := range Targets(true) {
 		for seed := range drawn.Env(t, "TMACC_SHADERS", 20) {
 			rng := rand.New(rand.NewSource(int64(seed)))
 			x := spirv.Shapes[seed%len(spirv.Shapes)]

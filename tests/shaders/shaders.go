@@ -118,6 +118,11 @@ func Run(d *vulkan.Device, sh *spirv.Shader, f *vir.Func, args []vir.Arg) error 
 	return nil
 }
 
+// Targets are the targets with cooperative matrices, or all others: without matrices a function is the same shader on both.
+func Targets(tiles bool) []spirv.Target {
+	return slices.DeleteFunc(slices.Clone(spirv.Targets()), func(t spirv.Target) bool { return t.Machine().Has&spirv.Tiles != 0 != tiles })
+}
+
 // knowTiles says whether the tools of the Khronos Group know cooperative matrices. The ones of Debian 12 are older. With TMACC_TILES=1
 // tests must find newer ones.
 var knowTiles = sync.OnceValues(func() (bool, error) {

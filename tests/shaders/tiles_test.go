@@ -109,10 +109,7 @@ func tileArgs(s spirv.Shape) (args []vir.Arg) {
 // TestTiles runs products of cooperative matrices of every shape that the device has. Modules of the others are held against
 // spirv-val.
 func TestTiles(t *testing.T) {
-	for _, target := range spirv.Targets() {
-		if target.Machine().Has&spirv.Tiles == 0 {
-			continue
-		}
+	for _, target := range Targets(true) {
 		for _, s := range spirv.Shapes {
 			t.Run(s.String(), func(t *testing.T) { tiles(t, target, s) })
 		}
