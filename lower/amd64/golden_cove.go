@@ -13,8 +13,7 @@ var goldenCove = core.Core{
 	// 48 lines of the second-level cache, 15 cycles to it, and a prefetcher up to 20 lines ahead. An Emerald Rapids VM reads 5.2 bytes a cycle
 	// (docs/lab/choices.md, bytesPerCycle); what its third-level cache and memory take to answer is between other servers.
 	Hierarchy: core.Hierarchy{
-		First: 48 << 10, Fills: 16, Window: 84, Queue: 48, Latency: [3]float64{15, 200, 400}, Line: [3]float64{1.8, 6, 12.3}, Several: 11.5,
-		Ahead: 20, Reach: 4,
+		First: 48 << 10, Fills: 16, Latency: [3]float64{15, 200, 400}, Line: [3]float64{1.8, 6, 12.3}, Several: 11.5,
 	},
 	Memory: core.Memory{
 		Streams: farther, Slow: farther, Scattered: farther,

@@ -19,8 +19,7 @@ var lionCove = core.Core{
 	},
 	// Intel, Lunar Lake architecture (Hot Chips 2024): 48 KiB of data at 4 cycles, 17 cycles to the second-level cache. What lies beyond is as in a laptop.
 	Hierarchy: core.Hierarchy{
-		First: 48 << 10, Fills: 16, Window: 180, Queue: 48, Latency: [3]float64{17, 90, 500}, Line: [3]float64{1.5, 4, 8}, Several: 8,
-		Ahead: 20, Reach: 4,
+		First: 48 << 10, Fills: 16, Latency: [3]float64{17, 90, 500}, Line: [3]float64{1.5, 4, 8}, Several: 8,
 	},
 	Memory:   ordinary.Memory,
 	Costs:    lionCoveCosts,

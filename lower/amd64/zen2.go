@@ -18,8 +18,7 @@ var zen2 = core.Core{
 	// show it. So do the times of a third-level cache and of memory that others use too. Window and Reach are fitted to the measured pairs of
 	// this core. That the prefetcher is 20 lines ahead is Golden Cove's number.
 	Hierarchy: core.Hierarchy{
-		First: 32 << 10, Fills: 22, Holds: true, Window: 80, Queue: 64, Latency: [3]float64{13, 130, 300}, Line: [3]float64{2, 2.6, 9}, Several: 8.5,
-		Ahead: 20, Reach: 3,
+		First: 32 << 10, Fills: 22, Holds: true, Latency: [3]float64{13, 130, 300}, Line: [3]float64{2, 2.6, 9}, Several: 8.5,
 	},
 	Memory: core.Memory{
 		Streams: steady, Slow: steady, Tables: 2 << 10, Skipping: skipping, Tiles: 2, TilesCost: 1.06, Indexes: true,
@@ -27,7 +26,7 @@ var zen2 = core.Core{
 		Scattered: sparse, SuperTiles: sparse,
 	},
 	Costs:    zen2Costs,
-	Pipeline: core.Pipeline{Width: 6, Window: 224, Waiting: 128, Scalar: "cdef"},
+	Pipeline: core.Pipeline{Width: 6, Window: 224, Waiting: 64, Scalar: "cdef"},
 }
 
 // The vendors of Zen cores, as CPUID has them.

@@ -21,8 +21,7 @@ var zen4 = core.Core{
 	// AMD, Software Optimization Guide for Zen 4 (57647): 32 KiB, 14 cycles to the second-level cache; 24 misses in flight, and 28 GB/s of a VM:
 	// docs/lab/choices.md, Streams and TablesRead. The rest as zen2.
 	Hierarchy: core.Hierarchy{
-		First: 32 << 10, Fills: 24, Holds: true, Window: 192, Queue: 64, Latency: [3]float64{14, 130, 300}, Line: [3]float64{2, 2.4, 8}, Several: 8,
-		Ahead: 20, Reach: 2,
+		First: 32 << 10, Fills: 24, Holds: true, Latency: [3]float64{14, 130, 300}, Line: [3]float64{2, 2.4, 8}, Several: 8,
 	},
 	Memory: core.Memory{
 		Streams: near, Slow: far, SlowLine: 4.5, SlowOne: 6.5, Tiles: 2, TilesCost: 1, Indexes: true,
@@ -37,7 +36,7 @@ var zen4 = core.Core{
 		Stride: 1 << 10, Skipping: 1.5,
 	},
 	Costs:    zen4Costs,
-	Pipeline: core.Pipeline{Width: 6, Window: 320, Waiting: 128, Scalar: "cdef"},
+	Pipeline: core.Pipeline{Width: 6, Window: 320, Waiting: 64, Scalar: "cdef"},
 }
 
 // near and far are how CPUs of AMD up to Zen 4 ask for what takes little work and much of it. 24 lines are all that a first-level cache of
