@@ -21,7 +21,7 @@ var goldenCove = core.Core{
 		Tables: 2 << 10, Skipping: skipping,
 	},
 	Costs:    goldenCoveCosts,
-	Pipeline: core.Pipeline{Width: 6, Window: 512, Waiting: 56, Scalar: "0156a", Closed: "1"},
+	Pipeline: core.Pipeline{Width: 6, Window: 512, Waiting: 40, Scalar: "0156a", Closed: "1"},
 }
 
 // farther has the distances of prefetches. One distance is not enough: a first-level cache cannot wait

@@ -261,9 +261,6 @@ func (m *memory) ahead(p *paged, x int, t float64, n int) {
 			return
 		}
 		if ready := &p.ready[next%lines]; *ready == 0 {
-			if m.queue[0] > t {
-				return
-			}
 			m.fetch(next, t, ready)
 		}
 		p.asked = next
