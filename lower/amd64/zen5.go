@@ -13,8 +13,8 @@ import (
 // by itself. Figures: docs/lab/choices.md, Streams, SlowLine.
 var zen5 = core.Core{
 	Name: "zen5", ISAs: []string{"amd64/avx512vbmi"}, CPUs: []cpu.Set{{Vendor: amd, FirstFamily: 0x1a}}, Fresh: 25,
-	// AMD, Software Optimization Guide for Zen 5 (58455): 48 KiB, 14 cycles to the second-level cache. A VM reads 34 GB/s of one stream and 41 of two
-	// (docs/lab/choices.md, Tiles). Window and Reach are fitted to the measured pairs of this core. The rest as zen4.
+	// AMD, Software Optimization Guide for Zen 5 (58455), as far as remembered: 48 KiB, 14 cycles to the second-level cache, three schedulers of 38 entries. A
+	// VM reads 34 GB/s of one stream and 41 of two (docs/lab/choices.md, Tiles). Estimates: the rest, which is zen4's.
 	Hierarchy: core.Hierarchy{
 		First: 48 << 10, Fills: 24, Holds: true, Latency: [3]float64{14, 130, 300}, Line: [3]float64{1.3, 2.4, 7.5}, Several: 6.5,
 	},

@@ -49,7 +49,7 @@ func TestParseRefused(t *testing.T) {
 		{`"version": 2`, `"version": 99, "later": 1`, "version is 99: this tmacc reads version 2"},
 		{`"version": 2,`, ``, "version is missing: want 2, with the fields that tmacc cores -json NAME prints"},
 		{`"version": 2`, `"version": "2"`, "version is JSON string; want an integer"},
-		{`"queue": 48`, `"queue": 0`, "hierarchy.queue is 0: want 1 to 1024"},
+		{`"fills": 16`, `"fills": 0`, "hierarchy.fills is 0: want 1 to 1024"},
 		{`"first": 49152`, `"first": 1`, "hierarchy.first is 1: want 8192 to 1048576"},
 		{`"latency": [ 15, `, `"latency": [ 0, `, "hierarchy.latency[0], of l2, is 0: want 1 to 16384"},
 		{`"my-core"`, `"My core"`, `name is "My core": want up to 40 small letters`},

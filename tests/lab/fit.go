@@ -63,7 +63,7 @@ func (x *lab) fit(ctx context.Context, args []string) error {
 }
 
 // from is the model that fitting begins with. No pair tells it from others: the whole window is in flight, prefetches wait for ever, and a prefetcher asks for two lines.
-var from = cost.Model{Window: 1, Patience: 1000, Begins: 2, Reach: 1, Loads: 2, Asks: 2, Ahead: 16, Queue: 32}
+var from = cost.Model{Window: 1, Patience: 1000, Begins: 2, Reach: 1, Loads: 2, Asks: 2, Ahead: 20, Queue: 48}
 
 // tries are the numbers that fitting tries, one after the other.
 var tries = []struct {
@@ -71,14 +71,14 @@ var tries = []struct {
 	values []float64
 	set    func(*cost.Model, float64)
 }{
-	{"window", []float64{0.3, 0.4, 0.5, 0.6, 0.8, 1}, func(m *cost.Model, x float64) { m.Window = x }},
-	{"patience", []float64{0, 10, 20, 35, 50, 75, 100, 1000}, func(m *cost.Model, x float64) { m.Patience = x }},
-	{"begins", []float64{1, 2, 3}, func(m *cost.Model, x float64) { m.Begins = int(x) }},
-	{"reach", []float64{1, 2, 3, 4, 6}, func(m *cost.Model, x float64) { m.Reach = int(x) }},
-	{"loads", []float64{1, 2, 3}, func(m *cost.Model, x float64) { m.Loads = int(x) }},
-	{"asks", []float64{0, 1, 2, 3}, func(m *cost.Model, x float64) { m.Asks = int(x) }},
-	{"ahead", []float64{8, 12, 16, 20, 32, 64}, func(m *cost.Model, x float64) { m.Ahead = int(x) }},
-	{"queue", []float64{24, 32, 48, 64, 96}, func(m *cost.Model, x float64) { m.Queue = int(x) }},
+	{"window", []float64{0.35, 0.5, 0.7, 1}, func(m *cost.Model, x float64) { m.Window = x }},
+	{"patience", []float64{10, 35, 100, 1000}, func(m *cost.Model, x float64) { m.Patience = x }},
+	{"begins", []float64{1, 2}, func(m *cost.Model, x float64) { m.Begins = int(x) }},
+	{"reach", []float64{1, 2, 4}, func(m *cost.Model, x float64) { m.Reach = int(x) }},
+	{"loads", []float64{1, 2}, func(m *cost.Model, x float64) { m.Loads = int(x) }},
+	{"asks", []float64{1, 2, 3}, func(m *cost.Model, x float64) { m.Asks = int(x) }},
+	{"ahead", []float64{10, 20, 40}, func(m *cost.Model, x float64) { m.Ahead = int(x) }},
+	{"queue", []float64{32, 48, 64}, func(m *cost.Model, x float64) { m.Queue = int(x) }},
 }
 
 // fitting ranks pairs by models, each model once.
