@@ -17,20 +17,21 @@ const (
 	rowsApart = TypicalK      // rows of the matrix whose tiles lie side by side
 )
 
-// Model has the numbers of the memory model that no core has of its own. They are fitted to the measured pairs of all cores, by go run ./tests/lab fit.
+// Model has the numbers of the memory model that no core has of its own. The first six are fitted to the measured pairs of all cores, by
+// go run ./tests/lab fit. The last two hardly change what is ranked.
 type Model struct {
 	Window   float64 `json:"window"`   // the part of a core's window that is in flight while the oldest instruction waits for a line: its dependents fill schedulers
 	Patience float64 `json:"patience"` // cycles that a prefetch into the second-level cache waits for a free fill, on a core that holds it there; then it is dropped
+	Looks    float64 `json:"looks"`    // the part of a line's time that such a prefetch keeps the second-level cache busy
 	Begins   int     `json:"begins"`   // ascending lines of a page from which a prefetcher follows them
 	Reach    int     `json:"reach"`    // the most lines from one to the next of these
-	Loads    int     `json:"loads"`    // lines that a prefetcher asks for at a load
-	Asks     int     `json:"asks"`     // and at a prefetch of the kernel
+	Asks     int     `json:"asks"`     // lines that a prefetcher asks for at each that is asked for
 	Ahead    int     `json:"ahead"`    // the most lines that it is ahead
 	Queue    int     `json:"queue"`    // lines that the second-level cache waits for at once
 }
 
 // Fitted is the model that estimates are by.
-var Fitted = Model{Window: 0.5, Patience: 35, Begins: 1, Reach: 2, Loads: 1, Asks: 2, Ahead: 20, Queue: 64}
+var Fitted = Model{Window: 0.5, Patience: 32, Looks: 0.5, Begins: 1, Reach: 2, Asks: 2, Ahead: 20, Queue: 48}
 
 // memory simulates how a core waits for lines: instructions are done in order, at the pace of the execution units, or later if
 // their data come later. An instruction starts when it enters the window, which the oldest one that is not done holds back.
@@ -126,11 +127,11 @@ func (m *memory) access(k kind, at, bytes int) {
 	switch {
 	case k == load:
 		for last := (at + bytes - 1) / line; x <= last; x++ {
-			ready, _ := m.first(x, m.model.Loads)
+			ready, _ := m.first(x)
 			m.wait(ready)
 		}
 	case k == near:
-		_, began := m.first(x, m.model.Asks)
+		_, began := m.first(x)
 		m.wait(began)
 	case m.find(x) != nil: // a prefetch of a line that is nearer already
 	case m.h.Holds:
@@ -138,10 +139,12 @@ func (m *memory) access(k kind, at, bytes int) {
 			return
 		}
 		began := max(m.fills[0], m.enter)
-		m.fills.replace(m.beyond(x, began, m.model.Asks))
+		m.near.next(began, m.model.Looks*m.h.Line[L2])
+		m.fills.replace(m.beyond(x, began))
 		m.wait(began)
 	default:
-		m.beyond(x, m.enter, m.model.Asks)
+		m.near.next(m.enter, m.model.Looks*m.h.Line[L2])
+		m.beyond(x, m.enter)
 	}
 }
 
@@ -156,15 +159,15 @@ func (m *memory) find(x int) *entry {
 	return nil
 }
 
-// first brings a line to the first-level cache: when it is there, and when it could be asked for. The prefetcher may ask for n others.
-func (m *memory) first(x, n int) (ready, began float64) {
+// first brings a line to the first-level cache: when it is there, and when it could be asked for.
+func (m *memory) first(x int) (ready, began float64) {
 	m.uses++
 	if e := m.find(x); e != nil {
 		e.used = m.uses
 		return e.ready, m.enter
 	}
 	began = max(m.enter, m.fills[0])
-	ready = m.near.next(m.beyond(x, began, n), m.h.Line[L2])
+	ready = m.near.next(m.beyond(x, began), m.h.Line[L2])
 	m.fills.replace(ready)
 	oldest := &m.cache[x%sets][0]
 	for i := range m.cache[x%sets] {
@@ -196,14 +199,14 @@ func (s slots) replace(t float64) {
 	s[i] = t
 }
 
-// beyond asks the second-level cache for a line at t: when it could be read from there. The prefetcher may ask for n others.
-func (m *memory) beyond(x int, t float64, n int) float64 {
+// beyond asks the second-level cache for a line at t: when it could be read from there.
+func (m *memory) beyond(x int, t float64) float64 {
 	p := m.pages.at(x)
 	ready := &p.ready[x%lines]
 	if *ready == 0 {
 		m.fetch(x, t, ready)
 	}
-	m.ahead(p, x, t, n)
+	m.ahead(p, x, t)
 	return max(*ready, t+m.h.Latency[L2])
 }
 
@@ -242,8 +245,8 @@ func (m *memory) several(p int) bool {
 	return changes > 2
 }
 
-// ahead is what the prefetcher of the second-level cache does when a line x of page p is asked for at t: it asks for n lines, so that it comes ahead.
-func (m *memory) ahead(p *paged, x int, t float64, n int) {
+// ahead is what the prefetcher of the second-level cache does when a line x of page p is asked for at t.
+func (m *memory) ahead(p *paged, x int, t float64) {
 	if !p.followed {
 		m.begin(p, x)
 		return
@@ -255,7 +258,7 @@ func (m *memory) ahead(p *paged, x int, t float64, n int) {
 		p.seen = 0
 	}
 	p.last = max(p.last, x)
-	for ; n > 0 && p.seen >= m.model.Begins; n-- {
+	for n := 0; n < m.model.Asks && p.seen >= m.model.Begins; n++ { // several, so that it comes ahead
 		next := max(p.asked, x) + 1
 		if next/lines != x/lines || next > x+m.model.Ahead {
 			return

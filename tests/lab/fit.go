@@ -62,23 +62,21 @@ func (x *lab) fit(ctx context.Context, args []string) error {
 	return os.WriteFile(*out, text, 0o666)
 }
 
-// from is the model that fitting begins with. No pair tells it from others: the whole window is in flight, prefetches wait for ever, and a prefetcher asks for two lines.
-var from = cost.Model{Window: 1, Patience: 1000, Begins: 2, Reach: 1, Loads: 2, Asks: 2, Ahead: 20, Queue: 48}
+// from is the model that fitting begins with: the whole window is in flight, prefetches wait for ever and cost nothing, and a prefetcher asks for each next line.
+var from = cost.Model{Window: 1, Patience: 1024, Begins: 2, Reach: 1, Asks: 1, Ahead: 20, Queue: 48}
 
-// tries are the numbers that fitting tries, one after the other.
+// tries are the numbers that fitting tries, one after the other: coarse ones, so that they hold elsewhere.
 var tries = []struct {
 	name   string
 	values []float64
 	set    func(*cost.Model, float64)
 }{
-	{"window", []float64{0.35, 0.5, 0.7, 1}, func(m *cost.Model, x float64) { m.Window = x }},
-	{"patience", []float64{10, 35, 100, 1000}, func(m *cost.Model, x float64) { m.Patience = x }},
+	{"asks", []float64{1, 2, 4}, func(m *cost.Model, x float64) { m.Asks = int(x) }},
+	{"window", []float64{0.25, 0.5, 1}, func(m *cost.Model, x float64) { m.Window = x }},
+	{"patience", []float64{8, 32, 128, 1024}, func(m *cost.Model, x float64) { m.Patience = x }},
 	{"begins", []float64{1, 2}, func(m *cost.Model, x float64) { m.Begins = int(x) }},
 	{"reach", []float64{1, 2, 4}, func(m *cost.Model, x float64) { m.Reach = int(x) }},
-	{"loads", []float64{1, 2}, func(m *cost.Model, x float64) { m.Loads = int(x) }},
-	{"asks", []float64{1, 2, 3}, func(m *cost.Model, x float64) { m.Asks = int(x) }},
-	{"ahead", []float64{10, 20, 40}, func(m *cost.Model, x float64) { m.Ahead = int(x) }},
-	{"queue", []float64{32, 48, 64}, func(m *cost.Model, x float64) { m.Queue = int(x) }},
+	{"looks", []float64{0, 0.5, 1}, func(m *cost.Model, x float64) { m.Looks = x }},
 }
 
 // fitting ranks pairs by models, each model once.
