@@ -80,7 +80,7 @@ func TestParseRefused(t *testing.T) {
 		{`"latency": 1, "ports": "015"`, `"latency": -1, "ports": "015"`, `costs.alu.latency is -1: want 0 to 200`},
 		{`"width": 6`, `"width": 0`, `pipeline.width is 0: want 1 to 32`},
 		{`"window": 512`, `"window": 5000`, `pipeline.window is 5000: want 1 to 4096`},
-		{`"waiting": 56`, `"waiting": 0`, `pipeline.waiting is 0: want 1 to 4096`},
+		{`"waiting": 97`, `"waiting": 0`, `pipeline.waiting is 0: want 1 to 4096`},
 		{`"fresh": 0`, `"fresh": -1`, `fresh is -1: want 0 to 10000`},
 		{`"skipping": 1.07`, `"skipping": 0.5`, `memory.skipping is 0.5: want 1 to 100`},
 		{`"skipping": 1.07`, `"skipping": 1e999`, `memory.skipping is JSON number 1e999`},

@@ -21,7 +21,7 @@ import (
 	"github.com/tmacc/tmacc/search/space"
 )
 
-// The pairs that the model is held against, and its numbers: fitted to all pairs, and to those of all cores but one.
+// The pairs that the model is held against, and its numbers: fitted to all pairs, and without the pairs of each core.
 const (
 	table = "../../docs/lab/pairs.jsonl"
 	fits  = "../../docs/lab/fit.jsonl"

@@ -18,7 +18,7 @@ const (
 )
 
 // Model has the numbers of the memory model that no core has of its own. The first six are fitted to the measured pairs of all cores, by
-// go run ./tests/lab fit. The last two hardly change what is ranked.
+// go run ./tests/lab fit. The last two hardly change the ranking.
 type Model struct {
 	Window   float64 `json:"window"`   // the part of a core's window that is in flight while the oldest instruction waits for a line: its dependents fill schedulers
 	Patience float64 `json:"patience"` // cycles that a prefetch into the second-level cache waits for a free fill, on a core that holds it there; then it is dropped

@@ -21,7 +21,7 @@ import (
 	"github.com/tmacc/tmacc/search/cost"
 )
 
-// Fit is a line of fit.jsonl: the numbers of the model that were fitted to the measured pairs without those of a core, "": of all cores, and how many
+// Fit is a line of fit.jsonl: the numbers of the model that were fitted without the measured pairs of a core, "": to all pairs, and how many
 // pairs of that core they rank right. Pairs that the model finds equal count a half.
 type Fit struct {
 	Without string     `json:"without"`
