@@ -81,6 +81,9 @@ func (p *Product) Gemm(dst []float32, packed, act []byte, lo, hi int, opt Option
 	if err := p.ready(); err != nil {
 		return err
 	}
+	if p.runner != nil {
+		return p.gemmOn(nil, dst, packed, act, lo, hi, &opt)
+	}
 	if opt.Threads == 0 || opt.Threads == 1 {
 		return p.gemmAlone(dst, packed, act, lo, hi, &opt)
 	}
@@ -118,6 +121,21 @@ func (p *Product) gemmAlone(dst []float32, packed, act []byte, lo, hi int, opt *
 	t.run()
 	s.once = t.once()
 	return nil
+}
+
+// gemmOn is Gemm on a device, which has a copy of the matrix, or gets one for this call.
+func (p *Product) gemmOn(loaded abi.Loaded, dst []float32, packed, act []byte, lo, hi int, opt *Options) error {
+	s := p.pool.Get().(*scratch)
+	defer p.release(s)
+	t := &s.alone
+	t.p, t.scratch = p, s
+	if err := t.open(dst, packed, act, opt); err != nil {
+		return err
+	}
+	if err := t.cutRows(lo, hi); err != nil {
+		return err
+	}
+	return t.runLoaded(loaded)
 }
 
 // once is a product of all rows of a matrix that is one call of a kernel, stored as it is: what the last one of a scratch came
@@ -168,6 +186,7 @@ func (p *Product) runOnce(s *scratch, dst []float32, weights, act []byte) {
 		a.Sums = unsafe.Pointer(&s.sums[0])
 	}
 	s.shape.give(a, b, act)
+	s.lend(k.Kernel)
 	for _, i := range p.has {
 		a.Weights[i] = unsafe.Pointer(&weights[k.at[0][i]])
 	}
@@ -370,6 +389,7 @@ func (p *Product) runBlock(t *task, lo, hi, i, nth int) {
 	cols := min(b.cols, t.a.n-first)
 	a := &t.gemm
 	t.a.give(a, b, t.act[offset:])
+	t.lend(k.Kernel)
 	if t.a.groups > 0 {
 		a.Sums = unsafe.Pointer(&t.sums[nth*t.a.groups*t.a.wide.cols])
 	}

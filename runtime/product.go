@@ -5,6 +5,7 @@ import (
 	"os"
 	"slices"
 	"sync"
+	"unsafe"
 
 	"github.com/tmacc/tmacc/ir/format"
 	"github.com/tmacc/tmacc/runtime/abi"
@@ -78,6 +79,10 @@ func (s *Spec) checkVariant(v abi.Variant) error {
 			return s.errorf(v.Target+" "+k.Name, "steps of %d do not divide the record of %d", k.StepK, recordK)
 		case k.Chunk < 1 || recordK%k.Chunk != 0:
 			return s.errorf(v.Target+" "+k.Name, "chunks of %d do not divide the record of %d", k.Chunk, recordK)
+		case k.Scratch < 0 || k.Scratch > mostScratch:
+			return s.errorf(v.Target+" "+k.Name, "needs %d bytes of memory for itself; want 0 to %d", k.Scratch, mostScratch)
+		case k.Scratch > 0 && v.Device != nil:
+			return s.errorf(v.Target+" "+k.Name, "needs %d bytes of memory for itself, which no device lends", k.Scratch)
 		case k.Tables && v.Fill != 0:
 			return s.errorf(v.Target+" "+k.Name, "reads tables, of groups that are filled up")
 		case s.Act.Floats() && !k.Tables:
@@ -139,6 +144,7 @@ type Product struct {
 	parts   [numParts]*format.Part // nil if there is none
 	has     []int                  // those that there are
 	kernels []placed               // of the variant
+	runner  abi.Runner             // of the device that runs them, nil: this CPU does
 	decode  func() *decoder
 	packer  func() *format.Packer
 	log     *logger   // nil: none
@@ -164,21 +170,37 @@ const EnvCPU = cpu.Env
 func New(s Spec) *Product {
 	m := cpu.ParseMask(os.Getenv(EnvCPU))
 	i, why := choose(s.Name, s.candidates(), m)
+	if i >= 0 && s.Variants[i].Device != nil {
+		p, err := onDevice(s, i, "", why, m)
+		if err == nil {
+			return p
+		}
+		warn(fmt.Sprintf("%s=%s: %v: products run on the CPU", EnvCPU, m.Text, err))
+		i, _ = cpu.Choose(s.candidates(), cpu.This(), cpu.Mask{})
+		why = "there is no device: " + err.Error()
+	}
 	return newProduct(s, i, why, m)
 }
 
 // On is the product as the given target runs it: "amd64/avx2" or "avx2", also where it is tuned for another core only, or "purego" for
 // pure Go. It is an error if this binary or this CPU cannot run it. Buffers of
 // one may not fit the other.
+//
+// "spirv" is on a device of Vulkan, "spirv@NAME" on the one that NAME stands for as in TMACC_DEVICE, if the package was compiled for it. An error
+// says why there is none. A Matrix of the product has a copy in the device's memory; Gemm of a packed matrix copies it for the call.
 func (p *Product) On(target string) (*Product, error) {
 	if err := p.ready(); err != nil {
 		return nil, err
 	}
+	target, device := splitTarget(target)
 	all := func(string) bool { return true }
 	if i, _ := cpu.Choose(p.spec.candidates(), cpu.Host{Has: all, ID: cpu.This().ID}, cpu.Only(target)); i >= 0 {
 		v := &p.spec.Variants[i]
 		if missing := cpu.Lacks(v.Need, cpu.Has); missing != "" {
 			return nil, p.spec.errorf("target "+v.Target, "this CPU lacks %s; it runs %v", missing, p.Targets())
+		}
+		if v.Device != nil {
+			return onDevice(p.spec, i, device, "chosen by the caller", cpu.Mask{})
 		}
 		return newProduct(p.spec, i, "chosen by the caller", cpu.Mask{}), nil
 	}
@@ -195,6 +217,11 @@ func (p *Product) Targets() []string {
 	}
 	var names []string
 	for _, v := range p.spec.Variants {
+		if v.Device != nil {
+			if _, err := v.Device.Open("", &v, p.spec.Layouts[v.Layout]); err != nil {
+				continue
+			}
+		}
 		if cpu.Lacks(v.Need, cpu.Has) == "" {
 			names = append(names, v.Target)
 		}
@@ -327,6 +354,8 @@ type scratch struct {
 	prep              abi.PrepareArgs
 	rest              abi.PrepareArgs // of a second call for residuals
 	out               []float32       // a kernel's tile
+	blocks            []byte          // of activations for a device
+	lent              []uint64        // memory of kernels that need some
 	x                 []float32       // a padded row of activations
 	codes, table      []byte
 	rows, residuals   []byte // of a block, one after the other
@@ -351,6 +380,17 @@ func (p *Product) release(s *scratch) {
 	s.alone = task{}
 	s.prep.X, s.prep.Act, s.prep.Sums, s.prep.ActScale, s.prep.Table, s.prep.Next, s.rest.Residual, s.rest.Next = nil, nil, nil, nil, nil, nil, nil, nil
 	p.pool.Put(s)
+}
+
+// mostScratch bounds the memory of a kernel, in bytes.
+const mostScratch = 1 << 20
+
+// lend gives a kernel the memory that it needs.
+func (s *scratch) lend(k *abi.Kernel) {
+	if k.Scratch > 0 {
+		s.lent = grow(s.lent, ceilDiv(k.Scratch, 8))
+		s.gemm.Scratch = unsafe.Pointer(&s.lent[0])
+	}
 }
 
 // forget leaves nothing of products in s that the next ones must not find.

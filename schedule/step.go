@@ -60,6 +60,8 @@ var steps = map[string]Step{
 	"quantize_table": QuantizeTable{},
 	"halving_add":    HalvingAdd{},
 	"inline":         Inline{},
+	"quantize":       Quantize{},
+	"tile_columns":   TileColumns{},
 }
 
 // StepNames lists all steps.

@@ -12,7 +12,7 @@ import (
 // Version is the version of what assembly of a generated package and package runtime know of each other: GemmArgs,
 // PrepareArgs, where things lie in buffers, and the definition of the product. It goes up with each change of these, and
 // runtime.New does not take assembly of another one.
-const Version = 7
+const Version = 8
 
 // Variant is what one target runs: kernels of one packed layout.
 type Variant struct {
@@ -26,6 +26,9 @@ type Variant struct {
 	Fill    int      // elements of K that kernels count for each group, padded with zeros; 0: the group's own number
 	Kernels []Kernel // of different Cols, ascending
 	Prepare *Prepare // nil: activations are prepared in pure Go
+	// Shaders has shaders of each kernel, if the kernels run on a device. It runs the first that it can. Activations are prepared on this CPU.
+	Shaders [][]Shader
+	Device  Device // that runs the shaders, nil: none
 }
 
 // Kernel is an assembly function that multiplies Rows rows by Cols rows of
@@ -42,6 +45,7 @@ type Kernel struct {
 	// How far its integer sum of a group may be from the definition: ErrorMost for each
 	// ErrorStep elements of K that are begun. ErrorMost is 0 if sums are exact.
 	ErrorStep, ErrorMost int
+	Scratch              int // bytes of memory that a call needs; 0: none
 	Fn                   func(*GemmArgs)
 }
 
@@ -92,6 +96,7 @@ func Blocks(kernels int, cols func(int) int, n int) (full, tail int) {
 // rows in Out SideOut bytes behind. A kernel of whole tiles goes on with the next ones, Tiles times in all, at least once:
 // they are TileBytes behind, their place in Out OutBytes; it moves Out and Weights, to no
 // place behind the last tile's, and counts Tiles down. Count is the trip count of the loop over K: ceil(K / StepK).
+// Scratch is memory of the Kernel's Scratch bytes, whose contents it neither minds nor keeps.
 type GemmArgs struct {
 	Out                     unsafe.Pointer
 	OutStep                 int64
@@ -103,6 +108,7 @@ type GemmArgs struct {
 	TileBytes, OutBytes     int64
 	SideBytes, SideOut      int64
 	Count                   int64
+	Scratch                 unsafe.Pointer
 }
 
 const numParts = len(format.PartNames)
