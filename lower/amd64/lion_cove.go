@@ -17,10 +17,10 @@ var lionCove = core.Core{
 		{Vendor: "GenuineIntel", FirstFamily: 6, LastFamily: 6, FirstModel: 0xbd, LastModel: 0xbd},
 		{Vendor: "GenuineIntel", FirstFamily: 6, LastFamily: 6, FirstModel: 0xc5, LastModel: 0xc6},
 	},
-	// Intel, Lunar Lake architecture (Hot Chips 2024): 48 KiB of data at 4 cycles, 17 cycles to the second-level cache. What lies beyond is as in a laptop.
+	// Intel, Lunar Lake architecture (Hot Chips 2024), as far as remembered: 48 KiB of data at 4 cycles, 17 cycles to the second-level cache. The rest are estimates
+	// of a laptop.
 	Hierarchy: core.Hierarchy{
-		First: 48 << 10, Fills: 16, Window: 180, Queue: 48, Latency: [3]float64{17, 90, 500}, Line: [3]float64{1.5, 4, 8}, Several: 8,
-		Ahead: 20, Reach: 4,
+		First: 48 << 10, Fills: 16, Latency: [3]float64{17, 90, 500}, Line: [3]float64{1.5, 4, 8}, Several: 8,
 	},
 	Memory:   ordinary.Memory,
 	Costs:    lionCoveCosts,

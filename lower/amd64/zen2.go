@@ -13,13 +13,12 @@ import (
 // side, which is worth a little more arithmetic. Figures: docs/lab/choices.md, Streams, Tiles, TilesCost.
 var zen2 = core.Core{
 	Name: "zen2", ISAs: []string{"amd64/avx2"}, CPUs: []cpu.Set{{Vendor: amd}, {Vendor: hygon}},
-	// AMD, Software Optimization Guide for Family 17h Models 30h (56305): 32 KiB, 22 misses in flight, 12 to 13 cycles to the second-level cache. A Zen 3 VM
-	// reads 25 GB/s (docs/lab/choices.md, Streams). Prefetches into the second-level cache hold a miss on AMD's cores: the pairs of each
-	// show it. So do the times of a third-level cache and of memory that others use too. Window and Reach are fitted to the measured pairs of
-	// this core. That the prefetcher is 20 lines ahead is Golden Cove's number.
+	// AMD, Software Optimization Guide for Family 17h Models 30h (56305), as far as remembered: 32 KiB, 22 misses in flight, 12 to 13 cycles to the second-level
+	// cache. A Zen 3 VM reads 25 GB/s (docs/lab/choices.md, Streams). Estimates: the times of a third-level cache and of memory that others use too, and that
+	// prefetches into the second-level cache hold a miss. AMD's manuals of older cores say that these bring lines to the first-level cache; by the pairs,
+	// either is as good.
 	Hierarchy: core.Hierarchy{
-		First: 32 << 10, Fills: 22, Holds: true, Window: 80, Queue: 64, Latency: [3]float64{13, 130, 300}, Line: [3]float64{2, 2.6, 9}, Several: 8.5,
-		Ahead: 20, Reach: 3,
+		First: 32 << 10, Fills: 22, Holds: true, Latency: [3]float64{13, 130, 300}, Line: [3]float64{2, 2.6, 9}, Several: 8.5,
 	},
 	Memory: core.Memory{
 		Streams: steady, Slow: steady, Tables: 2 << 10, Skipping: skipping, Tiles: 2, TilesCost: 1.06, Indexes: true,
@@ -27,7 +26,7 @@ var zen2 = core.Core{
 		Scattered: sparse, SuperTiles: sparse,
 	},
 	Costs:    zen2Costs,
-	Pipeline: core.Pipeline{Width: 6, Window: 224, Waiting: 128, Scalar: "cdef"},
+	Pipeline: core.Pipeline{Width: 6, Window: 224, Waiting: 64, Scalar: "cdef"},
 }
 
 // The vendors of Zen cores, as CPUID has them.
@@ -41,16 +40,16 @@ var steady = nest.Streams{Ahead: 3 << 10, Act: 128}
 // sparse is far of two lines in four: what lies between, the CPU foresees.
 var sparse = nest.Streams{Far: 8 << 10, Act: 128}
 
-// zen2Costs are the costs of Golden Cove, with the latencies and ports of llvm/lib/Target/X86/X86ScheduleZnver2.td and X86ScheduleZnver3.td.
+// zen2Costs are the costs of Golden Cove, with the latencies and ports of llvm/lib/Target/X86/X86ScheduleZnver3.td, which also has two schedulers of 32 entries.
 var zen2Costs = onUnits(goldenCoveCosts, core.Costs{
 	alu:         {Latency: 1, Ports: "0123"},
 	select3:     {Latency: 1, Ports: "0123"},
 	compare:     {Latency: 1, Ports: "0123"},
-	shift:       {Latency: 1, Ports: "23"},
+	shift:       {Latency: 1, Ports: "12"},
 	blend:       {Latency: 1, Ports: "0123"},
 	toMask:      {Latency: 1, Ports: "0123"},
-	multi:       {Latency: 4, Ports: "01"},
-	mul32:       {Latency: 4, Ports: "01"},
+	multi:       {Latency: 4, Ports: "03"},
+	mul32:       {Latency: 4, Ports: "03"},
 	divide:      {Latency: 10, Ports: "3*3"},
 	floatAdd:    {Latency: 3, Ports: "23"},
 	floatMul:    {Latency: 3, Ports: "01"},

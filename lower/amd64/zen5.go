@@ -13,11 +13,10 @@ import (
 // by itself. Figures: docs/lab/choices.md, Streams, SlowLine.
 var zen5 = core.Core{
 	Name: "zen5", ISAs: []string{"amd64/avx512vbmi"}, CPUs: []cpu.Set{{Vendor: amd, FirstFamily: 0x1a}}, Fresh: 25,
-	// AMD, Software Optimization Guide for Zen 5 (58455): 48 KiB, 14 cycles to the second-level cache. A VM reads 34 GB/s of one stream and 41 of two
-	// (docs/lab/choices.md, Tiles). Window and Reach are fitted to the measured pairs of this core. The rest as zen4.
+	// AMD, Software Optimization Guide for Zen 5 (58455), as far as remembered: 48 KiB, 14 cycles to the second-level cache, three schedulers of 38 entries. A
+	// VM reads 34 GB/s of one stream and 41 of two (docs/lab/choices.md, Tiles). Estimates: the rest, which is zen4's.
 	Hierarchy: core.Hierarchy{
-		First: 48 << 10, Fills: 24, Holds: true, Window: 180, Queue: 64, Latency: [3]float64{14, 130, 300}, Line: [3]float64{1.3, 2.4, 7.5}, Several: 6.5,
-		Ahead: 20, Reach: 3,
+		First: 48 << 10, Fills: 24, Holds: true, Latency: [3]float64{14, 130, 300}, Line: [3]float64{1.3, 2.4, 7.5}, Several: 6.5,
 	},
 	Memory: core.Memory{
 		Streams: nest.Streams{Act: 128}, Slow: early, SlowLine: 1.52,
@@ -30,7 +29,7 @@ var zen5 = core.Core{
 		Tiles: 2, TilesCost: 1.15, HalvesTiles: true,
 	},
 	Costs:    zen5Costs,
-	Pipeline: core.Pipeline{Width: 8, Window: 448, Waiting: 160, Scalar: "bcdefg"},
+	Pipeline: core.Pipeline{Width: 8, Window: 448, Waiting: 114, Scalar: "bcdefg"},
 }
 
 // early prefetches every line into the first-level cache, 9 KiB ahead: 8 KiB ahead it would take the place of the lines that are being read. Figures: docs/lab/choices.md, Streams.

@@ -10,10 +10,9 @@ import (
 var neoverseN1 = core.Core{
 	Name: "neoverse-n1", ISAs: []string{"arm64/neon", "arm64/dotprod", "arm64/i8mm"},
 	// Arm Neoverse N1 technical reference manual (100616) has the sizes of the caches, and its software optimization guide the latencies of loads.
-	// What lies beyond the second-level cache is a system's: these are values of a server.
+	// What lies beyond the second-level cache is a system's: these are estimates of a server.
 	Hierarchy: core.Hierarchy{
-		First: 64 << 10, Fills: 20, Window: 96, Queue: 46, Latency: [3]float64{11, 80, 300}, Line: [3]float64{2, 4, 10}, Several: 9,
-		Ahead: 16, Reach: 2,
+		First: 64 << 10, Fills: 20, Latency: [3]float64{11, 80, 300}, Line: [3]float64{2, 4, 10}, Several: 9,
 	},
 	Memory:   core.Memory{Streams: streams, Slow: streams, Scattered: streams, Tables: 2 << 10, Skipping: 1.07},
 	Costs:    neoverseN1Costs,

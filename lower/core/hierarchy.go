@@ -10,13 +10,9 @@ type Hierarchy struct {
 	First   int        `json:"first"`   // bytes of the first-level cache
 	Fills   int        `json:"fills"`   // lines that the first-level cache waits for at once
 	Holds   bool       `json:"holds"`   // prefetches into the second-level cache are among these
-	Window  int        `json:"window"`  // instructions in flight while the oldest waits for a line: fewer than in core.Pipeline, as its dependents fill schedulers
-	Queue   int        `json:"queue"`   // lines that the second-level cache waits for at once
 	Latency [3]float64 `json:"latency"` // of a line from the second-level cache, the third-level cache, and memory
 	Line    [3]float64 `json:"line"`    // from line to line of a stream, from each of these
 	Several float64    `json:"several"` // from line to line of several streams from memory
-	Ahead   int        `json:"ahead"`   // lines that the second-level cache's prefetcher is ahead, within 4 KiB
-	Reach   int        `json:"reach"`   // the most lines from one to the next of a stream that it follows
 }
 
 // Levels are the names of the places that Latency and Line are of.
@@ -33,8 +29,7 @@ const (
 func (h Hierarchy) check() error {
 	err := cmp.Or(
 		within("hierarchy.first", h.First, leastFirst, mostFirst), within("hierarchy.fills", h.Fills, 1, mostLines),
-		within("hierarchy.window", h.Window, 1, mostLines), within("hierarchy.queue", h.Queue, 1, mostLines), within("hierarchy.ahead", h.Ahead, 0, mostLines),
-		within("hierarchy.reach", h.Reach, 1, mostLines), between("hierarchy.several", h.Several, 0.1, mostCycles))
+		between("hierarchy.several", h.Several, 0.1, mostCycles))
 	for i, level := range Levels {
 		err = cmp.Or(err, between(fmt.Sprintf("hierarchy.latency[%d], of %s,", i, level), h.Latency[i], 1, mostCycles),
 			between(fmt.Sprintf("hierarchy.line[%d], of %s,", i, level), h.Line[i], 0.1, mostCycles))

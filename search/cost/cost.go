@@ -57,11 +57,16 @@ func Of(k *schedule.Kernel, s *lower.Selected, at Place) Estimate {
 
 // Waiting is the estimate of a call whose execution units take p, on a core with the memory of c.
 func Waiting(c core.Core, k *schedule.Kernel, s *lower.Selected, p Pipeline, at Place) Estimate {
+	return Fitted.Waiting(c, k, s, p, at)
+}
+
+// Waiting is the function of that name by another model.
+func (m Model) Waiting(c core.Core, k *schedule.Kernel, s *lower.Selected, p Pipeline, at Place) Estimate {
 	if math.IsInf(p.Cycles, 0) {
 		return Estimate{Cycles: p.Cycles, Pipeline: p}
 	}
 	g := newProgram(k, s, p)
-	takes, works := g.run(newMemory(c, at))
+	takes, works := g.run(newMemory(m, c, at))
 	waits := max(0, takes-works) / g.share
 	return Estimate{p.Cycles + waits, waits, p}
 }
@@ -69,9 +74,14 @@ func Waiting(c core.Core, k *schedule.Kernel, s *lower.Selected, p Pipeline, at 
 // Product is the time of a product of n columns in cycles for each product of a weight and an activation. Of several blocks of columns, the
 // first brings the weights to the second-level cache.
 func Product(c core.Core, k *schedule.Kernel, s *lower.Selected, p Pipeline, n int, at Place) float64 {
-	cycles := Waiting(c, k, s, p, at).Cycles
+	return Fitted.Product(c, k, s, p, n, at)
+}
+
+// Product is the function of that name by another model.
+func (m Model) Product(c core.Core, k *schedule.Kernel, s *lower.Selected, p Pipeline, n int, at Place) float64 {
+	cycles := m.Waiting(c, k, s, p, at).Cycles
 	if blocks := float64((n + k.Cols - 1) / k.Cols); blocks > 1 && at != L2 {
-		cycles = (cycles + (blocks-1)*Waiting(c, k, s, p, L2).Cycles) / blocks
+		cycles = (cycles + (blocks-1)*m.Waiting(c, k, s, p, L2).Cycles) / blocks
 	}
 	return cycles / float64(k.Rows*k.Cols*TypicalK)
 }

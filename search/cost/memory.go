@@ -17,6 +17,22 @@ const (
 	rowsApart = TypicalK      // rows of the matrix whose tiles lie side by side
 )
 
+// Model has the numbers of the memory model that no core has of its own. The first six are fitted to the measured pairs of all cores, by
+// go run ./tests/lab fit. The last two hardly change the ranking.
+type Model struct {
+	Window   float64 `json:"window"`   // the part of a core's window that is in flight while the oldest instruction waits for a line: its dependents fill schedulers
+	Patience float64 `json:"patience"` // cycles that a prefetch into the second-level cache waits for a free fill, on a core that holds it there; then it is dropped
+	Looks    float64 `json:"looks"`    // the part of a line's time that such a prefetch keeps the second-level cache busy
+	Begins   int     `json:"begins"`   // ascending lines of a page from which a prefetcher follows them
+	Reach    int     `json:"reach"`    // the most lines from one to the next of these
+	Asks     int     `json:"asks"`     // lines that a prefetcher asks for at each that is asked for
+	Ahead    int     `json:"ahead"`    // the most lines that it is ahead
+	Queue    int     `json:"queue"`    // lines that the second-level cache waits for at once
+}
+
+// Fitted is the model that estimates are by.
+var Fitted = Model{Window: 0.5, Patience: 32, Looks: 0.5, Begins: 1, Reach: 2, Asks: 2, Ahead: 20, Queue: 48}
+
 // memory simulates how a core waits for lines: instructions are done in order, at the pace of the execution units, or later if
 // their data come later. An instruction starts when it enters the window, which the oldest one that is not done holds back.
 //
@@ -24,22 +40,22 @@ const (
 // ascending lines of a page. Each level waits for a limited number of lines, and brings one after the other.
 type memory struct {
 	h      core.Hierarchy
+	model  Model
 	home   Place
 	window float64 // instructions
 
-	cache  [sets][]entry // the first-level cache
-	uses   int
-	second pages     // when lines are in the second-level cache, 0: never
-	fills  []float64 // when the lines come that the first-level cache waits for
-	queue  []float64 // and the second-level cache
-	near   wire      // from the second-level cache
-	far    wire      // from beyond it
-	last   float64   // when the last line comes from beyond it
+	cache [sets][]entry // the first-level cache
+	uses  int
+	pages pages
+	fills slots   // when the lines come that the first-level cache waits for
+	queue slots   // and the second-level cache
+	near  wire    // from the second-level cache
+	far   wire    // from beyond it
+	last  float64 // when the last line comes from beyond it
 
 	latest [recent]int // pages of the last lines from beyond
 	came   int         // of such lines
-	follow map[int]*stream
-	order  []int // pages that the prefetcher follows, the oldest first
+	follow []*paged    // that the prefetcher follows, the oldest first
 
 	index  float64 // instructions so far
 	done   float64 // when the last one was
@@ -54,17 +70,13 @@ type entry struct {
 	ready      float64
 }
 
-// stream is a page that the prefetcher follows: the last line that was asked for, how many before it were near each other, and the last
-// line that the prefetcher asked for.
-type stream struct{ last, seen, asked int }
-
 // point is when an instruction was done, and how long each of those before it took.
 type point struct{ index, done, each float64 }
 
-func newMemory(c core.Core, home Place) *memory {
-	m := &memory{h: c.Hierarchy, home: home, window: float64(c.Hierarchy.Window), follow: map[int]*stream{}}
-	m.fills, m.queue = make([]float64, m.h.Fills), make([]float64, m.h.Queue)
-	m.second.of = map[int]*[lines]float64{}
+func newMemory(model Model, c core.Core, home Place) *memory {
+	m := &memory{h: c.Hierarchy, model: model, home: home, window: model.Window * float64(c.Pipeline.Window)}
+	m.fills, m.queue = make(slots, m.h.Fills), make(slots, model.Queue)
+	m.pages.of = map[int]*paged{}
 	ways := m.h.First / line / sets
 	room := make([]entry, sets*ways)
 	for i := range m.cache {
@@ -123,11 +135,15 @@ func (m *memory) access(k kind, at, bytes int) {
 		m.wait(began)
 	case m.find(x) != nil: // a prefetch of a line that is nearer already
 	case m.h.Holds:
-		slot := soonest(m.fills)
-		began := max(*slot, m.enter)
-		*slot = m.beyond(x, began)
+		if m.fills[0] > m.enter+m.model.Patience {
+			return
+		}
+		began := max(m.fills[0], m.enter)
+		m.near.next(began, m.model.Looks*m.h.Line[L2])
+		m.fills.replace(m.beyond(x, began))
 		m.wait(began)
 	default:
+		m.near.next(m.enter, m.model.Looks*m.h.Line[L2])
 		m.beyond(x, m.enter)
 	}
 }
@@ -150,10 +166,9 @@ func (m *memory) first(x int) (ready, began float64) {
 		e.used = m.uses
 		return e.ready, m.enter
 	}
-	slot := soonest(m.fills)
-	began = max(m.enter, *slot)
+	began = max(m.enter, m.fills[0])
 	ready = m.near.next(m.beyond(x, began), m.h.Line[L2])
-	*slot = ready
+	m.fills.replace(ready)
 	oldest := &m.cache[x%sets][0]
 	for i := range m.cache[x%sets] {
 		if e := &m.cache[x%sets][i]; e.used < oldest.used {
@@ -164,24 +179,34 @@ func (m *memory) first(x int) (ready, began float64) {
 	return ready, began
 }
 
-// soonest is the slot that is free first.
-func soonest(slots []float64) *float64 {
-	least := &slots[0]
-	for i := range slots {
-		if slots[i] < *least {
-			least = &slots[i]
+// slots are when each of some lines comes that a cache waits for, a heap: the next one first.
+type slots []float64
+
+// replace gives the slot that is free first to a line that comes at t.
+func (s slots) replace(t float64) {
+	i := 0
+	for {
+		child := 2*i + 1
+		if child+1 < len(s) && s[child+1] < s[child] {
+			child++
 		}
+		if child >= len(s) || s[child] >= t {
+			break
+		}
+		s[i] = s[child]
+		i = child
 	}
-	return least
+	s[i] = t
 }
 
 // beyond asks the second-level cache for a line at t: when it could be read from there.
 func (m *memory) beyond(x int, t float64) float64 {
-	ready := m.second.at(x)
+	p := m.pages.at(x)
+	ready := &p.ready[x%lines]
 	if *ready == 0 {
 		m.fetch(x, t, ready)
 	}
-	m.ahead(x, t)
+	m.ahead(p, x, t)
 	return max(*ready, t+m.h.Latency[L2])
 }
 
@@ -195,14 +220,13 @@ func (m *memory) fetch(x int, t float64, ready *float64) {
 		*ready = max(t, 1)
 		return
 	}
-	slot := soonest(m.queue)
 	each := m.h.Line[from]
 	if m.several(x/lines) && from == DRAM {
 		each = m.h.Several
 	}
-	*slot = m.far.next(max(t, *slot)+m.h.Latency[from], each)
-	*ready = *slot
-	m.last = max(m.last, *slot)
+	*ready = m.far.next(max(t, m.queue[0])+m.h.Latency[from], each)
+	m.queue.replace(*ready)
+	m.last = max(m.last, *ready)
 }
 
 // late is how long after the last instruction the last line comes that was asked for. In the long run it cannot grow.
@@ -221,42 +245,39 @@ func (m *memory) several(p int) bool {
 	return changes > 2
 }
 
-// ahead is what the prefetcher of the second-level cache does when a line is asked for at t.
-func (m *memory) ahead(x int, t float64) {
-	s := m.follow[x/lines]
-	if s == nil {
-		m.begin(x)
+// ahead is what the prefetcher of the second-level cache does when a line x of page p is asked for at t.
+func (m *memory) ahead(p *paged, x int, t float64) {
+	if !p.followed {
+		m.begin(p, x)
 		return
 	}
 	switch {
-	case x > s.last && x <= s.last+m.h.Reach:
-		s.seen++
-	case x > s.last:
-		s.seen = 0
+	case x > p.last && x <= p.last+m.model.Reach:
+		p.seen++
+	case x > p.last:
+		p.seen = 0
 	}
-	s.last = max(s.last, x)
-	for n := 0; n < 2 && s.seen >= 2; n++ { // two lines for each that is asked for, so that it comes ahead
-		next := max(s.asked, x) + 1
-		if next/lines != x/lines || next > x+m.h.Ahead {
+	p.last = max(p.last, x)
+	for n := 0; n < m.model.Asks && p.seen >= m.model.Begins; n++ { // several, so that it comes ahead
+		next := max(p.asked, x) + 1
+		if next/lines != x/lines || next > x+m.model.Ahead {
 			return
 		}
-		if ready := m.second.at(next); *ready == 0 {
-			if *soonest(m.queue) > t {
-				return
-			}
+		if ready := &p.ready[next%lines]; *ready == 0 {
 			m.fetch(next, t, ready)
 		}
-		s.asked = next
+		p.asked = next
 	}
 }
 
-// begin follows the page of a line, instead of the page that came first.
-func (m *memory) begin(x int) {
-	m.follow[x/lines] = &stream{last: x, asked: x}
-	if m.order = append(m.order, x/lines); len(m.order) > followed {
-		delete(m.follow, m.order[0])
-		m.order = m.order[1:]
+// begin follows page p from line x on, instead of the page that came first.
+func (m *memory) begin(p *paged, x int) {
+	p.followed, p.last, p.seen, p.asked = true, x, 0, x
+	if len(m.follow) == followed {
+		m.follow[0].followed = false
+		m.follow = append(m.follow[:0], m.follow[1:]...)
 	}
+	m.follow = append(m.follow, p)
 }
 
 // wire brings lines one after the other. Time is cut into parts of wirePart cycles, and each has room for a part of the lines: lines are asked for
@@ -296,21 +317,30 @@ func (w *wire) at(p int) *float64 {
 	return &w.used[i]
 }
 
-// pages has a number for each line of some pages.
-type pages struct {
-	of   map[int]*[lines]float64
-	last *[lines]float64 // of the page that was looked at last
-	page int
+// paged is a page: when its lines are in the second-level cache, 0: never. If the prefetcher follows it: the last line that was asked for,
+// how many before it were near each other, and the last line that the prefetcher asked for.
+type paged struct {
+	ready             [lines]float64
+	followed          bool
+	last, seen, asked int
 }
 
-// at is the number of a line.
-func (p *pages) at(x int) *float64 {
-	if n := x / lines; p.last == nil || p.page != n {
-		p.page, p.last = n, p.of[n]
-		if p.last == nil {
-			p.last = &[lines]float64{}
-			p.of[n] = p.last
+// pages has some pages by their numbers, and keeps at hand those that were looked at last.
+type pages struct {
+	of     map[int]*paged
+	atHand [16]*paged
+	number [16]int
+}
+
+// at is the page of a line.
+func (p *pages) at(x int) *paged {
+	n := x / lines
+	i := n % len(p.atHand)
+	if p.atHand[i] == nil || p.number[i] != n {
+		if p.of[n] == nil {
+			p.of[n] = &paged{}
 		}
+		p.number[i], p.atHand[i] = n, p.of[n]
 	}
-	return &p.last[x%lines]
+	return p.atHand[i]
 }

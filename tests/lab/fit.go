@@ -1,7 +1,9 @@
 package main
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -9,7 +11,6 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
-	"strings"
 	"sync"
 
 	"github.com/tmacc/tmacc/lower"
@@ -20,81 +21,170 @@ import (
 	"github.com/tmacc/tmacc/search/cost"
 )
 
-// fit tries other numbers of a core's hierarchy, one after the other, on the pairs measured on that core.
+// Fit is a line of fit.jsonl: the numbers of the model that were fitted without the measured pairs of a core, "": to all pairs, and how many
+// pairs of that core they rank right. Pairs that the model finds equal count a half.
+type Fit struct {
+	Without string     `json:"without"`
+	Model   cost.Model `json:"model"`
+	Right   float64    `json:"right"`
+	Of      int        `json:"of"`
+}
+
+// fit fits the numbers of the model that no core has of its own: to the pairs of all cores, and without each core's in turn.
 func (x *lab) fit(ctx context.Context, args []string) error {
 	f := x.flags("fit")
-	name := f.String("core", "", "built-in core to try numbers of")
+	out := f.String("o", "", "`file` that the fitted numbers are written to, a line for each core that is left out")
 	if err := x.parse(f, args, 0); err != nil {
 		return err
 	}
-	all := targets.Cores()
-	i := slices.IndexFunc(all, func(c core.Core) bool { return c.Name == *name })
-	if i < 0 {
-		return fmt.Errorf("fit: -core %.40q is no built-in core: see tmacc cores", *name)
-	}
-	pairs, err := readFitted(ctx, *name)
+	pairs, err := readFitted(ctx)
 	if err != nil {
 		return err
 	}
-	best := all[i]
-	right, margin := rate(best, pairs)
-	fmt.Fprintf(x.out, "%s: %.1f of %d pairs ranked right\n", *name, right, len(pairs))
-	for _, number := range numbersOf(&best.Hierarchy) {
-		for _, try := range number.others() {
-			if err := ctx.Err(); err != nil {
-				return err
+	t := fitting{pairs: pairs, known: map[cost.Model]map[string]score{}, step: x.step}
+	var text []byte
+	for _, without := range append([]string{""}, t.cores()...) {
+		m, err := t.descend(ctx, without)
+		if err != nil {
+			return err
+		}
+		s := t.scores(m)[without]
+		fmt.Fprintf(x.out, "without %s: %.1f of %d pairs ranked right, %.1f %%, by %+v\n", cmp.Or(without, "none"), s.right, s.of, 100*s.right/float64(s.of), m)
+		line, err := json.Marshal(Fit{without, m, s.right, s.of})
+		if err != nil {
+			return err
+		}
+		text = append(append(text, line...), '\n')
+	}
+	if *out == "" {
+		return nil
+	}
+	return os.WriteFile(*out, text, 0o666)
+}
+
+// from is the model that fitting begins with: the whole window is in flight, prefetches wait for ever and cost nothing, and a prefetcher asks for each next line.
+var from = cost.Model{Window: 1, Patience: 1024, Begins: 2, Reach: 1, Asks: 1, Ahead: 20, Queue: 48}
+
+// tries are the numbers that fitting tries, one after the other: coarse ones, so that they hold elsewhere.
+var tries = []struct {
+	name   string
+	values []float64
+	set    func(*cost.Model, float64)
+}{
+	{"asks", []float64{1, 2, 4}, func(m *cost.Model, x float64) { m.Asks = int(x) }},
+	{"window", []float64{0.25, 0.5, 1}, func(m *cost.Model, x float64) { m.Window = x }},
+	{"patience", []float64{8, 32, 128, 1024}, func(m *cost.Model, x float64) { m.Patience = x }},
+	{"begins", []float64{1, 2}, func(m *cost.Model, x float64) { m.Begins = int(x) }},
+	{"reach", []float64{1, 2, 4}, func(m *cost.Model, x float64) { m.Reach = int(x) }},
+	{"looks", []float64{0, 0.5, 1}, func(m *cost.Model, x float64) { m.Looks = x }},
+}
+
+// fitting ranks pairs by models, each model once.
+type fitting struct {
+	pairs []fitted
+	known map[cost.Model]map[string]score
+	step  func(format string, args ...any)
+}
+
+// score is how many pairs a model ranks right, and how clearly it ranks all, up to 1 for each.
+type score struct {
+	right, clear float64
+	of           int
+}
+
+// cores are the cores that pairs were measured on.
+func (t *fitting) cores() (names []string) {
+	for i := range t.pairs {
+		names = append(names, t.pairs[i].Core)
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// descend changes one number after the other while pairs are ranked better that were not measured on the core without.
+func (t *fitting) descend(ctx context.Context, without string) (cost.Model, error) {
+	best := from
+	for range 4 {
+		before := best
+		for _, number := range tries {
+			for _, value := range number.values {
+				if err := ctx.Err(); err != nil {
+					return best, err
+				}
+				m := best
+				number.set(&m, value)
+				if t.rate(m, without) > t.rate(best, without) {
+					best = m
+				}
 			}
-			old := number.get()
-			number.set(try)
-			r, m := rate(best, pairs)
-			fmt.Fprintf(x.out, "%-10s %6g: %.1f\n", number.name, try, r)
-			if r+m > right+margin {
-				right, margin = r, m
-			} else {
-				number.set(old)
-			}
+			t.step("without %s: %s, %.1f %%", cmp.Or(without, "none"), number.name, 100*t.rate(best, without))
+		}
+		if best == before {
+			break
 		}
 	}
-	fmt.Fprintf(x.out, "%s: %.1f of %d pairs ranked right with %+v\n", *name, right, len(pairs), best.Hierarchy)
-	return nil
+	return best, nil
 }
 
-// number is a number of a hierarchy.
-type number struct {
-	name string
-	get  func() float64
-	set  func(float64)
-}
-
-// numbersOf are the numbers of h that are measured by no load, and the times that machines of one core differ by.
-func numbersOf(h *core.Hierarchy) (all []number) {
-	of := func(name string, n *int) {
-		all = append(all, number{name, func() float64 { return float64(*n) }, func(x float64) { *n = int(x) }})
-	}
-	of("fills", &h.Fills)
-	of("window", &h.Window)
-	of("queue", &h.Queue)
-	of("ahead", &h.Ahead)
-	of("reach", &h.Reach)
-	for i, level := range core.Levels {
-		all = append(all, number{"latency " + level, func() float64 { return h.Latency[i] }, func(x float64) { h.Latency[i] = x }})
-	}
-	return all
-}
-
-// others are values to try instead of the one that n has, down to half of it and up to twice as much.
-func (n number) others() (all []float64) {
-	for _, by := range []float64{0.5, 0.75, 1.33, 2} {
-		if x := max(1, math.Round(by*n.get())); x != n.get() && !slices.Contains(all, x) {
-			all = append(all, x)
+// rate is the share of pairs that a model ranks right, and how clearly: the mean over cores but one.
+func (t *fitting) rate(m cost.Model, without string) (rate float64) {
+	n := 0.0
+	for name, s := range t.scores(m) {
+		if name != "" && name != without {
+			n++
+			rate += (s.right + s.clear) / float64(2*s.of)
 		}
 	}
-	return all
+	return math.Round(1e6*rate/n) / 1e6 // whatever the order of cores was
 }
+
+// scores are a model's, by cores, and "" of all.
+func (t *fitting) scores(m cost.Model) map[string]score {
+	if s := t.known[m]; s != nil {
+		return s
+	}
+	var all sync.WaitGroup
+	logs := make([]float64, len(t.pairs)) // of predicted ratios, positive if they are right
+	free := make(chan struct{}, runtime.NumCPU())
+	for i := range t.pairs {
+		free <- struct{}{}
+		all.Go(func() {
+			p := &t.pairs[i]
+			logs[i] = math.Log(p.time(m, 0)/p.time(m, 1)) * math.Copysign(1, math.Log(p.Ratio))
+			<-free
+		})
+	}
+	all.Wait()
+	out := map[string]score{}
+	for i, x := range logs {
+		for _, name := range []string{"", t.pairs[i].Core} {
+			out[name] = out[name].with(x)
+		}
+	}
+	t.known[m] = out
+	return out
+}
+
+// with is s and a pair, by the logarithm of its predicted ratio.
+func (s score) with(x float64) score {
+	switch s.of++; {
+	case math.Abs(x) < 1e-6:
+		s.right += 0.5
+	case x > 0:
+		s.right++
+	}
+	s.clear += 1 / (1 + math.Exp(-x/measuredNoise))
+	return s
+}
+
+// measuredNoise is about how far measured ratios are off.
+const measuredNoise = measured.Noise - 1
 
 // fitted is a pair with both kernels compiled, and what execution units take for them.
 type fitted struct {
 	measured.Pair
+	core  core.Core
+	at    cost.Place
 	sides [2]fittedSide
 }
 
@@ -104,8 +194,8 @@ type fittedSide struct {
 	p cost.Pipeline
 }
 
-// readFitted reads the decided pairs of products that were measured on a core.
-func readFitted(ctx context.Context, name string) (out []fitted, err error) {
+// readFitted reads the decided pairs of products.
+func readFitted(ctx context.Context) (out []fitted, err error) {
 	file, err := os.Open(filepath.Join(home, "pairs.jsonl"))
 	if err != nil {
 		return nil, fmt.Errorf("fit: %w: run it at the root of a checkout", err)
@@ -116,74 +206,49 @@ func readFitted(ctx context.Context, name string) (out []fitted, err error) {
 		return nil, err
 	}
 	for _, p := range all {
-		if p.Core != name || !p.Decided() || p.Operator != "" {
+		if !p.Decided() || p.Operator != "" {
 			continue
 		}
-		one := fitted{Pair: p}
-		a, b, err := p.Kernels()
+		one, err := newFitted(ctx, p)
 		if err != nil {
-			return nil, err
-		}
-		for i, k := range []*schedule.Kernel{a, b} {
-			s, err := cost.Compile(ctx, targets.ByName(p.Target), k)
-			if err != nil {
-				return nil, fmt.Errorf("line %d: %w", p.Line, err)
-			}
-			one.sides[i] = fittedSide{k, s, cost.Run(k, s)}
+			return nil, fmt.Errorf("line %d: %w", p.Line, err)
 		}
 		out = append(out, one)
 	}
 	if len(out) == 0 {
-		return nil, errors.New("fit: no pair was measured on this core: have " + strings.Join(fittedCores(all), ", "))
+		return nil, errors.New("fit: no pair is decided")
 	}
 	return out, nil
 }
 
-// fittedCores are the cores that products were measured on.
-func fittedCores(all []measured.Pair) (names []string) {
-	for _, p := range all {
-		if p.Operator == "" && !slices.Contains(names, p.Core) {
-			names = append(names, p.Core)
-		}
+// newFitted compiles both sides of a pair.
+func newFitted(ctx context.Context, p measured.Pair) (one fitted, err error) {
+	one.Pair = p
+	cores := targets.Cores()
+	i := slices.IndexFunc(cores, func(c core.Core) bool { return c.Name == p.Core })
+	if i < 0 {
+		return one, fmt.Errorf("no core %q", p.Core)
 	}
-	return names
-}
-
-// rate is how many pairs the model ranks right for a core, and less than 1 for how clearly it ranks all.
-func rate(c core.Core, pairs []fitted) (right, margin float64) {
-	var tries sync.WaitGroup
-	logs := make([]float64, len(pairs)) // of predicted ratios, positive if they are right
-	slots := make(chan struct{}, runtime.NumCPU())
-	for i := range pairs {
-		slots <- struct{}{}
-		tries.Go(func() {
-			p := &pairs[i]
-			logs[i] = math.Log(p.time(c, 0)/p.time(c, 1)) * math.Copysign(1, math.Log(p.Ratio))
-			<-slots
-		})
+	one.core = cores[i]
+	if one.at, err = cost.PlaceOf(p.Mode); err != nil {
+		return one, err
 	}
-	tries.Wait()
-	for _, x := range logs {
-		switch {
-		case math.Abs(x) < 1e-6:
-			right += 0.5
-		case x > 0:
-			right++
-		}
-		margin += 1 / (1 + math.Exp(-x/measuredNoise)) / float64(len(pairs)+1)
-	}
-	return right, margin
-}
-
-// measuredNoise is about how far measured ratios are off.
-const measuredNoise = measured.Noise - 1
-
-// time is the model's time of a side.
-func (p *fitted) time(c core.Core, side int) float64 {
-	x := p.sides[side]
-	at, err := cost.PlaceOf(p.Mode)
+	a, b, err := p.Kernels()
 	if err != nil {
-		panic("BUG: " + err.Error()) // Read has checked it
+		return one, err
 	}
-	return cost.Product(c, x.k, x.s, x.p, p.N, at)
+	for i, k := range []*schedule.Kernel{a, b} {
+		s, err := cost.Compile(ctx, targets.ByName(p.Target), k)
+		if err != nil {
+			return one, err
+		}
+		one.sides[i] = fittedSide{k, s, cost.Run(k, s)}
+	}
+	return one, nil
+}
+
+// time is a model's time of a side.
+func (p *fitted) time(m cost.Model, side int) float64 {
+	x := p.sides[side]
+	return m.Product(p.core, x.k, x.s, x.p, p.N, p.at)
 }

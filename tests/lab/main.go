@@ -10,7 +10,7 @@
 //	go run ./tests/lab limits RECORDS                   print the page of tmacc bench -check -json
 //	go run ./tests/lab peer -check RATIOS RECORDS       print the page of tmacc bench -peer -json
 //	go run ./tests/lab models FOLDER                    print the page of tmacc bench -model -peer -o json
-//	go run ./tests/lab fit -core zen4                   try other numbers of a core on the pairs measured there
+//	go run ./tests/lab fit -o docs/lab/fit.jsonl           fit the numbers of the model of costs to the measured pairs
 //
 // An error is one line. The exit code is then 2.
 package main
@@ -73,7 +73,7 @@ var commands = []command{
 	{"limits", "RECORDS", "print the page of what tmacc bench -check -json printed", (*lab).limits},
 	{"peer", "RECORDS", "print the page of what tmacc bench -peer -json printed", (*lab).peer},
 	{"models", "FOLDER", "print the page of what tmacc bench -model -peer -o json printed", (*lab).models},
-	{"fit", "", "try other numbers of a core's hierarchy on the pairs measured there", (*lab).fit},
+	{"fit", "", "fit the numbers of the model of costs to the measured pairs, also without each core in turn", (*lab).fit},
 	{"busy", "", "", (*lab).busy},
 }
 
