@@ -150,6 +150,9 @@ func (s *Operator) Divides(sizes map[string]int) bool {
 	})
 }
 
+// Fills is that of Preparation: operators have no chunks.
+func (s *Operator) Fills(nest.Loop) int { return 0 }
+
 // add appends the loops of one stage.
 func (k *OperatorKernel) add(st *stage) error {
 	for _, l := range st.loops {

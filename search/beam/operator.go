@@ -17,7 +17,8 @@ import (
 // Operator chooses the schedule of a float operator on a target.
 func Operator(ctx context.Context, o operator.Operator, t lower.Target) (schedule.Trace, error) {
 	x := operatorCost{o, t}
-	return choose(ctx, space.ForOperator(o, t), x.of)
+	best, err := choose(ctx, space.ForOperator(o, t), x.of)
+	return best.Trace(), err
 }
 
 // operatorCost predicts how long an operator takes.
@@ -27,12 +28,12 @@ type operatorCost struct {
 }
 
 // of is the logarithm of the cycles of all calls by a schedule.
-func (x operatorCost) of(ctx context.Context, trace schedule.Trace) (sum float64, err error) {
-	k, err := schedule.CompileOperator(x.Operator, trace)
+func (x operatorCost) of(ctx context.Context, at space.Point) (sum float64, err error) {
+	k, err := schedule.CompileOperator(x.Operator, at.Trace())
 	if err != nil {
 		return math.Inf(1), err
 	}
-	s, err := selected(ctx, x.Target, k.Nest)
+	s, err := selected(ctx, x.Target, k.Nest, cost.MostInstrs)
 	if err != nil {
 		return math.Inf(1), err
 	}
@@ -77,26 +78,33 @@ func lacks(p cost.Pipeline) (wrong float64, err error) {
 	return float64(max(p.Vectors+p.Scalars, 1)), p.Refused
 }
 
-// selected is the code of a nest before it has registers.
-func selected(ctx context.Context, t lower.Target, n *nest.Nest) (*lower.Selected, error) {
+// selected is the code of a nest before it has registers: of at most `most` instructions.
+func selected(ctx context.Context, t lower.Target, n *nest.Nest, most int) (*lower.Selected, error) {
 	f, err := lower.Vectorize(n, n.Name)
 	if err != nil {
 		return nil, err
 	}
-	return lower.Select(ctx, t, f)
+	return lower.SelectShort(ctx, t, f, most)
+}
+
+// instrBytes is about how long an instruction is.
+const instrBytes = 6
+
+// fetched is how many cycles it takes to bring the code of a kernel from the second-level cache: whoever calls it runs other code in between.
+func fetched(s *lower.Selected) float64 {
+	return float64(len(s.Rows)*instrBytes) / 64 * s.Machine.Core.Hierarchy.Line[cost.L2]
 }
 
 // choose is the best point of a space of loops, first among points that spare registers. Costs are of data in the first-level cache, so
 // prefetches stay as the first point has them.
-func choose(ctx context.Context, sp *space.Space, of func(context.Context, schedule.Trace) (float64, error)) (schedule.Trace, error) {
+func choose(ctx context.Context, sp *space.Space, of func(context.Context, space.Point) (float64, error)) (space.Point, error) {
 	spare := sp.Spare()
 	first, err := spare.First()
 	if err != nil {
 		return nil, err
 	}
-	s := Search{Width: 2, Most: 12, Passes: 2, Budget: 2000,
-		Cost: func(ctx context.Context, x space.Point) (float64, error) { return of(ctx, x.Trace()) },
-		Skip: func(rule string) bool { return strings.HasPrefix(rule, "prefetch") }}
+	s := Search{Width: 2, Most: 12, Passes: 2, Budget: 2000, Cost: of,
+		Skip: func(rule string) bool { return strings.HasPrefix(rule, "prefetch") || rule == "chunk" }}
 	best, err := s.Improve(ctx, spare, first)
 	if err != nil {
 		return nil, err
@@ -104,5 +112,5 @@ func choose(ctx context.Context, sp *space.Space, of func(context.Context, sched
 	if best, err = s.Improve(ctx, sp, best[0].Point); err != nil {
 		return nil, err
 	}
-	return best[0].Trace(), nil
+	return best[0].Point, nil
 }

@@ -2,7 +2,9 @@ package beam
 
 import (
 	"context"
+	"fmt"
 	"math"
+	"sync"
 
 	"github.com/tmacc/tmacc/ir"
 	"github.com/tmacc/tmacc/ir/vir"
@@ -13,37 +15,132 @@ import (
 )
 
 // Preparation chooses the schedule that prepares activations of p on a target, also tables if there are any. The tables of `chunk`
-// elements of K lie together, 0: of all elements.
+// elements of K lie together, 0: of all elements. This is how a column's tables lie in a block of several columns.
 func Preparation(ctx context.Context, p ir.Problem, tables *ir.Tables, chunk int, t lower.Target) (schedule.Trace, error) {
 	sp, err := space.ForPreparation(p, tables, chunk, t)
 	if err != nil {
 		return nil, err
 	}
-	return choose(ctx, sp, func(ctx context.Context, trace schedule.Trace) (float64, error) {
-		return preparationCost(ctx, p, tables, t, trace)
-	})
+	var x space.Point
+	for _, part := range sp.Parts() {
+		best, err := partOf(ctx, part, t)
+		if err != nil {
+			return nil, err
+		}
+		x = append(x, best...)
+	}
+	return ahead(ctx, sp, x, t)
 }
 
-// preparationCost is the cycles of a row of cost.TypicalK activations.
-func preparationCost(ctx context.Context, p ir.Problem, tables *ir.Tables, t lower.Target, trace schedule.Trace) (float64, error) {
-	k, err := schedule.CompilePreparation(p, tables, trace)
+// batch is about how many rows a preparation is called for, one after the other.
+const batch = 8
+
+// parts are the chosen points of parts of preparations, which many products have in common, by the text of the part and the target.
+var parts sync.Map
+
+// partOf chooses a point of a part of a preparation.
+func partOf(ctx context.Context, sp *space.Space, t lower.Target) (space.Point, error) {
+	first, err := sp.First()
 	if err != nil {
-		return math.Inf(1), err
+		return nil, err
 	}
-	s, err := selected(ctx, t, k.Nest)
+	k, err := sp.Preparation(first)
 	if err != nil {
-		return math.Inf(1), err
+		return nil, err
 	}
+	m := t.Machine()
+	key := fmt.Sprintf("%s %+v\n%v", m.ISA.Name, m.Core, k.Nest)
+	if x, ok := parts.Load(key); ok {
+		return x.(space.Point), nil
+	}
+	x, err := choose(ctx, sp, func(ctx context.Context, x space.Point) (float64, error) {
+		k, err := sp.Preparation(x)
+		if err != nil {
+			return math.Inf(1), err
+		}
+		s, c, err := pipeline(ctx, k, t)
+		if err != nil {
+			return c, err
+		}
+		return c + fetched(s)/batch, nil
+	})
+	if err == nil {
+		parts.Store(key, x)
+	}
+	return x, err
+}
+
+// refused is how wrong a schedule is that does not lower: more than one that lacks registers.
+const refused = 1e6
+
+// pipeline is the code of k, and the cycles of a row of cost.TypicalK activations in the first-level cache. With an error it says how wrong
+// k is.
+func pipeline(ctx context.Context, k *schedule.PreparationKernel, t lower.Target) (*lower.Selected, float64, error) {
+	s, err := selected(ctx, t, k.Nest, cost.MostInstrs)
+	if err != nil {
+		return nil, refused, err
+	}
+	c := cost.Code(s, trips(k))
+	if c.Refused != nil {
+		wrong, err := lacks(c)
+		return nil, wrong, err
+	}
+	return s, c.Cycles, nil
+}
+
+// trips says how often loops of k run for cost.TypicalK activations.
+func trips(k *schedule.PreparationKernel) func(count vir.Extent, listed bool) float64 {
 	counts := len(k.Nest.Params) - len(k.CountDiv)
-	x := cost.Code(s, func(count vir.Extent, _ bool) float64 {
+	return func(count vir.Extent, _ bool) float64 {
 		if count.Param < 0 {
 			return float64(count.Const)
 		}
 		div := k.CountDiv[count.Param-counts]
 		return float64((cost.TypicalK + div - 1) / div)
-	})
-	if x.Refused != nil {
-		return lacks(x)
 	}
-	return x.Cycles, nil
+}
+
+// ahead is the schedule x of a whole preparation, and what it asks for ahead: the loop that asks for the next row in the least time. Rows
+// of a batch come from the third-level cache.
+func ahead(ctx context.Context, sp *space.Space, x space.Point, t lower.Target) (schedule.Trace, error) {
+	least, best := math.Inf(1), schedule.Trace(nil)
+	var fail error
+	rule := len(sp.Rules()) - 1
+	for _, y := range append(sp.Options(append(x, nil), rule, math.MaxInt32), append(x, nil)) {
+		c, err := rowCost(ctx, sp, y, t)
+		switch {
+		case err != nil:
+			fail = err
+		case c < least:
+			least, best = c, y.Trace()
+		}
+	}
+	if best == nil {
+		return nil, fail
+	}
+	return best, nil
+}
+
+// rowCost is the cycles of a row while one follows the other.
+func rowCost(ctx context.Context, sp *space.Space, x space.Point, t lower.Target) (float64, error) {
+	k, err := sp.Preparation(x)
+	if err != nil {
+		return 0, err
+	}
+	s, err := selected(ctx, t, k.Nest, cost.MostInstrs*len(sp.Parts()))
+	if err != nil {
+		return 0, err
+	}
+	const row = 4 * cost.TypicalK // bytes
+	d := cost.Data{Trips: trips(k), Home: cost.L3, Step: func(string) int { return 0 }, Far: func(param string, call int) int {
+		switch param {
+		case "x":
+			return call * row
+		case "next":
+			return (call + 1) * row
+		}
+		return -1
+	}}
+	p := cost.Code(s, d.Trips)
+	return d.Time(s, p), p.Refused
 }

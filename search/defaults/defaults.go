@@ -172,6 +172,8 @@ type stored struct {
 	Cols   int            `json:"cols"`
 	Choice search.Choice  `json:"choice"`
 	Trace  schedule.Trace `json:"trace"`
+	// Prepare is the schedule of the preparation for all of them, at the first one.
+	Prepare schedule.Trace `json:"prepare,omitempty"`
 }
 
 // kept is search.Default by way of the folder.
@@ -187,6 +189,9 @@ func (c *Chooser) kept(ctx context.Context, p ir.Problem, t lower.Target) ([]sea
 	}
 	uses, fail := search.Default(ctx, p, t)
 	if fail != nil {
+		return nil, fail
+	}
+	if uses[0].Prepare, fail = build.Preparation(ctx, p, t, uses); fail != nil {
 		return nil, fail
 	}
 	if err == nil {
@@ -212,7 +217,7 @@ func identity(program string, p ir.Problem, t lower.Target) []byte {
 func encode(uses []search.Use) []byte {
 	var out []stored
 	for _, u := range uses {
-		out = append(out, stored{u.Cols, u.Choice, u.Trace})
+		out = append(out, stored{u.Cols, u.Choice, u.Trace, u.Prepare})
 	}
 	return mustJSON(out)
 }
@@ -224,7 +229,7 @@ func decode(data []byte) (uses []search.Use) {
 		return nil
 	}
 	for _, x := range all {
-		uses = append(uses, search.Use{Cols: x.Cols, Choice: x.Choice, Trace: x.Trace})
+		uses = append(uses, search.Use{Cols: x.Cols, Choice: x.Choice, Trace: x.Trace, Prepare: x.Prepare})
 	}
 	return uses
 }

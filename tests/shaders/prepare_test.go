@@ -16,7 +16,7 @@ import (
 	"github.com/tmacc/tmacc/lower/spirv"
 	"github.com/tmacc/tmacc/lower/targets"
 	"github.com/tmacc/tmacc/schedule"
-	"github.com/tmacc/tmacc/search"
+	"github.com/tmacc/tmacc/search/beam"
 )
 
 // TestPreparations quantizes a row of activations on the device by a schedule of CPUs, in one lane: its scales are quotients.
@@ -30,7 +30,7 @@ func TestPreparations(t *testing.T) {
 			t.Fatal(err)
 		}
 		p.Act.Group = c.group
-		trace, err := search.DefaultPrepare(p, nil, 0, targets.ByName("arm64/dotprod"))
+		trace, err := beam.Preparation(t.Context(), p, nil, 0, targets.ByName("arm64/dotprod"))
 		if err != nil {
 			t.Fatal(err)
 		}
