@@ -87,12 +87,31 @@ func selected(ctx context.Context, t lower.Target, n *nest.Nest, most int) (*low
 	return lower.SelectShort(ctx, t, f, most)
 }
 
-// instrBytes is about how long an instruction is.
-const instrBytes = 6
+// instrBytes is about how long an instruction is, and foreseen how many iterations a loop may have whose end cores foresee.
+const (
+	instrBytes = 6
+	foreseen   = 48
+)
 
-// fetched is how many cycles it takes to bring the code of a kernel from the second-level cache: whoever calls it runs other code in between.
-func fetched(s *lower.Selected) float64 {
-	return float64(len(s.Rows)*instrBytes) / 64 * s.Machine.Core.Hierarchy.Line[cost.L2]
+// around is the cycles that a call takes beside the ones of its instructions: a share of what it takes to bring its code from the second-level
+// cache, since whoever calls it runs other code in between, and about as much as the latency of a line for each end of a loop that
+// is not foreseen.
+func around(s *lower.Selected, p cost.Pipeline, trips func(count vir.Extent, listed bool) float64, share float64) float64 {
+	h := s.Machine.Core.Hierarchy
+	cycles := float64(len(s.Rows)*instrBytes) / 64 * h.Line[cost.L2] * share
+	ends := map[*vir.Loop]float64{}
+	for _, x := range p.Stretches {
+		if x.Loop == nil {
+			continue
+		}
+		if n := trips(x.Loop.Count, x.Loop.List > 0); n > foreseen {
+			ends[x.Loop] = x.Times / n
+		}
+	}
+	for _, n := range ends {
+		cycles += n * h.Latency[cost.L2]
+	}
+	return cycles
 }
 
 // choose is the best point of a space of loops, first among points that spare registers. Costs are of data in the first-level cache, so

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"strings"
 	"sync"
 
 	"github.com/tmacc/tmacc/ir"
@@ -50,42 +51,71 @@ func partOf(ctx context.Context, sp *space.Space, t lower.Target) (space.Point, 
 	}
 	m := t.Machine()
 	key := fmt.Sprintf("%s %+v\n%v", m.ISA.Name, m.Core, k.Nest)
+	if tables := k.Nest.Loops[0].Root; strings.HasPrefix(tables, "table.") || strings.HasPrefix(tables, "wide.") {
+		key += fmt.Sprintf("%+v", *k.Tables)
+	}
 	if x, ok := parts.Load(key); ok {
 		return x.(space.Point), nil
 	}
-	x, err := choose(ctx, sp, func(ctx context.Context, x space.Point) (float64, error) {
-		k, err := sp.Preparation(x)
-		if err != nil {
-			return math.Inf(1), err
+	var x space.Point
+	for _, most := range []int{cost.MostInstrs / 4, cost.MostInstrs} { // long code is rarely the best
+		if x, err = choose(ctx, sp, partCost{sp, t, most}.of); err == nil {
+			parts.Store(key, x)
+			break
 		}
-		s, c, err := pipeline(ctx, k, t)
-		if err != nil {
-			return c, err
-		}
-		return c + fetched(s)/batch, nil
-	})
-	if err == nil {
-		parts.Store(key, x)
 	}
 	return x, err
 }
 
+// partCost predicts how long points of a part of a preparation take, with code of at most `most` instructions.
+type partCost struct {
+	*space.Space
+	lower.Target
+	most int
+}
+
+// of is the logarithm of the cycles of a row in steps of `alike`.
+func (c partCost) of(ctx context.Context, x space.Point) (float64, error) {
+	k, err := c.Preparation(x)
+	if err != nil {
+		return math.Inf(1), err
+	}
+	s, p, wrong, err := pipeline(ctx, k, c.Target, c.most)
+	if err != nil {
+		return wrong, err
+	}
+	return math.Round(math.Log(p.Cycles+around(s, p, trips(k), 1./batch)) / alike), nil
+}
+
+// alike are predictions of times: the logarithms of two that are this close say nothing, and the sensible decision stays.
+const alike = 0.02
+
 // refused is how wrong a schedule is that does not lower: more than one that lacks registers.
 const refused = 1e6
 
-// pipeline is the code of k, and the cycles of a row of cost.TypicalK activations in the first-level cache. With an error it says how wrong
-// k is.
-func pipeline(ctx context.Context, k *schedule.PreparationKernel, t lower.Target) (*lower.Selected, float64, error) {
-	s, err := selected(ctx, t, k.Nest, cost.MostInstrs)
+// pipeline is the code of k, of at most `most` instructions, and what its execution units take for a row. With an error, the first result
+// but one says how wrong k is.
+func pipeline(ctx context.Context, k *schedule.PreparationKernel, t lower.Target, most int) (*lower.Selected, cost.Pipeline, float64, error) {
+	s, err := selected(ctx, t, k.Nest, most)
 	if err != nil {
-		return nil, refused, err
+		return nil, cost.Pipeline{}, refused, err
 	}
-	c := cost.Code(s, trips(k))
-	if c.Refused != nil {
-		wrong, err := lacks(c)
-		return nil, wrong, err
+	p := cost.Code(s, trips(k))
+	if p.Refused == nil {
+		return s, p, 0, nil
 	}
-	return s, c.Cycles, nil
+	wrong, err := lacks(p)
+	return nil, p, wrong, err
+}
+
+// rowCost is the cycles of a row of cost.TypicalK activations, while one row follows the other.
+func rowCost(ctx context.Context, k *schedule.PreparationKernel, t lower.Target, most int) (float64, error) {
+	s, p, _, err := pipeline(ctx, k, t, most)
+	if err != nil {
+		return 0, err
+	}
+	d := cost.Data{Trips: trips(k), Home: cost.L3, Step: func(string) int { return 0 }, Far: inRows}
+	return d.Time(s, p), nil
 }
 
 // trips says how often loops of k run for cost.TypicalK activations.
@@ -107,7 +137,11 @@ func ahead(ctx context.Context, sp *space.Space, x space.Point, t lower.Target) 
 	var fail error
 	rule := len(sp.Rules()) - 1
 	for _, y := range append(sp.Options(append(x, nil), rule, math.MaxInt32), append(x, nil)) {
-		c, err := rowCost(ctx, sp, y, t)
+		k, err := sp.Preparation(y)
+		if err != nil {
+			return nil, err
+		}
+		c, err := rowCost(ctx, k, t, cost.MostInstrs*len(sp.Parts()))
 		switch {
 		case err != nil:
 			fail = err
@@ -121,26 +155,14 @@ func ahead(ctx context.Context, sp *space.Space, x space.Point, t lower.Target) 
 	return best, nil
 }
 
-// rowCost is the cycles of a row while one follows the other.
-func rowCost(ctx context.Context, sp *space.Space, x space.Point, t lower.Target) (float64, error) {
-	k, err := sp.Preparation(x)
-	if err != nil {
-		return 0, err
-	}
-	s, err := selected(ctx, t, k.Nest, cost.MostInstrs*len(sp.Parts()))
-	if err != nil {
-		return 0, err
-	}
+// inRows is where rows of activations are: one after the other.
+func inRows(param string, call int) int {
 	const row = 4 * cost.TypicalK // bytes
-	d := cost.Data{Trips: trips(k), Home: cost.L3, Step: func(string) int { return 0 }, Far: func(param string, call int) int {
-		switch param {
-		case "x":
-			return call * row
-		case "next":
-			return (call + 1) * row
-		}
-		return -1
-	}}
-	p := cost.Code(s, d.Trips)
-	return d.Time(s, p), p.Refused
+	switch param {
+	case "x":
+		return call * row
+	case "next":
+		return (call + 1) * row
+	}
+	return -1
 }
