@@ -352,7 +352,7 @@ func TestLostOutput(t *testing.T) {
 func TestShow(t *testing.T) {
 	out := ok(t, "show", "-format", "w4-g32", "-target", "avx2")
 	for _, want := range []string{
-		`== problem`, `"levels":[-8,`, `== expr`, "sum[n:N m:M g:K/32] i32 =", "== origin\ndefault\n", "== trace", "decompose dot", `{"prefetch":{"bytes":`,
+		`== problem`, `"levels":[-8,`, `== expr`, "sum[n:N m:M g:K/32] i32 =", "== origin\ndefault: ", "== trace", "decompose dot", `{"prefetch":{"bytes":`,
 		"== nest", "nest matmul(out, step.out, codes", "== layout", `{"name":"scales","elem":"f16"`, "== vir", "func matmul(out ptr",
 		"== passes", "-- legalize", "== machine", "kernel matmul\n", "== asm", "TEXT ·matmul(SB), NOSPLIT",
 	} {
