@@ -27,7 +27,7 @@ const mostAlternatives = 6
 
 func whyVar(f *pflag.FlagSet, x *whyFlags) {
 	f.BoolVar(&x.asked, "why", false, "show what the schedule decides and what alternatives would cost, instead of the stages")
-	f.IntSliceVarP(&x.ns, "n", "n", nil, "with -why: activations per product (default as many as the kernel has columns)")
+	f.IntSliceVarP(&x.ns, "n", "n", nil, "with -why: activations per product (default the columns of the kernel)")
 	f.StringSliceVar(&x.modes, "mode", []string{cost.L2.String(), cost.L3.String(), cost.DRAM.String()}, "with -why: where weights are")
 	f.IntVar(&x.most, "most", mostAlternatives, "with -why: alternatives of each decision, at most")
 	f.BoolVar(&x.json, "json", false, "with -why: print one JSON object")

@@ -72,7 +72,7 @@ func (a Alternative) mean() float64 {
 }
 
 // Why says what the schedule among the stages of p decides. For at most `most` alternatives of each decision it predicts what n activations
-// would take with the weights at each of some places; an empty ns is as many as the kernel has columns. The error says which rule of the space
+// would take with the weights at each of some places; an empty ns stands for the columns of the kernel. The error says which rule of the space
 // makes no such schedule, or why it does not compile for t, or is that of ctx.
 func Why(ctx context.Context, p ir.Problem, stages []Stage, t lower.Target, ns []int, at []cost.Place, most int) (Reasons, error) {
 	trace, err := traceOf(stages)
