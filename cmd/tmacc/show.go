@@ -54,8 +54,8 @@ func (c *cli) show() *cobra.Command {
 -cost says where the cycles of a call go, by the model of the core: what bounds the code of each loop, and
 what it waits for if weights come from the second-level cache (l2), the third (l3) or memory (dram).
 
--why says what each rule of the schedule space decided, and for alternatives what the model predicts: times over those of
-the schedule, of n activations with the weights in each place. It takes any schedule that the rules can make.
+-why says what each rule of the schedule space decided, and the times that the model predicts for alternatives, over the
+schedule's own: of n activations with the weights in each place. It takes any schedule that the rules can make.
 
 A float operator of language models, -op, has no problem, no origin, no layout and no cost. Attention is several operators.
 A shader, -target spirv, has no machine and no cost, and needs -trace.`,

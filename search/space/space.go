@@ -194,7 +194,7 @@ func (sp *Space) Spare() *Space {
 	return &half
 }
 
-// Sample draws a point. Each rule takes its first offer in one case of two, else any. Points are those of Spare. The same state of rng gives the same point.
+// Sample draws a point. Each rule takes its first offer in one case of two, else any. Points are of Spare. The same state of rng gives the same point.
 func (sp *Space) Sample(rng *rand.Rand) (x Point, err error) {
 	half := sp.Spare()
 	for range mostSamples {
