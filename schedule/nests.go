@@ -120,7 +120,7 @@ func (n *nests) dense(root string) bool {
 		}
 		first, _ := ir.EvalExpr(st.index[len(st.index)-1], axes{})
 		next, _ := ir.EvalExpr(st.index[len(st.index)-1], axes{root: 1})
-		return int(next-first) == reach
+		return int(next-first)/max(st.out.Block, 1) == reach
 	}
 	return false
 }

@@ -3,6 +3,7 @@ package beam
 import (
 	"context"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/tmacc/tmacc/ir/nest"
@@ -27,7 +28,8 @@ type operatorCost struct {
 	lower.Target
 }
 
-// of is the logarithm of the cycles of all calls by a schedule.
+// of is the logarithm of the cycles of all calls by a schedule. Stored inputs come to the first-level cache each time that a kernel goes over
+// them, and execution does not hide that.
 func (x operatorCost) of(ctx context.Context, at space.Point) (sum float64, err error) {
 	k, err := schedule.CompileOperator(x.Operator, at.Trace())
 	if err != nil {
@@ -35,8 +37,9 @@ func (x operatorCost) of(ctx context.Context, at space.Point) (sum float64, err 
 	}
 	s, err := selected(ctx, x.Target, k.Nest, cost.MostInstrs)
 	if err != nil {
-		return math.Inf(1), err
+		return refused, err
 	}
+	stored := func(param string) bool { return slices.Contains(x.Stored, param) }
 	for _, sizes := range x.Typical() {
 		trips := func(count vir.Extent, _ bool) float64 {
 			if count.Param < 0 {
@@ -49,28 +52,10 @@ func (x operatorCost) of(ctx context.Context, at space.Point) (sum float64, err 
 		if p.Refused != nil {
 			return lacks(p)
 		}
-		sum += math.Log(p.Cycles) + farther*math.Log(1+linesAhead(s, trips))
+		brought := cost.Lines(s, trips, stored) * s.Machine.Core.Hierarchy.Line[cost.L2]
+		sum += math.Log(p.Cycles + brought + around(s, p, trips, 0))
 	}
 	return sum, nil
-}
-
-// farther is the power of the lines that a kernel asks for ahead by which it takes longer than from the first-level cache: lines that it
-// reads twice come twice from farther away.
-const farther = 0.1
-
-// linesAhead is how many lines a call of a kernel asks for ahead.
-func linesAhead(s *lower.Selected, trips func(count vir.Extent, listed bool) float64) (lines float64) {
-	vir.Walk(s.Func.Body, func(in *vir.Instr, around []*vir.Loop) {
-		if in.Op != vir.OpPrefetch {
-			return
-		}
-		n := 1.0
-		for _, l := range around {
-			n *= trips(l.Count, false)
-		}
-		lines += n
-	})
-	return lines
 }
 
 // lacks says how many registers a kernel lacks.

@@ -108,16 +108,6 @@ func pipeline(ctx context.Context, k *schedule.PreparationKernel, t lower.Target
 	return nil, p, wrong, err
 }
 
-// rowCost is the cycles of a row of cost.TypicalK activations, while one row follows the other.
-func rowCost(ctx context.Context, k *schedule.PreparationKernel, t lower.Target, most int) (float64, error) {
-	s, p, _, err := pipeline(ctx, k, t, most)
-	if err != nil {
-		return 0, err
-	}
-	d := cost.Data{Trips: trips(k), Home: cost.L3, Step: func(string) int { return 0 }, Far: inRows}
-	return d.Time(s, p), nil
-}
-
 // trips says how often loops of k run for cost.TypicalK activations.
 func trips(k *schedule.PreparationKernel) func(count vir.Extent, listed bool) float64 {
 	counts := len(k.Nest.Params) - len(k.CountDiv)
@@ -130,22 +120,24 @@ func trips(k *schedule.PreparationKernel) func(count vir.Extent, listed bool) fl
 	}
 }
 
-// ahead is the schedule x of a whole preparation, and what it asks for ahead: the loop that asks for the next row in the least time. Rows
-// of a batch come from the third-level cache.
+// ahead is the schedule x of a whole preparation, and the loop that asks for the next row, if one makes up for it: rows of a batch come from
+// the third-level cache, while the loop runs that asks for them, or else the first one that reads them.
 func ahead(ctx context.Context, sp *space.Space, x space.Point, t lower.Target) (schedule.Trace, error) {
 	least, best := math.Inf(1), schedule.Trace(nil)
 	var fail error
-	rule := len(sp.Rules()) - 1
-	for _, y := range append(sp.Options(append(x, nil), rule, math.MaxInt32), append(x, nil)) {
+	none := append(x, nil)
+	for _, y := range append([]space.Point{none}, sp.Options(none, len(x), math.MaxInt32)...) {
 		k, err := sp.Preparation(y)
 		if err != nil {
 			return nil, err
 		}
-		c, err := rowCost(ctx, k, t, cost.MostInstrs*len(sp.Parts()))
-		switch {
-		case err != nil:
+		s, p, _, err := pipeline(ctx, k, t, cost.MostInstrs*len(sp.Parts()))
+		if err != nil {
 			fail = err
-		case c < least:
+			continue
+		}
+		brought := 4 * cost.TypicalK / 64 * s.Machine.Core.Hierarchy.Line[cost.L3]
+		if c := p.Cycles + max(0, brought-meanwhile(s, p)); c < least {
 			least, best = c, y.Trace()
 		}
 	}
@@ -155,14 +147,25 @@ func ahead(ctx context.Context, sp *space.Space, x space.Point, t lower.Target) 
 	return best, nil
 }
 
-// inRows is where rows of activations are: one after the other.
-func inRows(param string, call int) int {
-	const row = 4 * cost.TypicalK // bytes
-	switch param {
-	case "x":
-		return call * row
-	case "next":
-		return (call + 1) * row
+// meanwhile is the cycles of the first loop that asks for activations ahead, or if there is none, of the first one that reads them.
+func meanwhile(s *lower.Selected, p cost.Pipeline) (cycles float64) {
+	var asks, reads *vir.Loop
+	vir.Walk(s.Func.Body, func(in *vir.Instr, around []*vir.Loop) {
+		switch {
+		case len(around) == 0 || !in.HasMem():
+		case asks == nil && in.Op == vir.OpPrefetch:
+			asks = around[len(around)-1]
+		case reads == nil && s.Func.Params[in.Mem.Buf].Name == "x":
+			reads = around[len(around)-1]
+		}
+	})
+	if asks == nil {
+		asks = reads
 	}
-	return -1
+	for _, x := range p.Stretches {
+		if asks != nil && x.Loop != nil && x.Loop.ID == asks.ID {
+			cycles += x.Cycles * x.Times
+		}
+	}
+	return cycles
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/tmacc/tmacc/lower/amd64"
 	"github.com/tmacc/tmacc/schedule"
 	"github.com/tmacc/tmacc/search/beam"
+	"github.com/tmacc/tmacc/search/space"
 	"github.com/tmacc/tmacc/tests/drawn"
 	"github.com/tmacc/tmacc/tests/native"
 )
@@ -62,6 +63,11 @@ func TestPreparation(t *testing.T) {
 		k, err := schedule.CompilePreparation(p, tables, trace)
 		if err != nil {
 			t.Fatal(err)
+		}
+		if sp, err := space.ForPreparation(p, tables, chunk, c.target); err != nil {
+			t.Error(err)
+		} else if _, err := sp.Parse(trace); err != nil {
+			t.Errorf("%s is no point of its space: %v: %v", c.name, err, trace)
 		}
 		if k.Chunk != chunk {
 			t.Errorf("chunks of %d, want %d: %v", k.Chunk, chunk, trace)

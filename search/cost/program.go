@@ -12,7 +12,6 @@ import (
 type program struct {
 	k      *schedule.Kernel
 	s      *lower.Selected
-	data   *Data // of other code than a product's, nil: k says what there is
 	top    loop
 	parts  [][]int // of the rows of a tile that each call takes, the offset of each buffer; -1: no weights
 	loops  int     // their IDs are below
@@ -108,11 +107,7 @@ func (g *program) add(body []vir.Node, l *loop) {
 				continue
 			}
 			l.rest++
-			a := g.access(x)
-			if g.data != nil {
-				a = g.data.moved(g.s, x, a)
-			}
-			if a.kind != nothing {
+			if a := g.access(x); a.kind != nothing {
 				l.end(a)
 			}
 		case *vir.Loop:
@@ -136,8 +131,6 @@ func (g *program) tripsOf(l *vir.Loop) int {
 	switch {
 	case l.List > 0:
 		return 0
-	case g.data != nil:
-		return int(g.data.Trips(l.Count, false))
 	case l.Count.Param >= 0:
 		return g.trips
 	}
@@ -163,7 +156,7 @@ func (g *program) access(in *vir.Instr) step {
 		a.bytes = g.s.Func.Regs[in.Dst].Bytes()
 	}
 	for _, x := range in.Mem.Plus {
-		if g.k != nil && x.Times != 0 && g.s.Func.Params[x.By].Name == lower.ParamName(nest.StepParam("side")) {
+		if x.Times != 0 && g.s.Func.Params[x.By].Name == lower.ParamName(nest.StepParam("side")) {
 			a.side += x.Times * (rowsApart / g.sides / g.k.Weights.TileM * g.tileBytes())
 		}
 	}
