@@ -575,7 +575,7 @@ func (p *packing) sharedLoops(span int) (loops []nest.Loop, err error) {
 	}
 	runs := func(kind nest.Kind) func(nest.Loop) bool { return func(l nest.Loop) bool { return l.Kind == kind } }
 	if slices.ContainsFunc(loops, runs(nest.Lane)) && !slices.ContainsFunc(p.s.Loops(), runs(nest.Tile)) {
-		return loops, nil // as the codes, of which neighbouring lanes read neighbours
+		return loops, nil // as the codes: neighbouring lanes read neighbours
 	}
 	slices.SortStableFunc(loops, func(a, b nest.Loop) int {
 		if a.Root == "m" && b.Root == "m" {

@@ -64,7 +64,7 @@ func (x Quantize) prepared(k *Kernel) error {
 	}
 	for _, st := range p.Graph.Stages {
 		if have := lanesOf(p.Nest.Loops, st.Out.Name+"."); len(have) > 0 && !slices.Equal(have, lanes) {
-			return &Unfinished{fmt.Sprintf("quantize: lanes %v of stage %s", have, st.Out.Name), "must be as many as the product has"}
+			return &Unfinished{fmt.Sprintf("quantize: lanes %v of stage %s", have, st.Out.Name), "want the number that the product has"}
 		}
 	}
 	for i, name := range p.Nest.Counts {

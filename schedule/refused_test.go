@@ -356,7 +356,7 @@ var unfinished = []struct {
 	{"w2", trace(ready(), Quantize{Room: 64}), `quantize: is for products of one column, bound to group, in lanes`},
 	{"w2", trace(inGroups(), Quantize{Room: 64}), `quantize: loop act.k of 1 elements: must make whole iterations of the product's loop over K`},
 	{"w2", trace(inGroups(), Quantize{Trace{Split{"act.k", 8, Pair{"act.o", "act.l"}}, Bind{"act.l", "lane"}}, 64}),
-		`quantize: lanes [8] of stage act: must be as many as the product has`},
+		`quantize: lanes [8] of stage act: want the number that the product has`},
 	{"w4-g32-m", trace(dot, Bind{"n", "group"}, Split{"m", 16, Pair{"mt", "l"}}, Bind{"mt", "group"}, Bind{"l", "lane"}, Split{"k", 8, Pair{"u", "kk"}},
 		Split{"kk", 4, Pair{"f", "j"}}, Bind{"f", "unrolled"}, Tensorize{Loop: "j", To: "dot4"}, Reorder{strings.Fields("n mt l g u f j")}, pack("mt g u l j", "f"), Quantize{Room: 64}),
 		`quantize: makes no sums of activations that are multiplied by their scales`},
