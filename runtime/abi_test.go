@@ -21,7 +21,7 @@ func TestABI(t *testing.T) {
 		return b.String()
 	}
 	have := fmt.Sprint(abi.Version, ": ", places(abi.GemmArgs{}), "; ", places(abi.PrepareArgs{}))
-	const want = "7: Out 0 OutStep 8 Weights 16 Act 72 Sums 80 ActScale 88 Residual 96 Offsets 104 List 112 ListCount 120 Tiles 128 TileBytes 136 OutBytes 144 SideBytes 152 SideOut 160 Count 168 ; " +
+	const want = "8: Out 0 OutStep 8 Weights 16 Act 72 Sums 80 ActScale 88 Residual 96 Offsets 104 List 112 ListCount 120 Tiles 128 TileBytes 136 OutBytes 144 SideBytes 152 SideOut 160 Count 168 Scratch 176 ; " +
 		"X 0 Act 8 Sums 16 ActScale 24 Amax 32 Finite 40 Inv 48 Wide 56 Table 64 Pair 72 Residual 80 Offsets 88 Span 96 Excess 104 Next 112 TableStep 120 Count 128 "
 	if have != want {
 		t.Errorf("count up abi.Version, then write here\n%s", have)

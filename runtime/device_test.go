@@ -88,6 +88,9 @@ func onFake(t *testing.T, name string, act int) (*Product, *fakeDevice) {
 	s := fakeSpec(t, name, act, 8, 64, []int{1}, []int{3})
 	d := &fakeDevice{t: t}
 	s.Variants[1].Target, s.Variants[1].Device = "spirv/dot", d
+	k := &s.Variants[1].Kernels[0]
+	k.Scratch = 0
+	k.Fn = fakeKernel(s, s.Variants[1], *k)
 	return New(*s), d
 }
 

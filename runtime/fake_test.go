@@ -159,6 +159,9 @@ func fakeKernel(s *Spec, v abi.Variant, k abi.Kernel) func(*abi.GemmArgs) {
 	}
 	tiles := int64(k.Rows / rows)
 	all := func(a *abi.GemmArgs) {
+		for i := range k.Scratch {
+			*at[byte](a.Scratch, i) = 0xa5
+		}
 		for i := range tiles { // side by side
 			b := *a
 			move(&b, i*a.SideOut, i*a.SideBytes)
@@ -221,6 +224,7 @@ func fakeSpec(t testing.TB, name string, act, rows, recordK int, cuts ...[]int) 
 		filled := s.fill(&v).of(recordK)
 		for j, cols := range cut {
 			k := abi.Kernel{Name: "k", Rows: []int{rows, rows / 2}[j%2], Cols: cols, StepK: filled, Chunk: []int{4, filled, 8}[(i+j)%3], SumBy: []int{1, -8}[j%2]}
+			k.Scratch = 4 * k.Rows * cols * ((i + j) % 2)
 			k.ScaledSums = w.Min && s.block() == 1 && k.SumBy == 1
 			k.Fn = fakeKernel(s, v, k)
 			v.Kernels = append(v.Kernels, k)

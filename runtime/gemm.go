@@ -186,6 +186,7 @@ func (p *Product) runOnce(s *scratch, dst []float32, weights, act []byte) {
 		a.Sums = unsafe.Pointer(&s.sums[0])
 	}
 	s.shape.give(a, b, act)
+	s.lend(k.Kernel)
 	for _, i := range p.has {
 		a.Weights[i] = unsafe.Pointer(&weights[k.at[0][i]])
 	}
@@ -388,6 +389,7 @@ func (p *Product) runBlock(t *task, lo, hi, i, nth int) {
 	cols := min(b.cols, t.a.n-first)
 	a := &t.gemm
 	t.a.give(a, b, t.act[offset:])
+	t.lend(k.Kernel)
 	if t.a.groups > 0 {
 		a.Sums = unsafe.Pointer(&t.sums[nth*t.a.groups*t.a.wide.cols])
 	}

@@ -5,6 +5,7 @@ import (
 	"os"
 	"slices"
 	"sync"
+	"unsafe"
 
 	"github.com/tmacc/tmacc/ir/format"
 	"github.com/tmacc/tmacc/runtime/abi"
@@ -78,6 +79,10 @@ func (s *Spec) checkVariant(v abi.Variant) error {
 			return s.errorf(v.Target+" "+k.Name, "steps of %d do not divide the record of %d", k.StepK, recordK)
 		case k.Chunk < 1 || recordK%k.Chunk != 0:
 			return s.errorf(v.Target+" "+k.Name, "chunks of %d do not divide the record of %d", k.Chunk, recordK)
+		case k.Scratch < 0 || k.Scratch > mostScratch:
+			return s.errorf(v.Target+" "+k.Name, "needs %d bytes of memory for itself; want 0 to %d", k.Scratch, mostScratch)
+		case k.Scratch > 0 && v.Device != nil:
+			return s.errorf(v.Target+" "+k.Name, "needs %d bytes of memory for itself, which no device lends", k.Scratch)
 		case k.Tables && v.Fill != 0:
 			return s.errorf(v.Target+" "+k.Name, "reads tables, of groups that are filled up")
 		case s.Act.Floats() && !k.Tables:
@@ -350,6 +355,7 @@ type scratch struct {
 	rest              abi.PrepareArgs // of a second call for residuals
 	out               []float32       // a kernel's tile
 	blocks            []byte          // of activations for a device
+	lent              []uint64        // memory of kernels that need some
 	x                 []float32       // a padded row of activations
 	codes, table      []byte
 	rows, residuals   []byte // of a block, one after the other
@@ -374,6 +380,17 @@ func (p *Product) release(s *scratch) {
 	s.alone = task{}
 	s.prep.X, s.prep.Act, s.prep.Sums, s.prep.ActScale, s.prep.Table, s.prep.Next, s.rest.Residual, s.rest.Next = nil, nil, nil, nil, nil, nil, nil, nil
 	p.pool.Put(s)
+}
+
+// mostScratch bounds the memory of a kernel, in bytes.
+const mostScratch = 1 << 20
+
+// lend gives a kernel the memory that it needs.
+func (s *scratch) lend(k *abi.Kernel) {
+	if k.Scratch > 0 {
+		s.lent = grow(s.lent, ceilDiv(k.Scratch, 8))
+		s.gemm.Scratch = unsafe.Pointer(&s.lent[0])
+	}
 }
 
 // forget leaves nothing of products in s that the next ones must not find.

@@ -487,6 +487,7 @@ func TestSpecRefusals(t *testing.T) {
 		"ascending width":           func(s *Spec) { s.Variants[0].Kernels[1].Cols = 1 },
 		"3 rows do not divide":      func(s *Spec) { s.Variants[0].Kernels[0].Rows = 3 },
 		"steps of 64 do not divide": func(s *Spec) { s.Variants[0].Kernels[0].StepK = 64 },
+		"2097152 bytes of memory":   func(s *Spec) { s.Variants[0].Kernels[0].Scratch = 2 << 20 },
 		"chunks of 5 do not divide": func(s *Spec) { s.Variants[0].Kernels[0].Chunk = 5 },
 		"sums times 0; it must be":  func(s *Spec) { s.Variants[0].Kernels[0].SumBy = 0 },
 		"scaled activation sums":    func(s *Spec) { s.Variants[0].Kernels[0].ScaledSums = true },

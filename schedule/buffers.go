@@ -15,6 +15,10 @@ func (s *Product) buffers(k *Kernel) map[string]nest.Buffer {
 	add := func(x nest.Buffer) { b[x.Name()] = x }
 	out := &ir.Tensor{Name: "out", Elem: format.F32, Dims: []string{"n", "m"}}
 	add(&nest.Rows{Memory: nest.Memory{Tensor: out, Param: "out"}, Stride: 4, Step: nest.StepParam("out"), Side: sideRows, Tile: s.weights.TileM})
+	if k.Scratch > 0 {
+		sums := &ir.Tensor{Name: s.main().accumulators[0].Temp.Name, Elem: format.F32, Dims: out.Dims}
+		add(&nest.Array{Memory: nest.Memory{Tensor: sums, Param: scratchParam}, Strides: []int{4 * k.Rows, 4}})
+	}
 	codes := s.packed(t.Codes)
 	codes.Streams = s.streams
 	add(&nest.Codes{Packed: codes})

@@ -56,6 +56,12 @@ func inTwo(t *testing.T, loop string) schedule.Trace {
 	return append(parse(t, text), schedule.Fission{Loop: loop})
 }
 
+// tiled is a trace with a loop over elements of a group unrolled, and weights of a group decoded once for by blocks of columns.
+func tiled(t schedule.Trace, loop string, by int) schedule.Trace {
+	at := slices.IndexFunc(t, func(s schedule.Step) bool { _, ok := s.(schedule.Reorder); return ok })
+	return append(slices.Insert(t, at, schedule.Step(schedule.Bind{Loop: loop, To: "unrolled"})), schedule.TileColumns{By: by, Loop: "nb"})
+}
+
 // reordered is t with its loops in another order.
 func reordered(t schedule.Trace, order string) schedule.Trace {
 	for i, s := range t {
@@ -277,6 +283,11 @@ func TestProducts(t *testing.T) {
 		{"two levels, filled up", "w4-g32-s128-m", 32, filled(parse(t, fmt.Sprintf(grouped, "affine", 4)), 56)},
 		{"codewords, groups filled up", "ternary-g32", 0, filled(groupedWords(t), 40)},
 		{"codewords, groups of activations filled up", "ternary", 48, filled(groupedWords(t), 60)},
+		{"columns tiled", "w4-g32", 0, tiled(parse(t, fmt.Sprintf(grouped, "affine", 1)), "u", 2)},
+		{"columns tiled, zero points", "w4-g32-z", 32, tiled(parse(t, fmt.Sprintf(grouped, "affine", 1)), "u", 3)},
+		{"columns tiled, minimums", "w4-g32-m", 32, tiled(parse(t, fmt.Sprintf(grouped, "affine", 2)), "u", 2)},
+		{"columns tiled, codebook", "iq4nl-g32", 0, tiled(parse(t, fmt.Sprintf(grouped, "lookup", 1)), "u", 4)},
+		{"columns tiled, tables", "w1-g32", 0, tiled(inGroups(tables(t, "signs", "4", inBytes, "")), "ks", 2)},
 		{"two levels, minimums", "w4-g32-s128-m", 32, parse(t, fmt.Sprintf(grouped, "affine", 4))},
 	} {
 		t.Run(c.name, func(t *testing.T) {

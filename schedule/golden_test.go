@@ -144,6 +144,12 @@ func grouped(at string) Trace {
 		Bind{"u", "unrolled"}, Bind{"f", "unrolled"}, Tensorize{Loop: "j", To: "dot4"}, Reorder{[]string{"n", "mt", "g", "u", "f", "l", "j"}})
 }
 
+// tiled is grouped, of two columns a call.
+func tiled() Trace {
+	return trace(dot, HoistZero{"init"}, Split{"n", 2, Pair{"nt", "nc"}}, Bind{"nt", "outer"}, Bind{"nc", "unrolled"}, lanes, Split{"k", 4, Pair{"f", "j"}},
+		Bind{"f", "unrolled"}, Tensorize{Loop: "j", To: "dot4"}, Reorder{[]string{"nt", "mt", "g", "f", "nc", "l", "j"}})
+}
+
 // An example is a step applied to a small state; its file in testdata holds both.
 type example struct {
 	name, weight string
@@ -218,6 +224,7 @@ var examples = []example{
 	{"scale_at", "w4-g32", grouped("init"), ScaleAt{"begin"}},
 	{"fission", "w4-g32-s64-m", trace(with(grouped("init"), "reorder"), Split{"g", 2, Pair{"gt", "gi"}}, Reorder{[]string{"n", "mt", "gt", "gi", "u", "f", "l", "j"}}),
 		Fission{"gi"}},
+	{"tile_columns", "w4-g32", tiled(), TileColumns{4, "nb"}},
 	{"prefetch", "w2", ready(), Prefetch{Bytes: 4096, Far: 16384}},
 	{"prefetch_rest", "w2", trace(dot, unsign, Split{"m", 48, Pair{"mt", "mm"}}, Split{"mm", 16, Pair{"side", "l"}}, Bind{"side", "unrolled"}, fields, pack("mt side ks l j", "f")), Prefetch{Bytes: 2048, Rest: true}},
 	{"prefetch_every", "w4-g32-z", trace(grouped("flush"), Pack{Tensor: "codes", Order: []string{"mt", "g", "u", "l", "j"}, Fields: []string{"f"}, Map: "dense"}), Prefetch{Far: 8192, Every: true}},

@@ -22,6 +22,7 @@ type Kernel struct {
 	Cols       int            // columns per call
 	SumBy      int            // what the caller multiplies the activation sums by that it passes
 	ScaledSums bool           // it passes what ir.Problem.ScaledSum makes of them instead
+	Scratch    int            // bytes of memory that a call needs, 0: none
 	StepK      int            // elements of K per iteration of the run-time loop: the trip count is ceil(FilledK(K)/StepK)
 	Deviation  Deviation      // of the integer sum of a group
 
@@ -74,6 +75,9 @@ func (k *Kernel) Exact() bool { return k.Deviation.Most == 0 }
 var matmulParams = slices.Concat([]string{"out", nest.StepParam("out")}, format.PartNames[:], []string{"act", "sums", "ascale",
 
 	"residual", "offsets", nest.ListParam, nest.ListCountParam, tilesParam, tileStep, rowsStep, sideStep, sideRows})
+
+// scratchParam is the memory of kernels that need some, after the trip count.
+const scratchParam = "scratch"
 
 // A kernel goes on as often as tilesParam says, if all rows of its tiles are its own: tiles
 // are tileStep bytes apart, its rows of the product move by rowsStep. Those that it has side by side are sideStep

@@ -88,6 +88,9 @@ func TestLimits(t *testing.T) {
 		{"w2", trace(bytes, Split{"k", 64, Pair{"ks", "u"}}, Bind{"u", "unrolled"}), HalvingAdd{"u"}, nil, ""},
 		{"w2", trace(bytes, Split{"k", 128, Pair{"ks", "uu"}}, Split{"uu", 64, Pair{"v", "u"}}, Bind{"u", "unrolled"}, Bind{"v", "unrolled"}, HalvingAdd{"u"}), nil, HalvingAdd{"v"}, "halving_add v: 128 lookups in an average, at most 64"},
 		{"w2", trace(bytes, Split{"k", 64, Pair{"ks", "uu"}}, Split{"uu", 32, Pair{"v", "u"}}, Bind{"u", "unrolled"}, Bind{"v", "unrolled"}, HalvingAdd{"u"}), HalvingAdd{"v"}, nil, ""},
+
+		{"w4-g32", tiled(), TileColumns{32, "nb"}, TileColumns{33, "nb"}, "tile_columns nb: a call would make 66 columns, at most 64"},
+		{"w4-g32", tiled(), TileColumns{2, "nb"}, TileColumns{1, "nb"}, "tile_columns nb: 1 blocks: want several"},
 	} {
 		s := start(t, c.weight, c.before)
 		if c.good != nil {

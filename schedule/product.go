@@ -165,6 +165,10 @@ func (s *Product) kernel(scaledSums bool) *Kernel {
 			k.Nest.Params = append(k.Nest.Params, nest.CountParam(l))
 		}
 	}
+	if s.main().accumulators[0].InMemory {
+		k.Scratch = 4 * k.Rows * k.Cols
+		k.Nest.Params = append(k.Nest.Params, scratchParam)
+	}
 	if groups["m"] {
 		k.grid(groups["n"])
 	}

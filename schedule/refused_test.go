@@ -256,6 +256,17 @@ var refused = []struct {
 	{"w2", trace(dot), ScaleAt{"middle"}, `scale_at middle: want begin or end`},
 	{"w2", trace(dot, ScaleAt{"begin"}), ScaleAt{"begin"}, `scale_at scale: is staged already`},
 	{"w2", trace(dot, ScaleAt{"begin"}), ScaleAt{"end"}, `scale_at end: is formed at the beginning already`},
+	{"w4-g32", nil, TileColumns{2, "nb"}, `tile_columns nb: decompose first`},
+	{"w4-g32", tiled(), TileColumns{1, "nb"}, `tile_columns nb: 1 blocks: want several`},
+	{"w4-g32", tiled(), TileColumns{2, "g"}, `tile_columns g: want the name of no loop or axis, up to 16 small letters, digits, '_' and '.', a letter first`},
+	{"w4-g32", tiled(), TileColumns{2, "k"}, `tile_columns k: want the name of no loop or axis, up to 16 small letters, digits, '_' and '.', a letter first`},
+	{"w4-g32", tiled(), TileColumns{2, ""}, `tile_columns : want the name of no loop or axis, up to 16 small letters, digits, '_' and '.', a letter first`},
+	{"w4-g32", tiled(), TileColumns{33, "nb"}, `tile_columns nb: a call would make 66 columns, at most 64`},
+	{"w2", ready(), TileColumns{2, "nb"}, `tile_columns nb: all of K, or several groups, are one integer: too many weights to keep them decoded`},
+	{"w4-g32-s64-m", trace(dot, columns), TileColumns{2, "nb"}, `tile_columns nb: all of K, or several groups, are one integer: too many weights to keep them decoded`},
+	{"w4-g32", trace(dot), TileColumns{2, "nb"}, `tile_columns nb: wants a loop over columns that is bound outer, around the groups`},
+	{"w4-g32", trace(dot, Reorder{[]string{"m", "g", "k", "n"}}, columns), TileColumns{2, "nb"}, `tile_columns nb: wants a loop over columns that is bound outer, around the groups`},
+	{"w4-g32", trace(tiled(), TileColumns{2, "nb"}), TileColumns{2, "nc2"}, `tile_columns nc2: columns are tiled already`},
 	{"w2", nil, Fission{"g"}, `fission g: no such loop`},
 	{"w4-g32-s64-m", trace(dot, Split{"g", 2, Pair{"gt", "gi"}}, Fission{"gi"}), Split{"gi", 2, Pair{"gi", "gj"}}, `split gi: accumulator blockleast refers to it; split first`},
 	{"w4-g32-s128-m", trace(dot, Split{"g", 4, Pair{"gt", "gi"}}, Split{"gi", 2, Pair{"go", "gi"}}, Reorder{[]string{"n", "m", "gt", "go", "gi", "k"}}, Fission{"gi"}), Fuse{"go", "gi", "gi"},
@@ -453,7 +464,7 @@ func TestPreparing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, step := range []Step{dot, unsign, packed, ReadScaled{8}, Accumulate{"i16"}, Stage{Value: "w", At: "amax.k"}, ScaleAt{"begin"}, Prefetch{Bytes: 64}, WidenEvery{"amax.k"}, Fission{"amax.k"}, HalvingAdd{"amax.k"}, FillGroups{64}, QuantizeTable{Kind: "i16"}} {
+	for _, step := range []Step{dot, unsign, packed, ReadScaled{8}, Accumulate{"i16"}, Stage{Value: "w", At: "amax.k"}, ScaleAt{"begin"}, Prefetch{Bytes: 64}, WidenEvery{"amax.k"}, Fission{"amax.k"}, TileColumns{2, "nb"}, HalvingAdd{"amax.k"}, FillGroups{64}, QuantizeTable{Kind: "i16"}} {
 		_, err := Trace{step}.ReplayPreparation(s)
 		var illegal *Illegal
 		if !errors.As(err, &illegal) || illegal.Reason != "is for products; activations are prepared by loops alone" {

@@ -61,6 +61,7 @@ var steps = map[string]Step{
 	"halving_add":    HalvingAdd{},
 	"inline":         Inline{},
 	"quantize":       Quantize{},
+	"tile_columns":   TileColumns{},
 }
 
 // StepNames lists all steps.

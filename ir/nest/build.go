@@ -32,6 +32,8 @@ type Accumulator struct {
 	Init  ir.Expr // nil: zero
 	Flush ir.Expr // in terms of Read{Temp}, and of the sum Beside it; absent on the first accumulator
 	Keep  []Keep
+	// InMemory says that Temp is no register but a buffer, indexed as the output is. Serial loops over the output may then be inside At.
+	InMemory bool
 	// Beside is a sum that lives as long as Temp: of Each, which is added whenever the accumulator
 	// below is flushed. nil: none.
 	Beside *Beside
@@ -121,6 +123,9 @@ func (b *builder) check() error {
 		if !ok {
 			return refuse(acc.Temp.Name, "no loop %q", acc.At)
 		}
+		if acc.InMemory && (i > 0 || len(p.Accumulators) == 1 || acc.Beside != nil) {
+			return refuse(acc.Temp.Name, "only the last accumulator can be in memory, if it adds up others and has no sum beside it")
+		}
 		if i > 0 && at < b.at(i-1) {
 			return refuse(acc.Temp.Name, "loop %s is outside loop %s of the accumulator above", acc.At, p.Accumulators[i-1].At)
 		}
@@ -143,6 +148,10 @@ func (b *builder) check() error {
 	if err := b.checkPairs(); err != nil {
 		return err
 	}
+	held := b.at(0) // registers hold sums inside this loop
+	if p.Accumulators[0].InMemory {
+		held = b.below(0)
+	}
 	for i, l := range p.Loops {
 		if p.Reduce[l.Root] && i < b.at(0) {
 			return refuse(l.Name, "this reduction loop is outside the accumulator %s", p.Accumulators[0].Temp.Name)
@@ -153,8 +162,11 @@ func (b *builder) check() error {
 		if l.Kind == Lane && !p.Reduce[l.Root] && i > b.at(0) {
 			return refuse(l.Name, "lanes have accumulators of their own: move it outside %s", p.Loops[b.at(0)].Name)
 		}
-		if !p.Reduce[l.Root] && l.Kind == Serial && i > b.at(0) {
-			return refuse(l.Name, "accumulators cannot be indexed by a serial loop; unroll it or move it outside %s", p.Loops[b.at(0)].Name)
+		if l.Kind == Lane && p.Accumulators[0].InMemory {
+			return refuse(l.Name, "lanes have sums in registers only")
+		}
+		if !p.Reduce[l.Root] && l.Kind == Serial && i > held {
+			return refuse(l.Name, "accumulators cannot be indexed by a serial loop; unroll it or move it outside %s", p.Loops[held].Name)
 		}
 	}
 	return b.checkVectors()
@@ -284,6 +296,9 @@ func (b *builder) outLoops(at int) []Loop {
 // indexOf is the index of accumulator n. Names in open are loops
 // that the statement reopens under the name of a Keep with classes.
 func (b *builder) indexOf(n int, open map[string]bool) []ir.Expr {
+	if b.p.Accumulators[n].InMemory {
+		return b.p.Index
+	}
 	var idx []ir.Expr
 	for _, l := range b.outLoops(b.at(n)) {
 		idx = append(idx, ir.Axis{Name: l.Name})
@@ -319,6 +334,9 @@ func (b *builder) domain(n int) (loops []Loop, open map[string]bool) {
 		case i < b.at(n):
 			have[l.Name] = true
 		case inside || kept[l.Name]:
+			if inside && l.Kind == Serial { // around sums in memory: here all are set or stored, by code without pointers that move
+				l.Kind = Unrolled
+			}
 			loops = append(loops, l)
 			have[l.Name] = true
 		}
@@ -402,7 +420,11 @@ func (b *builder) flush(n int) []Stmt {
 		return []Stmt{wrap(apart(loops), &Assign{b.p.Out, b.p.Index, Set, 0, b.resolve(v)})}
 	}
 	up, above := b.p.Accumulators[n-1], b.indexOf(n-1, open)
-	out := []Stmt{wrap(apart(loops), &Assign{up.Temp, above, Accumulate, up.Op, b.resolve(b.classes(v, n, open))})}
+	add := &Assign{up.Temp, above, Accumulate, up.Op, b.resolve(b.classes(v, n, open))}
+	if up.InMemory {
+		add.How, add.Value = Set, ir.Binary{Op: up.Op, X: ir.Read{T: up.Temp, Index: above}, Y: add.Value}
+	}
+	out := []Stmt{wrap(apart(loops), add)}
 	if s := up.Beside; s != nil && s.Apart == "" {
 		out = append(out, wrap(apart(loops), &Assign{s.Temp, above, Accumulate, ir.Add, b.resolve(s.Each)}))
 	}

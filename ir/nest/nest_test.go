@@ -1,6 +1,7 @@
 package nest
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"math/rand"
@@ -54,6 +55,12 @@ func (p *Plan) beside() *Plan {
 // apart is beside with a copy of a loop.
 func (p *Plan) apart(loop string) *Plan {
 	p.beside().Accumulators[0].Beside.Apart = loop
+	return p
+}
+
+// inMemory keeps the first accumulator in memory.
+func (p *Plan) inMemory() *Plan {
+	p.Accumulators[0].InMemory = true
 	return p
 }
 
@@ -338,6 +345,40 @@ nest out(w, a, out)
 	}
 }
 
+// Sums in memory may be indexed by a serial loop that is inside the reduction.
+func TestInMemory(t *testing.T) {
+	n := nestOf(t, dot("ko", ko(4, 2), m(3, Serial), ki(4, Serial)).below("ki").inMemory(), 8)
+	n.Params = append(n.Params, "sums")
+	n.Buffers["acc"] = &Array{Memory: Memory{Tensor: acc, Param: "sums"}, Strides: []int{4}}
+	const want = `
+nest out(w, a, out, sums)
+where k = 4*ko + 1*ki
+  unroll m 3
+    acc[m] = 0
+  for ko 2
+    for m 3
+      part[] = 0
+      for ki 4
+        part[] += (i32(w[m, k]) * i32(a[k]))
+      acc[m] = (acc[m] + part[])
+  unroll m 3
+    out[m] = acc[m]
+`
+	if have := n.String(); have != want[1:] {
+		t.Errorf("prints\n%s", have)
+	}
+	w, sums := bytes.Repeat([]byte{1, 2, 3}, 8), bytes.Repeat([]byte{0xa5}, 12)
+	out := make([]byte, 12)
+	if err := Eval(n, []Arg{{Buf: w}, {Buf: []byte{1, 1, 1, 1, 1, 1, 1, 1}}, {Buf: out}, {Buf: sums}}); err != nil {
+		t.Fatal(err)
+	}
+	for i, v := range []uint32{15, 16, 17} {
+		if have := binary.LittleEndian.Uint32(out[4*i:]); have != v {
+			t.Errorf("out[%d] is %d, want %d", i, have, v)
+		}
+	}
+}
+
 // A listed loop runs over all of K, then, under the loop that lists it, over the numbers
 // of the list: twice over some, never over others.
 func TestListed(t *testing.T) {
@@ -420,6 +461,10 @@ func TestBuildRefusals(t *testing.T) {
 		{"outside", dot("ki", m(2, Unrolled), ko(4, 2), ki(4, Serial)), "ko: this reduction loop is outside the accumulator acc"},
 		{"calls", dot("ko", Loop{Name: "ko", Root: "k", Coef: 4, Kind: Outer}, ki(4, Serial)), "ko: a reduction cannot be split over calls"},
 		{"serial output", dot("k", k(5, Serial), m(2, Serial)), "m: accumulators cannot be indexed by a serial loop; unroll it or move it outside k"},
+		{"serial output of memory", dot("ko", ko(4, 2), ki(4, Serial), m(2, Serial)).below("ki").inMemory(), "m: accumulators cannot be indexed by a serial loop; unroll it or move it outside ki"},
+		{"in memory alone", dot("k", k(5, Serial)).inMemory(), "acc: only the last accumulator can be in memory, if it adds up others and has no sum beside it"},
+		{"in memory beside", dot("ko", ko(4, 2), ki(4, Serial)).below("ki").beside().inMemory(), "acc: only the last accumulator can be in memory, if it adds up others and has no sum beside it"},
+		{"in memory of lanes", dot("ko", ko(4, 2), ki(4, Lane)).below("ki").inMemory(), "ki: lanes have sums in registers only"},
 		{"lanes", dot("ko", m(2, Unrolled), ko(4, 2), ki(4, Vector)), "ki: lanes of a reduction need an accumulator each: rfactor it"},
 		{"staged", stagedOutside, "x: staged outside the serial loop ko it depends on"},
 		{"no accumulators", noAccumulators, "k: a reduction needs an accumulator"},

@@ -35,6 +35,8 @@ func (v *Shaders) Check() error {
 			return fmt.Errorf("two schedules are for n = %d", s.Cols)
 		case s.Tables != nil:
 			return fmt.Errorf("the schedule for n = %d reads tables of activations, which shaders do not", s.Cols)
+		case s.Scratch > 0:
+			return fmt.Errorf("the schedule for n = %d keeps sums in memory that the caller lends, which shaders do not", s.Cols)
 		case len(s.Nest.Grid) == 0:
 			return fmt.Errorf("the schedule for n = %d has no workgroups: bind tiles of rows to group", s.Cols)
 		case s.Rows%s.Weights.TileM != 0:

@@ -100,7 +100,7 @@ func (v *Variant) ABI(prefix string) abi.Variant {
 func (k Kernel) abi(prefix string) abi.Kernel {
 	s := k.Schedule
 	return abi.Kernel{Name: prefix + k.Name(), Rows: s.Rows, Cols: s.Cols, StepK: s.StepK, Chunk: s.Chunk, Tables: s.Tables != nil,
-		SumBy: s.SumBy, ScaledSums: s.ScaledSums, ErrorStep: s.Deviation.Span, ErrorMost: s.Deviation.Most}
+		SumBy: s.SumBy, ScaledSums: s.ScaledSums, ErrorStep: s.Deviation.Span, ErrorMost: s.Deviation.Most, Scratch: s.Scratch}
 }
 
 // abi is nil for nil.

@@ -12,7 +12,7 @@ import (
 // Version is the version of what assembly of a generated package and package runtime know of each other: GemmArgs,
 // PrepareArgs, where things lie in buffers, and the definition of the product. It goes up with each change of these, and
 // runtime.New does not take assembly of another one.
-const Version = 7
+const Version = 8
 
 // Variant is what one target runs: kernels of one packed layout.
 type Variant struct {
@@ -45,6 +45,7 @@ type Kernel struct {
 	// How far its integer sum of a group may be from the definition: ErrorMost for each
 	// ErrorStep elements of K that are begun. ErrorMost is 0 if sums are exact.
 	ErrorStep, ErrorMost int
+	Scratch              int // bytes of memory that a call needs; 0: none
 	Fn                   func(*GemmArgs)
 }
 
@@ -95,6 +96,7 @@ func Blocks(kernels int, cols func(int) int, n int) (full, tail int) {
 // rows in Out SideOut bytes behind. A kernel of whole tiles goes on with the next ones, Tiles times in all, at least once:
 // they are TileBytes behind, their place in Out OutBytes; it moves Out and Weights, to no
 // place behind the last tile's, and counts Tiles down. Count is the trip count of the loop over K: ceil(K / StepK).
+// Scratch is memory of the Kernel's Scratch bytes, whose contents it neither minds nor keeps.
 type GemmArgs struct {
 	Out                     unsafe.Pointer
 	OutStep                 int64
@@ -106,6 +108,7 @@ type GemmArgs struct {
 	TileBytes, OutBytes     int64
 	SideBytes, SideOut      int64
 	Count                   int64
+	Scratch                 unsafe.Pointer
 }
 
 const numParts = len(format.PartNames)

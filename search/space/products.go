@@ -48,20 +48,25 @@ func MachineOf(t lower.Selector) schedule.Machine {
 
 // Columns is sp with kernels of n columns only.
 func (sp *Space) Columns(n int) *Space {
-	return sp.only("columns", func(s schedule.State) bool {
-		of := 1
-		for _, l := range s.Loops() {
-			if l.Root == "n" && !l.Kind.Outside() {
-				of *= l.N
-			}
-		}
-		return of == n
-	})
+	return sp.only(anyRule, func(s schedule.State) bool { c := columnsOf(s); return c == 0 || c == n })
 }
 
 // Within is sp with kernels of at most n columns.
 func (sp *Space) Within(n int) *Space {
-	return sp.only("columns", func(s schedule.State) bool { return unrolled(s, "n") <= n })
+	return sp.only(anyRule, func(s schedule.State) bool { return columnsOf(s) <= n })
+}
+
+// columnsOf is how many columns a call makes, 0 before that is decided.
+func columnsOf(s schedule.State) (n int) {
+	for _, l := range s.Loops() {
+		switch {
+		case l.Root == "n" && l.Kind.Outside():
+			n = max(n, 1)
+		case l.Root == "n":
+			n = max(n, 1) * l.N
+		}
+	}
+	return n
 }
 
 // Exact is sp without tables whose entries or sums are rounded: what they add up to is bounded, not exact.
@@ -128,17 +133,6 @@ func fitsProduct(s schedule.State, m schedule.Machine, part int) bool {
 		}
 	}
 	return code*max(lanes/m.Lanes(8), 1)*part <= mostRegisters && 2*part*s.(*schedule.Product).Sums(m.Bits) <= 3*m.Vectors
-}
-
-// unrolled is how many iterations the unrolled loops over an axis have together.
-func unrolled(s schedule.State, root string) int {
-	n := 1
-	for _, l := range s.Loops() {
-		if l.Root == root && l.Kind == nest.Unrolled {
-			n *= l.N
-		}
-	}
-	return n
 }
 
 // products are the decisions about a product. Loops: columns n = nt nc; rows m = mt, tiles side by side, runs rq, calls ro, runs

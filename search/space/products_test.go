@@ -271,13 +271,31 @@ func TestSharing(t *testing.T) {
 	}
 }
 
+// A problem that no kernel computes has no points, which is an error of all that draws them: no table has an entry for each five codes of three bits.
+func TestNoPoint(t *testing.T) {
+	w, err := format.Lookup("w3")
+	if err != nil {
+		t.Fatal(err)
+	}
+	sp := spaceOf(t, ir.Problem{Weight: w, Act: format.Act{Float: 5}}, targets.Ordinary()[0])
+	rng := rand.New(rand.NewSource(1))
+	_, first := sp.First()
+	_, sample := sp.Sample(rng)
+	_, kind := sp.SampleKind(rng)
+	for _, err := range []error{first, sample, kind} {
+		if err == nil || err.Error() != "decompose: no decision left" {
+			t.Errorf("%v", err)
+		}
+	}
+}
+
 // A kind of step that no rule makes has one before the last rule.
 func TestOthers(t *testing.T) {
 	rules := slices.DeleteFunc(slices.Clone(products), func(r Rule) bool { return r.Name == "scale" })
 	kinds := slices.DeleteFunc(slices.Clone(placed), func(x schedule.Step) bool { return schedule.NameOf(x) == "scale_at" })
-	sp := Space{rules: withOthers(rules, kinds)}
-	names := sp.Rules()
-	if n := len(names); len(names) != len(products) || names[n-2] != "scale_at" || names[n-1] != "prefetch" {
+	names := (&Space{rules: withOthers(rules, kinds)}).Rules()
+	all := (&Space{rules: withOthers(products, placed)}).Rules()
+	if n := len(names); n != len(all) || !slices.Contains(names[len(rules)-1:], "scale_at") || names[n-1] != "prefetch" {
 		t.Errorf("the rules are %v", names)
 	}
 	if names := (&Space{rules: withOthers(products, placed)}).Rules(); slices.Contains(names, "inline") {

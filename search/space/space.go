@@ -62,6 +62,9 @@ func (sp *Space) Rules() (names []string) {
 	return names
 }
 
+// anyRule stands for all rules in Space.keeps.
+const anyRule = ""
+
 // only is sp with the states after a rule that keep accepts.
 func (sp *Space) only(rule string, keep func(schedule.State) bool) *Space {
 	c := *sp
@@ -126,7 +129,7 @@ func (sp *Space) decide(i int, s schedule.State, offer schedule.Trace) (schedule
 	if len(offer) > 0 && !sp.fits(next, sp.machine, sp.part) {
 		return nil, errNotKept
 	}
-	for _, keep := range sp.keeps[sp.rules[i].Name] {
+	for _, keep := range slices.Concat(sp.keeps[sp.rules[i].Name], sp.keeps[anyRule]) {
 		if !keep(next) {
 			return nil, errNotKept
 		}
@@ -211,10 +214,11 @@ func (sp *Space) Sample(rng *rand.Rand) (x Point, err error) {
 // SampleKind is Sample of a kind that is drawn first, each as likely as any other: of what kinds there are hardly depends how many
 // decisions each has.
 func (sp *Space) SampleKind(rng *rand.Rand) (x Point, err error) {
-	half := *sp
-	half.part *= 2
+	half, kinds := sp.Spare(), sp.kinds()
+	if len(kinds) == 0 { // Sample says why
+		return sp.Sample(rng)
+	}
 	for range mostSamples {
-		kinds := sp.kinds()
 		of := kinds[rng.Intn(len(kinds))]
 		from := of[rng.Intn(len(of))]
 		x, err = half.walk(from.state, from.picks, func(_ int, offers []schedule.Trace) []schedule.Trace {

@@ -155,6 +155,7 @@ func guardOut(k *abi.Kernel, tileM int, alloc func(n int, low bool) []byte, wron
 		_, _, size := room(tiles)
 		bufs[0][tiles], bufs[1][tiles] = alloc(size, true), alloc(size, false)
 	}
+	scratch := [2][]byte{alloc(k.Scratch, true), alloc(k.Scratch, false)}
 	rows, sides := min(k.Rows, tileM), max(k.Rows/tileM, 1) // rows of a side
 	fn, next := k.Fn, 0
 	call := func(a *abi.GemmArgs, tiles int) {
@@ -165,6 +166,9 @@ func guardOut(k *abi.Kernel, tileM int, alloc func(n int, low bool) []byte, wron
 		}
 		side := 4 * rows * tiles
 		b.Out, b.OutStep, b.SideOut, b.Tiles = unsafe.Pointer(unsafe.SliceData(buf)), int64(step), int64(side), int64(tiles)
+		if k.Scratch > 0 {
+			b.Scratch = unsafe.Pointer(unsafe.SliceData(scratch[next]))
+		}
 		fn(&b)
 		for c := range k.Cols {
 			for i := range sides {

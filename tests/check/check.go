@@ -360,6 +360,9 @@ func (c *Case) args(k *schedule.Kernel, packed []byte, tile, m0 int, b columns) 
 	for _, n := range []int{len(b.list) / 4, tiles, tile, 4 * rows, apart * tile, 4 * apart * rows, count} {
 		args = append(args, vir.Arg{Int: int64(n)})
 	}
+	if k.Scratch > 0 {
+		args = append(args, vir.Arg{Buf: bytes.Repeat([]byte{untouched}, k.Scratch)})
+	}
 	if blocks := c.cols(k) / k.Cols; len(k.Nest.Grid) > 1 {
 		for _, n := range []int{blocks, len(b.act) / blocks, len(b.sums) / blocks, k.Cols * step} {
 			args = append(args, vir.Arg{Int: int64(n)})

@@ -19,8 +19,11 @@ import (
 	"github.com/tmacc/tmacc/tests/native"
 )
 
-// leastShare is the share of random traces that must lower.
-const leastShare = 0.3
+// The shares of random traces that must lower: of all, and on each target of the space that steps propose.
+const (
+	leastShare    = 0.30
+	leastProposed = 0.40
+)
 
 // TestRandomTraces compiles random schedules of random operators, half of them of the space that steps propose. One in four of the
 // others is spoiled by a random step. Each is refused for a
@@ -38,14 +41,24 @@ func randomTraces(t *testing.T, targets []lower.Target, n int) {
 	lowered := 0
 	for i, target := range targets {
 		var all []attempt
+		proposed, compiled := 0, 0 // samples of the space
 		for range (n + i) / len(targets) {
-			a := draw(rng, target)
+			a, sample := draw(rng, target)
+			if sample {
+				proposed++
+			}
 			switch _, _, err := compile(target, a, 0); {
 			case err == nil:
-				all = append(all, a)
+				if all = append(all, a); sample {
+					compiled++
+				}
 			case !typed(err):
 				t.Errorf("seed %d: %s on %s: %v: %v", seed, a.Name, target.Machine().Name, a.Trace, err)
 			}
+		}
+		t.Logf("%s: %d of %d samples lowered that steps propose", target.Machine().Name, compiled, proposed)
+		if float64(compiled) < leastProposed*float64(proposed) {
+			t.Errorf("seed %d: %s: %d of %d samples lowered that steps propose, want %.0f %%", seed, target.Machine().Name, compiled, proposed, 100*leastProposed)
 		}
 		lowered += len(all)
 		run(t, rng, target, all)
@@ -65,14 +78,14 @@ func typed(err error) bool {
 	return errors.As(err, &illegal) || errors.As(err, &unfinished) || errors.As(err, &refused) || errors.As(err, &pressure)
 }
 
-// draw is a random schedule of a random operator.
-func draw(rng *rand.Rand, on lower.Target) attempt {
+// draw is a random schedule of a random operator, and whether it is a sample of the space that steps propose.
+func draw(rng *rand.Rand, on lower.Target) (a attempt, sample bool) {
 	all := operator.All()
-	a := attempt{Operator: all[rng.Intn(len(all))]}
+	a.Operator = all[rng.Intn(len(all))]
 	if rng.Intn(2) == 0 {
 		if x, err := space.ForOperator(a.Operator, on).Sample(rng); err == nil {
 			a.Trace = x.Trace()
-			return a
+			return a, true
 		}
 	}
 	for _, st := range a.Graph.Stages {
@@ -88,7 +101,7 @@ func draw(rng *rand.Rand, on lower.Target) attempt {
 		i, j := rng.Intn(len(a.Trace)), rng.Intn(len(a.Trace))
 		a.Trace[i], a.Trace[j] = a.Trace[j], a.Trace[i]
 	}
-	return a
+	return a, false
 }
 
 // try adds steps if they apply.
