@@ -28,7 +28,7 @@ func Select(ctx context.Context, t Selector, f *vir.Func, watch ...Watch) (*Sele
 	return newTable(t).selected(ctx, f, watch)
 }
 
-// SelectShort is Select of functions that become at most `most` instructions. It refuses others early: as soon as twice as many are
+// SelectShort is Select of functions that become at most `most` instructions. It refuses others early: as soon as twice that number is
 // seen, before equal ones are made one.
 func SelectShort(ctx context.Context, t Selector, f *vir.Func, most int) (*Selected, error) {
 	if err := vir.Verify(f); err != nil {

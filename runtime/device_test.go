@@ -121,7 +121,7 @@ func TestDevice(t *testing.T) {
 	}
 }
 
-// matrices compares matrices of g, which are on the device, with those of p.
+// matrices compares matrices of g, which are on the device, with the matrices of p.
 func (d *fakeDevice) matrices(t *testing.T, p, g *Product) {
 	const m, n, k = 21, 4, 128
 	rng := rand.New(rand.NewPCG(2, 2))

@@ -96,9 +96,33 @@ func (n *nests) Adds(root string) bool {
 // Neighbours says that all that a stage reads and writes at neighbouring values of an axis are neighbours too, or the same.
 func (s *Operator) Neighbours(root string, _ Machine) bool { return s.neighbours(root, s.Of.Stride) }
 
-// Neighbours is that of Operator. Where an instruction gathers, neighbours may also be a group apart.
+// Neighbours is that of Operator. Neighbours may also be as far apart as the values of all axes inside reach, or where an instruction
+// gathers, a group apart.
 func (s *Preparation) Neighbours(root string, m Machine) bool {
-	return m.Gathers || s.neighbours(root, nil)
+	return m.Gathers || s.neighbours(root, nil) || s.dense(root)
+}
+
+// dense says that a stage writes at neighbouring values of an axis what follows the values of all axes inside.
+func (n *nests) dense(root string) bool {
+	for _, st := range n.stages {
+		if _, ok := st.dims[root]; !ok || st.reduce[root] {
+			continue
+		}
+		inside, reach := map[string]bool{}, 1
+		for _, l := range slices.Backward(st.loops) {
+			if l.Root == root {
+				break
+			}
+			if !inside[l.Root] && !st.reduce[l.Root] {
+				reach *= st.dims[l.Root].N
+			}
+			inside[l.Root] = true
+		}
+		first, _ := ir.EvalExpr(st.index[len(st.index)-1], axes{})
+		next, _ := ir.EvalExpr(st.index[len(st.index)-1], axes{root: 1})
+		return int(next-first)/max(st.out.Block, 1) == reach
+	}
+	return false
 }
 
 // neighbours has the distance of neighbours along the last index of some tensors.

@@ -84,7 +84,7 @@ type OperatorParam struct {
 }
 
 // Room is how many elements of one index a kernel may touch: N, or if N is 0 the run-time size Size, rounded up to a
-// multiple of each of Pads. Inputs must be zero behind the size, and what is written there means nothing.
+// multiple of each of Pads. Inputs must be zero behind the size, and bytes written there mean nothing.
 type Room struct {
 	N    int
 	Size string
@@ -149,6 +149,9 @@ func (s *Operator) Divides(sizes map[string]int) bool {
 		})
 	})
 }
+
+// Fills is that of Preparation: operators have no chunks.
+func (s *Operator) Fills(nest.Loop) int { return 0 }
 
 // add appends the loops of one stage.
 func (k *OperatorKernel) add(st *stage) error {
@@ -273,7 +276,7 @@ func (st *stage) accesses(t *ir.Tensor) (out [][]ir.Expr) {
 	return out
 }
 
-// touch makes room for all values of the index e: a sum of multiples of axes, of which at most one is counted at run
+// touch makes room for all values of the index e: a sum of multiples of axes, at most one of them counted at run
 // time. That one goes in steps of all that the others reach.
 func (st *stage) touch(room *Room, e ir.Expr) error {
 	at := axes{}

@@ -46,6 +46,21 @@ func (s *Preparation) clone() *Preparation {
 	return &c
 }
 
+// Only is s with only some of its stages.
+func (s *Preparation) Only(stages ...string) *Preparation {
+	c := s.clone()
+	c.stages = slices.DeleteFunc(c.stages, func(st *stage) bool { return !slices.Contains(stages, st.name) })
+	return c
+}
+
+// Fills is how many iterations of l make the tables of a chunk, 0: l may have any number.
+func (s *Preparation) Fills(l nest.Loop) int {
+	if s.chunk == 0 || l.Root != "table.u" {
+		return 0
+	}
+	return s.chunk / (s.tables.Digits() * l.Coef)
+}
+
 // edited is a copy of s with x applied.
 func (s *Preparation) edited(x loopEdit) (*Preparation, error) {
 	c := s.clone()

@@ -38,6 +38,8 @@ type Use struct {
 	// Kernel is the kernel of the trace, not printed, by whose cost the trace was chosen.
 	// It is nil for a trace of another origin.
 	Kernel *variant.Kernel
+	// Prepare is the schedule that prepares activations for all schedules that this one was chosen with, nil: not chosen yet.
+	Prepare schedule.Trace
 }
 
 // Default chooses schedules for p on a machine without measuring: one for each
@@ -116,7 +118,9 @@ func (l *candidate) uses() []Use {
 }
 
 // as is u for cols columns.
-func (u *scheduled) as(cols int) Use { return Use{cols, u.trace, u.choice, u.built.kernel} }
+func (u *scheduled) as(cols int) Use {
+	return Use{Cols: cols, Trace: u.trace, Choice: u.choice, Kernel: u.built.kernel}
+}
 
 // worthWidest is the most that a product may cost by a kernel of Widest, of what it costs
 // without: less is not worth the code. Figures: docs/lab/choices.md, worthWidest.

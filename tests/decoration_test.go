@@ -14,6 +14,8 @@ import (
 	"github.com/tmacc/tmacc/lower"
 	"github.com/tmacc/tmacc/schedule"
 	"github.com/tmacc/tmacc/search"
+	"github.com/tmacc/tmacc/search/beam"
+	"github.com/tmacc/tmacc/search/build"
 	"github.com/tmacc/tmacc/tests/check"
 	"github.com/tmacc/tmacc/tests/native"
 )
@@ -203,7 +205,7 @@ func TestNoDecoration(t *testing.T) {
 }
 
 // prepared is a parameter of a step of preparations, and two of w1's that differ in it. That both are correct
-// is search's TestDefaultPrepare.
+// is search/beam's TestPreparation.
 type prepared struct {
 	param  string
 	chunks [2]int // of tables
@@ -211,8 +213,8 @@ type prepared struct {
 }
 
 var preparations = []prepared{
-	{"prefetch.in", [2]int{32, 32}, [2]string{"act.o", "amax.o"}},
-	{"pack.chunk", [2]int{16, 32}, [2]string{"act.o", "act.o"}},
+	{"prefetch.in", [2]int{32, 32}, [2]string{"act.ko", "amax.ko"}},
+	{"pack.chunk", [2]int{16, 32}, [2]string{"act.ko", "act.ko"}},
 }
 
 func (p prepared) run(t *testing.T) {
@@ -226,7 +228,7 @@ func (p prepared) run(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		tables, _, err := search.TablesOf(problem, uses)
+		tables, _, err := build.TablesOf(problem, uses)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -235,7 +237,7 @@ func (p prepared) run(t *testing.T) {
 		}
 		var code [2]string
 		for i := range code {
-			trace, err := search.DefaultPrepare(problem, tables, p.chunks[i], target)
+			trace, err := beam.Preparation(t.Context(), problem, tables, p.chunks[i], target)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -105,7 +105,7 @@ func TestShowOrigin(t *testing.T) {
 	trace := file(t, "t.json", strings.SplitN(show("-stage", "trace"), "\n", 2)[1])
 	for want, args := range map[string][]string{
 		"record: ":               nil,
-		"default\n":              {"-no-records"},
+		"default: ":              {"-no-records"},
 		"lock: " + lock + ", ":   {"-lock", lock},
 		"trace: " + trace + "\n": {"-trace", trace},
 	} {

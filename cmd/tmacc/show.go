@@ -30,6 +30,7 @@ type showFlags struct {
 	stages              []string
 	prepare             bool
 	cost                bool
+	why                 whyFlags
 }
 
 func (c *cli) show() *cobra.Command {
@@ -54,12 +55,16 @@ func (c *cli) show() *cobra.Command {
 -cost says where the cycles of a call go, by the model of the core: what bounds the code of each loop, and
 what it waits for if weights come from the second-level cache (l2), the third (l3) or memory (dram).
 
+-why says what each rule of the schedule space decided, and the times that the model predicts for alternatives, over the
+schedule's own: of n activations with the weights in each place. It takes any schedule that the rules can make.
+
 A float operator of language models, -op, has no problem, no origin, no layout and no cost. Attention is several operators.
 A shader, -target spirv, has no machine and no cost.`,
 		Example: `  tmacc show -format w2 -stage trace,nest
   tmacc show -format w4-g32 -cols 8 -target avx2 -stage asm
   tmacc show -format w4 -stage vir > w4.vir && tmacc lower w4.vir -target avx512vbmi
   tmacc show -format w4 -cost
+  tmacc show -format w4 -why -mode dram
   tmacc show -op softmax -target neon -stage expr,nest`,
 	}
 	f := cmd.Flags()
@@ -75,13 +80,19 @@ A shader, -target spirv, has no machine and no cost.`,
 	f.StringSliceVar(&x.stages, "stage", []string{allWord}, "what to print; may be repeated")
 	f.BoolVar(&x.prepare, "prepare", false, "show the kernel that prepares activations for the schedule")
 	f.BoolVar(&x.cost, "cost", false, "show where the cycles go, instead of the stages")
-	cmd.MarkFlagsMutuallyExclusive("cost", "stage")
-	cmd.MarkFlagsMutuallyExclusive("cost", "prepare")
+	whyVar(f, &x.why)
+	cmd.MarkFlagsMutuallyExclusive("cost", "why", "stage")
+	cmd.MarkFlagsMutuallyExclusive("cost", "why", "prepare")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		for _, name := range whyOnly {
+			if !x.why.asked && cmd.Flags().Changed(name) {
+				return fmt.Errorf("show: -%s is for -why", name)
+			}
+		}
 		if x.op == "" {
 			return c.runShow(cmd.Context(), x)
 		}
-		for _, name := range []string{"format", "act", "act-group", "cols", "prepare", "cost", "lock", "no-records"} {
+		for _, name := range []string{"format", "act", "act-group", "cols", "prepare", "cost", "why", "lock", "no-records"} {
 			if cmd.Flags().Changed(name) {
 				return fmt.Errorf("show: -%s is for products: leave it out with -op", name)
 			}
@@ -118,13 +129,17 @@ func (c *cli) runShow(ctx context.Context, x showFlags) error {
 	switch {
 	case onCPU:
 		all, err = c.stagesOf(ctx, x, p, t, bar)
-	case x.cost:
-		err = fmt.Errorf("show: there is no model of devices for -cost: leave it out with -target %s", x.target)
+	case x.cost || x.why.asked:
+		err = fmt.Errorf("show: there is no model of devices for -cost and -why: leave it out with -target %s", x.target)
 	default:
 		all, err = c.shaderStages(ctx, x, p, selector.(spirv.Target))
 	}
 	if err != nil {
 		return err
+	}
+	if x.why.asked {
+		bar.step("predicting alternatives")
+		return c.printWhy(ctx, x.why, p, all, t)
 	}
 	bar.done()
 	if x.cost {
@@ -219,7 +234,11 @@ func (c *cli) shown(ctx context.Context, x showFlags, p ir.Problem, t targets.Ta
 	if e := chosen.Record; err == nil && e != nil {
 		return chosen.Uses, fmt.Sprintf("%s: %s, %s", defaults.Record, t.Machine().Core.Name, e.Measured()), nil
 	}
-	return chosen.Uses, string(defaults.Default), err
+	how := "chosen now"
+	if chosen.Kept {
+		how = "kept from an earlier choice"
+	}
+	return chosen.Uses, fmt.Sprintf("%s: %s", defaults.Default, how), err
 }
 
 // showOperator prints the stages of a float operator, or of all that attention is.

@@ -254,12 +254,13 @@ func (t *MadeTables) units() int { return t.Chunk / t.Of.Digits() }
 // Terms implements Buffer.
 func (t *MadeTables) Terms(p Pos) []Term { return times(p.Steps, t.Step) }
 
-// Period implements Buffer.
+// Period implements Buffer: tables of a chunk, or else of a block, lie in an order of their own.
 func (t *MadeTables) Period() int {
-	if t.Chunk == 0 {
-		return t.Memory.Period()
+	units := t.Of.Together
+	if t.Chunk > 0 {
+		units = t.units()
 	}
-	return t.units() * t.Of.OutSize()
+	return units * t.Of.OutSize()
 }
 
 func (t *MadeTables) String() string {

@@ -25,6 +25,8 @@ func TestBuffers(t *testing.T) {
 	scales := packed(1)
 	// A unit is 4 elements of K, and its only table has 16 entries of 2 bytes.
 	tables := &ir.Tables{Decomposition: ir.Decomposition{Alphabet: []int{-1, 1}, Parts: []int{4}}, Elem: format.I16, Together: 1}
+	four := *tables
+	four.Together = 4 // whose order is the same as long as entries are whole
 	made := of("table", format.I16, 0)
 	for _, c := range []struct {
 		b      Buffer
@@ -43,7 +45,8 @@ func TestBuffers(t *testing.T) {
 		{&Codes{packed(0)}, []int{2, 13}, Pos{Byte: 48 + 2*4 + 2, Field: 1}, nil, 1},
 		{&Tables{Memory: made, Of: tables, Cols: 2, Chunk: 8}, []int{1, 12, 0, 0, 5}, Pos{Byte: 3*64 + 32 + 10}, nil, 1},
 		{&MadeTables{Memory: made, Of: tables, Chunk: 8, Step: "step.table"}, []int{0, 3*16 + 5}, Pos{Byte: 32 + 10, Steps: 1}, []Term{{1, "step.table"}}, 32},
-		{&MadeTables{Memory: made, Of: tables, Step: "step.table"}, []int{0, 3*16 + 5}, Pos{Byte: 3*32 + 10}, nil, 1},
+		{&MadeTables{Memory: made, Of: tables, Step: "step.table"}, []int{0, 3*16 + 5}, Pos{Byte: 3*32 + 10}, nil, 16},
+		{&MadeTables{Memory: made, Of: &four, Step: "step.table"}, []int{0, 7*16 + 5}, Pos{Byte: 4*32 + 3*32 + 10}, nil, 64},
 	} {
 		p := c.b.Pos(c.index)
 		if terms := c.b.Terms(p); p != c.pos || !slices.Equal(terms, c.terms) || c.b.Period() != c.period {

@@ -2704,35 +2704,107 @@ loop0:
 	PCALIGN $0x20
 
 loop1:
-	VPBROADCASTD (R10), Y8                  // v8:f32x8 = loadsplat a+0 l1*4
-	VMOVDQU      (R11), Y9                  // v9:f32x8 = load b+0 l0*64 l1*128
-	VMOVDQU      32(R11), Y10               // v10:f32x8 = load b+32 l0*64 l1*128
-	PREFETCHT0   2048(R11)                  // prefetch b+2048 l0*64 l1*128
-	PREFETCHT1   8192(R11)                  // prefetch2 b+8192 l0*64 l1*128
-	VMULPS       Y9, Y8, Y11                // v11:f32x8 = mul v8 v9
-	VMULPS       Y10, Y8, Y8                // v12:f32x8 = mul v8 v10
-	VADDPS       Y11, Y0, Y0                // v0:f32x8 = add v0 v11
+	VPBROADCASTD (R10), Y8                  // v8:f32x8 = loadsplat a+0 l1*16
+	VMOVDQU      (R11), Y9                  // v9:f32x8 = load b+0 l0*64 l1*512
+	PREFETCHT0   2048(R11)                  // prefetch b+2048 l0*64 l1*512
+	PREFETCHT1   8192(R11)                  // prefetch2 b+8192 l0*64 l1*512
+	VMULPS       Y9, Y8, Y10                // v10:f32x8 = mul v8 v9
+	VADDPS       Y10, Y0, Y0                // v0:f32x8 = add v0 v10
+	VMOVDQU      32(R11), Y10               // v11:f32x8 = load b+32 l0*64 l1*512
+	VMULPS       Y10, Y8, Y8                // v12:f32x8 = mul v8 v11
 	VADDPS       Y8, Y1, Y1                 // v1:f32x8 = add v1 v12
-	VPBROADCASTD (R12), Y8                  // v13:f32x8 = loadsplat a+0 l1*4 step_a*1
+	VPBROADCASTD (R12), Y8                  // v13:f32x8 = loadsplat a+0 l1*16 step_a*1
 	VMULPS       Y9, Y8, Y11                // v14:f32x8 = mul v13 v9
-	VMULPS       Y10, Y8, Y8                // v15:f32x8 = mul v13 v10
 	VADDPS       Y11, Y2, Y2                // v2:f32x8 = add v2 v14
+	VMULPS       Y10, Y8, Y8                // v15:f32x8 = mul v13 v11
 	VADDPS       Y8, Y3, Y3                 // v3:f32x8 = add v3 v15
-	VPBROADCASTD (R13), Y8                  // v16:f32x8 = loadsplat a+0 l1*4 step_a*2
+	VPBROADCASTD (R13), Y8                  // v16:f32x8 = loadsplat a+0 l1*16 step_a*2
 	VMULPS       Y9, Y8, Y11                // v17:f32x8 = mul v16 v9
-	VMULPS       Y10, Y8, Y8                // v18:f32x8 = mul v16 v10
 	VADDPS       Y11, Y4, Y4                // v4:f32x8 = add v4 v17
+	VMULPS       Y10, Y8, Y8                // v18:f32x8 = mul v16 v11
 	VADDPS       Y8, Y5, Y5                 // v5:f32x8 = add v5 v18
-	VPBROADCASTD (R14), Y8                  // v19:f32x8 = loadsplat a+0 l1*4 step_a*3
+	VPBROADCASTD (R14), Y8                  // v19:f32x8 = loadsplat a+0 l1*16 step_a*3
 	VMULPS       Y9, Y8, Y9                 // v20:f32x8 = mul v19 v9
-	VMULPS       Y10, Y8, Y8                // v21:f32x8 = mul v19 v10
 	VADDPS       Y9, Y6, Y6                 // v6:f32x8 = add v6 v20
+	VMULPS       Y10, Y8, Y8                // v21:f32x8 = mul v19 v11
 	VADDPS       Y8, Y7, Y7                 // v7:f32x8 = add v7 v21
-	ADDQ         $+4, R10
-	ADDQ         $+128, R11
-	ADDQ         $+4, R12
-	ADDQ         $+4, R13
-	ADDQ         $+4, R14
+	VPBROADCASTD 4(R10), Y8                 // v22:f32x8 = loadsplat a+4 l1*16
+	VMOVDQU      128(R11), Y9               // v23:f32x8 = load b+128 l0*64 l1*512
+	PREFETCHT0   2176(R11)                  // prefetch b+2176 l0*64 l1*512
+	PREFETCHT1   8320(R11)                  // prefetch2 b+8320 l0*64 l1*512
+	VMULPS       Y9, Y8, Y10                // v24:f32x8 = mul v22 v23
+	VADDPS       Y10, Y0, Y0                // v0:f32x8 = add v0 v24
+	VMOVDQU      160(R11), Y10              // v25:f32x8 = load b+160 l0*64 l1*512
+	VMULPS       Y10, Y8, Y8                // v26:f32x8 = mul v22 v25
+	VADDPS       Y8, Y1, Y1                 // v1:f32x8 = add v1 v26
+	VPBROADCASTD 4(R12), Y8                 // v27:f32x8 = loadsplat a+4 l1*16 step_a*1
+	VMULPS       Y9, Y8, Y11                // v28:f32x8 = mul v27 v23
+	VADDPS       Y11, Y2, Y2                // v2:f32x8 = add v2 v28
+	VMULPS       Y10, Y8, Y8                // v29:f32x8 = mul v27 v25
+	VADDPS       Y8, Y3, Y3                 // v3:f32x8 = add v3 v29
+	VPBROADCASTD 4(R13), Y8                 // v30:f32x8 = loadsplat a+4 l1*16 step_a*2
+	VMULPS       Y9, Y8, Y11                // v31:f32x8 = mul v30 v23
+	VADDPS       Y11, Y4, Y4                // v4:f32x8 = add v4 v31
+	VMULPS       Y10, Y8, Y8                // v32:f32x8 = mul v30 v25
+	VADDPS       Y8, Y5, Y5                 // v5:f32x8 = add v5 v32
+	VPBROADCASTD 4(R14), Y8                 // v33:f32x8 = loadsplat a+4 l1*16 step_a*3
+	VMULPS       Y9, Y8, Y9                 // v34:f32x8 = mul v33 v23
+	VADDPS       Y9, Y6, Y6                 // v6:f32x8 = add v6 v34
+	VMULPS       Y10, Y8, Y8                // v35:f32x8 = mul v33 v25
+	VADDPS       Y8, Y7, Y7                 // v7:f32x8 = add v7 v35
+	VPBROADCASTD 8(R10), Y8                 // v36:f32x8 = loadsplat a+8 l1*16
+	VMOVDQU      256(R11), Y9               // v37:f32x8 = load b+256 l0*64 l1*512
+	PREFETCHT0   2304(R11)                  // prefetch b+2304 l0*64 l1*512
+	PREFETCHT1   8448(R11)                  // prefetch2 b+8448 l0*64 l1*512
+	VMULPS       Y9, Y8, Y10                // v38:f32x8 = mul v36 v37
+	VADDPS       Y10, Y0, Y0                // v0:f32x8 = add v0 v38
+	VMOVDQU      288(R11), Y10              // v39:f32x8 = load b+288 l0*64 l1*512
+	VMULPS       Y10, Y8, Y8                // v40:f32x8 = mul v36 v39
+	VADDPS       Y8, Y1, Y1                 // v1:f32x8 = add v1 v40
+	VPBROADCASTD 8(R12), Y8                 // v41:f32x8 = loadsplat a+8 l1*16 step_a*1
+	VMULPS       Y9, Y8, Y11                // v42:f32x8 = mul v41 v37
+	VADDPS       Y11, Y2, Y2                // v2:f32x8 = add v2 v42
+	VMULPS       Y10, Y8, Y8                // v43:f32x8 = mul v41 v39
+	VADDPS       Y8, Y3, Y3                 // v3:f32x8 = add v3 v43
+	VPBROADCASTD 8(R13), Y8                 // v44:f32x8 = loadsplat a+8 l1*16 step_a*2
+	VMULPS       Y9, Y8, Y11                // v45:f32x8 = mul v44 v37
+	VADDPS       Y11, Y4, Y4                // v4:f32x8 = add v4 v45
+	VMULPS       Y10, Y8, Y8                // v46:f32x8 = mul v44 v39
+	VADDPS       Y8, Y5, Y5                 // v5:f32x8 = add v5 v46
+	VPBROADCASTD 8(R14), Y8                 // v47:f32x8 = loadsplat a+8 l1*16 step_a*3
+	VMULPS       Y9, Y8, Y9                 // v48:f32x8 = mul v47 v37
+	VADDPS       Y9, Y6, Y6                 // v6:f32x8 = add v6 v48
+	VMULPS       Y10, Y8, Y8                // v49:f32x8 = mul v47 v39
+	VADDPS       Y8, Y7, Y7                 // v7:f32x8 = add v7 v49
+	VPBROADCASTD 12(R10), Y8                // v50:f32x8 = loadsplat a+12 l1*16
+	VMOVDQU      384(R11), Y9               // v51:f32x8 = load b+384 l0*64 l1*512
+	PREFETCHT0   2432(R11)                  // prefetch b+2432 l0*64 l1*512
+	PREFETCHT1   8576(R11)                  // prefetch2 b+8576 l0*64 l1*512
+	VMULPS       Y9, Y8, Y10                // v52:f32x8 = mul v50 v51
+	VADDPS       Y10, Y0, Y0                // v0:f32x8 = add v0 v52
+	VMOVDQU      416(R11), Y10              // v53:f32x8 = load b+416 l0*64 l1*512
+	VMULPS       Y10, Y8, Y8                // v54:f32x8 = mul v50 v53
+	VADDPS       Y8, Y1, Y1                 // v1:f32x8 = add v1 v54
+	VPBROADCASTD 12(R12), Y8                // v55:f32x8 = loadsplat a+12 l1*16 step_a*1
+	VMULPS       Y9, Y8, Y11                // v56:f32x8 = mul v55 v51
+	VADDPS       Y11, Y2, Y2                // v2:f32x8 = add v2 v56
+	VMULPS       Y10, Y8, Y8                // v57:f32x8 = mul v55 v53
+	VADDPS       Y8, Y3, Y3                 // v3:f32x8 = add v3 v57
+	VPBROADCASTD 12(R13), Y8                // v58:f32x8 = loadsplat a+12 l1*16 step_a*2
+	VMULPS       Y9, Y8, Y11                // v59:f32x8 = mul v58 v51
+	VADDPS       Y11, Y4, Y4                // v4:f32x8 = add v4 v59
+	VMULPS       Y10, Y8, Y8                // v60:f32x8 = mul v58 v53
+	VADDPS       Y8, Y5, Y5                 // v5:f32x8 = add v5 v60
+	VPBROADCASTD 12(R14), Y8                // v61:f32x8 = loadsplat a+12 l1*16 step_a*3
+	VMULPS       Y9, Y8, Y9                 // v62:f32x8 = mul v61 v51
+	VADDPS       Y9, Y6, Y6                 // v6:f32x8 = add v6 v62
+	VMULPS       Y10, Y8, Y8                // v63:f32x8 = mul v61 v53
+	VADDPS       Y8, Y7, Y7                 // v7:f32x8 = add v7 v63
+	ADDQ         $+16, R10
+	ADDQ         $+512, R11
+	ADDQ         $+16, R12
+	ADDQ         $+16, R13
+	ADDQ         $+16, R14
 	DECQ         R9
 	JNZ          loop1
 
@@ -2751,171 +2823,171 @@ done1:
 	JNZ     loop0
 
 done0:
-	VMOVDQU      -128(CX), Y0               // v22:f32x8 = load acc+0
-	VPBROADCASTD x7fffffff<>+0(SB), Y1      // v24:i32x8 = splat 2147483647
-	VPAND        Y1, Y0, Y2                 // v25:i32x8 = and v23 v24
-	VPBROADCASTD x7f800000<>+0(SB), Y3      // v26:i32x8 = splat 2139095040
-	VPCMPGTD     Y3, Y2, Y2                 // v27:i32x8 = cmpgts v25 v26
-	VPBROADCASTD x7fc00000<>+0(SB), Y4      // v28:i32x8 = splat 2143289344
-	VPAND        Y4, Y2, Y5                 // v29:i32x8 = and v27 v28
-	VPANDN       Y0, Y2, Y0                 // v30:i32x8 = andnot v23 v27
-	VPOR         Y0, Y5, Y0                 // v31:i32x8 = or v29 v30
+	VMOVDQU      -128(CX), Y0               // v64:f32x8 = load acc+0
+	VPBROADCASTD x7fffffff<>+0(SB), Y1      // v66:i32x8 = splat 2147483647
+	VPAND        Y1, Y0, Y2                 // v67:i32x8 = and v65 v66
+	VPBROADCASTD x7f800000<>+0(SB), Y3      // v68:i32x8 = splat 2139095040
+	VPCMPGTD     Y3, Y2, Y2                 // v69:i32x8 = cmpgts v67 v68
+	VPBROADCASTD x7fc00000<>+0(SB), Y4      // v70:i32x8 = splat 2143289344
+	VPAND        Y4, Y2, Y5                 // v71:i32x8 = and v69 v70
+	VPANDN       Y0, Y2, Y0                 // v72:i32x8 = andnot v65 v69
+	VPOR         Y0, Y5, Y0                 // v73:i32x8 = or v71 v72
 	MOVQ         args+0(FP), AX
 	MOVQ         24(AX), AX
-	VMOVDQU      Y0, (AX)                   // store out+0 v32
-	VMOVDQU      -96(CX), Y0                // v33:f32x8 = load acc+32
-	VPAND        Y1, Y0, Y2                 // v35:i32x8 = and v34 v24
-	VPCMPGTD     Y3, Y2, Y2                 // v36:i32x8 = cmpgts v35 v26
-	VPAND        Y4, Y2, Y5                 // v37:i32x8 = and v36 v28
-	VPANDN       Y0, Y2, Y0                 // v38:i32x8 = andnot v34 v36
-	VPOR         Y0, Y5, Y0                 // v39:i32x8 = or v37 v38
-	VMOVDQU      Y0, 32(AX)                 // store out+32 v40
-	VMOVDQU      -64(CX), Y0                // v41:f32x8 = load acc+64
-	VPAND        Y1, Y0, Y2                 // v43:i32x8 = and v42 v24
-	VPCMPGTD     Y3, Y2, Y2                 // v44:i32x8 = cmpgts v43 v26
-	VPAND        Y4, Y2, Y5                 // v45:i32x8 = and v44 v28
-	VPANDN       Y0, Y2, Y0                 // v46:i32x8 = andnot v42 v44
-	VPOR         Y0, Y5, Y0                 // v47:i32x8 = or v45 v46
-	VMOVDQU      Y0, 64(AX)                 // store out+64 v48
-	VMOVDQU      -32(CX), Y0                // v49:f32x8 = load acc+96
-	VPAND        Y1, Y0, Y2                 // v51:i32x8 = and v50 v24
-	VPCMPGTD     Y3, Y2, Y2                 // v52:i32x8 = cmpgts v51 v26
-	VPAND        Y4, Y2, Y5                 // v53:i32x8 = and v52 v28
-	VPANDN       Y0, Y2, Y0                 // v54:i32x8 = andnot v50 v52
-	VPOR         Y0, Y5, Y0                 // v55:i32x8 = or v53 v54
-	VMOVDQU      Y0, 96(AX)                 // store out+96 v56
-	VMOVDQU      (CX), Y0                   // v57:f32x8 = load acc+128
-	VPAND        Y1, Y0, Y2                 // v59:i32x8 = and v58 v24
-	VPCMPGTD     Y3, Y2, Y2                 // v60:i32x8 = cmpgts v59 v26
-	VPAND        Y4, Y2, Y5                 // v61:i32x8 = and v60 v28
-	VPANDN       Y0, Y2, Y0                 // v62:i32x8 = andnot v58 v60
-	VPOR         Y0, Y5, Y0                 // v63:i32x8 = or v61 v62
+	VMOVDQU      Y0, (AX)                   // store out+0 v74
+	VMOVDQU      -96(CX), Y0                // v75:f32x8 = load acc+32
+	VPAND        Y1, Y0, Y2                 // v77:i32x8 = and v76 v66
+	VPCMPGTD     Y3, Y2, Y2                 // v78:i32x8 = cmpgts v77 v68
+	VPAND        Y4, Y2, Y5                 // v79:i32x8 = and v78 v70
+	VPANDN       Y0, Y2, Y0                 // v80:i32x8 = andnot v76 v78
+	VPOR         Y0, Y5, Y0                 // v81:i32x8 = or v79 v80
+	VMOVDQU      Y0, 32(AX)                 // store out+32 v82
+	VMOVDQU      -64(CX), Y0                // v83:f32x8 = load acc+64
+	VPAND        Y1, Y0, Y2                 // v85:i32x8 = and v84 v66
+	VPCMPGTD     Y3, Y2, Y2                 // v86:i32x8 = cmpgts v85 v68
+	VPAND        Y4, Y2, Y5                 // v87:i32x8 = and v86 v70
+	VPANDN       Y0, Y2, Y0                 // v88:i32x8 = andnot v84 v86
+	VPOR         Y0, Y5, Y0                 // v89:i32x8 = or v87 v88
+	VMOVDQU      Y0, 64(AX)                 // store out+64 v90
+	VMOVDQU      -32(CX), Y0                // v91:f32x8 = load acc+96
+	VPAND        Y1, Y0, Y2                 // v93:i32x8 = and v92 v66
+	VPCMPGTD     Y3, Y2, Y2                 // v94:i32x8 = cmpgts v93 v68
+	VPAND        Y4, Y2, Y5                 // v95:i32x8 = and v94 v70
+	VPANDN       Y0, Y2, Y0                 // v96:i32x8 = andnot v92 v94
+	VPOR         Y0, Y5, Y0                 // v97:i32x8 = or v95 v96
+	VMOVDQU      Y0, 96(AX)                 // store out+96 v98
+	VMOVDQU      (CX), Y0                   // v99:f32x8 = load acc+128
+	VPAND        Y1, Y0, Y2                 // v101:i32x8 = and v100 v66
+	VPCMPGTD     Y3, Y2, Y2                 // v102:i32x8 = cmpgts v101 v68
+	VPAND        Y4, Y2, Y5                 // v103:i32x8 = and v102 v70
+	VPANDN       Y0, Y2, Y0                 // v104:i32x8 = andnot v100 v102
+	VPOR         Y0, Y5, Y0                 // v105:i32x8 = or v103 v104
 	MOVQ         args+0(FP), DX
 	MOVQ         40(DX), DX
 	IMUL3Q       $+1, DX, BX
 	ADDQ         AX, BX
-	VMOVDQU      Y0, (BX)                   // store out+0 step_out*1 v64
-	VMOVDQU      32(CX), Y0                 // v65:f32x8 = load acc+160
-	VPAND        Y1, Y0, Y2                 // v67:i32x8 = and v66 v24
-	VPCMPGTD     Y3, Y2, Y2                 // v68:i32x8 = cmpgts v67 v26
-	VPAND        Y4, Y2, Y5                 // v69:i32x8 = and v68 v28
-	VPANDN       Y0, Y2, Y0                 // v70:i32x8 = andnot v66 v68
-	VPOR         Y0, Y5, Y0                 // v71:i32x8 = or v69 v70
+	VMOVDQU      Y0, (BX)                   // store out+0 step_out*1 v106
+	VMOVDQU      32(CX), Y0                 // v107:f32x8 = load acc+160
+	VPAND        Y1, Y0, Y2                 // v109:i32x8 = and v108 v66
+	VPCMPGTD     Y3, Y2, Y2                 // v110:i32x8 = cmpgts v109 v68
+	VPAND        Y4, Y2, Y5                 // v111:i32x8 = and v110 v70
+	VPANDN       Y0, Y2, Y0                 // v112:i32x8 = andnot v108 v110
+	VPOR         Y0, Y5, Y0                 // v113:i32x8 = or v111 v112
 	MOVQ         args+0(FP), DX
 	MOVQ         40(DX), DX
 	IMUL3Q       $+1, DX, BX
 	ADDQ         AX, BX
-	VMOVDQU      Y0, 32(BX)                 // store out+32 step_out*1 v72
-	VMOVDQU      64(CX), Y0                 // v73:f32x8 = load acc+192
-	VPAND        Y1, Y0, Y2                 // v75:i32x8 = and v74 v24
-	VPCMPGTD     Y3, Y2, Y2                 // v76:i32x8 = cmpgts v75 v26
-	VPAND        Y4, Y2, Y5                 // v77:i32x8 = and v76 v28
-	VPANDN       Y0, Y2, Y0                 // v78:i32x8 = andnot v74 v76
-	VPOR         Y0, Y5, Y0                 // v79:i32x8 = or v77 v78
+	VMOVDQU      Y0, 32(BX)                 // store out+32 step_out*1 v114
+	VMOVDQU      64(CX), Y0                 // v115:f32x8 = load acc+192
+	VPAND        Y1, Y0, Y2                 // v117:i32x8 = and v116 v66
+	VPCMPGTD     Y3, Y2, Y2                 // v118:i32x8 = cmpgts v117 v68
+	VPAND        Y4, Y2, Y5                 // v119:i32x8 = and v118 v70
+	VPANDN       Y0, Y2, Y0                 // v120:i32x8 = andnot v116 v118
+	VPOR         Y0, Y5, Y0                 // v121:i32x8 = or v119 v120
 	MOVQ         args+0(FP), DX
 	MOVQ         40(DX), DX
 	IMUL3Q       $+1, DX, BX
 	ADDQ         AX, BX
-	VMOVDQU      Y0, 64(BX)                 // store out+64 step_out*1 v80
-	VMOVDQU      96(CX), Y0                 // v81:f32x8 = load acc+224
-	VPAND        Y1, Y0, Y2                 // v83:i32x8 = and v82 v24
-	VPCMPGTD     Y3, Y2, Y2                 // v84:i32x8 = cmpgts v83 v26
-	VPAND        Y4, Y2, Y5                 // v85:i32x8 = and v84 v28
-	VPANDN       Y0, Y2, Y0                 // v86:i32x8 = andnot v82 v84
-	VPOR         Y0, Y5, Y0                 // v87:i32x8 = or v85 v86
+	VMOVDQU      Y0, 64(BX)                 // store out+64 step_out*1 v122
+	VMOVDQU      96(CX), Y0                 // v123:f32x8 = load acc+224
+	VPAND        Y1, Y0, Y2                 // v125:i32x8 = and v124 v66
+	VPCMPGTD     Y3, Y2, Y2                 // v126:i32x8 = cmpgts v125 v68
+	VPAND        Y4, Y2, Y5                 // v127:i32x8 = and v126 v70
+	VPANDN       Y0, Y2, Y0                 // v128:i32x8 = andnot v124 v126
+	VPOR         Y0, Y5, Y0                 // v129:i32x8 = or v127 v128
 	MOVQ         args+0(FP), DX
 	MOVQ         40(DX), DX
 	IMUL3Q       $+1, DX, BX
 	ADDQ         AX, BX
-	VMOVDQU      Y0, 96(BX)                 // store out+96 step_out*1 v88
-	VMOVDQU      128(CX), Y0                // v89:f32x8 = load acc+256
-	VPAND        Y1, Y0, Y2                 // v91:i32x8 = and v90 v24
-	VPCMPGTD     Y3, Y2, Y2                 // v92:i32x8 = cmpgts v91 v26
-	VPAND        Y4, Y2, Y5                 // v93:i32x8 = and v92 v28
-	VPANDN       Y0, Y2, Y0                 // v94:i32x8 = andnot v90 v92
-	VPOR         Y0, Y5, Y0                 // v95:i32x8 = or v93 v94
+	VMOVDQU      Y0, 96(BX)                 // store out+96 step_out*1 v130
+	VMOVDQU      128(CX), Y0                // v131:f32x8 = load acc+256
+	VPAND        Y1, Y0, Y2                 // v133:i32x8 = and v132 v66
+	VPCMPGTD     Y3, Y2, Y2                 // v134:i32x8 = cmpgts v133 v68
+	VPAND        Y4, Y2, Y5                 // v135:i32x8 = and v134 v70
+	VPANDN       Y0, Y2, Y0                 // v136:i32x8 = andnot v132 v134
+	VPOR         Y0, Y5, Y0                 // v137:i32x8 = or v135 v136
 	MOVQ         args+0(FP), DX
 	MOVQ         40(DX), DX
 	IMUL3Q       $+2, DX, BX
 	ADDQ         AX, BX
-	VMOVDQU      Y0, (BX)                   // store out+0 step_out*2 v96
-	VMOVDQU      160(CX), Y0                // v97:f32x8 = load acc+288
-	VPAND        Y1, Y0, Y2                 // v99:i32x8 = and v98 v24
-	VPCMPGTD     Y3, Y2, Y2                 // v100:i32x8 = cmpgts v99 v26
-	VPAND        Y4, Y2, Y5                 // v101:i32x8 = and v100 v28
-	VPANDN       Y0, Y2, Y0                 // v102:i32x8 = andnot v98 v100
-	VPOR         Y0, Y5, Y0                 // v103:i32x8 = or v101 v102
+	VMOVDQU      Y0, (BX)                   // store out+0 step_out*2 v138
+	VMOVDQU      160(CX), Y0                // v139:f32x8 = load acc+288
+	VPAND        Y1, Y0, Y2                 // v141:i32x8 = and v140 v66
+	VPCMPGTD     Y3, Y2, Y2                 // v142:i32x8 = cmpgts v141 v68
+	VPAND        Y4, Y2, Y5                 // v143:i32x8 = and v142 v70
+	VPANDN       Y0, Y2, Y0                 // v144:i32x8 = andnot v140 v142
+	VPOR         Y0, Y5, Y0                 // v145:i32x8 = or v143 v144
 	MOVQ         args+0(FP), DX
 	MOVQ         40(DX), DX
 	IMUL3Q       $+2, DX, BX
 	ADDQ         AX, BX
-	VMOVDQU      Y0, 32(BX)                 // store out+32 step_out*2 v104
-	VMOVDQU      192(CX), Y0                // v105:f32x8 = load acc+320
-	VPAND        Y1, Y0, Y2                 // v107:i32x8 = and v106 v24
-	VPCMPGTD     Y3, Y2, Y2                 // v108:i32x8 = cmpgts v107 v26
-	VPAND        Y4, Y2, Y5                 // v109:i32x8 = and v108 v28
-	VPANDN       Y0, Y2, Y0                 // v110:i32x8 = andnot v106 v108
-	VPOR         Y0, Y5, Y0                 // v111:i32x8 = or v109 v110
+	VMOVDQU      Y0, 32(BX)                 // store out+32 step_out*2 v146
+	VMOVDQU      192(CX), Y0                // v147:f32x8 = load acc+320
+	VPAND        Y1, Y0, Y2                 // v149:i32x8 = and v148 v66
+	VPCMPGTD     Y3, Y2, Y2                 // v150:i32x8 = cmpgts v149 v68
+	VPAND        Y4, Y2, Y5                 // v151:i32x8 = and v150 v70
+	VPANDN       Y0, Y2, Y0                 // v152:i32x8 = andnot v148 v150
+	VPOR         Y0, Y5, Y0                 // v153:i32x8 = or v151 v152
 	MOVQ         args+0(FP), DX
 	MOVQ         40(DX), DX
 	IMUL3Q       $+2, DX, BX
 	ADDQ         AX, BX
-	VMOVDQU      Y0, 64(BX)                 // store out+64 step_out*2 v112
-	VMOVDQU      224(CX), Y0                // v113:f32x8 = load acc+352
-	VPAND        Y1, Y0, Y2                 // v115:i32x8 = and v114 v24
-	VPCMPGTD     Y3, Y2, Y2                 // v116:i32x8 = cmpgts v115 v26
-	VPAND        Y4, Y2, Y5                 // v117:i32x8 = and v116 v28
-	VPANDN       Y0, Y2, Y0                 // v118:i32x8 = andnot v114 v116
-	VPOR         Y0, Y5, Y0                 // v119:i32x8 = or v117 v118
+	VMOVDQU      Y0, 64(BX)                 // store out+64 step_out*2 v154
+	VMOVDQU      224(CX), Y0                // v155:f32x8 = load acc+352
+	VPAND        Y1, Y0, Y2                 // v157:i32x8 = and v156 v66
+	VPCMPGTD     Y3, Y2, Y2                 // v158:i32x8 = cmpgts v157 v68
+	VPAND        Y4, Y2, Y5                 // v159:i32x8 = and v158 v70
+	VPANDN       Y0, Y2, Y0                 // v160:i32x8 = andnot v156 v158
+	VPOR         Y0, Y5, Y0                 // v161:i32x8 = or v159 v160
 	MOVQ         args+0(FP), DX
 	MOVQ         40(DX), DX
 	IMUL3Q       $+2, DX, BX
 	ADDQ         AX, BX
-	VMOVDQU      Y0, 96(BX)                 // store out+96 step_out*2 v120
-	VMOVDQU      256(CX), Y0                // v121:f32x8 = load acc+384
-	VPAND        Y1, Y0, Y2                 // v123:i32x8 = and v122 v24
-	VPCMPGTD     Y3, Y2, Y2                 // v124:i32x8 = cmpgts v123 v26
-	VPAND        Y4, Y2, Y5                 // v125:i32x8 = and v124 v28
-	VPANDN       Y0, Y2, Y0                 // v126:i32x8 = andnot v122 v124
-	VPOR         Y0, Y5, Y0                 // v127:i32x8 = or v125 v126
+	VMOVDQU      Y0, 96(BX)                 // store out+96 step_out*2 v162
+	VMOVDQU      256(CX), Y0                // v163:f32x8 = load acc+384
+	VPAND        Y1, Y0, Y2                 // v165:i32x8 = and v164 v66
+	VPCMPGTD     Y3, Y2, Y2                 // v166:i32x8 = cmpgts v165 v68
+	VPAND        Y4, Y2, Y5                 // v167:i32x8 = and v166 v70
+	VPANDN       Y0, Y2, Y0                 // v168:i32x8 = andnot v164 v166
+	VPOR         Y0, Y5, Y0                 // v169:i32x8 = or v167 v168
 	MOVQ         args+0(FP), DX
 	MOVQ         40(DX), DX
 	IMUL3Q       $+3, DX, BX
 	ADDQ         AX, BX
-	VMOVDQU      Y0, (BX)                   // store out+0 step_out*3 v128
-	VMOVDQU      288(CX), Y0                // v129:f32x8 = load acc+416
-	VPAND        Y1, Y0, Y2                 // v131:i32x8 = and v130 v24
-	VPCMPGTD     Y3, Y2, Y2                 // v132:i32x8 = cmpgts v131 v26
-	VPAND        Y4, Y2, Y5                 // v133:i32x8 = and v132 v28
-	VPANDN       Y0, Y2, Y0                 // v134:i32x8 = andnot v130 v132
-	VPOR         Y0, Y5, Y0                 // v135:i32x8 = or v133 v134
+	VMOVDQU      Y0, (BX)                   // store out+0 step_out*3 v170
+	VMOVDQU      288(CX), Y0                // v171:f32x8 = load acc+416
+	VPAND        Y1, Y0, Y2                 // v173:i32x8 = and v172 v66
+	VPCMPGTD     Y3, Y2, Y2                 // v174:i32x8 = cmpgts v173 v68
+	VPAND        Y4, Y2, Y5                 // v175:i32x8 = and v174 v70
+	VPANDN       Y0, Y2, Y0                 // v176:i32x8 = andnot v172 v174
+	VPOR         Y0, Y5, Y0                 // v177:i32x8 = or v175 v176
 	MOVQ         args+0(FP), DX
 	MOVQ         40(DX), DX
 	IMUL3Q       $+3, DX, BX
 	ADDQ         AX, BX
-	VMOVDQU      Y0, 32(BX)                 // store out+32 step_out*3 v136
-	VMOVDQU      320(CX), Y0                // v137:f32x8 = load acc+448
-	VPAND        Y1, Y0, Y2                 // v139:i32x8 = and v138 v24
-	VPCMPGTD     Y3, Y2, Y2                 // v140:i32x8 = cmpgts v139 v26
-	VPAND        Y4, Y2, Y5                 // v141:i32x8 = and v140 v28
-	VPANDN       Y0, Y2, Y0                 // v142:i32x8 = andnot v138 v140
-	VPOR         Y0, Y5, Y0                 // v143:i32x8 = or v141 v142
+	VMOVDQU      Y0, 32(BX)                 // store out+32 step_out*3 v178
+	VMOVDQU      320(CX), Y0                // v179:f32x8 = load acc+448
+	VPAND        Y1, Y0, Y2                 // v181:i32x8 = and v180 v66
+	VPCMPGTD     Y3, Y2, Y2                 // v182:i32x8 = cmpgts v181 v68
+	VPAND        Y4, Y2, Y5                 // v183:i32x8 = and v182 v70
+	VPANDN       Y0, Y2, Y0                 // v184:i32x8 = andnot v180 v182
+	VPOR         Y0, Y5, Y0                 // v185:i32x8 = or v183 v184
 	MOVQ         args+0(FP), DX
 	MOVQ         40(DX), DX
 	IMUL3Q       $+3, DX, BX
 	ADDQ         AX, BX
-	VMOVDQU      Y0, 64(BX)                 // store out+64 step_out*3 v144
-	VMOVDQU      352(CX), Y0                // v145:f32x8 = load acc+480
-	VPAND        Y1, Y0, Y1                 // v147:i32x8 = and v146 v24
-	VPCMPGTD     Y3, Y1, Y1                 // v148:i32x8 = cmpgts v147 v26
-	VPAND        Y4, Y1, Y2                 // v149:i32x8 = and v148 v28
-	VPANDN       Y0, Y1, Y0                 // v150:i32x8 = andnot v146 v148
-	VPOR         Y0, Y2, Y0                 // v151:i32x8 = or v149 v150
+	VMOVDQU      Y0, 64(BX)                 // store out+64 step_out*3 v186
+	VMOVDQU      352(CX), Y0                // v187:f32x8 = load acc+480
+	VPAND        Y1, Y0, Y1                 // v189:i32x8 = and v188 v66
+	VPCMPGTD     Y3, Y1, Y1                 // v190:i32x8 = cmpgts v189 v68
+	VPAND        Y4, Y1, Y2                 // v191:i32x8 = and v190 v70
+	VPANDN       Y0, Y1, Y0                 // v192:i32x8 = andnot v188 v190
+	VPOR         Y0, Y2, Y0                 // v193:i32x8 = or v191 v192
 	MOVQ         args+0(FP), CX
 	MOVQ         40(CX), CX
 	IMUL3Q       $+3, CX, BX
 	ADDQ         AX, BX
-	VMOVDQU      Y0, 96(BX)                 // store out+96 step_out*3 v152
+	VMOVDQU      Y0, 96(BX)                 // store out+96 step_out*3 v194
 	VZEROUPPER
 	RET
 
@@ -2970,35 +3042,107 @@ loop0:
 	PCALIGN $0x20
 
 loop1:
-	VPBROADCASTD (R10), Y8                  // v8:f32x8 = loadsplat a+0 l1*4
-	VMOVDQU      (R11), Y9                  // v9:f32x8 = load b+0 l0*64 l1*128
-	VMOVDQU      32(R11), Y10               // v10:f32x8 = load b+32 l0*64 l1*128
-	PREFETCHT0   2048(R11)                  // prefetch b+2048 l0*64 l1*128
-	PREFETCHT1   8192(R11)                  // prefetch2 b+8192 l0*64 l1*128
+	VPBROADCASTD (R10), Y8                  // v8:f32x8 = loadsplat a+0 l1*16
+	VMOVDQU      (R11), Y9                  // v9:f32x8 = load b+0 l0*64 l1*512
+	VMOVDQU      32(R11), Y10               // v10:f32x8 = load b+32 l0*64 l1*512
+	PREFETCHT0   2048(R11)                  // prefetch b+2048 l0*64 l1*512
+	PREFETCHT1   8192(R11)                  // prefetch2 b+8192 l0*64 l1*512
 	VMULPS       Y9, Y8, Y11                // v11:f32x8 = mul v8 v9
 	VMULPS       Y10, Y8, Y8                // v12:f32x8 = mul v8 v10
 	VADDPS       Y11, Y0, Y0                // v0:f32x8 = add v0 v11
 	VADDPS       Y8, Y1, Y1                 // v1:f32x8 = add v1 v12
-	VPBROADCASTD (R12), Y8                  // v13:f32x8 = loadsplat a+0 l1*4 step_a*1
+	VPBROADCASTD (R12), Y8                  // v13:f32x8 = loadsplat a+0 l1*16 step_a*1
 	VMULPS       Y9, Y8, Y11                // v14:f32x8 = mul v13 v9
 	VMULPS       Y10, Y8, Y8                // v15:f32x8 = mul v13 v10
 	VADDPS       Y11, Y2, Y2                // v2:f32x8 = add v2 v14
 	VADDPS       Y8, Y3, Y3                 // v3:f32x8 = add v3 v15
-	VPBROADCASTD (R13), Y8                  // v16:f32x8 = loadsplat a+0 l1*4 step_a*2
+	VPBROADCASTD (R13), Y8                  // v16:f32x8 = loadsplat a+0 l1*16 step_a*2
 	VMULPS       Y9, Y8, Y11                // v17:f32x8 = mul v16 v9
 	VMULPS       Y10, Y8, Y8                // v18:f32x8 = mul v16 v10
 	VADDPS       Y11, Y4, Y4                // v4:f32x8 = add v4 v17
 	VADDPS       Y8, Y5, Y5                 // v5:f32x8 = add v5 v18
-	VPBROADCASTD (R14), Y8                  // v19:f32x8 = loadsplat a+0 l1*4 step_a*3
+	VPBROADCASTD (R14), Y8                  // v19:f32x8 = loadsplat a+0 l1*16 step_a*3
 	VMULPS       Y9, Y8, Y9                 // v20:f32x8 = mul v19 v9
 	VMULPS       Y10, Y8, Y8                // v21:f32x8 = mul v19 v10
 	VADDPS       Y9, Y6, Y6                 // v6:f32x8 = add v6 v20
 	VADDPS       Y8, Y7, Y7                 // v7:f32x8 = add v7 v21
-	ADDQ         $+4, R10
-	ADDQ         $+128, R11
-	ADDQ         $+4, R12
-	ADDQ         $+4, R13
-	ADDQ         $+4, R14
+	VPBROADCASTD 4(R10), Y8                 // v22:f32x8 = loadsplat a+4 l1*16
+	VMOVDQU      128(R11), Y9               // v23:f32x8 = load b+128 l0*64 l1*512
+	VMOVDQU      160(R11), Y10              // v24:f32x8 = load b+160 l0*64 l1*512
+	PREFETCHT0   2176(R11)                  // prefetch b+2176 l0*64 l1*512
+	PREFETCHT1   8320(R11)                  // prefetch2 b+8320 l0*64 l1*512
+	VMULPS       Y9, Y8, Y11                // v25:f32x8 = mul v22 v23
+	VMULPS       Y10, Y8, Y8                // v26:f32x8 = mul v22 v24
+	VADDPS       Y11, Y0, Y0                // v0:f32x8 = add v0 v25
+	VADDPS       Y8, Y1, Y1                 // v1:f32x8 = add v1 v26
+	VPBROADCASTD 4(R12), Y8                 // v27:f32x8 = loadsplat a+4 l1*16 step_a*1
+	VMULPS       Y9, Y8, Y11                // v28:f32x8 = mul v27 v23
+	VMULPS       Y10, Y8, Y8                // v29:f32x8 = mul v27 v24
+	VADDPS       Y11, Y2, Y2                // v2:f32x8 = add v2 v28
+	VADDPS       Y8, Y3, Y3                 // v3:f32x8 = add v3 v29
+	VPBROADCASTD 4(R13), Y8                 // v30:f32x8 = loadsplat a+4 l1*16 step_a*2
+	VMULPS       Y9, Y8, Y11                // v31:f32x8 = mul v30 v23
+	VMULPS       Y10, Y8, Y8                // v32:f32x8 = mul v30 v24
+	VADDPS       Y11, Y4, Y4                // v4:f32x8 = add v4 v31
+	VADDPS       Y8, Y5, Y5                 // v5:f32x8 = add v5 v32
+	VPBROADCASTD 4(R14), Y8                 // v33:f32x8 = loadsplat a+4 l1*16 step_a*3
+	VMULPS       Y9, Y8, Y9                 // v34:f32x8 = mul v33 v23
+	VMULPS       Y10, Y8, Y8                // v35:f32x8 = mul v33 v24
+	VADDPS       Y9, Y6, Y6                 // v6:f32x8 = add v6 v34
+	VADDPS       Y8, Y7, Y7                 // v7:f32x8 = add v7 v35
+	VPBROADCASTD 8(R10), Y8                 // v36:f32x8 = loadsplat a+8 l1*16
+	VMOVDQU      256(R11), Y9               // v37:f32x8 = load b+256 l0*64 l1*512
+	VMOVDQU      288(R11), Y10              // v38:f32x8 = load b+288 l0*64 l1*512
+	PREFETCHT0   2304(R11)                  // prefetch b+2304 l0*64 l1*512
+	PREFETCHT1   8448(R11)                  // prefetch2 b+8448 l0*64 l1*512
+	VMULPS       Y9, Y8, Y11                // v39:f32x8 = mul v36 v37
+	VMULPS       Y10, Y8, Y8                // v40:f32x8 = mul v36 v38
+	VADDPS       Y11, Y0, Y0                // v0:f32x8 = add v0 v39
+	VADDPS       Y8, Y1, Y1                 // v1:f32x8 = add v1 v40
+	VPBROADCASTD 8(R12), Y8                 // v41:f32x8 = loadsplat a+8 l1*16 step_a*1
+	VMULPS       Y9, Y8, Y11                // v42:f32x8 = mul v41 v37
+	VMULPS       Y10, Y8, Y8                // v43:f32x8 = mul v41 v38
+	VADDPS       Y11, Y2, Y2                // v2:f32x8 = add v2 v42
+	VADDPS       Y8, Y3, Y3                 // v3:f32x8 = add v3 v43
+	VPBROADCASTD 8(R13), Y8                 // v44:f32x8 = loadsplat a+8 l1*16 step_a*2
+	VMULPS       Y9, Y8, Y11                // v45:f32x8 = mul v44 v37
+	VMULPS       Y10, Y8, Y8                // v46:f32x8 = mul v44 v38
+	VADDPS       Y11, Y4, Y4                // v4:f32x8 = add v4 v45
+	VADDPS       Y8, Y5, Y5                 // v5:f32x8 = add v5 v46
+	VPBROADCASTD 8(R14), Y8                 // v47:f32x8 = loadsplat a+8 l1*16 step_a*3
+	VMULPS       Y9, Y8, Y9                 // v48:f32x8 = mul v47 v37
+	VMULPS       Y10, Y8, Y8                // v49:f32x8 = mul v47 v38
+	VADDPS       Y9, Y6, Y6                 // v6:f32x8 = add v6 v48
+	VADDPS       Y8, Y7, Y7                 // v7:f32x8 = add v7 v49
+	VPBROADCASTD 12(R10), Y8                // v50:f32x8 = loadsplat a+12 l1*16
+	VMOVDQU      384(R11), Y9               // v51:f32x8 = load b+384 l0*64 l1*512
+	VMOVDQU      416(R11), Y10              // v52:f32x8 = load b+416 l0*64 l1*512
+	PREFETCHT0   2432(R11)                  // prefetch b+2432 l0*64 l1*512
+	PREFETCHT1   8576(R11)                  // prefetch2 b+8576 l0*64 l1*512
+	VMULPS       Y9, Y8, Y11                // v53:f32x8 = mul v50 v51
+	VMULPS       Y10, Y8, Y8                // v54:f32x8 = mul v50 v52
+	VADDPS       Y11, Y0, Y0                // v0:f32x8 = add v0 v53
+	VADDPS       Y8, Y1, Y1                 // v1:f32x8 = add v1 v54
+	VPBROADCASTD 12(R12), Y8                // v55:f32x8 = loadsplat a+12 l1*16 step_a*1
+	VMULPS       Y9, Y8, Y11                // v56:f32x8 = mul v55 v51
+	VMULPS       Y10, Y8, Y8                // v57:f32x8 = mul v55 v52
+	VADDPS       Y11, Y2, Y2                // v2:f32x8 = add v2 v56
+	VADDPS       Y8, Y3, Y3                 // v3:f32x8 = add v3 v57
+	VPBROADCASTD 12(R13), Y8                // v58:f32x8 = loadsplat a+12 l1*16 step_a*2
+	VMULPS       Y9, Y8, Y11                // v59:f32x8 = mul v58 v51
+	VMULPS       Y10, Y8, Y8                // v60:f32x8 = mul v58 v52
+	VADDPS       Y11, Y4, Y4                // v4:f32x8 = add v4 v59
+	VADDPS       Y8, Y5, Y5                 // v5:f32x8 = add v5 v60
+	VPBROADCASTD 12(R14), Y8                // v61:f32x8 = loadsplat a+12 l1*16 step_a*3
+	VMULPS       Y9, Y8, Y9                 // v62:f32x8 = mul v61 v51
+	VMULPS       Y10, Y8, Y8                // v63:f32x8 = mul v61 v52
+	VADDPS       Y9, Y6, Y6                 // v6:f32x8 = add v6 v62
+	VADDPS       Y8, Y7, Y7                 // v7:f32x8 = add v7 v63
+	ADDQ         $+16, R10
+	ADDQ         $+512, R11
+	ADDQ         $+16, R12
+	ADDQ         $+16, R13
+	ADDQ         $+16, R14
 	DECQ         R9
 	JNZ          loop1
 
@@ -3045,14 +3189,14 @@ done0:
 	PCALIGN $0x20
 
 loop2:
-	VPXOR   X0, X0, X0                      // v22:f32x8 = splat 0
-	VPXOR   X1, X1, X1                      // v23:f32x8 = splat 0
-	VPXOR   X2, X2, X2                      // v24:f32x8 = splat 0
-	VPXOR   X3, X3, X3                      // v25:f32x8 = splat 0
-	VPXOR   X4, X4, X4                      // v26:f32x8 = splat 0
-	VPXOR   X5, X5, X5                      // v27:f32x8 = splat 0
-	VPXOR   X6, X6, X6                      // v28:f32x8 = splat 0
-	VPXOR   X7, X7, X7                      // v29:f32x8 = splat 0
+	VPXOR   X0, X0, X0                      // v64:f32x8 = splat 0
+	VPXOR   X1, X1, X1                      // v65:f32x8 = splat 0
+	VPXOR   X2, X2, X2                      // v66:f32x8 = splat 0
+	VPXOR   X3, X3, X3                      // v67:f32x8 = splat 0
+	VPXOR   X4, X4, X4                      // v68:f32x8 = splat 0
+	VPXOR   X5, X5, X5                      // v69:f32x8 = splat 0
+	VPXOR   X6, X6, X6                      // v70:f32x8 = splat 0
+	VPXOR   X7, X7, X7                      // v71:f32x8 = splat 0
 	MOVQ    args+0(FP), R9
 	MOVQ    48(R9), R9
 	TESTQ   R9, R9
@@ -3065,394 +3209,466 @@ loop2:
 	PCALIGN $0x20
 
 loop3:
-	VPBROADCASTD (R10), Y8                  // v30:f32x8 = loadsplat a+0 l3*4 step_a*4
-	VMOVDQU      -128(R11), Y9              // v31:f32x8 = load b+0 l2*64 l3*128
-	VMOVDQU      -96(R11), Y10              // v32:f32x8 = load b+32 l2*64 l3*128
-	PREFETCHT0   1920(R11)                  // prefetch b+2048 l2*64 l3*128
-	PREFETCHT1   8064(R11)                  // prefetch2 b+8192 l2*64 l3*128
-	VMULPS       Y9, Y8, Y11                // v33:f32x8 = mul v30 v31
-	VMULPS       Y10, Y8, Y8                // v34:f32x8 = mul v30 v32
-	VADDPS       Y11, Y0, Y0                // v22:f32x8 = add v22 v33
-	VADDPS       Y8, Y1, Y1                 // v23:f32x8 = add v23 v34
-	VPBROADCASTD (R12), Y8                  // v35:f32x8 = loadsplat a+0 l3*4 step_a*5
-	VMULPS       Y9, Y8, Y11                // v36:f32x8 = mul v35 v31
-	VMULPS       Y10, Y8, Y8                // v37:f32x8 = mul v35 v32
-	VADDPS       Y11, Y2, Y2                // v24:f32x8 = add v24 v36
-	VADDPS       Y8, Y3, Y3                 // v25:f32x8 = add v25 v37
-	VPBROADCASTD (R13), Y8                  // v38:f32x8 = loadsplat a+0 l3*4 step_a*6
-	VMULPS       Y9, Y8, Y11                // v39:f32x8 = mul v38 v31
-	VMULPS       Y10, Y8, Y8                // v40:f32x8 = mul v38 v32
-	VADDPS       Y11, Y4, Y4                // v26:f32x8 = add v26 v39
-	VADDPS       Y8, Y5, Y5                 // v27:f32x8 = add v27 v40
-	VPBROADCASTD (R14), Y8                  // v41:f32x8 = loadsplat a+0 l3*4 step_a*7
-	VMULPS       Y9, Y8, Y9                 // v42:f32x8 = mul v41 v31
-	VMULPS       Y10, Y8, Y8                // v43:f32x8 = mul v41 v32
-	VADDPS       Y9, Y6, Y6                 // v28:f32x8 = add v28 v42
-	VADDPS       Y8, Y7, Y7                 // v29:f32x8 = add v29 v43
-	ADDQ         $+4, R10
-	ADDQ         $+128, R11
-	ADDQ         $+4, R12
-	ADDQ         $+4, R13
-	ADDQ         $+4, R14
+	VPBROADCASTD (R10), Y8                  // v72:f32x8 = loadsplat a+0 l3*16 step_a*4
+	VMOVDQU      -128(R11), Y9              // v73:f32x8 = load b+0 l2*64 l3*512
+	VMOVDQU      -96(R11), Y10              // v74:f32x8 = load b+32 l2*64 l3*512
+	PREFETCHT0   1920(R11)                  // prefetch b+2048 l2*64 l3*512
+	PREFETCHT1   8064(R11)                  // prefetch2 b+8192 l2*64 l3*512
+	VMULPS       Y9, Y8, Y11                // v75:f32x8 = mul v72 v73
+	VMULPS       Y10, Y8, Y8                // v76:f32x8 = mul v72 v74
+	VADDPS       Y11, Y0, Y0                // v64:f32x8 = add v64 v75
+	VADDPS       Y8, Y1, Y1                 // v65:f32x8 = add v65 v76
+	VPBROADCASTD (R12), Y8                  // v77:f32x8 = loadsplat a+0 l3*16 step_a*5
+	VMULPS       Y9, Y8, Y11                // v78:f32x8 = mul v77 v73
+	VMULPS       Y10, Y8, Y8                // v79:f32x8 = mul v77 v74
+	VADDPS       Y11, Y2, Y2                // v66:f32x8 = add v66 v78
+	VADDPS       Y8, Y3, Y3                 // v67:f32x8 = add v67 v79
+	VPBROADCASTD (R13), Y8                  // v80:f32x8 = loadsplat a+0 l3*16 step_a*6
+	VMULPS       Y9, Y8, Y11                // v81:f32x8 = mul v80 v73
+	VMULPS       Y10, Y8, Y8                // v82:f32x8 = mul v80 v74
+	VADDPS       Y11, Y4, Y4                // v68:f32x8 = add v68 v81
+	VADDPS       Y8, Y5, Y5                 // v69:f32x8 = add v69 v82
+	VPBROADCASTD (R14), Y8                  // v83:f32x8 = loadsplat a+0 l3*16 step_a*7
+	VMULPS       Y9, Y8, Y9                 // v84:f32x8 = mul v83 v73
+	VMULPS       Y10, Y8, Y8                // v85:f32x8 = mul v83 v74
+	VADDPS       Y9, Y6, Y6                 // v70:f32x8 = add v70 v84
+	VADDPS       Y8, Y7, Y7                 // v71:f32x8 = add v71 v85
+	VPBROADCASTD 4(R10), Y8                 // v86:f32x8 = loadsplat a+4 l3*16 step_a*4
+	VMOVDQU      (R11), Y9                  // v87:f32x8 = load b+128 l2*64 l3*512
+	VMOVDQU      32(R11), Y10               // v88:f32x8 = load b+160 l2*64 l3*512
+	PREFETCHT0   2048(R11)                  // prefetch b+2176 l2*64 l3*512
+	PREFETCHT1   8192(R11)                  // prefetch2 b+8320 l2*64 l3*512
+	VMULPS       Y9, Y8, Y11                // v89:f32x8 = mul v86 v87
+	VMULPS       Y10, Y8, Y8                // v90:f32x8 = mul v86 v88
+	VADDPS       Y11, Y0, Y0                // v64:f32x8 = add v64 v89
+	VADDPS       Y8, Y1, Y1                 // v65:f32x8 = add v65 v90
+	VPBROADCASTD 4(R12), Y8                 // v91:f32x8 = loadsplat a+4 l3*16 step_a*5
+	VMULPS       Y9, Y8, Y11                // v92:f32x8 = mul v91 v87
+	VMULPS       Y10, Y8, Y8                // v93:f32x8 = mul v91 v88
+	VADDPS       Y11, Y2, Y2                // v66:f32x8 = add v66 v92
+	VADDPS       Y8, Y3, Y3                 // v67:f32x8 = add v67 v93
+	VPBROADCASTD 4(R13), Y8                 // v94:f32x8 = loadsplat a+4 l3*16 step_a*6
+	VMULPS       Y9, Y8, Y11                // v95:f32x8 = mul v94 v87
+	VMULPS       Y10, Y8, Y8                // v96:f32x8 = mul v94 v88
+	VADDPS       Y11, Y4, Y4                // v68:f32x8 = add v68 v95
+	VADDPS       Y8, Y5, Y5                 // v69:f32x8 = add v69 v96
+	VPBROADCASTD 4(R14), Y8                 // v97:f32x8 = loadsplat a+4 l3*16 step_a*7
+	VMULPS       Y9, Y8, Y9                 // v98:f32x8 = mul v97 v87
+	VMULPS       Y10, Y8, Y8                // v99:f32x8 = mul v97 v88
+	VADDPS       Y9, Y6, Y6                 // v70:f32x8 = add v70 v98
+	VADDPS       Y8, Y7, Y7                 // v71:f32x8 = add v71 v99
+	VPBROADCASTD 8(R10), Y8                 // v100:f32x8 = loadsplat a+8 l3*16 step_a*4
+	VMOVDQU      128(R11), Y9               // v101:f32x8 = load b+256 l2*64 l3*512
+	VMOVDQU      160(R11), Y10              // v102:f32x8 = load b+288 l2*64 l3*512
+	PREFETCHT0   2176(R11)                  // prefetch b+2304 l2*64 l3*512
+	PREFETCHT1   8320(R11)                  // prefetch2 b+8448 l2*64 l3*512
+	VMULPS       Y9, Y8, Y11                // v103:f32x8 = mul v100 v101
+	VMULPS       Y10, Y8, Y8                // v104:f32x8 = mul v100 v102
+	VADDPS       Y11, Y0, Y0                // v64:f32x8 = add v64 v103
+	VADDPS       Y8, Y1, Y1                 // v65:f32x8 = add v65 v104
+	VPBROADCASTD 8(R12), Y8                 // v105:f32x8 = loadsplat a+8 l3*16 step_a*5
+	VMULPS       Y9, Y8, Y11                // v106:f32x8 = mul v105 v101
+	VMULPS       Y10, Y8, Y8                // v107:f32x8 = mul v105 v102
+	VADDPS       Y11, Y2, Y2                // v66:f32x8 = add v66 v106
+	VADDPS       Y8, Y3, Y3                 // v67:f32x8 = add v67 v107
+	VPBROADCASTD 8(R13), Y8                 // v108:f32x8 = loadsplat a+8 l3*16 step_a*6
+	VMULPS       Y9, Y8, Y11                // v109:f32x8 = mul v108 v101
+	VMULPS       Y10, Y8, Y8                // v110:f32x8 = mul v108 v102
+	VADDPS       Y11, Y4, Y4                // v68:f32x8 = add v68 v109
+	VADDPS       Y8, Y5, Y5                 // v69:f32x8 = add v69 v110
+	VPBROADCASTD 8(R14), Y8                 // v111:f32x8 = loadsplat a+8 l3*16 step_a*7
+	VMULPS       Y9, Y8, Y9                 // v112:f32x8 = mul v111 v101
+	VMULPS       Y10, Y8, Y8                // v113:f32x8 = mul v111 v102
+	VADDPS       Y9, Y6, Y6                 // v70:f32x8 = add v70 v112
+	VADDPS       Y8, Y7, Y7                 // v71:f32x8 = add v71 v113
+	VPBROADCASTD 12(R10), Y8                // v114:f32x8 = loadsplat a+12 l3*16 step_a*4
+	VMOVDQU      256(R11), Y9               // v115:f32x8 = load b+384 l2*64 l3*512
+	VMOVDQU      288(R11), Y10              // v116:f32x8 = load b+416 l2*64 l3*512
+	PREFETCHT0   2304(R11)                  // prefetch b+2432 l2*64 l3*512
+	PREFETCHT1   8448(R11)                  // prefetch2 b+8576 l2*64 l3*512
+	VMULPS       Y9, Y8, Y11                // v117:f32x8 = mul v114 v115
+	VMULPS       Y10, Y8, Y8                // v118:f32x8 = mul v114 v116
+	VADDPS       Y11, Y0, Y0                // v64:f32x8 = add v64 v117
+	VADDPS       Y8, Y1, Y1                 // v65:f32x8 = add v65 v118
+	VPBROADCASTD 12(R12), Y8                // v119:f32x8 = loadsplat a+12 l3*16 step_a*5
+	VMULPS       Y9, Y8, Y11                // v120:f32x8 = mul v119 v115
+	VMULPS       Y10, Y8, Y8                // v121:f32x8 = mul v119 v116
+	VADDPS       Y11, Y2, Y2                // v66:f32x8 = add v66 v120
+	VADDPS       Y8, Y3, Y3                 // v67:f32x8 = add v67 v121
+	VPBROADCASTD 12(R13), Y8                // v122:f32x8 = loadsplat a+12 l3*16 step_a*6
+	VMULPS       Y9, Y8, Y11                // v123:f32x8 = mul v122 v115
+	VMULPS       Y10, Y8, Y8                // v124:f32x8 = mul v122 v116
+	VADDPS       Y11, Y4, Y4                // v68:f32x8 = add v68 v123
+	VADDPS       Y8, Y5, Y5                 // v69:f32x8 = add v69 v124
+	VPBROADCASTD 12(R14), Y8                // v125:f32x8 = loadsplat a+12 l3*16 step_a*7
+	VMULPS       Y9, Y8, Y9                 // v126:f32x8 = mul v125 v115
+	VMULPS       Y10, Y8, Y8                // v127:f32x8 = mul v125 v116
+	VADDPS       Y9, Y6, Y6                 // v70:f32x8 = add v70 v126
+	VADDPS       Y8, Y7, Y7                 // v71:f32x8 = add v71 v127
+	ADDQ         $+16, R10
+	ADDQ         $+512, R11
+	ADDQ         $+16, R12
+	ADDQ         $+16, R13
+	ADDQ         $+16, R14
 	DECQ         R9
 	JNZ          loop3
 
 done3:
-	VMOVDQU Y0, 384(CX)                     // store acc+512 l2*64 v22
-	VMOVDQU Y1, 416(CX)                     // store acc+544 l2*64 v23
-	VMOVDQU Y2, 512(CX)                     // store acc+640 l2*64 v24
-	VMOVDQU Y3, 544(CX)                     // store acc+672 l2*64 v25
-	VMOVDQU Y4, 640(CX)                     // store acc+768 l2*64 v26
-	VMOVDQU Y5, 672(CX)                     // store acc+800 l2*64 v27
-	VMOVDQU Y6, 768(CX)                     // store acc+896 l2*64 v28
-	VMOVDQU Y7, 800(CX)                     // store acc+928 l2*64 v29
+	VMOVDQU Y0, 384(CX)                     // store acc+512 l2*64 v64
+	VMOVDQU Y1, 416(CX)                     // store acc+544 l2*64 v65
+	VMOVDQU Y2, 512(CX)                     // store acc+640 l2*64 v66
+	VMOVDQU Y3, 544(CX)                     // store acc+672 l2*64 v67
+	VMOVDQU Y4, 640(CX)                     // store acc+768 l2*64 v68
+	VMOVDQU Y5, 672(CX)                     // store acc+800 l2*64 v69
+	VMOVDQU Y6, 768(CX)                     // store acc+896 l2*64 v70
+	VMOVDQU Y7, 800(CX)                     // store acc+928 l2*64 v71
 	ADDQ    $+64, BX
 	ADDQ    $+64, CX
 	DECQ    AX
 	JNZ     loop2
 
 done2:
-	VMOVDQU      -256(CX), Y0               // v44:f32x8 = load acc+0
-	VPBROADCASTD x7fffffff<>+0(SB), Y1      // v46:i32x8 = splat 2147483647
-	VPAND        Y1, Y0, Y2                 // v47:i32x8 = and v45 v46
-	VPBROADCASTD x7f800000<>+0(SB), Y3      // v48:i32x8 = splat 2139095040
-	VPCMPGTD     Y3, Y2, Y2                 // v49:i32x8 = cmpgts v47 v48
-	VPBROADCASTD x7fc00000<>+0(SB), Y4      // v50:i32x8 = splat 2143289344
-	VPAND        Y4, Y2, Y5                 // v51:i32x8 = and v49 v50
-	VPANDN       Y0, Y2, Y0                 // v52:i32x8 = andnot v45 v49
-	VPOR         Y0, Y5, Y0                 // v53:i32x8 = or v51 v52
+	VMOVDQU      -256(CX), Y0               // v128:f32x8 = load acc+0
+	VPBROADCASTD x7fffffff<>+0(SB), Y1      // v130:i32x8 = splat 2147483647
+	VPAND        Y1, Y0, Y2                 // v131:i32x8 = and v129 v130
+	VPBROADCASTD x7f800000<>+0(SB), Y3      // v132:i32x8 = splat 2139095040
+	VPCMPGTD     Y3, Y2, Y2                 // v133:i32x8 = cmpgts v131 v132
+	VPBROADCASTD x7fc00000<>+0(SB), Y4      // v134:i32x8 = splat 2143289344
+	VPAND        Y4, Y2, Y5                 // v135:i32x8 = and v133 v134
+	VPANDN       Y0, Y2, Y0                 // v136:i32x8 = andnot v129 v133
+	VPOR         Y0, Y5, Y0                 // v137:i32x8 = or v135 v136
 	MOVQ         args+0(FP), AX
 	MOVQ         24(AX), AX
-	VMOVDQU      Y0, (AX)                   // store out+0 v54
-	VMOVDQU      -128(CX), Y0               // v55:f32x8 = load acc+128
-	VPAND        Y1, Y0, Y2                 // v57:i32x8 = and v56 v46
-	VPCMPGTD     Y3, Y2, Y2                 // v58:i32x8 = cmpgts v57 v48
-	VPAND        Y4, Y2, Y5                 // v59:i32x8 = and v58 v50
-	VPANDN       Y0, Y2, Y0                 // v60:i32x8 = andnot v56 v58
-	VPOR         Y0, Y5, Y0                 // v61:i32x8 = or v59 v60
+	VMOVDQU      Y0, (AX)                   // store out+0 v138
+	VMOVDQU      -128(CX), Y0               // v139:f32x8 = load acc+128
+	VPAND        Y1, Y0, Y2                 // v141:i32x8 = and v140 v130
+	VPCMPGTD     Y3, Y2, Y2                 // v142:i32x8 = cmpgts v141 v132
+	VPAND        Y4, Y2, Y5                 // v143:i32x8 = and v142 v134
+	VPANDN       Y0, Y2, Y0                 // v144:i32x8 = andnot v140 v142
+	VPOR         Y0, Y5, Y0                 // v145:i32x8 = or v143 v144
 	MOVQ         args+0(FP), DX
 	MOVQ         40(DX), DX
 	IMUL3Q       $+1, DX, BX
 	ADDQ         AX, BX
-	VMOVDQU      Y0, (BX)                   // store out+0 step_out*1 v62
-	VMOVDQU      (CX), Y0                   // v63:f32x8 = load acc+256
-	VPAND        Y1, Y0, Y2                 // v65:i32x8 = and v64 v46
-	VPCMPGTD     Y3, Y2, Y2                 // v66:i32x8 = cmpgts v65 v48
-	VPAND        Y4, Y2, Y5                 // v67:i32x8 = and v66 v50
-	VPANDN       Y0, Y2, Y0                 // v68:i32x8 = andnot v64 v66
-	VPOR         Y0, Y5, Y0                 // v69:i32x8 = or v67 v68
+	VMOVDQU      Y0, (BX)                   // store out+0 step_out*1 v146
+	VMOVDQU      (CX), Y0                   // v147:f32x8 = load acc+256
+	VPAND        Y1, Y0, Y2                 // v149:i32x8 = and v148 v130
+	VPCMPGTD     Y3, Y2, Y2                 // v150:i32x8 = cmpgts v149 v132
+	VPAND        Y4, Y2, Y5                 // v151:i32x8 = and v150 v134
+	VPANDN       Y0, Y2, Y0                 // v152:i32x8 = andnot v148 v150
+	VPOR         Y0, Y5, Y0                 // v153:i32x8 = or v151 v152
 	MOVQ         args+0(FP), DX
 	MOVQ         40(DX), DX
 	IMUL3Q       $+2, DX, BX
 	ADDQ         AX, BX
-	VMOVDQU      Y0, (BX)                   // store out+0 step_out*2 v70
-	VMOVDQU      128(CX), Y0                // v71:f32x8 = load acc+384
-	VPAND        Y1, Y0, Y2                 // v73:i32x8 = and v72 v46
-	VPCMPGTD     Y3, Y2, Y2                 // v74:i32x8 = cmpgts v73 v48
-	VPAND        Y4, Y2, Y5                 // v75:i32x8 = and v74 v50
-	VPANDN       Y0, Y2, Y0                 // v76:i32x8 = andnot v72 v74
-	VPOR         Y0, Y5, Y0                 // v77:i32x8 = or v75 v76
+	VMOVDQU      Y0, (BX)                   // store out+0 step_out*2 v154
+	VMOVDQU      128(CX), Y0                // v155:f32x8 = load acc+384
+	VPAND        Y1, Y0, Y2                 // v157:i32x8 = and v156 v130
+	VPCMPGTD     Y3, Y2, Y2                 // v158:i32x8 = cmpgts v157 v132
+	VPAND        Y4, Y2, Y5                 // v159:i32x8 = and v158 v134
+	VPANDN       Y0, Y2, Y0                 // v160:i32x8 = andnot v156 v158
+	VPOR         Y0, Y5, Y0                 // v161:i32x8 = or v159 v160
 	MOVQ         args+0(FP), DX
 	MOVQ         40(DX), DX
 	IMUL3Q       $+3, DX, BX
 	ADDQ         AX, BX
-	VMOVDQU      Y0, (BX)                   // store out+0 step_out*3 v78
-	VMOVDQU      256(CX), Y0                // v79:f32x8 = load acc+512
-	VPAND        Y1, Y0, Y2                 // v81:i32x8 = and v80 v46
-	VPCMPGTD     Y3, Y2, Y2                 // v82:i32x8 = cmpgts v81 v48
-	VPAND        Y4, Y2, Y5                 // v83:i32x8 = and v82 v50
-	VPANDN       Y0, Y2, Y0                 // v84:i32x8 = andnot v80 v82
-	VPOR         Y0, Y5, Y0                 // v85:i32x8 = or v83 v84
+	VMOVDQU      Y0, (BX)                   // store out+0 step_out*3 v162
+	VMOVDQU      256(CX), Y0                // v163:f32x8 = load acc+512
+	VPAND        Y1, Y0, Y2                 // v165:i32x8 = and v164 v130
+	VPCMPGTD     Y3, Y2, Y2                 // v166:i32x8 = cmpgts v165 v132
+	VPAND        Y4, Y2, Y5                 // v167:i32x8 = and v166 v134
+	VPANDN       Y0, Y2, Y0                 // v168:i32x8 = andnot v164 v166
+	VPOR         Y0, Y5, Y0                 // v169:i32x8 = or v167 v168
 	MOVQ         args+0(FP), DX
 	MOVQ         40(DX), DX
 	IMUL3Q       $+4, DX, BX
 	ADDQ         AX, BX
-	VMOVDQU      Y0, (BX)                   // store out+0 step_out*4 v86
-	VMOVDQU      384(CX), Y0                // v87:f32x8 = load acc+640
-	VPAND        Y1, Y0, Y2                 // v89:i32x8 = and v88 v46
-	VPCMPGTD     Y3, Y2, Y2                 // v90:i32x8 = cmpgts v89 v48
-	VPAND        Y4, Y2, Y5                 // v91:i32x8 = and v90 v50
-	VPANDN       Y0, Y2, Y0                 // v92:i32x8 = andnot v88 v90
-	VPOR         Y0, Y5, Y0                 // v93:i32x8 = or v91 v92
+	VMOVDQU      Y0, (BX)                   // store out+0 step_out*4 v170
+	VMOVDQU      384(CX), Y0                // v171:f32x8 = load acc+640
+	VPAND        Y1, Y0, Y2                 // v173:i32x8 = and v172 v130
+	VPCMPGTD     Y3, Y2, Y2                 // v174:i32x8 = cmpgts v173 v132
+	VPAND        Y4, Y2, Y5                 // v175:i32x8 = and v174 v134
+	VPANDN       Y0, Y2, Y0                 // v176:i32x8 = andnot v172 v174
+	VPOR         Y0, Y5, Y0                 // v177:i32x8 = or v175 v176
 	MOVQ         args+0(FP), DX
 	MOVQ         40(DX), DX
 	IMUL3Q       $+5, DX, BX
 	ADDQ         AX, BX
-	VMOVDQU      Y0, (BX)                   // store out+0 step_out*5 v94
-	VMOVDQU      512(CX), Y0                // v95:f32x8 = load acc+768
-	VPAND        Y1, Y0, Y2                 // v97:i32x8 = and v96 v46
-	VPCMPGTD     Y3, Y2, Y2                 // v98:i32x8 = cmpgts v97 v48
-	VPAND        Y4, Y2, Y5                 // v99:i32x8 = and v98 v50
-	VPANDN       Y0, Y2, Y0                 // v100:i32x8 = andnot v96 v98
-	VPOR         Y0, Y5, Y0                 // v101:i32x8 = or v99 v100
+	VMOVDQU      Y0, (BX)                   // store out+0 step_out*5 v178
+	VMOVDQU      512(CX), Y0                // v179:f32x8 = load acc+768
+	VPAND        Y1, Y0, Y2                 // v181:i32x8 = and v180 v130
+	VPCMPGTD     Y3, Y2, Y2                 // v182:i32x8 = cmpgts v181 v132
+	VPAND        Y4, Y2, Y5                 // v183:i32x8 = and v182 v134
+	VPANDN       Y0, Y2, Y0                 // v184:i32x8 = andnot v180 v182
+	VPOR         Y0, Y5, Y0                 // v185:i32x8 = or v183 v184
 	MOVQ         args+0(FP), DX
 	MOVQ         40(DX), DX
 	IMUL3Q       $+6, DX, BX
 	ADDQ         AX, BX
-	VMOVDQU      Y0, (BX)                   // store out+0 step_out*6 v102
-	VMOVDQU      640(CX), Y0                // v103:f32x8 = load acc+896
-	VPAND        Y1, Y0, Y2                 // v105:i32x8 = and v104 v46
-	VPCMPGTD     Y3, Y2, Y2                 // v106:i32x8 = cmpgts v105 v48
-	VPAND        Y4, Y2, Y5                 // v107:i32x8 = and v106 v50
-	VPANDN       Y0, Y2, Y0                 // v108:i32x8 = andnot v104 v106
-	VPOR         Y0, Y5, Y0                 // v109:i32x8 = or v107 v108
+	VMOVDQU      Y0, (BX)                   // store out+0 step_out*6 v186
+	VMOVDQU      640(CX), Y0                // v187:f32x8 = load acc+896
+	VPAND        Y1, Y0, Y2                 // v189:i32x8 = and v188 v130
+	VPCMPGTD     Y3, Y2, Y2                 // v190:i32x8 = cmpgts v189 v132
+	VPAND        Y4, Y2, Y5                 // v191:i32x8 = and v190 v134
+	VPANDN       Y0, Y2, Y0                 // v192:i32x8 = andnot v188 v190
+	VPOR         Y0, Y5, Y0                 // v193:i32x8 = or v191 v192
 	MOVQ         args+0(FP), DX
 	MOVQ         40(DX), DX
 	IMUL3Q       $+7, DX, BX
 	ADDQ         AX, BX
-	VMOVDQU      Y0, (BX)                   // store out+0 step_out*7 v110
-	VMOVDQU      -224(CX), Y0               // v111:f32x8 = load acc+32
-	VPAND        Y1, Y0, Y2                 // v113:i32x8 = and v112 v46
-	VPCMPGTD     Y3, Y2, Y2                 // v114:i32x8 = cmpgts v113 v48
-	VPAND        Y4, Y2, Y5                 // v115:i32x8 = and v114 v50
-	VPANDN       Y0, Y2, Y0                 // v116:i32x8 = andnot v112 v114
-	VPOR         Y0, Y5, Y0                 // v117:i32x8 = or v115 v116
-	VMOVDQU      Y0, 32(AX)                 // store out+32 v118
-	VMOVDQU      -96(CX), Y0                // v119:f32x8 = load acc+160
-	VPAND        Y1, Y0, Y2                 // v121:i32x8 = and v120 v46
-	VPCMPGTD     Y3, Y2, Y2                 // v122:i32x8 = cmpgts v121 v48
-	VPAND        Y4, Y2, Y5                 // v123:i32x8 = and v122 v50
-	VPANDN       Y0, Y2, Y0                 // v124:i32x8 = andnot v120 v122
-	VPOR         Y0, Y5, Y0                 // v125:i32x8 = or v123 v124
+	VMOVDQU      Y0, (BX)                   // store out+0 step_out*7 v194
+	VMOVDQU      -224(CX), Y0               // v195:f32x8 = load acc+32
+	VPAND        Y1, Y0, Y2                 // v197:i32x8 = and v196 v130
+	VPCMPGTD     Y3, Y2, Y2                 // v198:i32x8 = cmpgts v197 v132
+	VPAND        Y4, Y2, Y5                 // v199:i32x8 = and v198 v134
+	VPANDN       Y0, Y2, Y0                 // v200:i32x8 = andnot v196 v198
+	VPOR         Y0, Y5, Y0                 // v201:i32x8 = or v199 v200
+	VMOVDQU      Y0, 32(AX)                 // store out+32 v202
+	VMOVDQU      -96(CX), Y0                // v203:f32x8 = load acc+160
+	VPAND        Y1, Y0, Y2                 // v205:i32x8 = and v204 v130
+	VPCMPGTD     Y3, Y2, Y2                 // v206:i32x8 = cmpgts v205 v132
+	VPAND        Y4, Y2, Y5                 // v207:i32x8 = and v206 v134
+	VPANDN       Y0, Y2, Y0                 // v208:i32x8 = andnot v204 v206
+	VPOR         Y0, Y5, Y0                 // v209:i32x8 = or v207 v208
 	MOVQ         args+0(FP), DX
 	MOVQ         40(DX), DX
 	IMUL3Q       $+1, DX, BX
 	ADDQ         AX, BX
-	VMOVDQU      Y0, 32(BX)                 // store out+32 step_out*1 v126
-	VMOVDQU      32(CX), Y0                 // v127:f32x8 = load acc+288
-	VPAND        Y1, Y0, Y2                 // v129:i32x8 = and v128 v46
-	VPCMPGTD     Y3, Y2, Y2                 // v130:i32x8 = cmpgts v129 v48
-	VPAND        Y4, Y2, Y5                 // v131:i32x8 = and v130 v50
-	VPANDN       Y0, Y2, Y0                 // v132:i32x8 = andnot v128 v130
-	VPOR         Y0, Y5, Y0                 // v133:i32x8 = or v131 v132
+	VMOVDQU      Y0, 32(BX)                 // store out+32 step_out*1 v210
+	VMOVDQU      32(CX), Y0                 // v211:f32x8 = load acc+288
+	VPAND        Y1, Y0, Y2                 // v213:i32x8 = and v212 v130
+	VPCMPGTD     Y3, Y2, Y2                 // v214:i32x8 = cmpgts v213 v132
+	VPAND        Y4, Y2, Y5                 // v215:i32x8 = and v214 v134
+	VPANDN       Y0, Y2, Y0                 // v216:i32x8 = andnot v212 v214
+	VPOR         Y0, Y5, Y0                 // v217:i32x8 = or v215 v216
 	MOVQ         args+0(FP), DX
 	MOVQ         40(DX), DX
 	IMUL3Q       $+2, DX, BX
 	ADDQ         AX, BX
-	VMOVDQU      Y0, 32(BX)                 // store out+32 step_out*2 v134
-	VMOVDQU      160(CX), Y0                // v135:f32x8 = load acc+416
-	VPAND        Y1, Y0, Y2                 // v137:i32x8 = and v136 v46
-	VPCMPGTD     Y3, Y2, Y2                 // v138:i32x8 = cmpgts v137 v48
-	VPAND        Y4, Y2, Y5                 // v139:i32x8 = and v138 v50
-	VPANDN       Y0, Y2, Y0                 // v140:i32x8 = andnot v136 v138
-	VPOR         Y0, Y5, Y0                 // v141:i32x8 = or v139 v140
+	VMOVDQU      Y0, 32(BX)                 // store out+32 step_out*2 v218
+	VMOVDQU      160(CX), Y0                // v219:f32x8 = load acc+416
+	VPAND        Y1, Y0, Y2                 // v221:i32x8 = and v220 v130
+	VPCMPGTD     Y3, Y2, Y2                 // v222:i32x8 = cmpgts v221 v132
+	VPAND        Y4, Y2, Y5                 // v223:i32x8 = and v222 v134
+	VPANDN       Y0, Y2, Y0                 // v224:i32x8 = andnot v220 v222
+	VPOR         Y0, Y5, Y0                 // v225:i32x8 = or v223 v224
 	MOVQ         args+0(FP), DX
 	MOVQ         40(DX), DX
 	IMUL3Q       $+3, DX, BX
 	ADDQ         AX, BX
-	VMOVDQU      Y0, 32(BX)                 // store out+32 step_out*3 v142
-	VMOVDQU      288(CX), Y0                // v143:f32x8 = load acc+544
-	VPAND        Y1, Y0, Y2                 // v145:i32x8 = and v144 v46
-	VPCMPGTD     Y3, Y2, Y2                 // v146:i32x8 = cmpgts v145 v48
-	VPAND        Y4, Y2, Y5                 // v147:i32x8 = and v146 v50
-	VPANDN       Y0, Y2, Y0                 // v148:i32x8 = andnot v144 v146
-	VPOR         Y0, Y5, Y0                 // v149:i32x8 = or v147 v148
+	VMOVDQU      Y0, 32(BX)                 // store out+32 step_out*3 v226
+	VMOVDQU      288(CX), Y0                // v227:f32x8 = load acc+544
+	VPAND        Y1, Y0, Y2                 // v229:i32x8 = and v228 v130
+	VPCMPGTD     Y3, Y2, Y2                 // v230:i32x8 = cmpgts v229 v132
+	VPAND        Y4, Y2, Y5                 // v231:i32x8 = and v230 v134
+	VPANDN       Y0, Y2, Y0                 // v232:i32x8 = andnot v228 v230
+	VPOR         Y0, Y5, Y0                 // v233:i32x8 = or v231 v232
 	MOVQ         args+0(FP), DX
 	MOVQ         40(DX), DX
 	IMUL3Q       $+4, DX, BX
 	ADDQ         AX, BX
-	VMOVDQU      Y0, 32(BX)                 // store out+32 step_out*4 v150
-	VMOVDQU      416(CX), Y0                // v151:f32x8 = load acc+672
-	VPAND        Y1, Y0, Y2                 // v153:i32x8 = and v152 v46
-	VPCMPGTD     Y3, Y2, Y2                 // v154:i32x8 = cmpgts v153 v48
-	VPAND        Y4, Y2, Y5                 // v155:i32x8 = and v154 v50
-	VPANDN       Y0, Y2, Y0                 // v156:i32x8 = andnot v152 v154
-	VPOR         Y0, Y5, Y0                 // v157:i32x8 = or v155 v156
+	VMOVDQU      Y0, 32(BX)                 // store out+32 step_out*4 v234
+	VMOVDQU      416(CX), Y0                // v235:f32x8 = load acc+672
+	VPAND        Y1, Y0, Y2                 // v237:i32x8 = and v236 v130
+	VPCMPGTD     Y3, Y2, Y2                 // v238:i32x8 = cmpgts v237 v132
+	VPAND        Y4, Y2, Y5                 // v239:i32x8 = and v238 v134
+	VPANDN       Y0, Y2, Y0                 // v240:i32x8 = andnot v236 v238
+	VPOR         Y0, Y5, Y0                 // v241:i32x8 = or v239 v240
 	MOVQ         args+0(FP), DX
 	MOVQ         40(DX), DX
 	IMUL3Q       $+5, DX, BX
 	ADDQ         AX, BX
-	VMOVDQU      Y0, 32(BX)                 // store out+32 step_out*5 v158
-	VMOVDQU      544(CX), Y0                // v159:f32x8 = load acc+800
-	VPAND        Y1, Y0, Y2                 // v161:i32x8 = and v160 v46
-	VPCMPGTD     Y3, Y2, Y2                 // v162:i32x8 = cmpgts v161 v48
-	VPAND        Y4, Y2, Y5                 // v163:i32x8 = and v162 v50
-	VPANDN       Y0, Y2, Y0                 // v164:i32x8 = andnot v160 v162
-	VPOR         Y0, Y5, Y0                 // v165:i32x8 = or v163 v164
+	VMOVDQU      Y0, 32(BX)                 // store out+32 step_out*5 v242
+	VMOVDQU      544(CX), Y0                // v243:f32x8 = load acc+800
+	VPAND        Y1, Y0, Y2                 // v245:i32x8 = and v244 v130
+	VPCMPGTD     Y3, Y2, Y2                 // v246:i32x8 = cmpgts v245 v132
+	VPAND        Y4, Y2, Y5                 // v247:i32x8 = and v246 v134
+	VPANDN       Y0, Y2, Y0                 // v248:i32x8 = andnot v244 v246
+	VPOR         Y0, Y5, Y0                 // v249:i32x8 = or v247 v248
 	MOVQ         args+0(FP), DX
 	MOVQ         40(DX), DX
 	IMUL3Q       $+6, DX, BX
 	ADDQ         AX, BX
-	VMOVDQU      Y0, 32(BX)                 // store out+32 step_out*6 v166
-	VMOVDQU      672(CX), Y0                // v167:f32x8 = load acc+928
-	VPAND        Y1, Y0, Y2                 // v169:i32x8 = and v168 v46
-	VPCMPGTD     Y3, Y2, Y2                 // v170:i32x8 = cmpgts v169 v48
-	VPAND        Y4, Y2, Y5                 // v171:i32x8 = and v170 v50
-	VPANDN       Y0, Y2, Y0                 // v172:i32x8 = andnot v168 v170
-	VPOR         Y0, Y5, Y0                 // v173:i32x8 = or v171 v172
+	VMOVDQU      Y0, 32(BX)                 // store out+32 step_out*6 v250
+	VMOVDQU      672(CX), Y0                // v251:f32x8 = load acc+928
+	VPAND        Y1, Y0, Y2                 // v253:i32x8 = and v252 v130
+	VPCMPGTD     Y3, Y2, Y2                 // v254:i32x8 = cmpgts v253 v132
+	VPAND        Y4, Y2, Y5                 // v255:i32x8 = and v254 v134
+	VPANDN       Y0, Y2, Y0                 // v256:i32x8 = andnot v252 v254
+	VPOR         Y0, Y5, Y0                 // v257:i32x8 = or v255 v256
 	MOVQ         args+0(FP), DX
 	MOVQ         40(DX), DX
 	IMUL3Q       $+7, DX, BX
 	ADDQ         AX, BX
-	VMOVDQU      Y0, 32(BX)                 // store out+32 step_out*7 v174
-	VMOVDQU      -192(CX), Y0               // v175:f32x8 = load acc+64
-	VPAND        Y1, Y0, Y2                 // v177:i32x8 = and v176 v46
-	VPCMPGTD     Y3, Y2, Y2                 // v178:i32x8 = cmpgts v177 v48
-	VPAND        Y4, Y2, Y5                 // v179:i32x8 = and v178 v50
-	VPANDN       Y0, Y2, Y0                 // v180:i32x8 = andnot v176 v178
-	VPOR         Y0, Y5, Y0                 // v181:i32x8 = or v179 v180
-	VMOVDQU      Y0, 64(AX)                 // store out+64 v182
-	VMOVDQU      -64(CX), Y0                // v183:f32x8 = load acc+192
-	VPAND        Y1, Y0, Y2                 // v185:i32x8 = and v184 v46
-	VPCMPGTD     Y3, Y2, Y2                 // v186:i32x8 = cmpgts v185 v48
-	VPAND        Y4, Y2, Y5                 // v187:i32x8 = and v186 v50
-	VPANDN       Y0, Y2, Y0                 // v188:i32x8 = andnot v184 v186
-	VPOR         Y0, Y5, Y0                 // v189:i32x8 = or v187 v188
+	VMOVDQU      Y0, 32(BX)                 // store out+32 step_out*7 v258
+	VMOVDQU      -192(CX), Y0               // v259:f32x8 = load acc+64
+	VPAND        Y1, Y0, Y2                 // v261:i32x8 = and v260 v130
+	VPCMPGTD     Y3, Y2, Y2                 // v262:i32x8 = cmpgts v261 v132
+	VPAND        Y4, Y2, Y5                 // v263:i32x8 = and v262 v134
+	VPANDN       Y0, Y2, Y0                 // v264:i32x8 = andnot v260 v262
+	VPOR         Y0, Y5, Y0                 // v265:i32x8 = or v263 v264
+	VMOVDQU      Y0, 64(AX)                 // store out+64 v266
+	VMOVDQU      -64(CX), Y0                // v267:f32x8 = load acc+192
+	VPAND        Y1, Y0, Y2                 // v269:i32x8 = and v268 v130
+	VPCMPGTD     Y3, Y2, Y2                 // v270:i32x8 = cmpgts v269 v132
+	VPAND        Y4, Y2, Y5                 // v271:i32x8 = and v270 v134
+	VPANDN       Y0, Y2, Y0                 // v272:i32x8 = andnot v268 v270
+	VPOR         Y0, Y5, Y0                 // v273:i32x8 = or v271 v272
 	MOVQ         args+0(FP), DX
 	MOVQ         40(DX), DX
 	IMUL3Q       $+1, DX, BX
 	ADDQ         AX, BX
-	VMOVDQU      Y0, 64(BX)                 // store out+64 step_out*1 v190
-	VMOVDQU      64(CX), Y0                 // v191:f32x8 = load acc+320
-	VPAND        Y1, Y0, Y2                 // v193:i32x8 = and v192 v46
-	VPCMPGTD     Y3, Y2, Y2                 // v194:i32x8 = cmpgts v193 v48
-	VPAND        Y4, Y2, Y5                 // v195:i32x8 = and v194 v50
-	VPANDN       Y0, Y2, Y0                 // v196:i32x8 = andnot v192 v194
-	VPOR         Y0, Y5, Y0                 // v197:i32x8 = or v195 v196
+	VMOVDQU      Y0, 64(BX)                 // store out+64 step_out*1 v274
+	VMOVDQU      64(CX), Y0                 // v275:f32x8 = load acc+320
+	VPAND        Y1, Y0, Y2                 // v277:i32x8 = and v276 v130
+	VPCMPGTD     Y3, Y2, Y2                 // v278:i32x8 = cmpgts v277 v132
+	VPAND        Y4, Y2, Y5                 // v279:i32x8 = and v278 v134
+	VPANDN       Y0, Y2, Y0                 // v280:i32x8 = andnot v276 v278
+	VPOR         Y0, Y5, Y0                 // v281:i32x8 = or v279 v280
 	MOVQ         args+0(FP), DX
 	MOVQ         40(DX), DX
 	IMUL3Q       $+2, DX, BX
 	ADDQ         AX, BX
-	VMOVDQU      Y0, 64(BX)                 // store out+64 step_out*2 v198
-	VMOVDQU      192(CX), Y0                // v199:f32x8 = load acc+448
-	VPAND        Y1, Y0, Y2                 // v201:i32x8 = and v200 v46
-	VPCMPGTD     Y3, Y2, Y2                 // v202:i32x8 = cmpgts v201 v48
-	VPAND        Y4, Y2, Y5                 // v203:i32x8 = and v202 v50
-	VPANDN       Y0, Y2, Y0                 // v204:i32x8 = andnot v200 v202
-	VPOR         Y0, Y5, Y0                 // v205:i32x8 = or v203 v204
+	VMOVDQU      Y0, 64(BX)                 // store out+64 step_out*2 v282
+	VMOVDQU      192(CX), Y0                // v283:f32x8 = load acc+448
+	VPAND        Y1, Y0, Y2                 // v285:i32x8 = and v284 v130
+	VPCMPGTD     Y3, Y2, Y2                 // v286:i32x8 = cmpgts v285 v132
+	VPAND        Y4, Y2, Y5                 // v287:i32x8 = and v286 v134
+	VPANDN       Y0, Y2, Y0                 // v288:i32x8 = andnot v284 v286
+	VPOR         Y0, Y5, Y0                 // v289:i32x8 = or v287 v288
 	MOVQ         args+0(FP), DX
 	MOVQ         40(DX), DX
 	IMUL3Q       $+3, DX, BX
 	ADDQ         AX, BX
-	VMOVDQU      Y0, 64(BX)                 // store out+64 step_out*3 v206
-	VMOVDQU      320(CX), Y0                // v207:f32x8 = load acc+576
-	VPAND        Y1, Y0, Y2                 // v209:i32x8 = and v208 v46
-	VPCMPGTD     Y3, Y2, Y2                 // v210:i32x8 = cmpgts v209 v48
-	VPAND        Y4, Y2, Y5                 // v211:i32x8 = and v210 v50
-	VPANDN       Y0, Y2, Y0                 // v212:i32x8 = andnot v208 v210
-	VPOR         Y0, Y5, Y0                 // v213:i32x8 = or v211 v212
+	VMOVDQU      Y0, 64(BX)                 // store out+64 step_out*3 v290
+	VMOVDQU      320(CX), Y0                // v291:f32x8 = load acc+576
+	VPAND        Y1, Y0, Y2                 // v293:i32x8 = and v292 v130
+	VPCMPGTD     Y3, Y2, Y2                 // v294:i32x8 = cmpgts v293 v132
+	VPAND        Y4, Y2, Y5                 // v295:i32x8 = and v294 v134
+	VPANDN       Y0, Y2, Y0                 // v296:i32x8 = andnot v292 v294
+	VPOR         Y0, Y5, Y0                 // v297:i32x8 = or v295 v296
 	MOVQ         args+0(FP), DX
 	MOVQ         40(DX), DX
 	IMUL3Q       $+4, DX, BX
 	ADDQ         AX, BX
-	VMOVDQU      Y0, 64(BX)                 // store out+64 step_out*4 v214
-	VMOVDQU      448(CX), Y0                // v215:f32x8 = load acc+704
-	VPAND        Y1, Y0, Y2                 // v217:i32x8 = and v216 v46
-	VPCMPGTD     Y3, Y2, Y2                 // v218:i32x8 = cmpgts v217 v48
-	VPAND        Y4, Y2, Y5                 // v219:i32x8 = and v218 v50
-	VPANDN       Y0, Y2, Y0                 // v220:i32x8 = andnot v216 v218
-	VPOR         Y0, Y5, Y0                 // v221:i32x8 = or v219 v220
+	VMOVDQU      Y0, 64(BX)                 // store out+64 step_out*4 v298
+	VMOVDQU      448(CX), Y0                // v299:f32x8 = load acc+704
+	VPAND        Y1, Y0, Y2                 // v301:i32x8 = and v300 v130
+	VPCMPGTD     Y3, Y2, Y2                 // v302:i32x8 = cmpgts v301 v132
+	VPAND        Y4, Y2, Y5                 // v303:i32x8 = and v302 v134
+	VPANDN       Y0, Y2, Y0                 // v304:i32x8 = andnot v300 v302
+	VPOR         Y0, Y5, Y0                 // v305:i32x8 = or v303 v304
 	MOVQ         args+0(FP), DX
 	MOVQ         40(DX), DX
 	IMUL3Q       $+5, DX, BX
 	ADDQ         AX, BX
-	VMOVDQU      Y0, 64(BX)                 // store out+64 step_out*5 v222
-	VMOVDQU      576(CX), Y0                // v223:f32x8 = load acc+832
-	VPAND        Y1, Y0, Y2                 // v225:i32x8 = and v224 v46
-	VPCMPGTD     Y3, Y2, Y2                 // v226:i32x8 = cmpgts v225 v48
-	VPAND        Y4, Y2, Y5                 // v227:i32x8 = and v226 v50
-	VPANDN       Y0, Y2, Y0                 // v228:i32x8 = andnot v224 v226
-	VPOR         Y0, Y5, Y0                 // v229:i32x8 = or v227 v228
+	VMOVDQU      Y0, 64(BX)                 // store out+64 step_out*5 v306
+	VMOVDQU      576(CX), Y0                // v307:f32x8 = load acc+832
+	VPAND        Y1, Y0, Y2                 // v309:i32x8 = and v308 v130
+	VPCMPGTD     Y3, Y2, Y2                 // v310:i32x8 = cmpgts v309 v132
+	VPAND        Y4, Y2, Y5                 // v311:i32x8 = and v310 v134
+	VPANDN       Y0, Y2, Y0                 // v312:i32x8 = andnot v308 v310
+	VPOR         Y0, Y5, Y0                 // v313:i32x8 = or v311 v312
 	MOVQ         args+0(FP), DX
 	MOVQ         40(DX), DX
 	IMUL3Q       $+6, DX, BX
 	ADDQ         AX, BX
-	VMOVDQU      Y0, 64(BX)                 // store out+64 step_out*6 v230
-	VMOVDQU      704(CX), Y0                // v231:f32x8 = load acc+960
-	VPAND        Y1, Y0, Y2                 // v233:i32x8 = and v232 v46
-	VPCMPGTD     Y3, Y2, Y2                 // v234:i32x8 = cmpgts v233 v48
-	VPAND        Y4, Y2, Y5                 // v235:i32x8 = and v234 v50
-	VPANDN       Y0, Y2, Y0                 // v236:i32x8 = andnot v232 v234
-	VPOR         Y0, Y5, Y0                 // v237:i32x8 = or v235 v236
+	VMOVDQU      Y0, 64(BX)                 // store out+64 step_out*6 v314
+	VMOVDQU      704(CX), Y0                // v315:f32x8 = load acc+960
+	VPAND        Y1, Y0, Y2                 // v317:i32x8 = and v316 v130
+	VPCMPGTD     Y3, Y2, Y2                 // v318:i32x8 = cmpgts v317 v132
+	VPAND        Y4, Y2, Y5                 // v319:i32x8 = and v318 v134
+	VPANDN       Y0, Y2, Y0                 // v320:i32x8 = andnot v316 v318
+	VPOR         Y0, Y5, Y0                 // v321:i32x8 = or v319 v320
 	MOVQ         args+0(FP), DX
 	MOVQ         40(DX), DX
 	IMUL3Q       $+7, DX, BX
 	ADDQ         AX, BX
-	VMOVDQU      Y0, 64(BX)                 // store out+64 step_out*7 v238
-	VMOVDQU      -160(CX), Y0               // v239:f32x8 = load acc+96
-	VPAND        Y1, Y0, Y2                 // v241:i32x8 = and v240 v46
-	VPCMPGTD     Y3, Y2, Y2                 // v242:i32x8 = cmpgts v241 v48
-	VPAND        Y4, Y2, Y5                 // v243:i32x8 = and v242 v50
-	VPANDN       Y0, Y2, Y0                 // v244:i32x8 = andnot v240 v242
-	VPOR         Y0, Y5, Y0                 // v245:i32x8 = or v243 v244
-	VMOVDQU      Y0, 96(AX)                 // store out+96 v246
-	VMOVDQU      -32(CX), Y0                // v247:f32x8 = load acc+224
-	VPAND        Y1, Y0, Y2                 // v249:i32x8 = and v248 v46
-	VPCMPGTD     Y3, Y2, Y2                 // v250:i32x8 = cmpgts v249 v48
-	VPAND        Y4, Y2, Y5                 // v251:i32x8 = and v250 v50
-	VPANDN       Y0, Y2, Y0                 // v252:i32x8 = andnot v248 v250
-	VPOR         Y0, Y5, Y0                 // v253:i32x8 = or v251 v252
+	VMOVDQU      Y0, 64(BX)                 // store out+64 step_out*7 v322
+	VMOVDQU      -160(CX), Y0               // v323:f32x8 = load acc+96
+	VPAND        Y1, Y0, Y2                 // v325:i32x8 = and v324 v130
+	VPCMPGTD     Y3, Y2, Y2                 // v326:i32x8 = cmpgts v325 v132
+	VPAND        Y4, Y2, Y5                 // v327:i32x8 = and v326 v134
+	VPANDN       Y0, Y2, Y0                 // v328:i32x8 = andnot v324 v326
+	VPOR         Y0, Y5, Y0                 // v329:i32x8 = or v327 v328
+	VMOVDQU      Y0, 96(AX)                 // store out+96 v330
+	VMOVDQU      -32(CX), Y0                // v331:f32x8 = load acc+224
+	VPAND        Y1, Y0, Y2                 // v333:i32x8 = and v332 v130
+	VPCMPGTD     Y3, Y2, Y2                 // v334:i32x8 = cmpgts v333 v132
+	VPAND        Y4, Y2, Y5                 // v335:i32x8 = and v334 v134
+	VPANDN       Y0, Y2, Y0                 // v336:i32x8 = andnot v332 v334
+	VPOR         Y0, Y5, Y0                 // v337:i32x8 = or v335 v336
 	MOVQ         args+0(FP), DX
 	MOVQ         40(DX), DX
 	IMUL3Q       $+1, DX, BX
 	ADDQ         AX, BX
-	VMOVDQU      Y0, 96(BX)                 // store out+96 step_out*1 v254
-	VMOVDQU      96(CX), Y0                 // v255:f32x8 = load acc+352
-	VPAND        Y1, Y0, Y2                 // v257:i32x8 = and v256 v46
-	VPCMPGTD     Y3, Y2, Y2                 // v258:i32x8 = cmpgts v257 v48
-	VPAND        Y4, Y2, Y5                 // v259:i32x8 = and v258 v50
-	VPANDN       Y0, Y2, Y0                 // v260:i32x8 = andnot v256 v258
-	VPOR         Y0, Y5, Y0                 // v261:i32x8 = or v259 v260
+	VMOVDQU      Y0, 96(BX)                 // store out+96 step_out*1 v338
+	VMOVDQU      96(CX), Y0                 // v339:f32x8 = load acc+352
+	VPAND        Y1, Y0, Y2                 // v341:i32x8 = and v340 v130
+	VPCMPGTD     Y3, Y2, Y2                 // v342:i32x8 = cmpgts v341 v132
+	VPAND        Y4, Y2, Y5                 // v343:i32x8 = and v342 v134
+	VPANDN       Y0, Y2, Y0                 // v344:i32x8 = andnot v340 v342
+	VPOR         Y0, Y5, Y0                 // v345:i32x8 = or v343 v344
 	MOVQ         args+0(FP), DX
 	MOVQ         40(DX), DX
 	IMUL3Q       $+2, DX, BX
 	ADDQ         AX, BX
-	VMOVDQU      Y0, 96(BX)                 // store out+96 step_out*2 v262
-	VMOVDQU      224(CX), Y0                // v263:f32x8 = load acc+480
-	VPAND        Y1, Y0, Y2                 // v265:i32x8 = and v264 v46
-	VPCMPGTD     Y3, Y2, Y2                 // v266:i32x8 = cmpgts v265 v48
-	VPAND        Y4, Y2, Y5                 // v267:i32x8 = and v266 v50
-	VPANDN       Y0, Y2, Y0                 // v268:i32x8 = andnot v264 v266
-	VPOR         Y0, Y5, Y0                 // v269:i32x8 = or v267 v268
+	VMOVDQU      Y0, 96(BX)                 // store out+96 step_out*2 v346
+	VMOVDQU      224(CX), Y0                // v347:f32x8 = load acc+480
+	VPAND        Y1, Y0, Y2                 // v349:i32x8 = and v348 v130
+	VPCMPGTD     Y3, Y2, Y2                 // v350:i32x8 = cmpgts v349 v132
+	VPAND        Y4, Y2, Y5                 // v351:i32x8 = and v350 v134
+	VPANDN       Y0, Y2, Y0                 // v352:i32x8 = andnot v348 v350
+	VPOR         Y0, Y5, Y0                 // v353:i32x8 = or v351 v352
 	MOVQ         args+0(FP), DX
 	MOVQ         40(DX), DX
 	IMUL3Q       $+3, DX, BX
 	ADDQ         AX, BX
-	VMOVDQU      Y0, 96(BX)                 // store out+96 step_out*3 v270
-	VMOVDQU      352(CX), Y0                // v271:f32x8 = load acc+608
-	VPAND        Y1, Y0, Y2                 // v273:i32x8 = and v272 v46
-	VPCMPGTD     Y3, Y2, Y2                 // v274:i32x8 = cmpgts v273 v48
-	VPAND        Y4, Y2, Y5                 // v275:i32x8 = and v274 v50
-	VPANDN       Y0, Y2, Y0                 // v276:i32x8 = andnot v272 v274
-	VPOR         Y0, Y5, Y0                 // v277:i32x8 = or v275 v276
+	VMOVDQU      Y0, 96(BX)                 // store out+96 step_out*3 v354
+	VMOVDQU      352(CX), Y0                // v355:f32x8 = load acc+608
+	VPAND        Y1, Y0, Y2                 // v357:i32x8 = and v356 v130
+	VPCMPGTD     Y3, Y2, Y2                 // v358:i32x8 = cmpgts v357 v132
+	VPAND        Y4, Y2, Y5                 // v359:i32x8 = and v358 v134
+	VPANDN       Y0, Y2, Y0                 // v360:i32x8 = andnot v356 v358
+	VPOR         Y0, Y5, Y0                 // v361:i32x8 = or v359 v360
 	MOVQ         args+0(FP), DX
 	MOVQ         40(DX), DX
 	IMUL3Q       $+4, DX, BX
 	ADDQ         AX, BX
-	VMOVDQU      Y0, 96(BX)                 // store out+96 step_out*4 v278
-	VMOVDQU      480(CX), Y0                // v279:f32x8 = load acc+736
-	VPAND        Y1, Y0, Y2                 // v281:i32x8 = and v280 v46
-	VPCMPGTD     Y3, Y2, Y2                 // v282:i32x8 = cmpgts v281 v48
-	VPAND        Y4, Y2, Y5                 // v283:i32x8 = and v282 v50
-	VPANDN       Y0, Y2, Y0                 // v284:i32x8 = andnot v280 v282
-	VPOR         Y0, Y5, Y0                 // v285:i32x8 = or v283 v284
+	VMOVDQU      Y0, 96(BX)                 // store out+96 step_out*4 v362
+	VMOVDQU      480(CX), Y0                // v363:f32x8 = load acc+736
+	VPAND        Y1, Y0, Y2                 // v365:i32x8 = and v364 v130
+	VPCMPGTD     Y3, Y2, Y2                 // v366:i32x8 = cmpgts v365 v132
+	VPAND        Y4, Y2, Y5                 // v367:i32x8 = and v366 v134
+	VPANDN       Y0, Y2, Y0                 // v368:i32x8 = andnot v364 v366
+	VPOR         Y0, Y5, Y0                 // v369:i32x8 = or v367 v368
 	MOVQ         args+0(FP), DX
 	MOVQ         40(DX), DX
 	IMUL3Q       $+5, DX, BX
 	ADDQ         AX, BX
-	VMOVDQU      Y0, 96(BX)                 // store out+96 step_out*5 v286
-	VMOVDQU      608(CX), Y0                // v287:f32x8 = load acc+864
-	VPAND        Y1, Y0, Y2                 // v289:i32x8 = and v288 v46
-	VPCMPGTD     Y3, Y2, Y2                 // v290:i32x8 = cmpgts v289 v48
-	VPAND        Y4, Y2, Y5                 // v291:i32x8 = and v290 v50
-	VPANDN       Y0, Y2, Y0                 // v292:i32x8 = andnot v288 v290
-	VPOR         Y0, Y5, Y0                 // v293:i32x8 = or v291 v292
+	VMOVDQU      Y0, 96(BX)                 // store out+96 step_out*5 v370
+	VMOVDQU      608(CX), Y0                // v371:f32x8 = load acc+864
+	VPAND        Y1, Y0, Y2                 // v373:i32x8 = and v372 v130
+	VPCMPGTD     Y3, Y2, Y2                 // v374:i32x8 = cmpgts v373 v132
+	VPAND        Y4, Y2, Y5                 // v375:i32x8 = and v374 v134
+	VPANDN       Y0, Y2, Y0                 // v376:i32x8 = andnot v372 v374
+	VPOR         Y0, Y5, Y0                 // v377:i32x8 = or v375 v376
 	MOVQ         args+0(FP), DX
 	MOVQ         40(DX), DX
 	IMUL3Q       $+6, DX, BX
 	ADDQ         AX, BX
-	VMOVDQU      Y0, 96(BX)                 // store out+96 step_out*6 v294
-	VMOVDQU      736(CX), Y0                // v295:f32x8 = load acc+992
-	VPAND        Y1, Y0, Y1                 // v297:i32x8 = and v296 v46
-	VPCMPGTD     Y3, Y1, Y1                 // v298:i32x8 = cmpgts v297 v48
-	VPAND        Y4, Y1, Y2                 // v299:i32x8 = and v298 v50
-	VPANDN       Y0, Y1, Y0                 // v300:i32x8 = andnot v296 v298
-	VPOR         Y0, Y2, Y0                 // v301:i32x8 = or v299 v300
+	VMOVDQU      Y0, 96(BX)                 // store out+96 step_out*6 v378
+	VMOVDQU      736(CX), Y0                // v379:f32x8 = load acc+992
+	VPAND        Y1, Y0, Y1                 // v381:i32x8 = and v380 v130
+	VPCMPGTD     Y3, Y1, Y1                 // v382:i32x8 = cmpgts v381 v132
+	VPAND        Y4, Y1, Y2                 // v383:i32x8 = and v382 v134
+	VPANDN       Y0, Y1, Y0                 // v384:i32x8 = andnot v380 v382
+	VPOR         Y0, Y2, Y0                 // v385:i32x8 = or v383 v384
 	MOVQ         args+0(FP), CX
 	MOVQ         40(CX), CX
 	IMUL3Q       $+7, CX, BX
 	ADDQ         AX, BX
-	VMOVDQU      Y0, 96(BX)                 // store out+96 step_out*7 v302
+	VMOVDQU      Y0, 96(BX)                 // store out+96 step_out*7 v386
 	VZEROUPPER
 	RET
 
@@ -3788,14 +4004,10 @@ done0:
 // func matmul_f16_4_avx2(args *byte)
 // Requires: AVX, AVX2, F16C, MMX+
 TEXT ·matmul_f16_4_avx2(SB), NOSPLIT, $0-8
-	VPXOR   X0, X0, X0                      // v0:f32x8 = splat 0
-	VPXOR   X1, X1, X1                      // v1:f32x8 = splat 0
-	VPXOR   X2, X2, X2                      // v2:f32x8 = splat 0
-	VPXOR   X3, X3, X3                      // v3:f32x8 = splat 0
 	MOVQ    args+0(FP), AX
-	MOVQ    (AX), AX
+	MOVQ    8(AX), AX
 	MOVQ    args+0(FP), BX
-	MOVQ    8(BX), BX
+	MOVQ    (BX), BX
 	MOVQ    args+0(FP), CX
 	MOVQ    (CX), CX
 	MOVQ    args+0(FP), SI
@@ -3815,495 +4027,226 @@ TEXT ·matmul_f16_4_avx2(SB), NOSPLIT, $0-8
 	IMUL3Q  $+3, R8, DI
 	ADDQ    CX, DI
 	MOVQ    args+0(FP), CX
-	MOVQ    48(CX), CX
-	TESTQ   CX, CX
-	JLE     done0
-	MOVQ    AX, R8
-	MOVQ    BX, R9
-	MOVQ    DX, R10
-	MOVQ    SI, R11
-	MOVQ    DI, R12
+	MOVQ    16(CX), CX
+	MOVQ    $+2, R8
 	PCALIGN $0x20
 
 loop0:
-	VPBROADCASTD (R8), Y4                   // v4:f32x8 = loadsplat a+0 l0*16
-	PREFETCHT0   2048(R9)                   // prefetch b+2048 l0*256
-	PREFETCHT1   8192(R9)                   // prefetch2 b+8192 l0*256
-	VCVTPH2PS    (R9), Y5                   // v5:f32x8 = cvthalf [b+0 l0*256 f16x8]
-	VMULPS       Y5, Y4, Y4                 // v6:f32x8 = mul v4 v5
-	VADDPS       Y4, Y0, Y0                 // v0:f32x8 = add v0 v6
-	VPBROADCASTD 4(R8), Y4                  // v7:f32x8 = loadsplat a+4 l0*16
-	PREFETCHT0   2112(R9)                   // prefetch b+2112 l0*256
-	PREFETCHT1   8256(R9)                   // prefetch2 b+8256 l0*256
-	VCVTPH2PS    64(R9), Y6                 // v8:f32x8 = cvthalf [b+64 l0*256 f16x8]
-	VMULPS       Y6, Y4, Y4                 // v9:f32x8 = mul v7 v8
-	VADDPS       Y4, Y0, Y0                 // v0:f32x8 = add v0 v9
-	VPBROADCASTD 8(R8), Y4                  // v10:f32x8 = loadsplat a+8 l0*16
-	PREFETCHT0   2176(R9)                   // prefetch b+2176 l0*256
-	PREFETCHT1   8320(R9)                   // prefetch2 b+8320 l0*256
-	VCVTPH2PS    128(R9), Y7                // v11:f32x8 = cvthalf [b+128 l0*256 f16x8]
-	VMULPS       Y7, Y4, Y4                 // v12:f32x8 = mul v10 v11
-	VADDPS       Y4, Y0, Y0                 // v0:f32x8 = add v0 v12
-	VPBROADCASTD 12(R8), Y4                 // v13:f32x8 = loadsplat a+12 l0*16
-	PREFETCHT0   2240(R9)                   // prefetch b+2240 l0*256
-	PREFETCHT1   8384(R9)                   // prefetch2 b+8384 l0*256
-	VCVTPH2PS    192(R9), Y8                // v14:f32x8 = cvthalf [b+192 l0*256 f16x8]
-	VMULPS       Y8, Y4, Y4                 // v15:f32x8 = mul v13 v14
-	VADDPS       Y4, Y0, Y0                 // v0:f32x8 = add v0 v15
-	VPBROADCASTD (R10), Y4                  // v16:f32x8 = loadsplat a+0 l0*16 step_a*1
-	VMULPS       Y5, Y4, Y4                 // v17:f32x8 = mul v16 v5
-	VADDPS       Y4, Y1, Y1                 // v1:f32x8 = add v1 v17
-	VPBROADCASTD 4(R10), Y4                 // v18:f32x8 = loadsplat a+4 l0*16 step_a*1
-	VMULPS       Y6, Y4, Y4                 // v19:f32x8 = mul v18 v8
-	VADDPS       Y4, Y1, Y1                 // v1:f32x8 = add v1 v19
-	VPBROADCASTD 8(R10), Y4                 // v20:f32x8 = loadsplat a+8 l0*16 step_a*1
-	VMULPS       Y7, Y4, Y4                 // v21:f32x8 = mul v20 v11
-	VADDPS       Y4, Y1, Y1                 // v1:f32x8 = add v1 v21
-	VPBROADCASTD 12(R10), Y4                // v22:f32x8 = loadsplat a+12 l0*16 step_a*1
-	VMULPS       Y8, Y4, Y4                 // v23:f32x8 = mul v22 v14
-	VADDPS       Y4, Y1, Y1                 // v1:f32x8 = add v1 v23
-	VPBROADCASTD (R11), Y4                  // v24:f32x8 = loadsplat a+0 l0*16 step_a*2
-	VMULPS       Y5, Y4, Y4                 // v25:f32x8 = mul v24 v5
-	VADDPS       Y4, Y2, Y2                 // v2:f32x8 = add v2 v25
-	VPBROADCASTD 4(R11), Y4                 // v26:f32x8 = loadsplat a+4 l0*16 step_a*2
-	VMULPS       Y6, Y4, Y4                 // v27:f32x8 = mul v26 v8
-	VADDPS       Y4, Y2, Y2                 // v2:f32x8 = add v2 v27
-	VPBROADCASTD 8(R11), Y4                 // v28:f32x8 = loadsplat a+8 l0*16 step_a*2
-	VMULPS       Y7, Y4, Y4                 // v29:f32x8 = mul v28 v11
-	VADDPS       Y4, Y2, Y2                 // v2:f32x8 = add v2 v29
-	VPBROADCASTD 12(R11), Y4                // v30:f32x8 = loadsplat a+12 l0*16 step_a*2
-	VMULPS       Y8, Y4, Y4                 // v31:f32x8 = mul v30 v14
-	VADDPS       Y4, Y2, Y2                 // v2:f32x8 = add v2 v31
-	VPBROADCASTD (R12), Y4                  // v32:f32x8 = loadsplat a+0 l0*16 step_a*3
-	VMULPS       Y5, Y4, Y4                 // v33:f32x8 = mul v32 v5
-	VADDPS       Y4, Y3, Y3                 // v3:f32x8 = add v3 v33
-	VPBROADCASTD 4(R12), Y4                 // v34:f32x8 = loadsplat a+4 l0*16 step_a*3
-	VMULPS       Y6, Y4, Y4                 // v35:f32x8 = mul v34 v8
-	VADDPS       Y4, Y3, Y3                 // v3:f32x8 = add v3 v35
-	VPBROADCASTD 8(R12), Y4                 // v36:f32x8 = loadsplat a+8 l0*16 step_a*3
-	VMULPS       Y7, Y4, Y4                 // v37:f32x8 = mul v36 v11
-	VADDPS       Y4, Y3, Y3                 // v3:f32x8 = add v3 v37
-	VPBROADCASTD 12(R12), Y4                // v38:f32x8 = loadsplat a+12 l0*16 step_a*3
-	VMULPS       Y8, Y4, Y4                 // v39:f32x8 = mul v38 v14
-	VADDPS       Y4, Y3, Y3                 // v3:f32x8 = add v3 v39
-	ADDQ         $+16, R8
-	ADDQ         $+256, R9
-	ADDQ         $+16, R10
-	ADDQ         $+16, R11
-	ADDQ         $+16, R12
-	DECQ         CX
-	JNZ          loop0
-
-done0:
-	MOVQ    args+0(FP), CX
-	MOVQ    16(CX), CX
-	VMOVDQU Y0, (CX)                        // store acc+0 v0
-	VMOVDQU Y1, 128(CX)                     // store acc+128 v1
-	VMOVDQU Y2, 256(CX)                     // store acc+256 v2
-	VMOVDQU Y3, 384(CX)                     // store acc+384 v3
-	VPXOR   X0, X0, X0                      // v40:f32x8 = splat 0
-	VPXOR   X1, X1, X1                      // v41:f32x8 = splat 0
-	VPXOR   X2, X2, X2                      // v42:f32x8 = splat 0
-	VPXOR   X3, X3, X3                      // v43:f32x8 = splat 0
-	MOVQ    args+0(FP), R8
-	MOVQ    48(R8), R8
-	TESTQ   R8, R8
+	VPXOR   X0, X0, X0                      // v0:f32x8 = splat 0
+	VPXOR   X1, X1, X1                      // v1:f32x8 = splat 0
+	VPXOR   X2, X2, X2                      // v2:f32x8 = splat 0
+	VPXOR   X3, X3, X3                      // v3:f32x8 = splat 0
+	VPXOR   X4, X4, X4                      // v4:f32x8 = splat 0
+	VPXOR   X5, X5, X5                      // v5:f32x8 = splat 0
+	VPXOR   X6, X6, X6                      // v6:f32x8 = splat 0
+	VPXOR   X7, X7, X7                      // v7:f32x8 = splat 0
+	MOVQ    args+0(FP), R9
+	MOVQ    48(R9), R9
+	TESTQ   R9, R9
 	JLE     done1
-	MOVQ    AX, R9
-	MOVQ    BX, R10
-	MOVQ    DX, R11
-	MOVQ    SI, R12
-	MOVQ    DI, R13
+	MOVQ    AX, R10
+	MOVQ    BX, R11
+	MOVQ    DX, R12
+	MOVQ    SI, R13
+	MOVQ    DI, R14
 	PCALIGN $0x20
 
 loop1:
-	VPBROADCASTD (R9), Y4                   // v44:f32x8 = loadsplat a+0 l1*16
-	VCVTPH2PS    16(R10), Y5                // v45:f32x8 = cvthalf [b+16 l1*256 f16x8]
-	VMULPS       Y5, Y4, Y4                 // v46:f32x8 = mul v44 v45
-	VADDPS       Y4, Y0, Y0                 // v40:f32x8 = add v40 v46
-	VPBROADCASTD 4(R9), Y4                  // v47:f32x8 = loadsplat a+4 l1*16
-	VCVTPH2PS    80(R10), Y6                // v48:f32x8 = cvthalf [b+80 l1*256 f16x8]
-	VMULPS       Y6, Y4, Y4                 // v49:f32x8 = mul v47 v48
-	VADDPS       Y4, Y0, Y0                 // v40:f32x8 = add v40 v49
-	VPBROADCASTD 8(R9), Y4                  // v50:f32x8 = loadsplat a+8 l1*16
-	VCVTPH2PS    144(R10), Y7               // v51:f32x8 = cvthalf [b+144 l1*256 f16x8]
-	VMULPS       Y7, Y4, Y4                 // v52:f32x8 = mul v50 v51
-	VADDPS       Y4, Y0, Y0                 // v40:f32x8 = add v40 v52
-	VPBROADCASTD 12(R9), Y4                 // v53:f32x8 = loadsplat a+12 l1*16
-	VCVTPH2PS    208(R10), Y8               // v54:f32x8 = cvthalf [b+208 l1*256 f16x8]
-	VMULPS       Y8, Y4, Y4                 // v55:f32x8 = mul v53 v54
-	VADDPS       Y4, Y0, Y0                 // v40:f32x8 = add v40 v55
-	VPBROADCASTD (R11), Y4                  // v56:f32x8 = loadsplat a+0 l1*16 step_a*1
-	VMULPS       Y5, Y4, Y4                 // v57:f32x8 = mul v56 v45
-	VADDPS       Y4, Y1, Y1                 // v41:f32x8 = add v41 v57
-	VPBROADCASTD 4(R11), Y4                 // v58:f32x8 = loadsplat a+4 l1*16 step_a*1
-	VMULPS       Y6, Y4, Y4                 // v59:f32x8 = mul v58 v48
-	VADDPS       Y4, Y1, Y1                 // v41:f32x8 = add v41 v59
-	VPBROADCASTD 8(R11), Y4                 // v60:f32x8 = loadsplat a+8 l1*16 step_a*1
-	VMULPS       Y7, Y4, Y4                 // v61:f32x8 = mul v60 v51
-	VADDPS       Y4, Y1, Y1                 // v41:f32x8 = add v41 v61
-	VPBROADCASTD 12(R11), Y4                // v62:f32x8 = loadsplat a+12 l1*16 step_a*1
-	VMULPS       Y8, Y4, Y4                 // v63:f32x8 = mul v62 v54
-	VADDPS       Y4, Y1, Y1                 // v41:f32x8 = add v41 v63
-	VPBROADCASTD (R12), Y4                  // v64:f32x8 = loadsplat a+0 l1*16 step_a*2
-	VMULPS       Y5, Y4, Y4                 // v65:f32x8 = mul v64 v45
-	VADDPS       Y4, Y2, Y2                 // v42:f32x8 = add v42 v65
-	VPBROADCASTD 4(R12), Y4                 // v66:f32x8 = loadsplat a+4 l1*16 step_a*2
-	VMULPS       Y6, Y4, Y4                 // v67:f32x8 = mul v66 v48
-	VADDPS       Y4, Y2, Y2                 // v42:f32x8 = add v42 v67
-	VPBROADCASTD 8(R12), Y4                 // v68:f32x8 = loadsplat a+8 l1*16 step_a*2
-	VMULPS       Y7, Y4, Y4                 // v69:f32x8 = mul v68 v51
-	VADDPS       Y4, Y2, Y2                 // v42:f32x8 = add v42 v69
-	VPBROADCASTD 12(R12), Y4                // v70:f32x8 = loadsplat a+12 l1*16 step_a*2
-	VMULPS       Y8, Y4, Y4                 // v71:f32x8 = mul v70 v54
-	VADDPS       Y4, Y2, Y2                 // v42:f32x8 = add v42 v71
-	VPBROADCASTD (R13), Y4                  // v72:f32x8 = loadsplat a+0 l1*16 step_a*3
-	VMULPS       Y5, Y4, Y4                 // v73:f32x8 = mul v72 v45
-	VADDPS       Y4, Y3, Y3                 // v43:f32x8 = add v43 v73
-	VPBROADCASTD 4(R13), Y4                 // v74:f32x8 = loadsplat a+4 l1*16 step_a*3
-	VMULPS       Y6, Y4, Y4                 // v75:f32x8 = mul v74 v48
-	VADDPS       Y4, Y3, Y3                 // v43:f32x8 = add v43 v75
-	VPBROADCASTD 8(R13), Y4                 // v76:f32x8 = loadsplat a+8 l1*16 step_a*3
-	VMULPS       Y7, Y4, Y4                 // v77:f32x8 = mul v76 v51
-	VADDPS       Y4, Y3, Y3                 // v43:f32x8 = add v43 v77
-	VPBROADCASTD 12(R13), Y4                // v78:f32x8 = loadsplat a+12 l1*16 step_a*3
-	VMULPS       Y8, Y4, Y4                 // v79:f32x8 = mul v78 v54
-	VADDPS       Y4, Y3, Y3                 // v43:f32x8 = add v43 v79
-	ADDQ         $+16, R9
+	PREFETCHT0   2048(R10)                  // prefetch b+2048 l0*32 l1*256
+	PREFETCHT1   8192(R10)                  // prefetch2 b+8192 l0*32 l1*256
+	VCVTPH2PS    (R10), Y8                  // v8:f32x8 = cvthalf [b+0 l0*32 l1*256 f16x8]
+	VPBROADCASTD (R11), Y9                  // v9:f32x8 = loadsplat a+0 l1*16
+	VMULPS       Y8, Y9, Y9                 // v10:f32x8 = mul v9 v8
+	VADDPS       Y9, Y0, Y0                 // v0:f32x8 = add v0 v10
+	PREFETCHT0   2112(R10)                  // prefetch b+2112 l0*32 l1*256
+	PREFETCHT1   8256(R10)                  // prefetch2 b+8256 l0*32 l1*256
+	VCVTPH2PS    64(R10), Y9                // v11:f32x8 = cvthalf [b+64 l0*32 l1*256 f16x8]
+	VPBROADCASTD 4(R11), Y10                // v12:f32x8 = loadsplat a+4 l1*16
+	VMULPS       Y9, Y10, Y10               // v13:f32x8 = mul v12 v11
+	VADDPS       Y10, Y0, Y0                // v0:f32x8 = add v0 v13
+	PREFETCHT0   2176(R10)                  // prefetch b+2176 l0*32 l1*256
+	PREFETCHT1   8320(R10)                  // prefetch2 b+8320 l0*32 l1*256
+	VCVTPH2PS    128(R10), Y10              // v14:f32x8 = cvthalf [b+128 l0*32 l1*256 f16x8]
+	VPBROADCASTD 8(R11), Y11                // v15:f32x8 = loadsplat a+8 l1*16
+	VMULPS       Y10, Y11, Y11              // v16:f32x8 = mul v15 v14
+	VADDPS       Y11, Y0, Y0                // v0:f32x8 = add v0 v16
+	PREFETCHT0   2240(R10)                  // prefetch b+2240 l0*32 l1*256
+	PREFETCHT1   8384(R10)                  // prefetch2 b+8384 l0*32 l1*256
+	VCVTPH2PS    192(R10), Y11              // v17:f32x8 = cvthalf [b+192 l0*32 l1*256 f16x8]
+	VPBROADCASTD 12(R11), Y12               // v18:f32x8 = loadsplat a+12 l1*16
+	VMULPS       Y11, Y12, Y12              // v19:f32x8 = mul v18 v17
+	VADDPS       Y12, Y0, Y0                // v0:f32x8 = add v0 v19
+	VPBROADCASTD (R12), Y12                 // v20:f32x8 = loadsplat a+0 l1*16 step_a*1
+	VMULPS       Y8, Y12, Y12               // v21:f32x8 = mul v20 v8
+	VADDPS       Y12, Y1, Y1                // v1:f32x8 = add v1 v21
+	VPBROADCASTD 4(R12), Y12                // v22:f32x8 = loadsplat a+4 l1*16 step_a*1
+	VMULPS       Y9, Y12, Y12               // v23:f32x8 = mul v22 v11
+	VADDPS       Y12, Y1, Y1                // v1:f32x8 = add v1 v23
+	VPBROADCASTD 8(R12), Y12                // v24:f32x8 = loadsplat a+8 l1*16 step_a*1
+	VMULPS       Y10, Y12, Y12              // v25:f32x8 = mul v24 v14
+	VADDPS       Y12, Y1, Y1                // v1:f32x8 = add v1 v25
+	VPBROADCASTD 12(R12), Y12               // v26:f32x8 = loadsplat a+12 l1*16 step_a*1
+	VMULPS       Y11, Y12, Y12              // v27:f32x8 = mul v26 v17
+	VADDPS       Y12, Y1, Y1                // v1:f32x8 = add v1 v27
+	VPBROADCASTD (R13), Y12                 // v28:f32x8 = loadsplat a+0 l1*16 step_a*2
+	VMULPS       Y8, Y12, Y12               // v29:f32x8 = mul v28 v8
+	VADDPS       Y12, Y2, Y2                // v2:f32x8 = add v2 v29
+	VPBROADCASTD 4(R13), Y12                // v30:f32x8 = loadsplat a+4 l1*16 step_a*2
+	VMULPS       Y9, Y12, Y12               // v31:f32x8 = mul v30 v11
+	VADDPS       Y12, Y2, Y2                // v2:f32x8 = add v2 v31
+	VPBROADCASTD 8(R13), Y12                // v32:f32x8 = loadsplat a+8 l1*16 step_a*2
+	VMULPS       Y10, Y12, Y12              // v33:f32x8 = mul v32 v14
+	VADDPS       Y12, Y2, Y2                // v2:f32x8 = add v2 v33
+	VPBROADCASTD 12(R13), Y12               // v34:f32x8 = loadsplat a+12 l1*16 step_a*2
+	VMULPS       Y11, Y12, Y12              // v35:f32x8 = mul v34 v17
+	VADDPS       Y12, Y2, Y2                // v2:f32x8 = add v2 v35
+	VPBROADCASTD (R14), Y12                 // v36:f32x8 = loadsplat a+0 l1*16 step_a*3
+	VMULPS       Y8, Y12, Y8                // v37:f32x8 = mul v36 v8
+	VADDPS       Y8, Y3, Y3                 // v3:f32x8 = add v3 v37
+	VPBROADCASTD 4(R14), Y8                 // v38:f32x8 = loadsplat a+4 l1*16 step_a*3
+	VMULPS       Y9, Y8, Y8                 // v39:f32x8 = mul v38 v11
+	VADDPS       Y8, Y3, Y3                 // v3:f32x8 = add v3 v39
+	VPBROADCASTD 8(R14), Y8                 // v40:f32x8 = loadsplat a+8 l1*16 step_a*3
+	VMULPS       Y10, Y8, Y8                // v41:f32x8 = mul v40 v14
+	VADDPS       Y8, Y3, Y3                 // v3:f32x8 = add v3 v41
+	VPBROADCASTD 12(R14), Y8                // v42:f32x8 = loadsplat a+12 l1*16 step_a*3
+	VMULPS       Y11, Y8, Y8                // v43:f32x8 = mul v42 v17
+	VADDPS       Y8, Y3, Y3                 // v3:f32x8 = add v3 v43
+	VCVTPH2PS    16(R10), Y8                // v44:f32x8 = cvthalf [b+16 l0*32 l1*256 f16x8]
+	VPBROADCASTD (R11), Y9                  // v45:f32x8 = loadsplat a+0 l1*16
+	VMULPS       Y8, Y9, Y9                 // v46:f32x8 = mul v45 v44
+	VADDPS       Y9, Y4, Y4                 // v4:f32x8 = add v4 v46
+	VCVTPH2PS    80(R10), Y9                // v47:f32x8 = cvthalf [b+80 l0*32 l1*256 f16x8]
+	VPBROADCASTD 4(R11), Y10                // v48:f32x8 = loadsplat a+4 l1*16
+	VMULPS       Y9, Y10, Y10               // v49:f32x8 = mul v48 v47
+	VADDPS       Y10, Y4, Y4                // v4:f32x8 = add v4 v49
+	VCVTPH2PS    144(R10), Y10              // v50:f32x8 = cvthalf [b+144 l0*32 l1*256 f16x8]
+	VPBROADCASTD 8(R11), Y11                // v51:f32x8 = loadsplat a+8 l1*16
+	VMULPS       Y10, Y11, Y11              // v52:f32x8 = mul v51 v50
+	VADDPS       Y11, Y4, Y4                // v4:f32x8 = add v4 v52
+	VCVTPH2PS    208(R10), Y11              // v53:f32x8 = cvthalf [b+208 l0*32 l1*256 f16x8]
+	VPBROADCASTD 12(R11), Y12               // v54:f32x8 = loadsplat a+12 l1*16
+	VMULPS       Y11, Y12, Y12              // v55:f32x8 = mul v54 v53
+	VADDPS       Y12, Y4, Y4                // v4:f32x8 = add v4 v55
+	VPBROADCASTD (R12), Y12                 // v56:f32x8 = loadsplat a+0 l1*16 step_a*1
+	VMULPS       Y8, Y12, Y12               // v57:f32x8 = mul v56 v44
+	VADDPS       Y12, Y5, Y5                // v5:f32x8 = add v5 v57
+	VPBROADCASTD 4(R12), Y12                // v58:f32x8 = loadsplat a+4 l1*16 step_a*1
+	VMULPS       Y9, Y12, Y12               // v59:f32x8 = mul v58 v47
+	VADDPS       Y12, Y5, Y5                // v5:f32x8 = add v5 v59
+	VPBROADCASTD 8(R12), Y12                // v60:f32x8 = loadsplat a+8 l1*16 step_a*1
+	VMULPS       Y10, Y12, Y12              // v61:f32x8 = mul v60 v50
+	VADDPS       Y12, Y5, Y5                // v5:f32x8 = add v5 v61
+	VPBROADCASTD 12(R12), Y12               // v62:f32x8 = loadsplat a+12 l1*16 step_a*1
+	VMULPS       Y11, Y12, Y12              // v63:f32x8 = mul v62 v53
+	VADDPS       Y12, Y5, Y5                // v5:f32x8 = add v5 v63
+	VPBROADCASTD (R13), Y12                 // v64:f32x8 = loadsplat a+0 l1*16 step_a*2
+	VMULPS       Y8, Y12, Y12               // v65:f32x8 = mul v64 v44
+	VADDPS       Y12, Y6, Y6                // v6:f32x8 = add v6 v65
+	VPBROADCASTD 4(R13), Y12                // v66:f32x8 = loadsplat a+4 l1*16 step_a*2
+	VMULPS       Y9, Y12, Y12               // v67:f32x8 = mul v66 v47
+	VADDPS       Y12, Y6, Y6                // v6:f32x8 = add v6 v67
+	VPBROADCASTD 8(R13), Y12                // v68:f32x8 = loadsplat a+8 l1*16 step_a*2
+	VMULPS       Y10, Y12, Y12              // v69:f32x8 = mul v68 v50
+	VADDPS       Y12, Y6, Y6                // v6:f32x8 = add v6 v69
+	VPBROADCASTD 12(R13), Y12               // v70:f32x8 = loadsplat a+12 l1*16 step_a*2
+	VMULPS       Y11, Y12, Y12              // v71:f32x8 = mul v70 v53
+	VADDPS       Y12, Y6, Y6                // v6:f32x8 = add v6 v71
+	VPBROADCASTD (R14), Y12                 // v72:f32x8 = loadsplat a+0 l1*16 step_a*3
+	VMULPS       Y8, Y12, Y8                // v73:f32x8 = mul v72 v44
+	VADDPS       Y8, Y7, Y7                 // v7:f32x8 = add v7 v73
+	VPBROADCASTD 4(R14), Y8                 // v74:f32x8 = loadsplat a+4 l1*16 step_a*3
+	VMULPS       Y9, Y8, Y8                 // v75:f32x8 = mul v74 v47
+	VADDPS       Y8, Y7, Y7                 // v7:f32x8 = add v7 v75
+	VPBROADCASTD 8(R14), Y8                 // v76:f32x8 = loadsplat a+8 l1*16 step_a*3
+	VMULPS       Y10, Y8, Y8                // v77:f32x8 = mul v76 v50
+	VADDPS       Y8, Y7, Y7                 // v7:f32x8 = add v7 v77
+	VPBROADCASTD 12(R14), Y8                // v78:f32x8 = loadsplat a+12 l1*16 step_a*3
+	VMULPS       Y11, Y8, Y8                // v79:f32x8 = mul v78 v53
+	VADDPS       Y8, Y7, Y7                 // v7:f32x8 = add v7 v79
 	ADDQ         $+256, R10
 	ADDQ         $+16, R11
 	ADDQ         $+16, R12
 	ADDQ         $+16, R13
-	DECQ         R8
+	ADDQ         $+16, R14
+	DECQ         R9
 	JNZ          loop1
 
 done1:
-	VMOVDQU Y0, 32(CX)                      // store acc+32 v40
-	VMOVDQU Y1, 160(CX)                     // store acc+160 v41
-	VMOVDQU Y2, 288(CX)                     // store acc+288 v42
-	VMOVDQU Y3, 416(CX)                     // store acc+416 v43
-	VPXOR   X0, X0, X0                      // v80:f32x8 = splat 0
-	VPXOR   X1, X1, X1                      // v81:f32x8 = splat 0
-	VPXOR   X2, X2, X2                      // v82:f32x8 = splat 0
-	VPXOR   X3, X3, X3                      // v83:f32x8 = splat 0
-	MOVQ    args+0(FP), R8
-	MOVQ    48(R8), R8
-	TESTQ   R8, R8
-	JLE     done2
-	MOVQ    AX, R9
-	MOVQ    BX, R10
-	MOVQ    DX, R11
-	MOVQ    SI, R12
-	MOVQ    DI, R13
-	PCALIGN $0x20
+	VMOVDQU Y0, (CX)                        // store acc+0 l0*64 v0
+	VMOVDQU Y1, 128(CX)                     // store acc+128 l0*64 v1
+	VMOVDQU Y2, 256(CX)                     // store acc+256 l0*64 v2
+	VMOVDQU Y3, 384(CX)                     // store acc+384 l0*64 v3
+	VMOVDQU Y4, 32(CX)                      // store acc+32 l0*64 v4
+	VMOVDQU Y5, 160(CX)                     // store acc+160 l0*64 v5
+	VMOVDQU Y6, 288(CX)                     // store acc+288 l0*64 v6
+	VMOVDQU Y7, 416(CX)                     // store acc+416 l0*64 v7
+	ADDQ    $+32, AX
+	ADDQ    $+64, CX
+	DECQ    R8
+	JNZ     loop0
 
-loop2:
-	VPBROADCASTD (R9), Y4                   // v84:f32x8 = loadsplat a+0 l2*16
-	VCVTPH2PS    32(R10), Y5                // v85:f32x8 = cvthalf [b+32 l2*256 f16x8]
-	VMULPS       Y5, Y4, Y4                 // v86:f32x8 = mul v84 v85
-	VADDPS       Y4, Y0, Y0                 // v80:f32x8 = add v80 v86
-	VPBROADCASTD 4(R9), Y4                  // v87:f32x8 = loadsplat a+4 l2*16
-	VCVTPH2PS    96(R10), Y6                // v88:f32x8 = cvthalf [b+96 l2*256 f16x8]
-	VMULPS       Y6, Y4, Y4                 // v89:f32x8 = mul v87 v88
-	VADDPS       Y4, Y0, Y0                 // v80:f32x8 = add v80 v89
-	VPBROADCASTD 8(R9), Y4                  // v90:f32x8 = loadsplat a+8 l2*16
-	VCVTPH2PS    160(R10), Y7               // v91:f32x8 = cvthalf [b+160 l2*256 f16x8]
-	VMULPS       Y7, Y4, Y4                 // v92:f32x8 = mul v90 v91
-	VADDPS       Y4, Y0, Y0                 // v80:f32x8 = add v80 v92
-	VPBROADCASTD 12(R9), Y4                 // v93:f32x8 = loadsplat a+12 l2*16
-	VCVTPH2PS    224(R10), Y8               // v94:f32x8 = cvthalf [b+224 l2*256 f16x8]
-	VMULPS       Y8, Y4, Y4                 // v95:f32x8 = mul v93 v94
-	VADDPS       Y4, Y0, Y0                 // v80:f32x8 = add v80 v95
-	VPBROADCASTD (R11), Y4                  // v96:f32x8 = loadsplat a+0 l2*16 step_a*1
-	VMULPS       Y5, Y4, Y4                 // v97:f32x8 = mul v96 v85
-	VADDPS       Y4, Y1, Y1                 // v81:f32x8 = add v81 v97
-	VPBROADCASTD 4(R11), Y4                 // v98:f32x8 = loadsplat a+4 l2*16 step_a*1
-	VMULPS       Y6, Y4, Y4                 // v99:f32x8 = mul v98 v88
-	VADDPS       Y4, Y1, Y1                 // v81:f32x8 = add v81 v99
-	VPBROADCASTD 8(R11), Y4                 // v100:f32x8 = loadsplat a+8 l2*16 step_a*1
-	VMULPS       Y7, Y4, Y4                 // v101:f32x8 = mul v100 v91
-	VADDPS       Y4, Y1, Y1                 // v81:f32x8 = add v81 v101
-	VPBROADCASTD 12(R11), Y4                // v102:f32x8 = loadsplat a+12 l2*16 step_a*1
-	VMULPS       Y8, Y4, Y4                 // v103:f32x8 = mul v102 v94
-	VADDPS       Y4, Y1, Y1                 // v81:f32x8 = add v81 v103
-	VPBROADCASTD (R12), Y4                  // v104:f32x8 = loadsplat a+0 l2*16 step_a*2
-	VMULPS       Y5, Y4, Y4                 // v105:f32x8 = mul v104 v85
-	VADDPS       Y4, Y2, Y2                 // v82:f32x8 = add v82 v105
-	VPBROADCASTD 4(R12), Y4                 // v106:f32x8 = loadsplat a+4 l2*16 step_a*2
-	VMULPS       Y6, Y4, Y4                 // v107:f32x8 = mul v106 v88
-	VADDPS       Y4, Y2, Y2                 // v82:f32x8 = add v82 v107
-	VPBROADCASTD 8(R12), Y4                 // v108:f32x8 = loadsplat a+8 l2*16 step_a*2
-	VMULPS       Y7, Y4, Y4                 // v109:f32x8 = mul v108 v91
-	VADDPS       Y4, Y2, Y2                 // v82:f32x8 = add v82 v109
-	VPBROADCASTD 12(R12), Y4                // v110:f32x8 = loadsplat a+12 l2*16 step_a*2
-	VMULPS       Y8, Y4, Y4                 // v111:f32x8 = mul v110 v94
-	VADDPS       Y4, Y2, Y2                 // v82:f32x8 = add v82 v111
-	VPBROADCASTD (R13), Y4                  // v112:f32x8 = loadsplat a+0 l2*16 step_a*3
-	VMULPS       Y5, Y4, Y4                 // v113:f32x8 = mul v112 v85
-	VADDPS       Y4, Y3, Y3                 // v83:f32x8 = add v83 v113
-	VPBROADCASTD 4(R13), Y4                 // v114:f32x8 = loadsplat a+4 l2*16 step_a*3
-	VMULPS       Y6, Y4, Y4                 // v115:f32x8 = mul v114 v88
-	VADDPS       Y4, Y3, Y3                 // v83:f32x8 = add v83 v115
-	VPBROADCASTD 8(R13), Y4                 // v116:f32x8 = loadsplat a+8 l2*16 step_a*3
-	VMULPS       Y7, Y4, Y4                 // v117:f32x8 = mul v116 v91
-	VADDPS       Y4, Y3, Y3                 // v83:f32x8 = add v83 v117
-	VPBROADCASTD 12(R13), Y4                // v118:f32x8 = loadsplat a+12 l2*16 step_a*3
-	VMULPS       Y8, Y4, Y4                 // v119:f32x8 = mul v118 v94
-	VADDPS       Y4, Y3, Y3                 // v83:f32x8 = add v83 v119
-	ADDQ         $+16, R9
-	ADDQ         $+256, R10
-	ADDQ         $+16, R11
-	ADDQ         $+16, R12
-	ADDQ         $+16, R13
-	DECQ         R8
-	JNZ          loop2
-
-done2:
-	VMOVDQU Y0, 64(CX)                      // store acc+64 v80
-	VMOVDQU Y1, 192(CX)                     // store acc+192 v81
-	VMOVDQU Y2, 320(CX)                     // store acc+320 v82
-	VMOVDQU Y3, 448(CX)                     // store acc+448 v83
-	VPXOR   X0, X0, X0                      // v120:f32x8 = splat 0
-	VPXOR   X1, X1, X1                      // v121:f32x8 = splat 0
-	VPXOR   X2, X2, X2                      // v122:f32x8 = splat 0
-	VPXOR   X3, X3, X3                      // v123:f32x8 = splat 0
-	MOVQ    args+0(FP), R8
-	MOVQ    48(R8), R8
-	TESTQ   R8, R8
-	JLE     done3
-	PCALIGN $0x20
-
-loop3:
-	VPBROADCASTD (AX), Y4                   // v124:f32x8 = loadsplat a+0 l3*16
-	VCVTPH2PS    48(BX), Y5                 // v125:f32x8 = cvthalf [b+48 l3*256 f16x8]
-	VMULPS       Y5, Y4, Y4                 // v126:f32x8 = mul v124 v125
-	VADDPS       Y4, Y0, Y0                 // v120:f32x8 = add v120 v126
-	VPBROADCASTD 4(AX), Y4                  // v127:f32x8 = loadsplat a+4 l3*16
-	VCVTPH2PS    112(BX), Y6                // v128:f32x8 = cvthalf [b+112 l3*256 f16x8]
-	VMULPS       Y6, Y4, Y4                 // v129:f32x8 = mul v127 v128
-	VADDPS       Y4, Y0, Y0                 // v120:f32x8 = add v120 v129
-	VPBROADCASTD 8(AX), Y4                  // v130:f32x8 = loadsplat a+8 l3*16
-	VCVTPH2PS    176(BX), Y7                // v131:f32x8 = cvthalf [b+176 l3*256 f16x8]
-	VMULPS       Y7, Y4, Y4                 // v132:f32x8 = mul v130 v131
-	VADDPS       Y4, Y0, Y0                 // v120:f32x8 = add v120 v132
-	VPBROADCASTD 12(AX), Y4                 // v133:f32x8 = loadsplat a+12 l3*16
-	VCVTPH2PS    240(BX), Y8                // v134:f32x8 = cvthalf [b+240 l3*256 f16x8]
-	VMULPS       Y8, Y4, Y4                 // v135:f32x8 = mul v133 v134
-	VADDPS       Y4, Y0, Y0                 // v120:f32x8 = add v120 v135
-	VPBROADCASTD (DX), Y4                   // v136:f32x8 = loadsplat a+0 l3*16 step_a*1
-	VMULPS       Y5, Y4, Y4                 // v137:f32x8 = mul v136 v125
-	VADDPS       Y4, Y1, Y1                 // v121:f32x8 = add v121 v137
-	VPBROADCASTD 4(DX), Y4                  // v138:f32x8 = loadsplat a+4 l3*16 step_a*1
-	VMULPS       Y6, Y4, Y4                 // v139:f32x8 = mul v138 v128
-	VADDPS       Y4, Y1, Y1                 // v121:f32x8 = add v121 v139
-	VPBROADCASTD 8(DX), Y4                  // v140:f32x8 = loadsplat a+8 l3*16 step_a*1
-	VMULPS       Y7, Y4, Y4                 // v141:f32x8 = mul v140 v131
-	VADDPS       Y4, Y1, Y1                 // v121:f32x8 = add v121 v141
-	VPBROADCASTD 12(DX), Y4                 // v142:f32x8 = loadsplat a+12 l3*16 step_a*1
-	VMULPS       Y8, Y4, Y4                 // v143:f32x8 = mul v142 v134
-	VADDPS       Y4, Y1, Y1                 // v121:f32x8 = add v121 v143
-	VPBROADCASTD (SI), Y4                   // v144:f32x8 = loadsplat a+0 l3*16 step_a*2
-	VMULPS       Y5, Y4, Y4                 // v145:f32x8 = mul v144 v125
-	VADDPS       Y4, Y2, Y2                 // v122:f32x8 = add v122 v145
-	VPBROADCASTD 4(SI), Y4                  // v146:f32x8 = loadsplat a+4 l3*16 step_a*2
-	VMULPS       Y6, Y4, Y4                 // v147:f32x8 = mul v146 v128
-	VADDPS       Y4, Y2, Y2                 // v122:f32x8 = add v122 v147
-	VPBROADCASTD 8(SI), Y4                  // v148:f32x8 = loadsplat a+8 l3*16 step_a*2
-	VMULPS       Y7, Y4, Y4                 // v149:f32x8 = mul v148 v131
-	VADDPS       Y4, Y2, Y2                 // v122:f32x8 = add v122 v149
-	VPBROADCASTD 12(SI), Y4                 // v150:f32x8 = loadsplat a+12 l3*16 step_a*2
-	VMULPS       Y8, Y4, Y4                 // v151:f32x8 = mul v150 v134
-	VADDPS       Y4, Y2, Y2                 // v122:f32x8 = add v122 v151
-	VPBROADCASTD (DI), Y4                   // v152:f32x8 = loadsplat a+0 l3*16 step_a*3
-	VMULPS       Y5, Y4, Y4                 // v153:f32x8 = mul v152 v125
-	VADDPS       Y4, Y3, Y3                 // v123:f32x8 = add v123 v153
-	VPBROADCASTD 4(DI), Y4                  // v154:f32x8 = loadsplat a+4 l3*16 step_a*3
-	VMULPS       Y6, Y4, Y4                 // v155:f32x8 = mul v154 v128
-	VADDPS       Y4, Y3, Y3                 // v123:f32x8 = add v123 v155
-	VPBROADCASTD 8(DI), Y4                  // v156:f32x8 = loadsplat a+8 l3*16 step_a*3
-	VMULPS       Y7, Y4, Y4                 // v157:f32x8 = mul v156 v131
-	VADDPS       Y4, Y3, Y3                 // v123:f32x8 = add v123 v157
-	VPBROADCASTD 12(DI), Y4                 // v158:f32x8 = loadsplat a+12 l3*16 step_a*3
-	VMULPS       Y8, Y4, Y4                 // v159:f32x8 = mul v158 v134
-	VADDPS       Y4, Y3, Y3                 // v123:f32x8 = add v123 v159
-	ADDQ         $+16, AX
-	ADDQ         $+256, BX
-	ADDQ         $+16, DX
-	ADDQ         $+16, SI
-	ADDQ         $+16, DI
-	DECQ         R8
-	JNZ          loop3
-
-done3:
-	VMOVDQU      Y0, 96(CX)                 // store acc+96 v120
-	VMOVDQU      Y1, 224(CX)                // store acc+224 v121
-	VMOVDQU      Y2, 352(CX)                // store acc+352 v122
-	VMOVDQU      Y3, 480(CX)                // store acc+480 v123
-	VMOVDQU      (CX), Y0                   // v160:f32x8 = load acc+0
-	VMOVDQU      32(CX), Y1                 // v161:f32x8 = load acc+32
-	VMOVDQU      64(CX), Y2                 // v162:f32x8 = load acc+64
-	VMOVDQU      96(CX), Y3                 // v163:f32x8 = load acc+96
-	VPBROADCASTD x7fffffff<>+0(SB), Y4      // v165:i32x8 = splat 2147483647
-	VPAND        Y4, Y0, Y5                 // v166:i32x8 = and v164 v165
-	VPBROADCASTD x7f800000<>+0(SB), Y6      // v167:i32x8 = splat 2139095040
-	VPCMPGTD     Y6, Y5, Y5                 // v168:i32x8 = cmpgts v166 v167
-	VPBROADCASTD x7fc00000<>+0(SB), Y7      // v169:i32x8 = splat 2143289344
-	VPAND        Y7, Y5, Y8                 // v170:i32x8 = and v168 v169
-	VPANDN       Y0, Y5, Y0                 // v171:i32x8 = andnot v164 v168
-	VPOR         Y0, Y8, Y0                 // v172:i32x8 = or v170 v171
-	VPAND        Y4, Y1, Y5                 // v175:i32x8 = and v174 v165
-	VPCMPGTD     Y6, Y5, Y5                 // v176:i32x8 = cmpgts v175 v167
-	VPAND        Y7, Y5, Y8                 // v177:i32x8 = and v176 v169
-	VPANDN       Y1, Y5, Y1                 // v178:i32x8 = andnot v174 v176
-	VPOR         Y1, Y8, Y1                 // v179:i32x8 = or v177 v178
-	VPAND        Y4, Y2, Y5                 // v182:i32x8 = and v181 v165
-	VPCMPGTD     Y6, Y5, Y5                 // v183:i32x8 = cmpgts v182 v167
-	VPAND        Y7, Y5, Y8                 // v184:i32x8 = and v183 v169
-	VPANDN       Y2, Y5, Y2                 // v185:i32x8 = andnot v181 v183
-	VPOR         Y2, Y8, Y2                 // v186:i32x8 = or v184 v185
-	VPAND        Y4, Y3, Y5                 // v189:i32x8 = and v188 v165
-	VPCMPGTD     Y6, Y5, Y5                 // v190:i32x8 = cmpgts v189 v167
-	VPAND        Y7, Y5, Y8                 // v191:i32x8 = and v190 v169
-	VPANDN       Y3, Y5, Y3                 // v192:i32x8 = andnot v188 v190
-	VPOR         Y3, Y8, Y3                 // v193:i32x8 = or v191 v192
+done0:
+	VPBROADCASTD x7fffffff<>+0(SB), Y0      // v80:i32x8 = splat 2147483647
+	VPBROADCASTD x7f800000<>+0(SB), Y1      // v81:i32x8 = splat 2139095040
+	VPBROADCASTD x7fc00000<>+0(SB), Y2      // v82:i32x8 = splat 2143289344
 	MOVQ         args+0(FP), AX
 	MOVQ         24(AX), AX
-	VMOVDQU      Y0, (AX)                   // store out+0 v173
-	VMOVDQU      Y1, 32(AX)                 // store out+32 v180
-	VMOVDQU      Y2, 64(AX)                 // store out+64 v187
-	VMOVDQU      Y3, 96(AX)                 // store out+96 v194
-	VMOVDQU      128(CX), Y0                // v195:f32x8 = load acc+128
-	VMOVDQU      160(CX), Y1                // v196:f32x8 = load acc+160
-	VMOVDQU      192(CX), Y2                // v197:f32x8 = load acc+192
-	VMOVDQU      224(CX), Y3                // v198:f32x8 = load acc+224
-	VPAND        Y4, Y0, Y5                 // v200:i32x8 = and v199 v165
-	VPCMPGTD     Y6, Y5, Y5                 // v201:i32x8 = cmpgts v200 v167
-	VPAND        Y7, Y5, Y8                 // v202:i32x8 = and v201 v169
-	VPANDN       Y0, Y5, Y0                 // v203:i32x8 = andnot v199 v201
-	VPOR         Y0, Y8, Y0                 // v204:i32x8 = or v202 v203
-	VPAND        Y4, Y1, Y5                 // v207:i32x8 = and v206 v165
-	VPCMPGTD     Y6, Y5, Y5                 // v208:i32x8 = cmpgts v207 v167
-	VPAND        Y7, Y5, Y8                 // v209:i32x8 = and v208 v169
-	VPANDN       Y1, Y5, Y1                 // v210:i32x8 = andnot v206 v208
-	VPOR         Y1, Y8, Y1                 // v211:i32x8 = or v209 v210
-	VPAND        Y4, Y2, Y5                 // v214:i32x8 = and v213 v165
-	VPCMPGTD     Y6, Y5, Y5                 // v215:i32x8 = cmpgts v214 v167
-	VPAND        Y7, Y5, Y8                 // v216:i32x8 = and v215 v169
-	VPANDN       Y2, Y5, Y2                 // v217:i32x8 = andnot v213 v215
-	VPOR         Y2, Y8, Y2                 // v218:i32x8 = or v216 v217
-	VPAND        Y4, Y3, Y5                 // v221:i32x8 = and v220 v165
-	VPCMPGTD     Y6, Y5, Y5                 // v222:i32x8 = cmpgts v221 v167
-	VPAND        Y7, Y5, Y8                 // v223:i32x8 = and v222 v169
-	VPANDN       Y3, Y5, Y3                 // v224:i32x8 = andnot v220 v222
-	VPOR         Y3, Y8, Y3                 // v225:i32x8 = or v223 v224
-	MOVQ         args+0(FP), DX
-	MOVQ         40(DX), DX
-	IMUL3Q       $+1, DX, BX
-	ADDQ         AX, BX
-	VMOVDQU      Y0, (BX)                   // store out+0 step_out*1 v205
-	MOVQ         args+0(FP), DX
-	MOVQ         40(DX), DX
-	IMUL3Q       $+1, DX, BX
-	ADDQ         AX, BX
-	VMOVDQU      Y1, 32(BX)                 // store out+32 step_out*1 v212
-	MOVQ         args+0(FP), DX
-	MOVQ         40(DX), DX
-	IMUL3Q       $+1, DX, BX
-	ADDQ         AX, BX
-	VMOVDQU      Y2, 64(BX)                 // store out+64 step_out*1 v219
-	MOVQ         args+0(FP), DX
-	MOVQ         40(DX), DX
-	IMUL3Q       $+1, DX, BX
-	ADDQ         AX, BX
-	VMOVDQU      Y3, 96(BX)                 // store out+96 step_out*1 v226
-	VMOVDQU      256(CX), Y0                // v227:f32x8 = load acc+256
-	VMOVDQU      288(CX), Y1                // v228:f32x8 = load acc+288
-	VMOVDQU      320(CX), Y2                // v229:f32x8 = load acc+320
-	VMOVDQU      352(CX), Y3                // v230:f32x8 = load acc+352
-	VPAND        Y4, Y0, Y5                 // v232:i32x8 = and v231 v165
-	VPCMPGTD     Y6, Y5, Y5                 // v233:i32x8 = cmpgts v232 v167
-	VPAND        Y7, Y5, Y8                 // v234:i32x8 = and v233 v169
-	VPANDN       Y0, Y5, Y0                 // v235:i32x8 = andnot v231 v233
-	VPOR         Y0, Y8, Y0                 // v236:i32x8 = or v234 v235
-	VPAND        Y4, Y1, Y5                 // v239:i32x8 = and v238 v165
-	VPCMPGTD     Y6, Y5, Y5                 // v240:i32x8 = cmpgts v239 v167
-	VPAND        Y7, Y5, Y8                 // v241:i32x8 = and v240 v169
-	VPANDN       Y1, Y5, Y1                 // v242:i32x8 = andnot v238 v240
-	VPOR         Y1, Y8, Y1                 // v243:i32x8 = or v241 v242
-	VPAND        Y4, Y2, Y5                 // v246:i32x8 = and v245 v165
-	VPCMPGTD     Y6, Y5, Y5                 // v247:i32x8 = cmpgts v246 v167
-	VPAND        Y7, Y5, Y8                 // v248:i32x8 = and v247 v169
-	VPANDN       Y2, Y5, Y2                 // v249:i32x8 = andnot v245 v247
-	VPOR         Y2, Y8, Y2                 // v250:i32x8 = or v248 v249
-	VPAND        Y4, Y3, Y5                 // v253:i32x8 = and v252 v165
-	VPCMPGTD     Y6, Y5, Y5                 // v254:i32x8 = cmpgts v253 v167
-	VPAND        Y7, Y5, Y8                 // v255:i32x8 = and v254 v169
-	VPANDN       Y3, Y5, Y3                 // v256:i32x8 = andnot v252 v254
-	VPOR         Y3, Y8, Y3                 // v257:i32x8 = or v255 v256
-	MOVQ         args+0(FP), DX
-	MOVQ         40(DX), DX
-	IMUL3Q       $+2, DX, BX
-	ADDQ         AX, BX
-	VMOVDQU      Y0, (BX)                   // store out+0 step_out*2 v237
-	MOVQ         args+0(FP), DX
-	MOVQ         40(DX), DX
-	IMUL3Q       $+2, DX, BX
-	ADDQ         AX, BX
-	VMOVDQU      Y1, 32(BX)                 // store out+32 step_out*2 v244
-	MOVQ         args+0(FP), DX
-	MOVQ         40(DX), DX
-	IMUL3Q       $+2, DX, BX
-	ADDQ         AX, BX
-	VMOVDQU      Y2, 64(BX)                 // store out+64 step_out*2 v251
-	MOVQ         args+0(FP), DX
-	MOVQ         40(DX), DX
-	IMUL3Q       $+2, DX, BX
-	ADDQ         AX, BX
-	VMOVDQU      Y3, 96(BX)                 // store out+96 step_out*2 v258
-	VMOVDQU      384(CX), Y0                // v259:f32x8 = load acc+384
-	VMOVDQU      416(CX), Y1                // v260:f32x8 = load acc+416
-	VMOVDQU      448(CX), Y2                // v261:f32x8 = load acc+448
-	VMOVDQU      480(CX), Y3                // v262:f32x8 = load acc+480
-	VPAND        Y4, Y0, Y5                 // v264:i32x8 = and v263 v165
-	VPCMPGTD     Y6, Y5, Y5                 // v265:i32x8 = cmpgts v264 v167
-	VPAND        Y7, Y5, Y8                 // v266:i32x8 = and v265 v169
-	VPANDN       Y0, Y5, Y0                 // v267:i32x8 = andnot v263 v265
-	VPOR         Y0, Y8, Y0                 // v268:i32x8 = or v266 v267
-	VPAND        Y4, Y1, Y5                 // v271:i32x8 = and v270 v165
-	VPCMPGTD     Y6, Y5, Y5                 // v272:i32x8 = cmpgts v271 v167
-	VPAND        Y7, Y5, Y8                 // v273:i32x8 = and v272 v169
-	VPANDN       Y1, Y5, Y1                 // v274:i32x8 = andnot v270 v272
-	VPOR         Y1, Y8, Y1                 // v275:i32x8 = or v273 v274
-	VPAND        Y4, Y2, Y5                 // v278:i32x8 = and v277 v165
-	VPCMPGTD     Y6, Y5, Y5                 // v279:i32x8 = cmpgts v278 v167
-	VPAND        Y7, Y5, Y8                 // v280:i32x8 = and v279 v169
-	VPANDN       Y2, Y5, Y2                 // v281:i32x8 = andnot v277 v279
-	VPOR         Y2, Y8, Y2                 // v282:i32x8 = or v280 v281
-	VPAND        Y4, Y3, Y4                 // v285:i32x8 = and v284 v165
-	VPCMPGTD     Y6, Y4, Y4                 // v286:i32x8 = cmpgts v285 v167
-	VPAND        Y7, Y4, Y5                 // v287:i32x8 = and v286 v169
-	VPANDN       Y3, Y4, Y3                 // v288:i32x8 = andnot v284 v286
-	VPOR         Y3, Y5, Y3                 // v289:i32x8 = or v287 v288
-	MOVQ         args+0(FP), CX
-	MOVQ         40(CX), CX
-	IMUL3Q       $+3, CX, BX
-	ADDQ         AX, BX
-	VMOVDQU      Y0, (BX)                   // store out+0 step_out*3 v269
-	MOVQ         args+0(FP), CX
-	MOVQ         40(CX), CX
-	IMUL3Q       $+3, CX, BX
-	ADDQ         AX, BX
-	VMOVDQU      Y1, 32(BX)                 // store out+32 step_out*3 v276
-	MOVQ         args+0(FP), CX
-	MOVQ         40(CX), CX
-	IMUL3Q       $+3, CX, BX
-	ADDQ         AX, BX
-	VMOVDQU      Y2, 64(BX)                 // store out+64 step_out*3 v283
-	MOVQ         args+0(FP), CX
-	MOVQ         40(CX), CX
-	IMUL3Q       $+3, CX, BX
-	ADDQ         AX, BX
-	VMOVDQU      Y3, 96(BX)                 // store out+96 step_out*3 v290
+	MOVQ         args+0(FP), BX
+	MOVQ         24(BX), BX
+	MOVQ         args+0(FP), SI
+	MOVQ         40(SI), SI
+	IMUL3Q       $+1, SI, DX
+	ADDQ         BX, DX
+	MOVQ         args+0(FP), BX
+	MOVQ         24(BX), BX
+	MOVQ         args+0(FP), DI
+	MOVQ         40(DI), DI
+	IMUL3Q       $+2, DI, SI
+	ADDQ         BX, SI
+	MOVQ         args+0(FP), BX
+	MOVQ         24(BX), BX
+	MOVQ         args+0(FP), R8
+	MOVQ         40(R8), R8
+	IMUL3Q       $+3, R8, DI
+	ADDQ         BX, DI
+	MOVQ         $+4, BX
+	PCALIGN      $0x20
+
+loop2:
+	VPAND    -128(CX), Y0, Y3               // v83:i32x8 = and [acc+0 l2*32 i32x8] v80
+	VPCMPGTD Y1, Y3, Y3                     // v84:i32x8 = cmpgts v83 v81
+	VPANDN   -128(CX), Y3, Y4               // v85:i32x8 = andnot [acc+0 l2*32 i32x8] v84
+	VPAND    Y2, Y3, Y3                     // v86:i32x8 = and v84 v82
+	VPOR     Y4, Y3, Y3                     // v87:i32x8 = or v86 v85
+	VMOVDQU  Y3, (AX)                       // store out+0 l2*32 v88
+	VPAND    (CX), Y0, Y3                   // v89:i32x8 = and [acc+128 l2*32 i32x8] v80
+	VPCMPGTD Y1, Y3, Y3                     // v90:i32x8 = cmpgts v89 v81
+	VPANDN   (CX), Y3, Y4                   // v91:i32x8 = andnot [acc+128 l2*32 i32x8] v90
+	VPAND    Y2, Y3, Y3                     // v92:i32x8 = and v90 v82
+	VPOR     Y4, Y3, Y3                     // v93:i32x8 = or v92 v91
+	VMOVDQU  Y3, (DX)                       // store out+0 l2*32 step_out*1 v94
+	VPAND    128(CX), Y0, Y3                // v95:i32x8 = and [acc+256 l2*32 i32x8] v80
+	VPCMPGTD Y1, Y3, Y3                     // v96:i32x8 = cmpgts v95 v81
+	VPANDN   128(CX), Y3, Y4                // v97:i32x8 = andnot [acc+256 l2*32 i32x8] v96
+	VPAND    Y2, Y3, Y3                     // v98:i32x8 = and v96 v82
+	VPOR     Y4, Y3, Y3                     // v99:i32x8 = or v98 v97
+	VMOVDQU  Y3, (SI)                       // store out+0 l2*32 step_out*2 v100
+	VPAND    256(CX), Y0, Y3                // v101:i32x8 = and [acc+384 l2*32 i32x8] v80
+	VPCMPGTD Y1, Y3, Y3                     // v102:i32x8 = cmpgts v101 v81
+	VPANDN   256(CX), Y3, Y4                // v103:i32x8 = andnot [acc+384 l2*32 i32x8] v102
+	VPAND    Y2, Y3, Y3                     // v104:i32x8 = and v102 v82
+	VPOR     Y4, Y3, Y3                     // v105:i32x8 = or v104 v103
+	VMOVDQU  Y3, (DI)                       // store out+0 l2*32 step_out*3 v106
+	ADDQ     $+32, CX
+	ADDQ     $+32, AX
+	ADDQ     $+32, DX
+	ADDQ     $+32, SI
+	ADDQ     $+32, DI
+	DECQ     BX
+	JNZ      loop2
+
+done2:
 	VZEROUPPER
 	RET
 
@@ -4452,27 +4395,84 @@ TEXT ·matmul_bf16_1_avx2(SB), NOSPLIT, $0-8
 	PCALIGN $0x20
 
 loop0:
-	VPBROADCASTD (AX), Y4                   // v4:f32x8 = loadsplat a+0 l0*4
-	PREFETCHT0   2048(BX)                   // prefetch b+2048 l0*64
-	PREFETCHT1   8192(BX)                   // prefetch2 b+8192 l0*64
-	VPMOVZXWD    (BX), Y5                   // v5:i32x8 = widen [b+0 l0*64 u16x8]
+	VPBROADCASTD (AX), Y4                   // v4:f32x8 = loadsplat a+0 l0*16
+	PREFETCHT0   2048(BX)                   // prefetch b+2048 l0*256
+	PREFETCHT1   8192(BX)                   // prefetch2 b+8192 l0*256
+	VPMOVZXWD    (BX), Y5                   // v5:i32x8 = widen [b+0 l0*256 u16x8]
 	VPSLLD       $0x10, Y5, Y5              // v6:i32x8 = shl v5 16
 	VMULPS       Y5, Y4, Y5                 // v8:f32x8 = mul v4 v7
 	VADDPS       Y5, Y0, Y0                 // v0:f32x8 = add v0 v8
-	VPMOVZXWD    16(BX), Y5                 // v9:i32x8 = widen [b+16 l0*64 u16x8]
+	VPMOVZXWD    16(BX), Y5                 // v9:i32x8 = widen [b+16 l0*256 u16x8]
 	VPSLLD       $0x10, Y5, Y5              // v10:i32x8 = shl v9 16
 	VMULPS       Y5, Y4, Y5                 // v12:f32x8 = mul v4 v11
 	VADDPS       Y5, Y1, Y1                 // v1:f32x8 = add v1 v12
-	VPMOVZXWD    32(BX), Y5                 // v13:i32x8 = widen [b+32 l0*64 u16x8]
+	VPMOVZXWD    32(BX), Y5                 // v13:i32x8 = widen [b+32 l0*256 u16x8]
 	VPSLLD       $0x10, Y5, Y5              // v14:i32x8 = shl v13 16
 	VMULPS       Y5, Y4, Y5                 // v16:f32x8 = mul v4 v15
 	VADDPS       Y5, Y2, Y2                 // v2:f32x8 = add v2 v16
-	VPMOVZXWD    48(BX), Y5                 // v17:i32x8 = widen [b+48 l0*64 u16x8]
+	VPMOVZXWD    48(BX), Y5                 // v17:i32x8 = widen [b+48 l0*256 u16x8]
 	VPSLLD       $0x10, Y5, Y5              // v18:i32x8 = shl v17 16
 	VMULPS       Y5, Y4, Y4                 // v20:f32x8 = mul v4 v19
 	VADDPS       Y4, Y3, Y3                 // v3:f32x8 = add v3 v20
-	ADDQ         $+4, AX
-	ADDQ         $+64, BX
+	VPBROADCASTD 4(AX), Y4                  // v21:f32x8 = loadsplat a+4 l0*16
+	PREFETCHT0   2112(BX)                   // prefetch b+2112 l0*256
+	PREFETCHT1   8256(BX)                   // prefetch2 b+8256 l0*256
+	VPMOVZXWD    64(BX), Y5                 // v22:i32x8 = widen [b+64 l0*256 u16x8]
+	VPSLLD       $0x10, Y5, Y5              // v23:i32x8 = shl v22 16
+	VMULPS       Y5, Y4, Y5                 // v25:f32x8 = mul v21 v24
+	VADDPS       Y5, Y0, Y0                 // v0:f32x8 = add v0 v25
+	VPMOVZXWD    80(BX), Y5                 // v26:i32x8 = widen [b+80 l0*256 u16x8]
+	VPSLLD       $0x10, Y5, Y5              // v27:i32x8 = shl v26 16
+	VMULPS       Y5, Y4, Y5                 // v29:f32x8 = mul v21 v28
+	VADDPS       Y5, Y1, Y1                 // v1:f32x8 = add v1 v29
+	VPMOVZXWD    96(BX), Y5                 // v30:i32x8 = widen [b+96 l0*256 u16x8]
+	VPSLLD       $0x10, Y5, Y5              // v31:i32x8 = shl v30 16
+	VMULPS       Y5, Y4, Y5                 // v33:f32x8 = mul v21 v32
+	VADDPS       Y5, Y2, Y2                 // v2:f32x8 = add v2 v33
+	VPMOVZXWD    112(BX), Y5                // v34:i32x8 = widen [b+112 l0*256 u16x8]
+	VPSLLD       $0x10, Y5, Y5              // v35:i32x8 = shl v34 16
+	VMULPS       Y5, Y4, Y4                 // v37:f32x8 = mul v21 v36
+	VADDPS       Y4, Y3, Y3                 // v3:f32x8 = add v3 v37
+	VPBROADCASTD 8(AX), Y4                  // v38:f32x8 = loadsplat a+8 l0*16
+	PREFETCHT0   2176(BX)                   // prefetch b+2176 l0*256
+	PREFETCHT1   8320(BX)                   // prefetch2 b+8320 l0*256
+	VPMOVZXWD    128(BX), Y5                // v39:i32x8 = widen [b+128 l0*256 u16x8]
+	VPSLLD       $0x10, Y5, Y5              // v40:i32x8 = shl v39 16
+	VMULPS       Y5, Y4, Y5                 // v42:f32x8 = mul v38 v41
+	VADDPS       Y5, Y0, Y0                 // v0:f32x8 = add v0 v42
+	VPMOVZXWD    144(BX), Y5                // v43:i32x8 = widen [b+144 l0*256 u16x8]
+	VPSLLD       $0x10, Y5, Y5              // v44:i32x8 = shl v43 16
+	VMULPS       Y5, Y4, Y5                 // v46:f32x8 = mul v38 v45
+	VADDPS       Y5, Y1, Y1                 // v1:f32x8 = add v1 v46
+	VPMOVZXWD    160(BX), Y5                // v47:i32x8 = widen [b+160 l0*256 u16x8]
+	VPSLLD       $0x10, Y5, Y5              // v48:i32x8 = shl v47 16
+	VMULPS       Y5, Y4, Y5                 // v50:f32x8 = mul v38 v49
+	VADDPS       Y5, Y2, Y2                 // v2:f32x8 = add v2 v50
+	VPMOVZXWD    176(BX), Y5                // v51:i32x8 = widen [b+176 l0*256 u16x8]
+	VPSLLD       $0x10, Y5, Y5              // v52:i32x8 = shl v51 16
+	VMULPS       Y5, Y4, Y4                 // v54:f32x8 = mul v38 v53
+	VADDPS       Y4, Y3, Y3                 // v3:f32x8 = add v3 v54
+	VPBROADCASTD 12(AX), Y4                 // v55:f32x8 = loadsplat a+12 l0*16
+	PREFETCHT0   2240(BX)                   // prefetch b+2240 l0*256
+	PREFETCHT1   8384(BX)                   // prefetch2 b+8384 l0*256
+	VPMOVZXWD    192(BX), Y5                // v56:i32x8 = widen [b+192 l0*256 u16x8]
+	VPSLLD       $0x10, Y5, Y5              // v57:i32x8 = shl v56 16
+	VMULPS       Y5, Y4, Y5                 // v59:f32x8 = mul v55 v58
+	VADDPS       Y5, Y0, Y0                 // v0:f32x8 = add v0 v59
+	VPMOVZXWD    208(BX), Y5                // v60:i32x8 = widen [b+208 l0*256 u16x8]
+	VPSLLD       $0x10, Y5, Y5              // v61:i32x8 = shl v60 16
+	VMULPS       Y5, Y4, Y5                 // v63:f32x8 = mul v55 v62
+	VADDPS       Y5, Y1, Y1                 // v1:f32x8 = add v1 v63
+	VPMOVZXWD    224(BX), Y5                // v64:i32x8 = widen [b+224 l0*256 u16x8]
+	VPSLLD       $0x10, Y5, Y5              // v65:i32x8 = shl v64 16
+	VMULPS       Y5, Y4, Y5                 // v67:f32x8 = mul v55 v66
+	VADDPS       Y5, Y2, Y2                 // v2:f32x8 = add v2 v67
+	VPMOVZXWD    240(BX), Y5                // v68:i32x8 = widen [b+240 l0*256 u16x8]
+	VPSLLD       $0x10, Y5, Y5              // v69:i32x8 = shl v68 16
+	VMULPS       Y5, Y4, Y4                 // v71:f32x8 = mul v55 v70
+	VADDPS       Y4, Y3, Y3                 // v3:f32x8 = add v3 v71
+	ADDQ         $+16, AX
+	ADDQ         $+256, BX
 	DECQ         CX
 	JNZ          loop0
 
@@ -4483,39 +4483,39 @@ done0:
 	VMOVDQU      Y1, 32(AX)                 // store acc+32 v1
 	VMOVDQU      Y2, 64(AX)                 // store acc+64 v2
 	VMOVDQU      Y3, 96(AX)                 // store acc+96 v3
-	VMOVDQU      (AX), Y0                   // v21:f32x8 = load acc+0
-	VPBROADCASTD x7fffffff<>+0(SB), Y1      // v23:i32x8 = splat 2147483647
-	VPAND        Y1, Y0, Y2                 // v24:i32x8 = and v22 v23
-	VPBROADCASTD x7f800000<>+0(SB), Y3      // v25:i32x8 = splat 2139095040
-	VPCMPGTD     Y3, Y2, Y2                 // v26:i32x8 = cmpgts v24 v25
-	VPBROADCASTD x7fc00000<>+0(SB), Y4      // v27:i32x8 = splat 2143289344
-	VPAND        Y4, Y2, Y5                 // v28:i32x8 = and v26 v27
-	VPANDN       Y0, Y2, Y0                 // v29:i32x8 = andnot v22 v26
-	VPOR         Y0, Y5, Y0                 // v30:i32x8 = or v28 v29
+	VMOVDQU      (AX), Y0                   // v72:f32x8 = load acc+0
+	VPBROADCASTD x7fffffff<>+0(SB), Y1      // v74:i32x8 = splat 2147483647
+	VPAND        Y1, Y0, Y2                 // v75:i32x8 = and v73 v74
+	VPBROADCASTD x7f800000<>+0(SB), Y3      // v76:i32x8 = splat 2139095040
+	VPCMPGTD     Y3, Y2, Y2                 // v77:i32x8 = cmpgts v75 v76
+	VPBROADCASTD x7fc00000<>+0(SB), Y4      // v78:i32x8 = splat 2143289344
+	VPAND        Y4, Y2, Y5                 // v79:i32x8 = and v77 v78
+	VPANDN       Y0, Y2, Y0                 // v80:i32x8 = andnot v73 v77
+	VPOR         Y0, Y5, Y0                 // v81:i32x8 = or v79 v80
 	MOVQ         args+0(FP), BX
 	MOVQ         24(BX), BX
-	VMOVDQU      Y0, (BX)                   // store out+0 v31
-	VMOVDQU      32(AX), Y0                 // v32:f32x8 = load acc+32
-	VPAND        Y1, Y0, Y2                 // v34:i32x8 = and v33 v23
-	VPCMPGTD     Y3, Y2, Y2                 // v35:i32x8 = cmpgts v34 v25
-	VPAND        Y4, Y2, Y5                 // v36:i32x8 = and v35 v27
-	VPANDN       Y0, Y2, Y0                 // v37:i32x8 = andnot v33 v35
-	VPOR         Y0, Y5, Y0                 // v38:i32x8 = or v36 v37
-	VMOVDQU      Y0, 32(BX)                 // store out+32 v39
-	VMOVDQU      64(AX), Y0                 // v40:f32x8 = load acc+64
-	VPAND        Y1, Y0, Y2                 // v42:i32x8 = and v41 v23
-	VPCMPGTD     Y3, Y2, Y2                 // v43:i32x8 = cmpgts v42 v25
-	VPAND        Y4, Y2, Y5                 // v44:i32x8 = and v43 v27
-	VPANDN       Y0, Y2, Y0                 // v45:i32x8 = andnot v41 v43
-	VPOR         Y0, Y5, Y0                 // v46:i32x8 = or v44 v45
-	VMOVDQU      Y0, 64(BX)                 // store out+64 v47
-	VMOVDQU      96(AX), Y0                 // v48:f32x8 = load acc+96
-	VPAND        Y1, Y0, Y1                 // v50:i32x8 = and v49 v23
-	VPCMPGTD     Y3, Y1, Y1                 // v51:i32x8 = cmpgts v50 v25
-	VPAND        Y4, Y1, Y2                 // v52:i32x8 = and v51 v27
-	VPANDN       Y0, Y1, Y0                 // v53:i32x8 = andnot v49 v51
-	VPOR         Y0, Y2, Y0                 // v54:i32x8 = or v52 v53
-	VMOVDQU      Y0, 96(BX)                 // store out+96 v55
+	VMOVDQU      Y0, (BX)                   // store out+0 v82
+	VMOVDQU      32(AX), Y0                 // v83:f32x8 = load acc+32
+	VPAND        Y1, Y0, Y2                 // v85:i32x8 = and v84 v74
+	VPCMPGTD     Y3, Y2, Y2                 // v86:i32x8 = cmpgts v85 v76
+	VPAND        Y4, Y2, Y5                 // v87:i32x8 = and v86 v78
+	VPANDN       Y0, Y2, Y0                 // v88:i32x8 = andnot v84 v86
+	VPOR         Y0, Y5, Y0                 // v89:i32x8 = or v87 v88
+	VMOVDQU      Y0, 32(BX)                 // store out+32 v90
+	VMOVDQU      64(AX), Y0                 // v91:f32x8 = load acc+64
+	VPAND        Y1, Y0, Y2                 // v93:i32x8 = and v92 v74
+	VPCMPGTD     Y3, Y2, Y2                 // v94:i32x8 = cmpgts v93 v76
+	VPAND        Y4, Y2, Y5                 // v95:i32x8 = and v94 v78
+	VPANDN       Y0, Y2, Y0                 // v96:i32x8 = andnot v92 v94
+	VPOR         Y0, Y5, Y0                 // v97:i32x8 = or v95 v96
+	VMOVDQU      Y0, 64(BX)                 // store out+64 v98
+	VMOVDQU      96(AX), Y0                 // v99:f32x8 = load acc+96
+	VPAND        Y1, Y0, Y1                 // v101:i32x8 = and v100 v74
+	VPCMPGTD     Y3, Y1, Y1                 // v102:i32x8 = cmpgts v101 v76
+	VPAND        Y4, Y1, Y2                 // v103:i32x8 = and v102 v78
+	VPANDN       Y0, Y1, Y0                 // v104:i32x8 = andnot v100 v102
+	VPOR         Y0, Y2, Y0                 // v105:i32x8 = or v103 v104
+	VMOVDQU      Y0, 96(BX)                 // store out+96 v106
 	VZEROUPPER
 	RET
 
@@ -4765,14 +4765,6 @@ done0:
 // func matmul_bf16_4_avx2(args *byte)
 // Requires: AVX, AVX2, MMX+
 TEXT ·matmul_bf16_4_avx2(SB), NOSPLIT, $0-8
-	VPXOR   X0, X0, X0                      // v0:f32x8 = splat 0
-	VPXOR   X1, X1, X1                      // v1:f32x8 = splat 0
-	VPXOR   X2, X2, X2                      // v2:f32x8 = splat 0
-	VPXOR   X3, X3, X3                      // v3:f32x8 = splat 0
-	VPXOR   X4, X4, X4                      // v4:f32x8 = splat 0
-	VPXOR   X5, X5, X5                      // v5:f32x8 = splat 0
-	VPXOR   X6, X6, X6                      // v6:f32x8 = splat 0
-	VPXOR   X7, X7, X7                      // v7:f32x8 = splat 0
 	MOVQ    args+0(FP), AX
 	MOVQ    (AX), AX
 	MOVQ    args+0(FP), BX
@@ -4796,225 +4788,202 @@ TEXT ·matmul_bf16_4_avx2(SB), NOSPLIT, $0-8
 	IMUL3Q  $+3, R8, DI
 	ADDQ    CX, DI
 	MOVQ    args+0(FP), CX
-	MOVQ    48(CX), CX
-	TESTQ   CX, CX
-	JLE     done0
-	MOVQ    AX, R8
-	MOVQ    BX, R9
-	MOVQ    DX, R10
-	MOVQ    SI, R11
-	MOVQ    DI, R12
+	MOVQ    16(CX), CX
+	MOVQ    $+2, R8
 	PCALIGN $0x20
 
 loop0:
-	VPBROADCASTD (R8), Y8                   // v8:f32x8 = loadsplat a+0 l0*8
-	PREFETCHT0   2048(R9)                   // prefetch b+2048 l0*128
-	PREFETCHT1   8192(R9)                   // prefetch2 b+8192 l0*128
-	VPMOVZXWD    (R9), Y9                   // v9:i32x8 = widen [b+0 l0*128 u16x8]
-	VPSLLD       $0x10, Y9, Y9              // v10:i32x8 = shl v9 16
-	VMULPS       Y9, Y8, Y10                // v12:f32x8 = mul v8 v11
-	VADDPS       Y10, Y0, Y0                // v0:f32x8 = add v0 v12
-	VPMOVZXWD    16(R9), Y10                // v13:i32x8 = widen [b+16 l0*128 u16x8]
-	VPSLLD       $0x10, Y10, Y10            // v14:i32x8 = shl v13 16
-	VMULPS       Y10, Y8, Y8                // v16:f32x8 = mul v8 v15
-	VADDPS       Y8, Y1, Y1                 // v1:f32x8 = add v1 v16
-	VPBROADCASTD (R10), Y8                  // v17:f32x8 = loadsplat a+0 l0*8 step_a*1
-	VMULPS       Y9, Y8, Y11                // v18:f32x8 = mul v17 v11
-	VADDPS       Y11, Y2, Y2                // v2:f32x8 = add v2 v18
-	VMULPS       Y10, Y8, Y8                // v19:f32x8 = mul v17 v15
-	VADDPS       Y8, Y3, Y3                 // v3:f32x8 = add v3 v19
-	VPBROADCASTD (R11), Y8                  // v20:f32x8 = loadsplat a+0 l0*8 step_a*2
-	VMULPS       Y9, Y8, Y11                // v21:f32x8 = mul v20 v11
-	VADDPS       Y11, Y4, Y4                // v4:f32x8 = add v4 v21
-	VMULPS       Y10, Y8, Y8                // v22:f32x8 = mul v20 v15
-	VADDPS       Y8, Y5, Y5                 // v5:f32x8 = add v5 v22
-	VPBROADCASTD (R12), Y8                  // v23:f32x8 = loadsplat a+0 l0*8 step_a*3
-	VMULPS       Y9, Y8, Y9                 // v24:f32x8 = mul v23 v11
-	VADDPS       Y9, Y6, Y6                 // v6:f32x8 = add v6 v24
-	VMULPS       Y10, Y8, Y8                // v25:f32x8 = mul v23 v15
-	VADDPS       Y8, Y7, Y7                 // v7:f32x8 = add v7 v25
-	VPBROADCASTD 4(R8), Y8                  // v26:f32x8 = loadsplat a+4 l0*8
-	PREFETCHT0   2112(R9)                   // prefetch b+2112 l0*128
-	PREFETCHT1   8256(R9)                   // prefetch2 b+8256 l0*128
-	VPMOVZXWD    64(R9), Y9                 // v27:i32x8 = widen [b+64 l0*128 u16x8]
-	VPSLLD       $0x10, Y9, Y9              // v28:i32x8 = shl v27 16
-	VMULPS       Y9, Y8, Y10                // v30:f32x8 = mul v26 v29
-	VADDPS       Y10, Y0, Y0                // v0:f32x8 = add v0 v30
-	VPMOVZXWD    80(R9), Y10                // v31:i32x8 = widen [b+80 l0*128 u16x8]
-	VPSLLD       $0x10, Y10, Y10            // v32:i32x8 = shl v31 16
-	VMULPS       Y10, Y8, Y8                // v34:f32x8 = mul v26 v33
-	VADDPS       Y8, Y1, Y1                 // v1:f32x8 = add v1 v34
-	VPBROADCASTD 4(R10), Y8                 // v35:f32x8 = loadsplat a+4 l0*8 step_a*1
-	VMULPS       Y9, Y8, Y11                // v36:f32x8 = mul v35 v29
-	VADDPS       Y11, Y2, Y2                // v2:f32x8 = add v2 v36
-	VMULPS       Y10, Y8, Y8                // v37:f32x8 = mul v35 v33
-	VADDPS       Y8, Y3, Y3                 // v3:f32x8 = add v3 v37
-	VPBROADCASTD 4(R11), Y8                 // v38:f32x8 = loadsplat a+4 l0*8 step_a*2
-	VMULPS       Y9, Y8, Y11                // v39:f32x8 = mul v38 v29
-	VADDPS       Y11, Y4, Y4                // v4:f32x8 = add v4 v39
-	VMULPS       Y10, Y8, Y8                // v40:f32x8 = mul v38 v33
-	VADDPS       Y8, Y5, Y5                 // v5:f32x8 = add v5 v40
-	VPBROADCASTD 4(R12), Y8                 // v41:f32x8 = loadsplat a+4 l0*8 step_a*3
-	VMULPS       Y9, Y8, Y9                 // v42:f32x8 = mul v41 v29
-	VADDPS       Y9, Y6, Y6                 // v6:f32x8 = add v6 v42
-	VMULPS       Y10, Y8, Y8                // v43:f32x8 = mul v41 v33
-	VADDPS       Y8, Y7, Y7                 // v7:f32x8 = add v7 v43
-	ADDQ         $+8, R8
-	ADDQ         $+128, R9
-	ADDQ         $+8, R10
-	ADDQ         $+8, R11
-	ADDQ         $+8, R12
-	DECQ         CX
-	JNZ          loop0
-
-done0:
-	MOVQ    args+0(FP), CX
-	MOVQ    16(CX), CX
-	VMOVDQU Y0, (CX)                        // store acc+0 v0
-	VMOVDQU Y1, 32(CX)                      // store acc+32 v1
-	VMOVDQU Y2, 128(CX)                     // store acc+128 v2
-	VMOVDQU Y3, 160(CX)                     // store acc+160 v3
-	VMOVDQU Y4, 256(CX)                     // store acc+256 v4
-	VMOVDQU Y5, 288(CX)                     // store acc+288 v5
-	VMOVDQU Y6, 384(CX)                     // store acc+384 v6
-	VMOVDQU Y7, 416(CX)                     // store acc+416 v7
-	VPXOR   X0, X0, X0                      // v44:f32x8 = splat 0
-	VPXOR   X1, X1, X1                      // v45:f32x8 = splat 0
-	VPXOR   X2, X2, X2                      // v46:f32x8 = splat 0
-	VPXOR   X3, X3, X3                      // v47:f32x8 = splat 0
-	VPXOR   X4, X4, X4                      // v48:f32x8 = splat 0
-	VPXOR   X5, X5, X5                      // v49:f32x8 = splat 0
-	VPXOR   X6, X6, X6                      // v50:f32x8 = splat 0
-	VPXOR   X7, X7, X7                      // v51:f32x8 = splat 0
-	MOVQ    args+0(FP), R8
-	MOVQ    48(R8), R8
-	TESTQ   R8, R8
+	VPXOR   X0, X0, X0                      // v0:f32x8 = splat 0
+	VPXOR   X1, X1, X1                      // v1:f32x8 = splat 0
+	VPXOR   X2, X2, X2                      // v2:f32x8 = splat 0
+	VPXOR   X3, X3, X3                      // v3:f32x8 = splat 0
+	VPXOR   X4, X4, X4                      // v4:f32x8 = splat 0
+	VPXOR   X5, X5, X5                      // v5:f32x8 = splat 0
+	VPXOR   X6, X6, X6                      // v6:f32x8 = splat 0
+	VPXOR   X7, X7, X7                      // v7:f32x8 = splat 0
+	MOVQ    args+0(FP), R9
+	MOVQ    48(R9), R9
+	TESTQ   R9, R9
 	JLE     done1
+	MOVQ    AX, R10
+	MOVQ    BX, R11
+	MOVQ    DX, R12
+	MOVQ    SI, R13
+	MOVQ    DI, R14
 	PCALIGN $0x20
 
 loop1:
-	VPBROADCASTD (AX), Y8                   // v52:f32x8 = loadsplat a+0 l1*8
-	VPMOVZXWD    32(BX), Y9                 // v53:i32x8 = widen [b+32 l1*128 u16x8]
-	VPSLLD       $0x10, Y9, Y9              // v54:i32x8 = shl v53 16
-	VMULPS       Y9, Y8, Y10                // v56:f32x8 = mul v52 v55
-	VADDPS       Y10, Y0, Y0                // v44:f32x8 = add v44 v56
-	VPMOVZXWD    48(BX), Y10                // v57:i32x8 = widen [b+48 l1*128 u16x8]
-	VPSLLD       $0x10, Y10, Y10            // v58:i32x8 = shl v57 16
-	VMULPS       Y10, Y8, Y8                // v60:f32x8 = mul v52 v59
-	VADDPS       Y8, Y1, Y1                 // v45:f32x8 = add v45 v60
-	VPBROADCASTD (DX), Y8                   // v61:f32x8 = loadsplat a+0 l1*8 step_a*1
-	VMULPS       Y9, Y8, Y11                // v62:f32x8 = mul v61 v55
-	VADDPS       Y11, Y2, Y2                // v46:f32x8 = add v46 v62
-	VMULPS       Y10, Y8, Y8                // v63:f32x8 = mul v61 v59
-	VADDPS       Y8, Y3, Y3                 // v47:f32x8 = add v47 v63
-	VPBROADCASTD (SI), Y8                   // v64:f32x8 = loadsplat a+0 l1*8 step_a*2
-	VMULPS       Y9, Y8, Y11                // v65:f32x8 = mul v64 v55
-	VADDPS       Y11, Y4, Y4                // v48:f32x8 = add v48 v65
-	VMULPS       Y10, Y8, Y8                // v66:f32x8 = mul v64 v59
-	VADDPS       Y8, Y5, Y5                 // v49:f32x8 = add v49 v66
-	VPBROADCASTD (DI), Y8                   // v67:f32x8 = loadsplat a+0 l1*8 step_a*3
-	VMULPS       Y9, Y8, Y9                 // v68:f32x8 = mul v67 v55
-	VADDPS       Y9, Y6, Y6                 // v50:f32x8 = add v50 v68
-	VMULPS       Y10, Y8, Y8                // v69:f32x8 = mul v67 v59
-	VADDPS       Y8, Y7, Y7                 // v51:f32x8 = add v51 v69
-	VPBROADCASTD 4(AX), Y8                  // v70:f32x8 = loadsplat a+4 l1*8
-	VPMOVZXWD    96(BX), Y9                 // v71:i32x8 = widen [b+96 l1*128 u16x8]
-	VPSLLD       $0x10, Y9, Y9              // v72:i32x8 = shl v71 16
-	VMULPS       Y9, Y8, Y10                // v74:f32x8 = mul v70 v73
-	VADDPS       Y10, Y0, Y0                // v44:f32x8 = add v44 v74
-	VPMOVZXWD    112(BX), Y10               // v75:i32x8 = widen [b+112 l1*128 u16x8]
-	VPSLLD       $0x10, Y10, Y10            // v76:i32x8 = shl v75 16
-	VMULPS       Y10, Y8, Y8                // v78:f32x8 = mul v70 v77
-	VADDPS       Y8, Y1, Y1                 // v45:f32x8 = add v45 v78
-	VPBROADCASTD 4(DX), Y8                  // v79:f32x8 = loadsplat a+4 l1*8 step_a*1
-	VMULPS       Y9, Y8, Y11                // v80:f32x8 = mul v79 v73
-	VADDPS       Y11, Y2, Y2                // v46:f32x8 = add v46 v80
-	VMULPS       Y10, Y8, Y8                // v81:f32x8 = mul v79 v77
-	VADDPS       Y8, Y3, Y3                 // v47:f32x8 = add v47 v81
-	VPBROADCASTD 4(SI), Y8                  // v82:f32x8 = loadsplat a+4 l1*8 step_a*2
-	VMULPS       Y9, Y8, Y11                // v83:f32x8 = mul v82 v73
-	VADDPS       Y11, Y4, Y4                // v48:f32x8 = add v48 v83
-	VMULPS       Y10, Y8, Y8                // v84:f32x8 = mul v82 v77
-	VADDPS       Y8, Y5, Y5                 // v49:f32x8 = add v49 v84
-	VPBROADCASTD 4(DI), Y8                  // v85:f32x8 = loadsplat a+4 l1*8 step_a*3
-	VMULPS       Y9, Y8, Y9                 // v86:f32x8 = mul v85 v73
-	VADDPS       Y9, Y6, Y6                 // v50:f32x8 = add v50 v86
-	VMULPS       Y10, Y8, Y8                // v87:f32x8 = mul v85 v77
-	VADDPS       Y8, Y7, Y7                 // v51:f32x8 = add v51 v87
-	ADDQ         $+8, AX
-	ADDQ         $+128, BX
-	ADDQ         $+8, DX
-	ADDQ         $+8, SI
-	ADDQ         $+8, DI
-	DECQ         R8
+	VPBROADCASTD (R10), Y8                  // v8:f32x8 = loadsplat a+0 l1*16
+	PREFETCHT0   2048(R11)                  // prefetch b+2048 l0*32 l1*256
+	PREFETCHT1   8192(R11)                  // prefetch2 b+8192 l0*32 l1*256
+	VPMOVZXWD    (R11), Y9                  // v9:i32x8 = widen [b+0 l0*32 l1*256 u16x8]
+	VPMOVZXWD    16(R11), Y10               // v10:i32x8 = widen [b+16 l0*32 l1*256 u16x8]
+	VPSLLD       $0x10, Y9, Y9              // v11:i32x8 = shl v9 16
+	VPSLLD       $0x10, Y10, Y10            // v12:i32x8 = shl v10 16
+	VMULPS       Y9, Y8, Y11                // v15:f32x8 = mul v8 v13
+	VMULPS       Y10, Y8, Y8                // v16:f32x8 = mul v8 v14
+	VADDPS       Y11, Y0, Y0                // v0:f32x8 = add v0 v15
+	VADDPS       Y8, Y1, Y1                 // v1:f32x8 = add v1 v16
+	VPBROADCASTD (R12), Y8                  // v17:f32x8 = loadsplat a+0 l1*16 step_a*1
+	VMULPS       Y9, Y8, Y11                // v18:f32x8 = mul v17 v13
+	VMULPS       Y10, Y8, Y8                // v19:f32x8 = mul v17 v14
+	VADDPS       Y11, Y2, Y2                // v2:f32x8 = add v2 v18
+	VADDPS       Y8, Y3, Y3                 // v3:f32x8 = add v3 v19
+	VPBROADCASTD (R13), Y8                  // v20:f32x8 = loadsplat a+0 l1*16 step_a*2
+	VMULPS       Y9, Y8, Y11                // v21:f32x8 = mul v20 v13
+	VMULPS       Y10, Y8, Y8                // v22:f32x8 = mul v20 v14
+	VADDPS       Y11, Y4, Y4                // v4:f32x8 = add v4 v21
+	VADDPS       Y8, Y5, Y5                 // v5:f32x8 = add v5 v22
+	VPBROADCASTD (R14), Y8                  // v23:f32x8 = loadsplat a+0 l1*16 step_a*3
+	VMULPS       Y9, Y8, Y9                 // v24:f32x8 = mul v23 v13
+	VMULPS       Y10, Y8, Y8                // v25:f32x8 = mul v23 v14
+	VADDPS       Y9, Y6, Y6                 // v6:f32x8 = add v6 v24
+	VADDPS       Y8, Y7, Y7                 // v7:f32x8 = add v7 v25
+	VPBROADCASTD 4(R10), Y8                 // v26:f32x8 = loadsplat a+4 l1*16
+	PREFETCHT0   2112(R11)                  // prefetch b+2112 l0*32 l1*256
+	PREFETCHT1   8256(R11)                  // prefetch2 b+8256 l0*32 l1*256
+	VPMOVZXWD    64(R11), Y9                // v27:i32x8 = widen [b+64 l0*32 l1*256 u16x8]
+	VPMOVZXWD    80(R11), Y10               // v28:i32x8 = widen [b+80 l0*32 l1*256 u16x8]
+	VPSLLD       $0x10, Y9, Y9              // v29:i32x8 = shl v27 16
+	VPSLLD       $0x10, Y10, Y10            // v30:i32x8 = shl v28 16
+	VMULPS       Y9, Y8, Y11                // v33:f32x8 = mul v26 v31
+	VMULPS       Y10, Y8, Y8                // v34:f32x8 = mul v26 v32
+	VADDPS       Y11, Y0, Y0                // v0:f32x8 = add v0 v33
+	VADDPS       Y8, Y1, Y1                 // v1:f32x8 = add v1 v34
+	VPBROADCASTD 4(R12), Y8                 // v35:f32x8 = loadsplat a+4 l1*16 step_a*1
+	VMULPS       Y9, Y8, Y11                // v36:f32x8 = mul v35 v31
+	VMULPS       Y10, Y8, Y8                // v37:f32x8 = mul v35 v32
+	VADDPS       Y11, Y2, Y2                // v2:f32x8 = add v2 v36
+	VADDPS       Y8, Y3, Y3                 // v3:f32x8 = add v3 v37
+	VPBROADCASTD 4(R13), Y8                 // v38:f32x8 = loadsplat a+4 l1*16 step_a*2
+	VMULPS       Y9, Y8, Y11                // v39:f32x8 = mul v38 v31
+	VMULPS       Y10, Y8, Y8                // v40:f32x8 = mul v38 v32
+	VADDPS       Y11, Y4, Y4                // v4:f32x8 = add v4 v39
+	VADDPS       Y8, Y5, Y5                 // v5:f32x8 = add v5 v40
+	VPBROADCASTD 4(R14), Y8                 // v41:f32x8 = loadsplat a+4 l1*16 step_a*3
+	VMULPS       Y9, Y8, Y9                 // v42:f32x8 = mul v41 v31
+	VMULPS       Y10, Y8, Y8                // v43:f32x8 = mul v41 v32
+	VADDPS       Y9, Y6, Y6                 // v6:f32x8 = add v6 v42
+	VADDPS       Y8, Y7, Y7                 // v7:f32x8 = add v7 v43
+	VPBROADCASTD 8(R10), Y8                 // v44:f32x8 = loadsplat a+8 l1*16
+	PREFETCHT0   2176(R11)                  // prefetch b+2176 l0*32 l1*256
+	PREFETCHT1   8320(R11)                  // prefetch2 b+8320 l0*32 l1*256
+	VPMOVZXWD    128(R11), Y9               // v45:i32x8 = widen [b+128 l0*32 l1*256 u16x8]
+	VPMOVZXWD    144(R11), Y10              // v46:i32x8 = widen [b+144 l0*32 l1*256 u16x8]
+	VPSLLD       $0x10, Y9, Y9              // v47:i32x8 = shl v45 16
+	VPSLLD       $0x10, Y10, Y10            // v48:i32x8 = shl v46 16
+	VMULPS       Y9, Y8, Y11                // v51:f32x8 = mul v44 v49
+	VMULPS       Y10, Y8, Y8                // v52:f32x8 = mul v44 v50
+	VADDPS       Y11, Y0, Y0                // v0:f32x8 = add v0 v51
+	VADDPS       Y8, Y1, Y1                 // v1:f32x8 = add v1 v52
+	VPBROADCASTD 8(R12), Y8                 // v53:f32x8 = loadsplat a+8 l1*16 step_a*1
+	VMULPS       Y9, Y8, Y11                // v54:f32x8 = mul v53 v49
+	VMULPS       Y10, Y8, Y8                // v55:f32x8 = mul v53 v50
+	VADDPS       Y11, Y2, Y2                // v2:f32x8 = add v2 v54
+	VADDPS       Y8, Y3, Y3                 // v3:f32x8 = add v3 v55
+	VPBROADCASTD 8(R13), Y8                 // v56:f32x8 = loadsplat a+8 l1*16 step_a*2
+	VMULPS       Y9, Y8, Y11                // v57:f32x8 = mul v56 v49
+	VMULPS       Y10, Y8, Y8                // v58:f32x8 = mul v56 v50
+	VADDPS       Y11, Y4, Y4                // v4:f32x8 = add v4 v57
+	VADDPS       Y8, Y5, Y5                 // v5:f32x8 = add v5 v58
+	VPBROADCASTD 8(R14), Y8                 // v59:f32x8 = loadsplat a+8 l1*16 step_a*3
+	VMULPS       Y9, Y8, Y9                 // v60:f32x8 = mul v59 v49
+	VMULPS       Y10, Y8, Y8                // v61:f32x8 = mul v59 v50
+	VADDPS       Y9, Y6, Y6                 // v6:f32x8 = add v6 v60
+	VADDPS       Y8, Y7, Y7                 // v7:f32x8 = add v7 v61
+	VPBROADCASTD 12(R10), Y8                // v62:f32x8 = loadsplat a+12 l1*16
+	PREFETCHT0   2240(R11)                  // prefetch b+2240 l0*32 l1*256
+	PREFETCHT1   8384(R11)                  // prefetch2 b+8384 l0*32 l1*256
+	VPMOVZXWD    192(R11), Y9               // v63:i32x8 = widen [b+192 l0*32 l1*256 u16x8]
+	VPMOVZXWD    208(R11), Y10              // v64:i32x8 = widen [b+208 l0*32 l1*256 u16x8]
+	VPSLLD       $0x10, Y9, Y9              // v65:i32x8 = shl v63 16
+	VPSLLD       $0x10, Y10, Y10            // v66:i32x8 = shl v64 16
+	VMULPS       Y9, Y8, Y11                // v69:f32x8 = mul v62 v67
+	VMULPS       Y10, Y8, Y8                // v70:f32x8 = mul v62 v68
+	VADDPS       Y11, Y0, Y0                // v0:f32x8 = add v0 v69
+	VADDPS       Y8, Y1, Y1                 // v1:f32x8 = add v1 v70
+	VPBROADCASTD 12(R12), Y8                // v71:f32x8 = loadsplat a+12 l1*16 step_a*1
+	VMULPS       Y9, Y8, Y11                // v72:f32x8 = mul v71 v67
+	VMULPS       Y10, Y8, Y8                // v73:f32x8 = mul v71 v68
+	VADDPS       Y11, Y2, Y2                // v2:f32x8 = add v2 v72
+	VADDPS       Y8, Y3, Y3                 // v3:f32x8 = add v3 v73
+	VPBROADCASTD 12(R13), Y8                // v74:f32x8 = loadsplat a+12 l1*16 step_a*2
+	VMULPS       Y9, Y8, Y11                // v75:f32x8 = mul v74 v67
+	VMULPS       Y10, Y8, Y8                // v76:f32x8 = mul v74 v68
+	VADDPS       Y11, Y4, Y4                // v4:f32x8 = add v4 v75
+	VADDPS       Y8, Y5, Y5                 // v5:f32x8 = add v5 v76
+	VPBROADCASTD 12(R14), Y8                // v77:f32x8 = loadsplat a+12 l1*16 step_a*3
+	VMULPS       Y9, Y8, Y9                 // v78:f32x8 = mul v77 v67
+	VMULPS       Y10, Y8, Y8                // v79:f32x8 = mul v77 v68
+	VADDPS       Y9, Y6, Y6                 // v6:f32x8 = add v6 v78
+	VADDPS       Y8, Y7, Y7                 // v7:f32x8 = add v7 v79
+	ADDQ         $+16, R10
+	ADDQ         $+256, R11
+	ADDQ         $+16, R12
+	ADDQ         $+16, R13
+	ADDQ         $+16, R14
+	DECQ         R9
 	JNZ          loop1
 
 done1:
-	VMOVDQU      Y0, 64(CX)                 // store acc+64 v44
-	VMOVDQU      Y1, 96(CX)                 // store acc+96 v45
-	VMOVDQU      Y2, 192(CX)                // store acc+192 v46
-	VMOVDQU      Y3, 224(CX)                // store acc+224 v47
-	VMOVDQU      Y4, 320(CX)                // store acc+320 v48
-	VMOVDQU      Y5, 352(CX)                // store acc+352 v49
-	VMOVDQU      Y6, 448(CX)                // store acc+448 v50
-	VMOVDQU      Y7, 480(CX)                // store acc+480 v51
-	VPBROADCASTD x7fffffff<>+0(SB), Y0      // v88:i32x8 = splat 2147483647
-	VPBROADCASTD x7f800000<>+0(SB), Y1      // v89:i32x8 = splat 2139095040
-	VPBROADCASTD x7fc00000<>+0(SB), Y2      // v90:i32x8 = splat 2143289344
+	VMOVDQU Y0, (CX)                        // store acc+0 l0*64 v0
+	VMOVDQU Y1, 32(CX)                      // store acc+32 l0*64 v1
+	VMOVDQU Y2, 128(CX)                     // store acc+128 l0*64 v2
+	VMOVDQU Y3, 160(CX)                     // store acc+160 l0*64 v3
+	VMOVDQU Y4, 256(CX)                     // store acc+256 l0*64 v4
+	VMOVDQU Y5, 288(CX)                     // store acc+288 l0*64 v5
+	VMOVDQU Y6, 384(CX)                     // store acc+384 l0*64 v6
+	VMOVDQU Y7, 416(CX)                     // store acc+416 l0*64 v7
+	ADDQ    $+32, BX
+	ADDQ    $+64, CX
+	DECQ    R8
+	JNZ     loop0
+
+done0:
+	VPBROADCASTD x7fffffff<>+0(SB), Y0      // v80:i32x8 = splat 2147483647
+	VPBROADCASTD x7f800000<>+0(SB), Y1      // v81:i32x8 = splat 2139095040
+	VPBROADCASTD x7fc00000<>+0(SB), Y2      // v82:i32x8 = splat 2143289344
 	MOVQ         args+0(FP), AX
 	MOVQ         24(AX), AX
 	MOVQ         args+0(FP), SI
 	MOVQ         40(SI), SI
-	IMUL3Q       $+2, SI, DX
-	MOVQ         $+2, BX
+	IMUL3Q       $+1, SI, DX
+	MOVQ         $+4, BX
 	PCALIGN      $0x20
 
 loop2:
-	MOVQ    args+0(FP), R9
-	MOVQ    40(R9), R9
-	IMUL3Q  $+1, R9, R8
-	MOVQ    $+2, SI
-	MOVQ    AX, DI
-	PCALIGN $0x20
-
-loop3:
-	VMOVDQU  (CX), Y3                       // v91:f32x8 = load acc+0 l2*256 l3*128
-	VPAND    Y0, Y3, Y4                     // v93:i32x8 = and v92 v88
-	VPCMPGTD Y1, Y4, Y4                     // v94:i32x8 = cmpgts v93 v89
-	VPAND    Y2, Y4, Y5                     // v95:i32x8 = and v94 v90
+	VMOVDQU  -128(CX), Y3                   // v83:f32x8 = load acc+0 l2*128
+	VPAND    Y0, Y3, Y4                     // v85:i32x8 = and v84 v80
+	VPCMPGTD Y1, Y4, Y4                     // v86:i32x8 = cmpgts v85 v81
+	VPAND    Y2, Y4, Y5                     // v87:i32x8 = and v86 v82
+	VPANDN   Y3, Y4, Y3                     // v88:i32x8 = andnot v84 v86
+	VPOR     Y3, Y5, Y3                     // v89:i32x8 = or v87 v88
+	VMOVDQU  Y3, (AX)                       // store out+0 l2*0+1*step_out v90
+	VMOVDQU  -96(CX), Y3                    // v91:f32x8 = load acc+32 l2*128
+	VPAND    Y0, Y3, Y4                     // v93:i32x8 = and v92 v80
+	VPCMPGTD Y1, Y4, Y4                     // v94:i32x8 = cmpgts v93 v81
+	VPAND    Y2, Y4, Y5                     // v95:i32x8 = and v94 v82
 	VPANDN   Y3, Y4, Y3                     // v96:i32x8 = andnot v92 v94
 	VPOR     Y3, Y5, Y3                     // v97:i32x8 = or v95 v96
-	VMOVDQU  Y3, (DI)                       // store out+0 l2*0+2*step_out l3*0+1*step_out v98
-	VMOVDQU  32(CX), Y3                     // v99:f32x8 = load acc+32 l2*256 l3*128
-	VPAND    Y0, Y3, Y4                     // v101:i32x8 = and v100 v88
-	VPCMPGTD Y1, Y4, Y4                     // v102:i32x8 = cmpgts v101 v89
-	VPAND    Y2, Y4, Y5                     // v103:i32x8 = and v102 v90
+	VMOVDQU  Y3, 32(AX)                     // store out+32 l2*0+1*step_out v98
+	VMOVDQU  -64(CX), Y3                    // v99:f32x8 = load acc+64 l2*128
+	VPAND    Y0, Y3, Y4                     // v101:i32x8 = and v100 v80
+	VPCMPGTD Y1, Y4, Y4                     // v102:i32x8 = cmpgts v101 v81
+	VPAND    Y2, Y4, Y5                     // v103:i32x8 = and v102 v82
 	VPANDN   Y3, Y4, Y3                     // v104:i32x8 = andnot v100 v102
 	VPOR     Y3, Y5, Y3                     // v105:i32x8 = or v103 v104
-	VMOVDQU  Y3, 32(DI)                     // store out+32 l2*0+2*step_out l3*0+1*step_out v106
-	VMOVDQU  64(CX), Y3                     // v107:f32x8 = load acc+64 l2*256 l3*128
-	VPAND    Y0, Y3, Y4                     // v109:i32x8 = and v108 v88
-	VPCMPGTD Y1, Y4, Y4                     // v110:i32x8 = cmpgts v109 v89
-	VPAND    Y2, Y4, Y5                     // v111:i32x8 = and v110 v90
+	VMOVDQU  Y3, 64(AX)                     // store out+64 l2*0+1*step_out v106
+	VMOVDQU  -32(CX), Y3                    // v107:f32x8 = load acc+96 l2*128
+	VPAND    Y0, Y3, Y4                     // v109:i32x8 = and v108 v80
+	VPCMPGTD Y1, Y4, Y4                     // v110:i32x8 = cmpgts v109 v81
+	VPAND    Y2, Y4, Y5                     // v111:i32x8 = and v110 v82
 	VPANDN   Y3, Y4, Y3                     // v112:i32x8 = andnot v108 v110
 	VPOR     Y3, Y5, Y3                     // v113:i32x8 = or v111 v112
-	VMOVDQU  Y3, 64(DI)                     // store out+64 l2*0+2*step_out l3*0+1*step_out v114
-	VMOVDQU  96(CX), Y3                     // v115:f32x8 = load acc+96 l2*256 l3*128
-	VPAND    Y0, Y3, Y4                     // v117:i32x8 = and v116 v88
-	VPCMPGTD Y1, Y4, Y4                     // v118:i32x8 = cmpgts v117 v89
-	VPAND    Y2, Y4, Y5                     // v119:i32x8 = and v118 v90
-	VPANDN   Y3, Y4, Y3                     // v120:i32x8 = andnot v116 v118
-	VPOR     Y3, Y5, Y3                     // v121:i32x8 = or v119 v120
-	VMOVDQU  Y3, 96(DI)                     // store out+96 l2*0+2*step_out l3*0+1*step_out v122
+	VMOVDQU  Y3, 96(AX)                     // store out+96 l2*0+1*step_out v114
 	ADDQ     $+128, CX
-	ADDQ     R8, DI
-	DECQ     SI
-	JNZ      loop3
-
-done3:
-	ADDQ DX, AX
-	DECQ BX
-	JNZ  loop2
+	ADDQ     DX, AX
+	DECQ     BX
+	JNZ      loop2
 
 done2:
 	VZEROUPPER
@@ -5372,6 +5341,8 @@ done4:
 TEXT ·matmul_i8_1_avx2(SB), NOSPLIT, $0-8
 	VPXOR   X0, X0, X0                      // v0:f32x8 = splat 0
 	VPXOR   X1, X1, X1                      // v1:f32x8 = splat 0
+	VPXOR   X2, X2, X2                      // v2:f32x8 = splat 0
+	VPXOR   X3, X3, X3                      // v3:f32x8 = splat 0
 	MOVQ    args+0(FP), AX
 	MOVQ    (AX), AX
 	MOVQ    args+0(FP), BX
@@ -5380,109 +5351,126 @@ TEXT ·matmul_i8_1_avx2(SB), NOSPLIT, $0-8
 	MOVQ    48(CX), CX
 	TESTQ   CX, CX
 	JLE     done0
-	MOVQ    AX, DX
-	MOVQ    BX, SI
 	PCALIGN $0x20
 
 loop0:
-	VPBROADCASTD (DX), Y2                   // v2:f32x8 = loadsplat a+0 l0*8
-	PREFETCHT0   2048(SI)                   // prefetch b+2048 l0*64
-	PREFETCHT1   8192(SI)                   // prefetch2 b+8192 l0*64
-	VPMOVSXBD    (SI), Y3                   // v3:i32x8 = widen [b+0 l0*64 i8x8]
-	VCVTDQ2PS    Y3, Y3                     // v4:f32x8 = cvtf32 v3
-	VMULPS       Y3, Y2, Y3                 // v5:f32x8 = mul v2 v4
-	VADDPS       Y3, Y0, Y0                 // v0:f32x8 = add v0 v5
-	VPBROADCASTD 4(DX), Y3                  // v6:f32x8 = loadsplat a+4 l0*8
-	VPMOVSXBD    32(SI), Y4                 // v7:i32x8 = widen [b+32 l0*64 i8x8]
-	VCVTDQ2PS    Y4, Y4                     // v8:f32x8 = cvtf32 v7
-	VMULPS       Y4, Y3, Y4                 // v9:f32x8 = mul v6 v8
-	VADDPS       Y4, Y0, Y0                 // v0:f32x8 = add v0 v9
-	VPMOVSXBD    8(SI), Y4                  // v10:i32x8 = widen [b+8 l0*64 i8x8]
-	VCVTDQ2PS    Y4, Y4                     // v11:f32x8 = cvtf32 v10
-	VMULPS       Y4, Y2, Y2                 // v12:f32x8 = mul v2 v11
-	VADDPS       Y2, Y1, Y1                 // v1:f32x8 = add v1 v12
-	VPMOVSXBD    40(SI), Y2                 // v13:i32x8 = widen [b+40 l0*64 i8x8]
-	VCVTDQ2PS    Y2, Y2                     // v14:f32x8 = cvtf32 v13
-	VMULPS       Y2, Y3, Y2                 // v15:f32x8 = mul v6 v14
-	VADDPS       Y2, Y1, Y1                 // v1:f32x8 = add v1 v15
-	ADDQ         $+8, DX
-	ADDQ         $+64, SI
+	VPBROADCASTD (AX), Y4                   // v4:f32x8 = loadsplat a+0 l0*16
+	PREFETCHT0   2048(BX)                   // prefetch b+2048 l0*128
+	PREFETCHT1   8192(BX)                   // prefetch2 b+8192 l0*128
+	VPMOVSXBD    (BX), Y5                   // v5:i32x8 = widen [b+0 l0*128 i8x8]
+	VCVTDQ2PS    Y5, Y5                     // v6:f32x8 = cvtf32 v5
+	VMULPS       Y5, Y4, Y5                 // v7:f32x8 = mul v4 v6
+	VADDPS       Y5, Y0, Y0                 // v0:f32x8 = add v0 v7
+	VPBROADCASTD 4(AX), Y5                  // v8:f32x8 = loadsplat a+4 l0*16
+	VPMOVSXBD    32(BX), Y6                 // v9:i32x8 = widen [b+32 l0*128 i8x8]
+	VCVTDQ2PS    Y6, Y6                     // v10:f32x8 = cvtf32 v9
+	VMULPS       Y6, Y5, Y6                 // v11:f32x8 = mul v8 v10
+	VADDPS       Y6, Y0, Y0                 // v0:f32x8 = add v0 v11
+	VPBROADCASTD 8(AX), Y6                  // v12:f32x8 = loadsplat a+8 l0*16
+	PREFETCHT0   2112(BX)                   // prefetch b+2112 l0*128
+	PREFETCHT1   8256(BX)                   // prefetch2 b+8256 l0*128
+	VPMOVSXBD    64(BX), Y7                 // v13:i32x8 = widen [b+64 l0*128 i8x8]
+	VCVTDQ2PS    Y7, Y7                     // v14:f32x8 = cvtf32 v13
+	VMULPS       Y7, Y6, Y7                 // v15:f32x8 = mul v12 v14
+	VADDPS       Y7, Y0, Y0                 // v0:f32x8 = add v0 v15
+	VPBROADCASTD 12(AX), Y7                 // v16:f32x8 = loadsplat a+12 l0*16
+	VPMOVSXBD    96(BX), Y8                 // v17:i32x8 = widen [b+96 l0*128 i8x8]
+	VCVTDQ2PS    Y8, Y8                     // v18:f32x8 = cvtf32 v17
+	VMULPS       Y8, Y7, Y8                 // v19:f32x8 = mul v16 v18
+	VADDPS       Y8, Y0, Y0                 // v0:f32x8 = add v0 v19
+	VPMOVSXBD    8(BX), Y8                  // v20:i32x8 = widen [b+8 l0*128 i8x8]
+	VCVTDQ2PS    Y8, Y8                     // v21:f32x8 = cvtf32 v20
+	VMULPS       Y8, Y4, Y8                 // v22:f32x8 = mul v4 v21
+	VADDPS       Y8, Y1, Y1                 // v1:f32x8 = add v1 v22
+	VPMOVSXBD    40(BX), Y8                 // v23:i32x8 = widen [b+40 l0*128 i8x8]
+	VCVTDQ2PS    Y8, Y8                     // v24:f32x8 = cvtf32 v23
+	VMULPS       Y8, Y5, Y8                 // v25:f32x8 = mul v8 v24
+	VADDPS       Y8, Y1, Y1                 // v1:f32x8 = add v1 v25
+	VPMOVSXBD    72(BX), Y8                 // v26:i32x8 = widen [b+72 l0*128 i8x8]
+	VCVTDQ2PS    Y8, Y8                     // v27:f32x8 = cvtf32 v26
+	VMULPS       Y8, Y6, Y8                 // v28:f32x8 = mul v12 v27
+	VADDPS       Y8, Y1, Y1                 // v1:f32x8 = add v1 v28
+	VPMOVSXBD    104(BX), Y8                // v29:i32x8 = widen [b+104 l0*128 i8x8]
+	VCVTDQ2PS    Y8, Y8                     // v30:f32x8 = cvtf32 v29
+	VMULPS       Y8, Y7, Y8                 // v31:f32x8 = mul v16 v30
+	VADDPS       Y8, Y1, Y1                 // v1:f32x8 = add v1 v31
+	VPMOVSXBD    16(BX), Y8                 // v32:i32x8 = widen [b+16 l0*128 i8x8]
+	VCVTDQ2PS    Y8, Y8                     // v33:f32x8 = cvtf32 v32
+	VMULPS       Y8, Y4, Y8                 // v34:f32x8 = mul v4 v33
+	VADDPS       Y8, Y2, Y2                 // v2:f32x8 = add v2 v34
+	VPMOVSXBD    48(BX), Y8                 // v35:i32x8 = widen [b+48 l0*128 i8x8]
+	VCVTDQ2PS    Y8, Y8                     // v36:f32x8 = cvtf32 v35
+	VMULPS       Y8, Y5, Y8                 // v37:f32x8 = mul v8 v36
+	VADDPS       Y8, Y2, Y2                 // v2:f32x8 = add v2 v37
+	VPMOVSXBD    80(BX), Y8                 // v38:i32x8 = widen [b+80 l0*128 i8x8]
+	VCVTDQ2PS    Y8, Y8                     // v39:f32x8 = cvtf32 v38
+	VMULPS       Y8, Y6, Y8                 // v40:f32x8 = mul v12 v39
+	VADDPS       Y8, Y2, Y2                 // v2:f32x8 = add v2 v40
+	VPMOVSXBD    112(BX), Y8                // v41:i32x8 = widen [b+112 l0*128 i8x8]
+	VCVTDQ2PS    Y8, Y8                     // v42:f32x8 = cvtf32 v41
+	VMULPS       Y8, Y7, Y8                 // v43:f32x8 = mul v16 v42
+	VADDPS       Y8, Y2, Y2                 // v2:f32x8 = add v2 v43
+	VPMOVSXBD    24(BX), Y8                 // v44:i32x8 = widen [b+24 l0*128 i8x8]
+	VCVTDQ2PS    Y8, Y8                     // v45:f32x8 = cvtf32 v44
+	VMULPS       Y8, Y4, Y4                 // v46:f32x8 = mul v4 v45
+	VADDPS       Y4, Y3, Y3                 // v3:f32x8 = add v3 v46
+	VPMOVSXBD    56(BX), Y4                 // v47:i32x8 = widen [b+56 l0*128 i8x8]
+	VCVTDQ2PS    Y4, Y4                     // v48:f32x8 = cvtf32 v47
+	VMULPS       Y4, Y5, Y4                 // v49:f32x8 = mul v8 v48
+	VADDPS       Y4, Y3, Y3                 // v3:f32x8 = add v3 v49
+	VPMOVSXBD    88(BX), Y4                 // v50:i32x8 = widen [b+88 l0*128 i8x8]
+	VCVTDQ2PS    Y4, Y4                     // v51:f32x8 = cvtf32 v50
+	VMULPS       Y4, Y6, Y4                 // v52:f32x8 = mul v12 v51
+	VADDPS       Y4, Y3, Y3                 // v3:f32x8 = add v3 v52
+	VPMOVSXBD    120(BX), Y4                // v53:i32x8 = widen [b+120 l0*128 i8x8]
+	VCVTDQ2PS    Y4, Y4                     // v54:f32x8 = cvtf32 v53
+	VMULPS       Y4, Y7, Y4                 // v55:f32x8 = mul v16 v54
+	VADDPS       Y4, Y3, Y3                 // v3:f32x8 = add v3 v55
+	ADDQ         $+16, AX
+	ADDQ         $+128, BX
 	DECQ         CX
 	JNZ          loop0
 
 done0:
-	MOVQ    args+0(FP), CX
-	MOVQ    16(CX), CX
-	VMOVDQU Y0, (CX)                        // store acc+0 v0
-	VMOVDQU Y1, 32(CX)                      // store acc+32 v1
-	VPXOR   X0, X0, X0                      // v16:f32x8 = splat 0
-	VPXOR   X1, X1, X1                      // v17:f32x8 = splat 0
-	MOVQ    args+0(FP), DX
-	MOVQ    48(DX), DX
-	TESTQ   DX, DX
-	JLE     done1
-	PCALIGN $0x20
-
-loop1:
-	VPBROADCASTD (AX), Y2                   // v18:f32x8 = loadsplat a+0 l1*8
-	VPMOVSXBD    16(BX), Y3                 // v19:i32x8 = widen [b+16 l1*64 i8x8]
-	VCVTDQ2PS    Y3, Y3                     // v20:f32x8 = cvtf32 v19
-	VMULPS       Y3, Y2, Y3                 // v21:f32x8 = mul v18 v20
-	VADDPS       Y3, Y0, Y0                 // v16:f32x8 = add v16 v21
-	VPBROADCASTD 4(AX), Y3                  // v22:f32x8 = loadsplat a+4 l1*8
-	VPMOVSXBD    48(BX), Y4                 // v23:i32x8 = widen [b+48 l1*64 i8x8]
-	VCVTDQ2PS    Y4, Y4                     // v24:f32x8 = cvtf32 v23
-	VMULPS       Y4, Y3, Y4                 // v25:f32x8 = mul v22 v24
-	VADDPS       Y4, Y0, Y0                 // v16:f32x8 = add v16 v25
-	VPMOVSXBD    24(BX), Y4                 // v26:i32x8 = widen [b+24 l1*64 i8x8]
-	VCVTDQ2PS    Y4, Y4                     // v27:f32x8 = cvtf32 v26
-	VMULPS       Y4, Y2, Y2                 // v28:f32x8 = mul v18 v27
-	VADDPS       Y2, Y1, Y1                 // v17:f32x8 = add v17 v28
-	VPMOVSXBD    56(BX), Y2                 // v29:i32x8 = widen [b+56 l1*64 i8x8]
-	VCVTDQ2PS    Y2, Y2                     // v30:f32x8 = cvtf32 v29
-	VMULPS       Y2, Y3, Y2                 // v31:f32x8 = mul v22 v30
-	VADDPS       Y2, Y1, Y1                 // v17:f32x8 = add v17 v31
-	ADDQ         $+8, AX
-	ADDQ         $+64, BX
-	DECQ         DX
-	JNZ          loop1
-
-done1:
-	VMOVDQU      Y0, 64(CX)                 // store acc+64 v16
-	VMOVDQU      Y1, 96(CX)                 // store acc+96 v17
-	VMOVDQU      (CX), Y0                   // v32:f32x8 = load acc+0
-	VPBROADCASTD x7fffffff<>+0(SB), Y1      // v34:i32x8 = splat 2147483647
-	VPAND        Y1, Y0, Y2                 // v35:i32x8 = and v33 v34
-	VPBROADCASTD x7f800000<>+0(SB), Y3      // v36:i32x8 = splat 2139095040
-	VPCMPGTD     Y3, Y2, Y2                 // v37:i32x8 = cmpgts v35 v36
-	VPBROADCASTD x7fc00000<>+0(SB), Y4      // v38:i32x8 = splat 2143289344
-	VPAND        Y4, Y2, Y5                 // v39:i32x8 = and v37 v38
-	VPANDN       Y0, Y2, Y0                 // v40:i32x8 = andnot v33 v37
-	VPOR         Y0, Y5, Y0                 // v41:i32x8 = or v39 v40
 	MOVQ         args+0(FP), AX
-	MOVQ         24(AX), AX
-	VMOVDQU      Y0, (AX)                   // store out+0 v42
-	VMOVDQU      32(CX), Y0                 // v43:f32x8 = load acc+32
-	VPAND        Y1, Y0, Y2                 // v45:i32x8 = and v44 v34
-	VPCMPGTD     Y3, Y2, Y2                 // v46:i32x8 = cmpgts v45 v36
-	VPAND        Y4, Y2, Y5                 // v47:i32x8 = and v46 v38
-	VPANDN       Y0, Y2, Y0                 // v48:i32x8 = andnot v44 v46
-	VPOR         Y0, Y5, Y0                 // v49:i32x8 = or v47 v48
-	VMOVDQU      Y0, 32(AX)                 // store out+32 v50
-	VMOVDQU      64(CX), Y0                 // v51:f32x8 = load acc+64
-	VPAND        Y1, Y0, Y2                 // v53:i32x8 = and v52 v34
-	VPCMPGTD     Y3, Y2, Y2                 // v54:i32x8 = cmpgts v53 v36
-	VPAND        Y4, Y2, Y5                 // v55:i32x8 = and v54 v38
-	VPANDN       Y0, Y2, Y0                 // v56:i32x8 = andnot v52 v54
-	VPOR         Y0, Y5, Y0                 // v57:i32x8 = or v55 v56
-	VMOVDQU      Y0, 64(AX)                 // store out+64 v58
-	VMOVDQU      96(CX), Y0                 // v59:f32x8 = load acc+96
-	VPAND        Y1, Y0, Y1                 // v61:i32x8 = and v60 v34
-	VPCMPGTD     Y3, Y1, Y1                 // v62:i32x8 = cmpgts v61 v36
-	VPAND        Y4, Y1, Y2                 // v63:i32x8 = and v62 v38
-	VPANDN       Y0, Y1, Y0                 // v64:i32x8 = andnot v60 v62
-	VPOR         Y0, Y2, Y0                 // v65:i32x8 = or v63 v64
-	VMOVDQU      Y0, 96(AX)                 // store out+96 v66
+	MOVQ         16(AX), AX
+	VMOVDQU      Y0, (AX)                   // store acc+0 v0
+	VMOVDQU      Y1, 32(AX)                 // store acc+32 v1
+	VMOVDQU      Y2, 64(AX)                 // store acc+64 v2
+	VMOVDQU      Y3, 96(AX)                 // store acc+96 v3
+	VMOVDQU      (AX), Y0                   // v56:f32x8 = load acc+0
+	VPBROADCASTD x7fffffff<>+0(SB), Y1      // v58:i32x8 = splat 2147483647
+	VPAND        Y1, Y0, Y2                 // v59:i32x8 = and v57 v58
+	VPBROADCASTD x7f800000<>+0(SB), Y3      // v60:i32x8 = splat 2139095040
+	VPCMPGTD     Y3, Y2, Y2                 // v61:i32x8 = cmpgts v59 v60
+	VPBROADCASTD x7fc00000<>+0(SB), Y4      // v62:i32x8 = splat 2143289344
+	VPAND        Y4, Y2, Y5                 // v63:i32x8 = and v61 v62
+	VPANDN       Y0, Y2, Y0                 // v64:i32x8 = andnot v57 v61
+	VPOR         Y0, Y5, Y0                 // v65:i32x8 = or v63 v64
+	MOVQ         args+0(FP), BX
+	MOVQ         24(BX), BX
+	VMOVDQU      Y0, (BX)                   // store out+0 v66
+	VMOVDQU      32(AX), Y0                 // v67:f32x8 = load acc+32
+	VPAND        Y1, Y0, Y2                 // v69:i32x8 = and v68 v58
+	VPCMPGTD     Y3, Y2, Y2                 // v70:i32x8 = cmpgts v69 v60
+	VPAND        Y4, Y2, Y5                 // v71:i32x8 = and v70 v62
+	VPANDN       Y0, Y2, Y0                 // v72:i32x8 = andnot v68 v70
+	VPOR         Y0, Y5, Y0                 // v73:i32x8 = or v71 v72
+	VMOVDQU      Y0, 32(BX)                 // store out+32 v74
+	VMOVDQU      64(AX), Y0                 // v75:f32x8 = load acc+64
+	VPAND        Y1, Y0, Y2                 // v77:i32x8 = and v76 v58
+	VPCMPGTD     Y3, Y2, Y2                 // v78:i32x8 = cmpgts v77 v60
+	VPAND        Y4, Y2, Y5                 // v79:i32x8 = and v78 v62
+	VPANDN       Y0, Y2, Y0                 // v80:i32x8 = andnot v76 v78
+	VPOR         Y0, Y5, Y0                 // v81:i32x8 = or v79 v80
+	VMOVDQU      Y0, 64(BX)                 // store out+64 v82
+	VMOVDQU      96(AX), Y0                 // v83:f32x8 = load acc+96
+	VPAND        Y1, Y0, Y1                 // v85:i32x8 = and v84 v58
+	VPCMPGTD     Y3, Y1, Y1                 // v86:i32x8 = cmpgts v85 v60
+	VPAND        Y4, Y1, Y2                 // v87:i32x8 = and v86 v62
+	VPANDN       Y0, Y1, Y0                 // v88:i32x8 = andnot v84 v86
+	VPOR         Y0, Y2, Y0                 // v89:i32x8 = or v87 v88
+	VMOVDQU      Y0, 96(BX)                 // store out+96 v90
 	VZEROUPPER
 	RET
 
@@ -5704,18 +5692,10 @@ done0:
 // func matmul_i8_4_avx2(args *byte)
 // Requires: AVX, AVX2, MMX+
 TEXT ·matmul_i8_4_avx2(SB), NOSPLIT, $0-8
-	VPXOR   X0, X0, X0                      // v0:f32x8 = splat 0
-	VPXOR   X1, X1, X1                      // v1:f32x8 = splat 0
-	VPXOR   X2, X2, X2                      // v2:f32x8 = splat 0
-	VPXOR   X3, X3, X3                      // v3:f32x8 = splat 0
-	VPXOR   X4, X4, X4                      // v4:f32x8 = splat 0
-	VPXOR   X5, X5, X5                      // v5:f32x8 = splat 0
-	VPXOR   X6, X6, X6                      // v6:f32x8 = splat 0
-	VPXOR   X7, X7, X7                      // v7:f32x8 = splat 0
 	MOVQ    args+0(FP), AX
-	MOVQ    8(AX), AX
+	MOVQ    (AX), AX
 	MOVQ    args+0(FP), BX
-	MOVQ    (BX), BX
+	MOVQ    8(BX), BX
 	MOVQ    args+0(FP), CX
 	MOVQ    (CX), CX
 	MOVQ    args+0(FP), SI
@@ -5735,445 +5715,196 @@ TEXT ·matmul_i8_4_avx2(SB), NOSPLIT, $0-8
 	IMUL3Q  $+3, R8, DI
 	ADDQ    CX, DI
 	MOVQ    args+0(FP), CX
-	MOVQ    48(CX), CX
-	TESTQ   CX, CX
-	JLE     done0
-	MOVQ    AX, R8
-	MOVQ    BX, R9
-	MOVQ    DX, R10
-	MOVQ    SI, R11
-	MOVQ    DI, R12
+	MOVQ    16(CX), CX
+	MOVQ    $+2, R8
 	PCALIGN $0x20
 
 loop0:
-	PREFETCHT0   2048(R8)                   // prefetch b+2048 l0*128
-	PREFETCHT1   8192(R8)                   // prefetch2 b+8192 l0*128
-	VPMOVSXBD    (R8), Y8                   // v8:i32x8 = widen [b+0 l0*128 i8x8]
-	VCVTDQ2PS    Y8, Y8                     // v9:f32x8 = cvtf32 v8
-	VPBROADCASTD (R9), Y9                   // v10:f32x8 = loadsplat a+0 l0*16
-	VMULPS       Y8, Y9, Y9                 // v11:f32x8 = mul v10 v9
-	VADDPS       Y9, Y0, Y0                 // v0:f32x8 = add v0 v11
-	VPBROADCASTD (R10), Y9                  // v12:f32x8 = loadsplat a+0 l0*16 step_a*1
-	VMULPS       Y8, Y9, Y9                 // v13:f32x8 = mul v12 v9
-	VADDPS       Y9, Y1, Y1                 // v1:f32x8 = add v1 v13
-	VPBROADCASTD (R11), Y9                  // v14:f32x8 = loadsplat a+0 l0*16 step_a*2
-	VMULPS       Y8, Y9, Y9                 // v15:f32x8 = mul v14 v9
-	VADDPS       Y9, Y2, Y2                 // v2:f32x8 = add v2 v15
-	VPBROADCASTD (R12), Y9                  // v16:f32x8 = loadsplat a+0 l0*16 step_a*3
-	VMULPS       Y8, Y9, Y8                 // v17:f32x8 = mul v16 v9
-	VADDPS       Y8, Y3, Y3                 // v3:f32x8 = add v3 v17
-	VPMOVSXBD    32(R8), Y8                 // v18:i32x8 = widen [b+32 l0*128 i8x8]
-	VCVTDQ2PS    Y8, Y8                     // v19:f32x8 = cvtf32 v18
-	VPBROADCASTD 4(R9), Y9                  // v20:f32x8 = loadsplat a+4 l0*16
-	VMULPS       Y8, Y9, Y9                 // v21:f32x8 = mul v20 v19
-	VADDPS       Y9, Y0, Y0                 // v0:f32x8 = add v0 v21
-	VPBROADCASTD 4(R10), Y9                 // v22:f32x8 = loadsplat a+4 l0*16 step_a*1
-	VMULPS       Y8, Y9, Y9                 // v23:f32x8 = mul v22 v19
-	VADDPS       Y9, Y1, Y1                 // v1:f32x8 = add v1 v23
-	VPBROADCASTD 4(R11), Y9                 // v24:f32x8 = loadsplat a+4 l0*16 step_a*2
-	VMULPS       Y8, Y9, Y9                 // v25:f32x8 = mul v24 v19
-	VADDPS       Y9, Y2, Y2                 // v2:f32x8 = add v2 v25
-	VPBROADCASTD 4(R12), Y9                 // v26:f32x8 = loadsplat a+4 l0*16 step_a*3
-	VMULPS       Y8, Y9, Y8                 // v27:f32x8 = mul v26 v19
-	VADDPS       Y8, Y3, Y3                 // v3:f32x8 = add v3 v27
-	PREFETCHT0   2112(R8)                   // prefetch b+2112 l0*128
-	PREFETCHT1   8256(R8)                   // prefetch2 b+8256 l0*128
-	VPMOVSXBD    64(R8), Y8                 // v28:i32x8 = widen [b+64 l0*128 i8x8]
-	VCVTDQ2PS    Y8, Y8                     // v29:f32x8 = cvtf32 v28
-	VPBROADCASTD 8(R9), Y9                  // v30:f32x8 = loadsplat a+8 l0*16
-	VMULPS       Y8, Y9, Y9                 // v31:f32x8 = mul v30 v29
-	VADDPS       Y9, Y0, Y0                 // v0:f32x8 = add v0 v31
-	VPBROADCASTD 8(R10), Y9                 // v32:f32x8 = loadsplat a+8 l0*16 step_a*1
-	VMULPS       Y8, Y9, Y9                 // v33:f32x8 = mul v32 v29
-	VADDPS       Y9, Y1, Y1                 // v1:f32x8 = add v1 v33
-	VPBROADCASTD 8(R11), Y9                 // v34:f32x8 = loadsplat a+8 l0*16 step_a*2
-	VMULPS       Y8, Y9, Y9                 // v35:f32x8 = mul v34 v29
-	VADDPS       Y9, Y2, Y2                 // v2:f32x8 = add v2 v35
-	VPBROADCASTD 8(R12), Y9                 // v36:f32x8 = loadsplat a+8 l0*16 step_a*3
-	VMULPS       Y8, Y9, Y8                 // v37:f32x8 = mul v36 v29
-	VADDPS       Y8, Y3, Y3                 // v3:f32x8 = add v3 v37
-	VPMOVSXBD    96(R8), Y8                 // v38:i32x8 = widen [b+96 l0*128 i8x8]
-	VCVTDQ2PS    Y8, Y8                     // v39:f32x8 = cvtf32 v38
-	VPBROADCASTD 12(R9), Y9                 // v40:f32x8 = loadsplat a+12 l0*16
-	VMULPS       Y8, Y9, Y9                 // v41:f32x8 = mul v40 v39
-	VADDPS       Y9, Y0, Y0                 // v0:f32x8 = add v0 v41
-	VPBROADCASTD 12(R10), Y9                // v42:f32x8 = loadsplat a+12 l0*16 step_a*1
-	VMULPS       Y8, Y9, Y9                 // v43:f32x8 = mul v42 v39
-	VADDPS       Y9, Y1, Y1                 // v1:f32x8 = add v1 v43
-	VPBROADCASTD 12(R11), Y9                // v44:f32x8 = loadsplat a+12 l0*16 step_a*2
-	VMULPS       Y8, Y9, Y9                 // v45:f32x8 = mul v44 v39
-	VADDPS       Y9, Y2, Y2                 // v2:f32x8 = add v2 v45
-	VPBROADCASTD 12(R12), Y9                // v46:f32x8 = loadsplat a+12 l0*16 step_a*3
-	VMULPS       Y8, Y9, Y8                 // v47:f32x8 = mul v46 v39
-	VADDPS       Y8, Y3, Y3                 // v3:f32x8 = add v3 v47
-	VPMOVSXBD    8(R8), Y8                  // v48:i32x8 = widen [b+8 l0*128 i8x8]
-	VCVTDQ2PS    Y8, Y8                     // v49:f32x8 = cvtf32 v48
-	VPBROADCASTD (R9), Y9                   // v50:f32x8 = loadsplat a+0 l0*16
-	VMULPS       Y8, Y9, Y9                 // v51:f32x8 = mul v50 v49
-	VADDPS       Y9, Y4, Y4                 // v4:f32x8 = add v4 v51
-	VPBROADCASTD (R10), Y9                  // v52:f32x8 = loadsplat a+0 l0*16 step_a*1
-	VMULPS       Y8, Y9, Y9                 // v53:f32x8 = mul v52 v49
-	VADDPS       Y9, Y5, Y5                 // v5:f32x8 = add v5 v53
-	VPBROADCASTD (R11), Y9                  // v54:f32x8 = loadsplat a+0 l0*16 step_a*2
-	VMULPS       Y8, Y9, Y9                 // v55:f32x8 = mul v54 v49
-	VADDPS       Y9, Y6, Y6                 // v6:f32x8 = add v6 v55
-	VPBROADCASTD (R12), Y9                  // v56:f32x8 = loadsplat a+0 l0*16 step_a*3
-	VMULPS       Y8, Y9, Y8                 // v57:f32x8 = mul v56 v49
-	VADDPS       Y8, Y7, Y7                 // v7:f32x8 = add v7 v57
-	VPMOVSXBD    40(R8), Y8                 // v58:i32x8 = widen [b+40 l0*128 i8x8]
-	VCVTDQ2PS    Y8, Y8                     // v59:f32x8 = cvtf32 v58
-	VPBROADCASTD 4(R9), Y9                  // v60:f32x8 = loadsplat a+4 l0*16
-	VMULPS       Y8, Y9, Y9                 // v61:f32x8 = mul v60 v59
-	VADDPS       Y9, Y4, Y4                 // v4:f32x8 = add v4 v61
-	VPBROADCASTD 4(R10), Y9                 // v62:f32x8 = loadsplat a+4 l0*16 step_a*1
-	VMULPS       Y8, Y9, Y9                 // v63:f32x8 = mul v62 v59
-	VADDPS       Y9, Y5, Y5                 // v5:f32x8 = add v5 v63
-	VPBROADCASTD 4(R11), Y9                 // v64:f32x8 = loadsplat a+4 l0*16 step_a*2
-	VMULPS       Y8, Y9, Y9                 // v65:f32x8 = mul v64 v59
-	VADDPS       Y9, Y6, Y6                 // v6:f32x8 = add v6 v65
-	VPBROADCASTD 4(R12), Y9                 // v66:f32x8 = loadsplat a+4 l0*16 step_a*3
-	VMULPS       Y8, Y9, Y8                 // v67:f32x8 = mul v66 v59
-	VADDPS       Y8, Y7, Y7                 // v7:f32x8 = add v7 v67
-	VPMOVSXBD    72(R8), Y8                 // v68:i32x8 = widen [b+72 l0*128 i8x8]
-	VCVTDQ2PS    Y8, Y8                     // v69:f32x8 = cvtf32 v68
-	VPBROADCASTD 8(R9), Y9                  // v70:f32x8 = loadsplat a+8 l0*16
-	VMULPS       Y8, Y9, Y9                 // v71:f32x8 = mul v70 v69
-	VADDPS       Y9, Y4, Y4                 // v4:f32x8 = add v4 v71
-	VPBROADCASTD 8(R10), Y9                 // v72:f32x8 = loadsplat a+8 l0*16 step_a*1
-	VMULPS       Y8, Y9, Y9                 // v73:f32x8 = mul v72 v69
-	VADDPS       Y9, Y5, Y5                 // v5:f32x8 = add v5 v73
-	VPBROADCASTD 8(R11), Y9                 // v74:f32x8 = loadsplat a+8 l0*16 step_a*2
-	VMULPS       Y8, Y9, Y9                 // v75:f32x8 = mul v74 v69
-	VADDPS       Y9, Y6, Y6                 // v6:f32x8 = add v6 v75
-	VPBROADCASTD 8(R12), Y9                 // v76:f32x8 = loadsplat a+8 l0*16 step_a*3
-	VMULPS       Y8, Y9, Y8                 // v77:f32x8 = mul v76 v69
-	VADDPS       Y8, Y7, Y7                 // v7:f32x8 = add v7 v77
-	VPMOVSXBD    104(R8), Y8                // v78:i32x8 = widen [b+104 l0*128 i8x8]
-	VCVTDQ2PS    Y8, Y8                     // v79:f32x8 = cvtf32 v78
-	VPBROADCASTD 12(R9), Y9                 // v80:f32x8 = loadsplat a+12 l0*16
-	VMULPS       Y8, Y9, Y9                 // v81:f32x8 = mul v80 v79
-	VADDPS       Y9, Y4, Y4                 // v4:f32x8 = add v4 v81
-	VPBROADCASTD 12(R10), Y9                // v82:f32x8 = loadsplat a+12 l0*16 step_a*1
-	VMULPS       Y8, Y9, Y9                 // v83:f32x8 = mul v82 v79
-	VADDPS       Y9, Y5, Y5                 // v5:f32x8 = add v5 v83
-	VPBROADCASTD 12(R11), Y9                // v84:f32x8 = loadsplat a+12 l0*16 step_a*2
-	VMULPS       Y8, Y9, Y9                 // v85:f32x8 = mul v84 v79
-	VADDPS       Y9, Y6, Y6                 // v6:f32x8 = add v6 v85
-	VPBROADCASTD 12(R12), Y9                // v86:f32x8 = loadsplat a+12 l0*16 step_a*3
-	VMULPS       Y8, Y9, Y8                 // v87:f32x8 = mul v86 v79
-	VADDPS       Y8, Y7, Y7                 // v7:f32x8 = add v7 v87
-	ADDQ         $+128, R8
-	ADDQ         $+16, R9
-	ADDQ         $+16, R10
-	ADDQ         $+16, R11
-	ADDQ         $+16, R12
-	DECQ         CX
-	JNZ          loop0
-
-done0:
-	MOVQ    args+0(FP), CX
-	MOVQ    16(CX), CX
-	VMOVDQU Y0, (CX)                        // store acc+0 v0
-	VMOVDQU Y1, 128(CX)                     // store acc+128 v1
-	VMOVDQU Y2, 256(CX)                     // store acc+256 v2
-	VMOVDQU Y3, 384(CX)                     // store acc+384 v3
-	VMOVDQU Y4, 32(CX)                      // store acc+32 v4
-	VMOVDQU Y5, 160(CX)                     // store acc+160 v5
-	VMOVDQU Y6, 288(CX)                     // store acc+288 v6
-	VMOVDQU Y7, 416(CX)                     // store acc+416 v7
-	VPXOR   X0, X0, X0                      // v88:f32x8 = splat 0
-	VPXOR   X1, X1, X1                      // v89:f32x8 = splat 0
-	VPXOR   X2, X2, X2                      // v90:f32x8 = splat 0
-	VPXOR   X3, X3, X3                      // v91:f32x8 = splat 0
-	VPXOR   X4, X4, X4                      // v92:f32x8 = splat 0
-	VPXOR   X5, X5, X5                      // v93:f32x8 = splat 0
-	VPXOR   X6, X6, X6                      // v94:f32x8 = splat 0
-	VPXOR   X7, X7, X7                      // v95:f32x8 = splat 0
-	MOVQ    args+0(FP), R8
-	MOVQ    48(R8), R8
-	TESTQ   R8, R8
+	VPXOR   X0, X0, X0                      // v0:f32x8 = splat 0
+	VPXOR   X1, X1, X1                      // v1:f32x8 = splat 0
+	VPXOR   X2, X2, X2                      // v2:f32x8 = splat 0
+	VPXOR   X3, X3, X3                      // v3:f32x8 = splat 0
+	VPXOR   X4, X4, X4                      // v4:f32x8 = splat 0
+	VPXOR   X5, X5, X5                      // v5:f32x8 = splat 0
+	VPXOR   X6, X6, X6                      // v6:f32x8 = splat 0
+	VPXOR   X7, X7, X7                      // v7:f32x8 = splat 0
+	MOVQ    args+0(FP), R9
+	MOVQ    48(R9), R9
+	TESTQ   R9, R9
 	JLE     done1
+	MOVQ    AX, R10
+	MOVQ    BX, R11
+	MOVQ    DX, R12
+	MOVQ    SI, R13
+	MOVQ    DI, R14
 	PCALIGN $0x20
 
 loop1:
-	VPMOVSXBD    16(AX), Y8                 // v96:i32x8 = widen [b+16 l1*128 i8x8]
-	VCVTDQ2PS    Y8, Y8                     // v97:f32x8 = cvtf32 v96
-	VPBROADCASTD (BX), Y9                   // v98:f32x8 = loadsplat a+0 l1*16
-	VMULPS       Y8, Y9, Y9                 // v99:f32x8 = mul v98 v97
-	VADDPS       Y9, Y0, Y0                 // v88:f32x8 = add v88 v99
-	VPBROADCASTD (DX), Y9                   // v100:f32x8 = loadsplat a+0 l1*16 step_a*1
-	VMULPS       Y8, Y9, Y9                 // v101:f32x8 = mul v100 v97
-	VADDPS       Y9, Y1, Y1                 // v89:f32x8 = add v89 v101
-	VPBROADCASTD (SI), Y9                   // v102:f32x8 = loadsplat a+0 l1*16 step_a*2
-	VMULPS       Y8, Y9, Y9                 // v103:f32x8 = mul v102 v97
-	VADDPS       Y9, Y2, Y2                 // v90:f32x8 = add v90 v103
-	VPBROADCASTD (DI), Y9                   // v104:f32x8 = loadsplat a+0 l1*16 step_a*3
-	VMULPS       Y8, Y9, Y8                 // v105:f32x8 = mul v104 v97
-	VADDPS       Y8, Y3, Y3                 // v91:f32x8 = add v91 v105
-	VPMOVSXBD    48(AX), Y8                 // v106:i32x8 = widen [b+48 l1*128 i8x8]
-	VCVTDQ2PS    Y8, Y8                     // v107:f32x8 = cvtf32 v106
-	VPBROADCASTD 4(BX), Y9                  // v108:f32x8 = loadsplat a+4 l1*16
-	VMULPS       Y8, Y9, Y9                 // v109:f32x8 = mul v108 v107
-	VADDPS       Y9, Y0, Y0                 // v88:f32x8 = add v88 v109
-	VPBROADCASTD 4(DX), Y9                  // v110:f32x8 = loadsplat a+4 l1*16 step_a*1
-	VMULPS       Y8, Y9, Y9                 // v111:f32x8 = mul v110 v107
-	VADDPS       Y9, Y1, Y1                 // v89:f32x8 = add v89 v111
-	VPBROADCASTD 4(SI), Y9                  // v112:f32x8 = loadsplat a+4 l1*16 step_a*2
-	VMULPS       Y8, Y9, Y9                 // v113:f32x8 = mul v112 v107
-	VADDPS       Y9, Y2, Y2                 // v90:f32x8 = add v90 v113
-	VPBROADCASTD 4(DI), Y9                  // v114:f32x8 = loadsplat a+4 l1*16 step_a*3
-	VMULPS       Y8, Y9, Y8                 // v115:f32x8 = mul v114 v107
-	VADDPS       Y8, Y3, Y3                 // v91:f32x8 = add v91 v115
-	VPMOVSXBD    80(AX), Y8                 // v116:i32x8 = widen [b+80 l1*128 i8x8]
-	VCVTDQ2PS    Y8, Y8                     // v117:f32x8 = cvtf32 v116
-	VPBROADCASTD 8(BX), Y9                  // v118:f32x8 = loadsplat a+8 l1*16
-	VMULPS       Y8, Y9, Y9                 // v119:f32x8 = mul v118 v117
-	VADDPS       Y9, Y0, Y0                 // v88:f32x8 = add v88 v119
-	VPBROADCASTD 8(DX), Y9                  // v120:f32x8 = loadsplat a+8 l1*16 step_a*1
-	VMULPS       Y8, Y9, Y9                 // v121:f32x8 = mul v120 v117
-	VADDPS       Y9, Y1, Y1                 // v89:f32x8 = add v89 v121
-	VPBROADCASTD 8(SI), Y9                  // v122:f32x8 = loadsplat a+8 l1*16 step_a*2
-	VMULPS       Y8, Y9, Y9                 // v123:f32x8 = mul v122 v117
-	VADDPS       Y9, Y2, Y2                 // v90:f32x8 = add v90 v123
-	VPBROADCASTD 8(DI), Y9                  // v124:f32x8 = loadsplat a+8 l1*16 step_a*3
-	VMULPS       Y8, Y9, Y8                 // v125:f32x8 = mul v124 v117
-	VADDPS       Y8, Y3, Y3                 // v91:f32x8 = add v91 v125
-	VPMOVSXBD    112(AX), Y8                // v126:i32x8 = widen [b+112 l1*128 i8x8]
-	VCVTDQ2PS    Y8, Y8                     // v127:f32x8 = cvtf32 v126
-	VPBROADCASTD 12(BX), Y9                 // v128:f32x8 = loadsplat a+12 l1*16
-	VMULPS       Y8, Y9, Y9                 // v129:f32x8 = mul v128 v127
-	VADDPS       Y9, Y0, Y0                 // v88:f32x8 = add v88 v129
-	VPBROADCASTD 12(DX), Y9                 // v130:f32x8 = loadsplat a+12 l1*16 step_a*1
-	VMULPS       Y8, Y9, Y9                 // v131:f32x8 = mul v130 v127
-	VADDPS       Y9, Y1, Y1                 // v89:f32x8 = add v89 v131
-	VPBROADCASTD 12(SI), Y9                 // v132:f32x8 = loadsplat a+12 l1*16 step_a*2
-	VMULPS       Y8, Y9, Y9                 // v133:f32x8 = mul v132 v127
-	VADDPS       Y9, Y2, Y2                 // v90:f32x8 = add v90 v133
-	VPBROADCASTD 12(DI), Y9                 // v134:f32x8 = loadsplat a+12 l1*16 step_a*3
-	VMULPS       Y8, Y9, Y8                 // v135:f32x8 = mul v134 v127
-	VADDPS       Y8, Y3, Y3                 // v91:f32x8 = add v91 v135
-	VPMOVSXBD    24(AX), Y8                 // v136:i32x8 = widen [b+24 l1*128 i8x8]
-	VCVTDQ2PS    Y8, Y8                     // v137:f32x8 = cvtf32 v136
-	VPBROADCASTD (BX), Y9                   // v138:f32x8 = loadsplat a+0 l1*16
-	VMULPS       Y8, Y9, Y9                 // v139:f32x8 = mul v138 v137
-	VADDPS       Y9, Y4, Y4                 // v92:f32x8 = add v92 v139
-	VPBROADCASTD (DX), Y9                   // v140:f32x8 = loadsplat a+0 l1*16 step_a*1
-	VMULPS       Y8, Y9, Y9                 // v141:f32x8 = mul v140 v137
-	VADDPS       Y9, Y5, Y5                 // v93:f32x8 = add v93 v141
-	VPBROADCASTD (SI), Y9                   // v142:f32x8 = loadsplat a+0 l1*16 step_a*2
-	VMULPS       Y8, Y9, Y9                 // v143:f32x8 = mul v142 v137
-	VADDPS       Y9, Y6, Y6                 // v94:f32x8 = add v94 v143
-	VPBROADCASTD (DI), Y9                   // v144:f32x8 = loadsplat a+0 l1*16 step_a*3
-	VMULPS       Y8, Y9, Y8                 // v145:f32x8 = mul v144 v137
-	VADDPS       Y8, Y7, Y7                 // v95:f32x8 = add v95 v145
-	VPMOVSXBD    56(AX), Y8                 // v146:i32x8 = widen [b+56 l1*128 i8x8]
-	VCVTDQ2PS    Y8, Y8                     // v147:f32x8 = cvtf32 v146
-	VPBROADCASTD 4(BX), Y9                  // v148:f32x8 = loadsplat a+4 l1*16
-	VMULPS       Y8, Y9, Y9                 // v149:f32x8 = mul v148 v147
-	VADDPS       Y9, Y4, Y4                 // v92:f32x8 = add v92 v149
-	VPBROADCASTD 4(DX), Y9                  // v150:f32x8 = loadsplat a+4 l1*16 step_a*1
-	VMULPS       Y8, Y9, Y9                 // v151:f32x8 = mul v150 v147
-	VADDPS       Y9, Y5, Y5                 // v93:f32x8 = add v93 v151
-	VPBROADCASTD 4(SI), Y9                  // v152:f32x8 = loadsplat a+4 l1*16 step_a*2
-	VMULPS       Y8, Y9, Y9                 // v153:f32x8 = mul v152 v147
-	VADDPS       Y9, Y6, Y6                 // v94:f32x8 = add v94 v153
-	VPBROADCASTD 4(DI), Y9                  // v154:f32x8 = loadsplat a+4 l1*16 step_a*3
-	VMULPS       Y8, Y9, Y8                 // v155:f32x8 = mul v154 v147
-	VADDPS       Y8, Y7, Y7                 // v95:f32x8 = add v95 v155
-	VPMOVSXBD    88(AX), Y8                 // v156:i32x8 = widen [b+88 l1*128 i8x8]
-	VCVTDQ2PS    Y8, Y8                     // v157:f32x8 = cvtf32 v156
-	VPBROADCASTD 8(BX), Y9                  // v158:f32x8 = loadsplat a+8 l1*16
-	VMULPS       Y8, Y9, Y9                 // v159:f32x8 = mul v158 v157
-	VADDPS       Y9, Y4, Y4                 // v92:f32x8 = add v92 v159
-	VPBROADCASTD 8(DX), Y9                  // v160:f32x8 = loadsplat a+8 l1*16 step_a*1
-	VMULPS       Y8, Y9, Y9                 // v161:f32x8 = mul v160 v157
-	VADDPS       Y9, Y5, Y5                 // v93:f32x8 = add v93 v161
-	VPBROADCASTD 8(SI), Y9                  // v162:f32x8 = loadsplat a+8 l1*16 step_a*2
-	VMULPS       Y8, Y9, Y9                 // v163:f32x8 = mul v162 v157
-	VADDPS       Y9, Y6, Y6                 // v94:f32x8 = add v94 v163
-	VPBROADCASTD 8(DI), Y9                  // v164:f32x8 = loadsplat a+8 l1*16 step_a*3
-	VMULPS       Y8, Y9, Y8                 // v165:f32x8 = mul v164 v157
-	VADDPS       Y8, Y7, Y7                 // v95:f32x8 = add v95 v165
-	VPMOVSXBD    120(AX), Y8                // v166:i32x8 = widen [b+120 l1*128 i8x8]
-	VCVTDQ2PS    Y8, Y8                     // v167:f32x8 = cvtf32 v166
-	VPBROADCASTD 12(BX), Y9                 // v168:f32x8 = loadsplat a+12 l1*16
-	VMULPS       Y8, Y9, Y9                 // v169:f32x8 = mul v168 v167
-	VADDPS       Y9, Y4, Y4                 // v92:f32x8 = add v92 v169
-	VPBROADCASTD 12(DX), Y9                 // v170:f32x8 = loadsplat a+12 l1*16 step_a*1
-	VMULPS       Y8, Y9, Y9                 // v171:f32x8 = mul v170 v167
-	VADDPS       Y9, Y5, Y5                 // v93:f32x8 = add v93 v171
-	VPBROADCASTD 12(SI), Y9                 // v172:f32x8 = loadsplat a+12 l1*16 step_a*2
-	VMULPS       Y8, Y9, Y9                 // v173:f32x8 = mul v172 v167
-	VADDPS       Y9, Y6, Y6                 // v94:f32x8 = add v94 v173
-	VPBROADCASTD 12(DI), Y9                 // v174:f32x8 = loadsplat a+12 l1*16 step_a*3
-	VMULPS       Y8, Y9, Y8                 // v175:f32x8 = mul v174 v167
-	VADDPS       Y8, Y7, Y7                 // v95:f32x8 = add v95 v175
-	ADDQ         $+128, AX
-	ADDQ         $+16, BX
-	ADDQ         $+16, DX
-	ADDQ         $+16, SI
-	ADDQ         $+16, DI
-	DECQ         R8
+	VPBROADCASTD (R10), Y8                  // v8:f32x8 = loadsplat a+0 l1*8
+	PREFETCHT0   2048(R11)                  // prefetch b+2048 l0*16 l1*64
+	PREFETCHT1   8192(R11)                  // prefetch2 b+8192 l0*16 l1*64
+	VPMOVSXBD    (R11), Y9                  // v9:i32x8 = widen [b+0 l0*16 l1*64 i8x8]
+	VCVTDQ2PS    Y9, Y9                     // v10:f32x8 = cvtf32 v9
+	VMULPS       Y9, Y8, Y10                // v11:f32x8 = mul v8 v10
+	VADDPS       Y10, Y0, Y0                // v0:f32x8 = add v0 v11
+	VPMOVSXBD    8(R11), Y10                // v12:i32x8 = widen [b+8 l0*16 l1*64 i8x8]
+	VCVTDQ2PS    Y10, Y10                   // v13:f32x8 = cvtf32 v12
+	VMULPS       Y10, Y8, Y8                // v14:f32x8 = mul v8 v13
+	VADDPS       Y8, Y1, Y1                 // v1:f32x8 = add v1 v14
+	VPBROADCASTD 4(R10), Y8                 // v15:f32x8 = loadsplat a+4 l1*8
+	VPMOVSXBD    32(R11), Y11               // v16:i32x8 = widen [b+32 l0*16 l1*64 i8x8]
+	VCVTDQ2PS    Y11, Y11                   // v17:f32x8 = cvtf32 v16
+	VMULPS       Y11, Y8, Y12               // v18:f32x8 = mul v15 v17
+	VADDPS       Y12, Y0, Y0                // v0:f32x8 = add v0 v18
+	VPMOVSXBD    40(R11), Y12               // v19:i32x8 = widen [b+40 l0*16 l1*64 i8x8]
+	VCVTDQ2PS    Y12, Y12                   // v20:f32x8 = cvtf32 v19
+	VMULPS       Y12, Y8, Y8                // v21:f32x8 = mul v15 v20
+	VADDPS       Y8, Y1, Y1                 // v1:f32x8 = add v1 v21
+	VPBROADCASTD (R12), Y8                  // v22:f32x8 = loadsplat a+0 l1*8 step_a*1
+	VMULPS       Y9, Y8, Y13                // v23:f32x8 = mul v22 v10
+	VADDPS       Y13, Y2, Y2                // v2:f32x8 = add v2 v23
+	VMULPS       Y10, Y8, Y8                // v24:f32x8 = mul v22 v13
+	VADDPS       Y8, Y3, Y3                 // v3:f32x8 = add v3 v24
+	VPBROADCASTD 4(R12), Y8                 // v25:f32x8 = loadsplat a+4 l1*8 step_a*1
+	VMULPS       Y11, Y8, Y13               // v26:f32x8 = mul v25 v17
+	VADDPS       Y13, Y2, Y2                // v2:f32x8 = add v2 v26
+	VMULPS       Y12, Y8, Y8                // v27:f32x8 = mul v25 v20
+	VADDPS       Y8, Y3, Y3                 // v3:f32x8 = add v3 v27
+	VPBROADCASTD (R13), Y8                  // v28:f32x8 = loadsplat a+0 l1*8 step_a*2
+	VMULPS       Y9, Y8, Y13                // v29:f32x8 = mul v28 v10
+	VADDPS       Y13, Y4, Y4                // v4:f32x8 = add v4 v29
+	VMULPS       Y10, Y8, Y8                // v30:f32x8 = mul v28 v13
+	VADDPS       Y8, Y5, Y5                 // v5:f32x8 = add v5 v30
+	VPBROADCASTD 4(R13), Y8                 // v31:f32x8 = loadsplat a+4 l1*8 step_a*2
+	VMULPS       Y11, Y8, Y13               // v32:f32x8 = mul v31 v17
+	VADDPS       Y13, Y4, Y4                // v4:f32x8 = add v4 v32
+	VMULPS       Y12, Y8, Y8                // v33:f32x8 = mul v31 v20
+	VADDPS       Y8, Y5, Y5                 // v5:f32x8 = add v5 v33
+	VPBROADCASTD (R14), Y8                  // v34:f32x8 = loadsplat a+0 l1*8 step_a*3
+	VMULPS       Y9, Y8, Y9                 // v35:f32x8 = mul v34 v10
+	VADDPS       Y9, Y6, Y6                 // v6:f32x8 = add v6 v35
+	VMULPS       Y10, Y8, Y8                // v36:f32x8 = mul v34 v13
+	VADDPS       Y8, Y7, Y7                 // v7:f32x8 = add v7 v36
+	VPBROADCASTD 4(R14), Y8                 // v37:f32x8 = loadsplat a+4 l1*8 step_a*3
+	VMULPS       Y11, Y8, Y9                // v38:f32x8 = mul v37 v17
+	VADDPS       Y9, Y6, Y6                 // v6:f32x8 = add v6 v38
+	VMULPS       Y12, Y8, Y8                // v39:f32x8 = mul v37 v20
+	VADDPS       Y8, Y7, Y7                 // v7:f32x8 = add v7 v39
+	ADDQ         $+8, R10
+	ADDQ         $+64, R11
+	ADDQ         $+8, R12
+	ADDQ         $+8, R13
+	ADDQ         $+8, R14
+	DECQ         R9
 	JNZ          loop1
 
 done1:
-	VMOVDQU      Y0, 64(CX)                 // store acc+64 v88
-	VMOVDQU      Y1, 192(CX)                // store acc+192 v89
-	VMOVDQU      Y2, 320(CX)                // store acc+320 v90
-	VMOVDQU      Y3, 448(CX)                // store acc+448 v91
-	VMOVDQU      Y4, 96(CX)                 // store acc+96 v92
-	VMOVDQU      Y5, 224(CX)                // store acc+224 v93
-	VMOVDQU      Y6, 352(CX)                // store acc+352 v94
-	VMOVDQU      Y7, 480(CX)                // store acc+480 v95
-	VPBROADCASTD x7fffffff<>+0(SB), Y0      // v176:i32x8 = splat 2147483647
-	VPAND        (CX), Y0, Y1               // v177:i32x8 = and [acc+0 i32x8] v176
-	VPBROADCASTD x7f800000<>+0(SB), Y2      // v178:i32x8 = splat 2139095040
-	VPCMPGTD     Y2, Y1, Y1                 // v179:i32x8 = cmpgts v177 v178
-	VPBROADCASTD x7fc00000<>+0(SB), Y3      // v180:i32x8 = splat 2143289344
-	VPAND        Y3, Y1, Y4                 // v181:i32x8 = and v179 v180
-	VPANDN       (CX), Y1, Y1               // v182:i32x8 = andnot [acc+0 i32x8] v179
-	VPOR         Y1, Y4, Y1                 // v183:i32x8 = or v181 v182
+	VMOVDQU Y0, (CX)                        // store acc+0 l0*64 v0
+	VMOVDQU Y1, 32(CX)                      // store acc+32 l0*64 v1
+	VMOVDQU Y2, 128(CX)                     // store acc+128 l0*64 v2
+	VMOVDQU Y3, 160(CX)                     // store acc+160 l0*64 v3
+	VMOVDQU Y4, 256(CX)                     // store acc+256 l0*64 v4
+	VMOVDQU Y5, 288(CX)                     // store acc+288 l0*64 v5
+	VMOVDQU Y6, 384(CX)                     // store acc+384 l0*64 v6
+	VMOVDQU Y7, 416(CX)                     // store acc+416 l0*64 v7
+	ADDQ    $+16, BX
+	ADDQ    $+64, CX
+	DECQ    R8
+	JNZ     loop0
+
+done0:
+	VPBROADCASTD x7fffffff<>+0(SB), Y0      // v40:i32x8 = splat 2147483647
+	VPBROADCASTD x7f800000<>+0(SB), Y1      // v41:i32x8 = splat 2139095040
+	VPBROADCASTD x7fc00000<>+0(SB), Y2      // v42:i32x8 = splat 2143289344
 	MOVQ         args+0(FP), AX
 	MOVQ         24(AX), AX
-	VMOVDQU      Y1, (AX)                   // store out+0 v184
-	VPAND        32(CX), Y0, Y1             // v185:i32x8 = and [acc+32 i32x8] v176
-	VPCMPGTD     Y2, Y1, Y1                 // v186:i32x8 = cmpgts v185 v178
-	VPAND        Y3, Y1, Y4                 // v187:i32x8 = and v186 v180
-	VPANDN       32(CX), Y1, Y1             // v188:i32x8 = andnot [acc+32 i32x8] v186
-	VPOR         Y1, Y4, Y1                 // v189:i32x8 = or v187 v188
-	VMOVDQU      Y1, 32(AX)                 // store out+32 v190
-	VPAND        64(CX), Y0, Y1             // v191:i32x8 = and [acc+64 i32x8] v176
-	VPCMPGTD     Y2, Y1, Y1                 // v192:i32x8 = cmpgts v191 v178
-	VPAND        Y3, Y1, Y4                 // v193:i32x8 = and v192 v180
-	VPANDN       64(CX), Y1, Y1             // v194:i32x8 = andnot [acc+64 i32x8] v192
-	VPOR         Y1, Y4, Y1                 // v195:i32x8 = or v193 v194
-	VMOVDQU      Y1, 64(AX)                 // store out+64 v196
-	VPAND        96(CX), Y0, Y1             // v197:i32x8 = and [acc+96 i32x8] v176
-	VPCMPGTD     Y2, Y1, Y1                 // v198:i32x8 = cmpgts v197 v178
-	VPAND        Y3, Y1, Y4                 // v199:i32x8 = and v198 v180
-	VPANDN       96(CX), Y1, Y1             // v200:i32x8 = andnot [acc+96 i32x8] v198
-	VPOR         Y1, Y4, Y1                 // v201:i32x8 = or v199 v200
-	VMOVDQU      Y1, 96(AX)                 // store out+96 v202
-	VPAND        128(CX), Y0, Y1            // v203:i32x8 = and [acc+128 i32x8] v176
-	VPCMPGTD     Y2, Y1, Y1                 // v204:i32x8 = cmpgts v203 v178
-	VPAND        Y3, Y1, Y4                 // v205:i32x8 = and v204 v180
-	VPANDN       128(CX), Y1, Y1            // v206:i32x8 = andnot [acc+128 i32x8] v204
-	VPOR         Y1, Y4, Y1                 // v207:i32x8 = or v205 v206
-	MOVQ         args+0(FP), DX
-	MOVQ         40(DX), DX
-	IMUL3Q       $+1, DX, BX
-	ADDQ         AX, BX
-	VMOVDQU      Y1, (BX)                   // store out+0 step_out*1 v208
-	VPAND        160(CX), Y0, Y1            // v209:i32x8 = and [acc+160 i32x8] v176
-	VPCMPGTD     Y2, Y1, Y1                 // v210:i32x8 = cmpgts v209 v178
-	VPAND        Y3, Y1, Y4                 // v211:i32x8 = and v210 v180
-	VPANDN       160(CX), Y1, Y1            // v212:i32x8 = andnot [acc+160 i32x8] v210
-	VPOR         Y1, Y4, Y1                 // v213:i32x8 = or v211 v212
-	MOVQ         args+0(FP), DX
-	MOVQ         40(DX), DX
-	IMUL3Q       $+1, DX, BX
-	ADDQ         AX, BX
-	VMOVDQU      Y1, 32(BX)                 // store out+32 step_out*1 v214
-	VPAND        192(CX), Y0, Y1            // v215:i32x8 = and [acc+192 i32x8] v176
-	VPCMPGTD     Y2, Y1, Y1                 // v216:i32x8 = cmpgts v215 v178
-	VPAND        Y3, Y1, Y4                 // v217:i32x8 = and v216 v180
-	VPANDN       192(CX), Y1, Y1            // v218:i32x8 = andnot [acc+192 i32x8] v216
-	VPOR         Y1, Y4, Y1                 // v219:i32x8 = or v217 v218
-	MOVQ         args+0(FP), DX
-	MOVQ         40(DX), DX
-	IMUL3Q       $+1, DX, BX
-	ADDQ         AX, BX
-	VMOVDQU      Y1, 64(BX)                 // store out+64 step_out*1 v220
-	VPAND        224(CX), Y0, Y1            // v221:i32x8 = and [acc+224 i32x8] v176
-	VPCMPGTD     Y2, Y1, Y1                 // v222:i32x8 = cmpgts v221 v178
-	VPAND        Y3, Y1, Y4                 // v223:i32x8 = and v222 v180
-	VPANDN       224(CX), Y1, Y1            // v224:i32x8 = andnot [acc+224 i32x8] v222
-	VPOR         Y1, Y4, Y1                 // v225:i32x8 = or v223 v224
-	MOVQ         args+0(FP), DX
-	MOVQ         40(DX), DX
-	IMUL3Q       $+1, DX, BX
-	ADDQ         AX, BX
-	VMOVDQU      Y1, 96(BX)                 // store out+96 step_out*1 v226
-	VPAND        256(CX), Y0, Y1            // v227:i32x8 = and [acc+256 i32x8] v176
-	VPCMPGTD     Y2, Y1, Y1                 // v228:i32x8 = cmpgts v227 v178
-	VPAND        Y3, Y1, Y4                 // v229:i32x8 = and v228 v180
-	VPANDN       256(CX), Y1, Y1            // v230:i32x8 = andnot [acc+256 i32x8] v228
-	VPOR         Y1, Y4, Y1                 // v231:i32x8 = or v229 v230
-	MOVQ         args+0(FP), DX
-	MOVQ         40(DX), DX
-	IMUL3Q       $+2, DX, BX
-	ADDQ         AX, BX
-	VMOVDQU      Y1, (BX)                   // store out+0 step_out*2 v232
-	VPAND        288(CX), Y0, Y1            // v233:i32x8 = and [acc+288 i32x8] v176
-	VPCMPGTD     Y2, Y1, Y1                 // v234:i32x8 = cmpgts v233 v178
-	VPAND        Y3, Y1, Y4                 // v235:i32x8 = and v234 v180
-	VPANDN       288(CX), Y1, Y1            // v236:i32x8 = andnot [acc+288 i32x8] v234
-	VPOR         Y1, Y4, Y1                 // v237:i32x8 = or v235 v236
-	MOVQ         args+0(FP), DX
-	MOVQ         40(DX), DX
-	IMUL3Q       $+2, DX, BX
-	ADDQ         AX, BX
-	VMOVDQU      Y1, 32(BX)                 // store out+32 step_out*2 v238
-	VPAND        320(CX), Y0, Y1            // v239:i32x8 = and [acc+320 i32x8] v176
-	VPCMPGTD     Y2, Y1, Y1                 // v240:i32x8 = cmpgts v239 v178
-	VPAND        Y3, Y1, Y4                 // v241:i32x8 = and v240 v180
-	VPANDN       320(CX), Y1, Y1            // v242:i32x8 = andnot [acc+320 i32x8] v240
-	VPOR         Y1, Y4, Y1                 // v243:i32x8 = or v241 v242
-	MOVQ         args+0(FP), DX
-	MOVQ         40(DX), DX
-	IMUL3Q       $+2, DX, BX
-	ADDQ         AX, BX
-	VMOVDQU      Y1, 64(BX)                 // store out+64 step_out*2 v244
-	VPAND        352(CX), Y0, Y1            // v245:i32x8 = and [acc+352 i32x8] v176
-	VPCMPGTD     Y2, Y1, Y1                 // v246:i32x8 = cmpgts v245 v178
-	VPAND        Y3, Y1, Y4                 // v247:i32x8 = and v246 v180
-	VPANDN       352(CX), Y1, Y1            // v248:i32x8 = andnot [acc+352 i32x8] v246
-	VPOR         Y1, Y4, Y1                 // v249:i32x8 = or v247 v248
-	MOVQ         args+0(FP), DX
-	MOVQ         40(DX), DX
-	IMUL3Q       $+2, DX, BX
-	ADDQ         AX, BX
-	VMOVDQU      Y1, 96(BX)                 // store out+96 step_out*2 v250
-	VPAND        384(CX), Y0, Y1            // v251:i32x8 = and [acc+384 i32x8] v176
-	VPCMPGTD     Y2, Y1, Y1                 // v252:i32x8 = cmpgts v251 v178
-	VPAND        Y3, Y1, Y4                 // v253:i32x8 = and v252 v180
-	VPANDN       384(CX), Y1, Y1            // v254:i32x8 = andnot [acc+384 i32x8] v252
-	VPOR         Y1, Y4, Y1                 // v255:i32x8 = or v253 v254
-	MOVQ         args+0(FP), DX
-	MOVQ         40(DX), DX
-	IMUL3Q       $+3, DX, BX
-	ADDQ         AX, BX
-	VMOVDQU      Y1, (BX)                   // store out+0 step_out*3 v256
-	VPAND        416(CX), Y0, Y1            // v257:i32x8 = and [acc+416 i32x8] v176
-	VPCMPGTD     Y2, Y1, Y1                 // v258:i32x8 = cmpgts v257 v178
-	VPAND        Y3, Y1, Y4                 // v259:i32x8 = and v258 v180
-	VPANDN       416(CX), Y1, Y1            // v260:i32x8 = andnot [acc+416 i32x8] v258
-	VPOR         Y1, Y4, Y1                 // v261:i32x8 = or v259 v260
-	MOVQ         args+0(FP), DX
-	MOVQ         40(DX), DX
-	IMUL3Q       $+3, DX, BX
-	ADDQ         AX, BX
-	VMOVDQU      Y1, 32(BX)                 // store out+32 step_out*3 v262
-	VPAND        448(CX), Y0, Y1            // v263:i32x8 = and [acc+448 i32x8] v176
-	VPCMPGTD     Y2, Y1, Y1                 // v264:i32x8 = cmpgts v263 v178
-	VPAND        Y3, Y1, Y4                 // v265:i32x8 = and v264 v180
-	VPANDN       448(CX), Y1, Y1            // v266:i32x8 = andnot [acc+448 i32x8] v264
-	VPOR         Y1, Y4, Y1                 // v267:i32x8 = or v265 v266
-	MOVQ         args+0(FP), DX
-	MOVQ         40(DX), DX
-	IMUL3Q       $+3, DX, BX
-	ADDQ         AX, BX
-	VMOVDQU      Y1, 64(BX)                 // store out+64 step_out*3 v268
-	VPAND        480(CX), Y0, Y0            // v269:i32x8 = and [acc+480 i32x8] v176
-	VPCMPGTD     Y2, Y0, Y0                 // v270:i32x8 = cmpgts v269 v178
-	VPAND        Y3, Y0, Y1                 // v271:i32x8 = and v270 v180
-	VPANDN       480(CX), Y0, Y0            // v272:i32x8 = andnot [acc+480 i32x8] v270
-	VPOR         Y0, Y1, Y0                 // v273:i32x8 = or v271 v272
-	MOVQ         args+0(FP), CX
-	MOVQ         40(CX), CX
-	IMUL3Q       $+3, CX, BX
-	ADDQ         AX, BX
-	VMOVDQU      Y0, 96(BX)                 // store out+96 step_out*3 v274
+	MOVQ         args+0(FP), BX
+	MOVQ         24(BX), BX
+	MOVQ         args+0(FP), SI
+	MOVQ         40(SI), SI
+	IMUL3Q       $+1, SI, DX
+	ADDQ         BX, DX
+	MOVQ         args+0(FP), BX
+	MOVQ         24(BX), BX
+	MOVQ         args+0(FP), DI
+	MOVQ         40(DI), DI
+	IMUL3Q       $+2, DI, SI
+	ADDQ         BX, SI
+	MOVQ         args+0(FP), BX
+	MOVQ         24(BX), BX
+	MOVQ         args+0(FP), R8
+	MOVQ         40(R8), R8
+	IMUL3Q       $+3, R8, DI
+	ADDQ         BX, DI
+	MOVQ         $+2, BX
+	PCALIGN      $0x20
+
+loop2:
+	VMOVDQU  -128(CX), Y3                   // v43:f32x8 = load acc+0 l2*64
+	VPAND    Y0, Y3, Y4                     // v45:i32x8 = and v44 v40
+	VPCMPGTD Y1, Y4, Y4                     // v46:i32x8 = cmpgts v45 v41
+	VPAND    Y2, Y4, Y5                     // v47:i32x8 = and v46 v42
+	VPANDN   Y3, Y4, Y3                     // v48:i32x8 = andnot v44 v46
+	VPOR     Y3, Y5, Y3                     // v49:i32x8 = or v47 v48
+	VMOVDQU  Y3, (AX)                       // store out+0 l2*64 v50
+	VMOVDQU  -96(CX), Y3                    // v51:f32x8 = load acc+32 l2*64
+	VPAND    Y0, Y3, Y4                     // v53:i32x8 = and v52 v40
+	VPCMPGTD Y1, Y4, Y4                     // v54:i32x8 = cmpgts v53 v41
+	VPAND    Y2, Y4, Y5                     // v55:i32x8 = and v54 v42
+	VPANDN   Y3, Y4, Y3                     // v56:i32x8 = andnot v52 v54
+	VPOR     Y3, Y5, Y3                     // v57:i32x8 = or v55 v56
+	VMOVDQU  Y3, 32(AX)                     // store out+32 l2*64 v58
+	VMOVDQU  (CX), Y3                       // v59:f32x8 = load acc+128 l2*64
+	VPAND    Y0, Y3, Y4                     // v61:i32x8 = and v60 v40
+	VPCMPGTD Y1, Y4, Y4                     // v62:i32x8 = cmpgts v61 v41
+	VPAND    Y2, Y4, Y5                     // v63:i32x8 = and v62 v42
+	VPANDN   Y3, Y4, Y3                     // v64:i32x8 = andnot v60 v62
+	VPOR     Y3, Y5, Y3                     // v65:i32x8 = or v63 v64
+	VMOVDQU  Y3, (DX)                       // store out+0 l2*64 step_out*1 v66
+	VMOVDQU  32(CX), Y3                     // v67:f32x8 = load acc+160 l2*64
+	VPAND    Y0, Y3, Y4                     // v69:i32x8 = and v68 v40
+	VPCMPGTD Y1, Y4, Y4                     // v70:i32x8 = cmpgts v69 v41
+	VPAND    Y2, Y4, Y5                     // v71:i32x8 = and v70 v42
+	VPANDN   Y3, Y4, Y3                     // v72:i32x8 = andnot v68 v70
+	VPOR     Y3, Y5, Y3                     // v73:i32x8 = or v71 v72
+	VMOVDQU  Y3, 32(DX)                     // store out+32 l2*64 step_out*1 v74
+	VMOVDQU  128(CX), Y3                    // v75:f32x8 = load acc+256 l2*64
+	VPAND    Y0, Y3, Y4                     // v77:i32x8 = and v76 v40
+	VPCMPGTD Y1, Y4, Y4                     // v78:i32x8 = cmpgts v77 v41
+	VPAND    Y2, Y4, Y5                     // v79:i32x8 = and v78 v42
+	VPANDN   Y3, Y4, Y3                     // v80:i32x8 = andnot v76 v78
+	VPOR     Y3, Y5, Y3                     // v81:i32x8 = or v79 v80
+	VMOVDQU  Y3, (SI)                       // store out+0 l2*64 step_out*2 v82
+	VMOVDQU  160(CX), Y3                    // v83:f32x8 = load acc+288 l2*64
+	VPAND    Y0, Y3, Y4                     // v85:i32x8 = and v84 v40
+	VPCMPGTD Y1, Y4, Y4                     // v86:i32x8 = cmpgts v85 v41
+	VPAND    Y2, Y4, Y5                     // v87:i32x8 = and v86 v42
+	VPANDN   Y3, Y4, Y3                     // v88:i32x8 = andnot v84 v86
+	VPOR     Y3, Y5, Y3                     // v89:i32x8 = or v87 v88
+	VMOVDQU  Y3, 32(SI)                     // store out+32 l2*64 step_out*2 v90
+	VMOVDQU  256(CX), Y3                    // v91:f32x8 = load acc+384 l2*64
+	VPAND    Y0, Y3, Y4                     // v93:i32x8 = and v92 v40
+	VPCMPGTD Y1, Y4, Y4                     // v94:i32x8 = cmpgts v93 v41
+	VPAND    Y2, Y4, Y5                     // v95:i32x8 = and v94 v42
+	VPANDN   Y3, Y4, Y3                     // v96:i32x8 = andnot v92 v94
+	VPOR     Y3, Y5, Y3                     // v97:i32x8 = or v95 v96
+	VMOVDQU  Y3, (DI)                       // store out+0 l2*64 step_out*3 v98
+	VMOVDQU  288(CX), Y3                    // v99:f32x8 = load acc+416 l2*64
+	VPAND    Y0, Y3, Y4                     // v101:i32x8 = and v100 v40
+	VPCMPGTD Y1, Y4, Y4                     // v102:i32x8 = cmpgts v101 v41
+	VPAND    Y2, Y4, Y5                     // v103:i32x8 = and v102 v42
+	VPANDN   Y3, Y4, Y3                     // v104:i32x8 = andnot v100 v102
+	VPOR     Y3, Y5, Y3                     // v105:i32x8 = or v103 v104
+	VMOVDQU  Y3, 32(DI)                     // store out+32 l2*64 step_out*3 v106
+	ADDQ     $+64, CX
+	ADDQ     $+64, AX
+	ADDQ     $+64, DX
+	ADDQ     $+64, SI
+	ADDQ     $+64, DI
+	DECQ     BX
+	JNZ      loop2
+
+done2:
 	VZEROUPPER
 	RET
 

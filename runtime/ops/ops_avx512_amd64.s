@@ -3047,43 +3047,70 @@ TEXT ·matmul_bf16_1_avx512(SB), NOSPLIT, $0-8
 	MOVQ    args+0(FP), BX
 	MOVQ    8(BX), BX
 	MOVQ    args+0(FP), CX
-	MOVQ    48(CX), CX
+	MOVQ    40(CX), CX
 	TESTQ   CX, CX
 	JLE     done0
 	PCALIGN $0x20
 
 loop0:
-	VPBROADCASTD (AX), Z2                   // v2:f32x16 = loadsplat a+0 l0*4
-	PREFETCHT0   2048(BX)                   // prefetch b+2048 l0*64
-	PREFETCHT1   8192(BX)                   // prefetch2 b+8192 l0*64
-	VPMOVZXWD    (BX), Z3                   // v3:i32x16 = widen [b+0 l0*64 u16x16]
-	VPMOVZXWD    32(BX), Z4                 // v4:i32x16 = widen [b+32 l0*64 u16x16]
+	VPBROADCASTD (AX), Z2                   // v2:f32x16 = loadsplat a+0 l0*16
+	PREFETCHT0   2048(BX)                   // prefetch b+2048 l0*256
+	PREFETCHT1   8192(BX)                   // prefetch2 b+8192 l0*256
+	VPMOVZXWD    (BX), Z3                   // v3:i32x16 = widen [b+0 l0*256 u16x16]
+	VPMOVZXWD    32(BX), Z4                 // v4:i32x16 = widen [b+32 l0*256 u16x16]
 	VPSLLD       $0x10, Z3, Z3              // v5:i32x16 = shl v3 16
 	VPSLLD       $0x10, Z4, Z4              // v6:i32x16 = shl v4 16
 	VMULPS       Z3, Z2, Z3                 // v9:f32x16 = mul v2 v7
 	VMULPS       Z4, Z2, Z2                 // v10:f32x16 = mul v2 v8
 	VADDPS       Z3, Z0, Z0                 // v0:f32x16 = add v0 v9
 	VADDPS       Z2, Z1, Z1                 // v1:f32x16 = add v1 v10
-	ADDQ         $+4, AX
-	ADDQ         $+64, BX
+	VPBROADCASTD 4(AX), Z2                  // v11:f32x16 = loadsplat a+4 l0*16
+	PREFETCHT0   2112(BX)                   // prefetch b+2112 l0*256
+	PREFETCHT1   8256(BX)                   // prefetch2 b+8256 l0*256
+	VPMOVZXWD    64(BX), Z3                 // v12:i32x16 = widen [b+64 l0*256 u16x16]
+	VPMOVZXWD    96(BX), Z4                 // v13:i32x16 = widen [b+96 l0*256 u16x16]
+	VPSLLD       $0x10, Z3, Z3              // v14:i32x16 = shl v12 16
+	VPSLLD       $0x10, Z4, Z4              // v15:i32x16 = shl v13 16
+	VMULPS       Z3, Z2, Z3                 // v18:f32x16 = mul v11 v16
+	VMULPS       Z4, Z2, Z2                 // v19:f32x16 = mul v11 v17
+	VADDPS       Z3, Z0, Z0                 // v0:f32x16 = add v0 v18
+	VADDPS       Z2, Z1, Z1                 // v1:f32x16 = add v1 v19
+	VPBROADCASTD 8(AX), Z2                  // v20:f32x16 = loadsplat a+8 l0*16
+	PREFETCHT0   2176(BX)                   // prefetch b+2176 l0*256
+	PREFETCHT1   8320(BX)                   // prefetch2 b+8320 l0*256
+	VPMOVZXWD    128(BX), Z3                // v21:i32x16 = widen [b+128 l0*256 u16x16]
+	VPMOVZXWD    160(BX), Z4                // v22:i32x16 = widen [b+160 l0*256 u16x16]
+	VPSLLD       $0x10, Z3, Z3              // v23:i32x16 = shl v21 16
+	VPSLLD       $0x10, Z4, Z4              // v24:i32x16 = shl v22 16
+	VMULPS       Z3, Z2, Z3                 // v27:f32x16 = mul v20 v25
+	VMULPS       Z4, Z2, Z2                 // v28:f32x16 = mul v20 v26
+	VADDPS       Z3, Z0, Z0                 // v0:f32x16 = add v0 v27
+	VADDPS       Z2, Z1, Z1                 // v1:f32x16 = add v1 v28
+	VPBROADCASTD 12(AX), Z2                 // v29:f32x16 = loadsplat a+12 l0*16
+	PREFETCHT0   2240(BX)                   // prefetch b+2240 l0*256
+	PREFETCHT1   8384(BX)                   // prefetch2 b+8384 l0*256
+	VPMOVZXWD    192(BX), Z3                // v30:i32x16 = widen [b+192 l0*256 u16x16]
+	VPMOVZXWD    224(BX), Z4                // v31:i32x16 = widen [b+224 l0*256 u16x16]
+	VPSLLD       $0x10, Z3, Z3              // v32:i32x16 = shl v30 16
+	VPSLLD       $0x10, Z4, Z4              // v33:i32x16 = shl v31 16
+	VMULPS       Z3, Z2, Z3                 // v36:f32x16 = mul v29 v34
+	VMULPS       Z4, Z2, Z2                 // v37:f32x16 = mul v29 v35
+	VADDPS       Z3, Z0, Z0                 // v0:f32x16 = add v0 v36
+	VADDPS       Z2, Z1, Z1                 // v1:f32x16 = add v1 v37
+	ADDQ         $+16, AX
+	ADDQ         $+256, BX
 	DECQ         CX
 	JNZ          loop0
 
 done0:
+	VCMPPS         $0x03, Z0, Z0, K1        // v38:f32x16 = canonnan v0
+	VPBLENDMD.BCST x7fc00000<>+0(SB), Z0, K1, Z0
+	VCMPPS         $0x03, Z1, Z1, K1        // v39:f32x16 = canonnan v1
+	VPBLENDMD.BCST x7fc00000<>+0(SB), Z1, K1, Z1
 	MOVQ           args+0(FP), AX
 	MOVQ           16(AX), AX
-	VMOVDQU64      Z0, (AX)                 // store acc+0 v0
-	VMOVDQU64      Z1, 64(AX)               // store acc+64 v1
-	VMOVDQU64      (AX), Z0                 // v11:f32x16 = load acc+0
-	VCMPPS         $0x03, Z0, Z0, K1        // v12:f32x16 = canonnan v11
-	VPBLENDMD.BCST x7fc00000<>+0(SB), Z0, K1, Z0
-	MOVQ           args+0(FP), BX
-	MOVQ           24(BX), BX
-	VMOVDQU64      Z0, (BX)                 // store out+0 v12
-	VMOVDQU64      64(AX), Z0               // v13:f32x16 = load acc+64
-	VCMPPS         $0x03, Z0, Z0, K1        // v14:f32x16 = canonnan v13
-	VPBLENDMD.BCST x7fc00000<>+0(SB), Z0, K1, Z0
-	VMOVDQU64      Z0, 64(BX)               // store out+64 v14
+	VMOVDQU64      Z0, (AX)                 // store out+0 v38
+	VMOVDQU64      Z1, 64(AX)               // store out+64 v39
 	VZEROUPPER
 	RET
 
@@ -3451,9 +3478,9 @@ TEXT ·matmul_bf16_8_avx512(SB), NOSPLIT, $0-8
 	VPXOR   X14, X14, X14                   // v14:f32x16 = splat 0
 	VPXOR   X15, X15, X15                   // v15:f32x16 = splat 0
 	MOVQ    args+0(FP), AX
-	MOVQ    (AX), AX
+	MOVQ    8(AX), AX
 	MOVQ    args+0(FP), BX
-	MOVQ    8(BX), BX
+	MOVQ    (BX), BX
 	MOVQ    args+0(FP), CX
 	MOVQ    (CX), CX
 	MOVQ    args+0(FP), SI
@@ -3503,217 +3530,277 @@ TEXT ·matmul_bf16_8_avx512(SB), NOSPLIT, $0-8
 	PCALIGN $0x20
 
 loop0:
-	VPBROADCASTD (AX), Z16                  // v16:f32x16 = loadsplat a+0 l0*8
-	PREFETCHT0   2048(BX)                   // prefetch b+2048 l0*128
-	PREFETCHT1   8192(BX)                   // prefetch2 b+8192 l0*128
-	VPMOVZXWD    (BX), Z17                  // v17:i32x16 = widen [b+0 l0*128 u16x16]
-	VPSLLD       $0x10, Z17, Z17            // v18:i32x16 = shl v17 16
-	VMULPS       Z17, Z16, Z18              // v20:f32x16 = mul v16 v19
-	VADDPS       Z18, Z0, Z0                // v0:f32x16 = add v0 v20
-	VPMOVZXWD    32(BX), Z18                // v21:i32x16 = widen [b+32 l0*128 u16x16]
-	VPSLLD       $0x10, Z18, Z18            // v22:i32x16 = shl v21 16
-	VMULPS       Z18, Z16, Z16              // v24:f32x16 = mul v16 v23
-	VADDPS       Z16, Z1, Z1                // v1:f32x16 = add v1 v24
-	VPBROADCASTD 4(AX), Z16                 // v25:f32x16 = loadsplat a+4 l0*8
-	PREFETCHT0   2112(BX)                   // prefetch b+2112 l0*128
-	PREFETCHT1   8256(BX)                   // prefetch2 b+8256 l0*128
-	VPMOVZXWD    64(BX), Z19                // v26:i32x16 = widen [b+64 l0*128 u16x16]
-	VPSLLD       $0x10, Z19, Z19            // v27:i32x16 = shl v26 16
-	VMULPS       Z19, Z16, Z20              // v29:f32x16 = mul v25 v28
-	VADDPS       Z20, Z0, Z0                // v0:f32x16 = add v0 v29
-	VPMOVZXWD    96(BX), Z20                // v30:i32x16 = widen [b+96 l0*128 u16x16]
-	VPSLLD       $0x10, Z20, Z20            // v31:i32x16 = shl v30 16
-	VMULPS       Z20, Z16, Z16              // v33:f32x16 = mul v25 v32
-	VADDPS       Z16, Z1, Z1                // v1:f32x16 = add v1 v33
-	VPBROADCASTD (DX), Z16                  // v34:f32x16 = loadsplat a+0 l0*8 step_a*1
-	VMULPS       Z17, Z16, Z21              // v35:f32x16 = mul v34 v19
-	VADDPS       Z21, Z2, Z2                // v2:f32x16 = add v2 v35
-	VMULPS       Z18, Z16, Z16              // v36:f32x16 = mul v34 v23
-	VADDPS       Z16, Z3, Z3                // v3:f32x16 = add v3 v36
-	VPBROADCASTD 4(DX), Z16                 // v37:f32x16 = loadsplat a+4 l0*8 step_a*1
-	VMULPS       Z19, Z16, Z21              // v38:f32x16 = mul v37 v28
-	VADDPS       Z21, Z2, Z2                // v2:f32x16 = add v2 v38
-	VMULPS       Z20, Z16, Z16              // v39:f32x16 = mul v37 v32
-	VADDPS       Z16, Z3, Z3                // v3:f32x16 = add v3 v39
-	VPBROADCASTD (SI), Z16                  // v40:f32x16 = loadsplat a+0 l0*8 step_a*2
-	VMULPS       Z17, Z16, Z21              // v41:f32x16 = mul v40 v19
-	VADDPS       Z21, Z4, Z4                // v4:f32x16 = add v4 v41
-	VMULPS       Z18, Z16, Z16              // v42:f32x16 = mul v40 v23
-	VADDPS       Z16, Z5, Z5                // v5:f32x16 = add v5 v42
-	VPBROADCASTD 4(SI), Z16                 // v43:f32x16 = loadsplat a+4 l0*8 step_a*2
-	VMULPS       Z19, Z16, Z21              // v44:f32x16 = mul v43 v28
-	VADDPS       Z21, Z4, Z4                // v4:f32x16 = add v4 v44
-	VMULPS       Z20, Z16, Z16              // v45:f32x16 = mul v43 v32
-	VADDPS       Z16, Z5, Z5                // v5:f32x16 = add v5 v45
-	VPBROADCASTD (DI), Z16                  // v46:f32x16 = loadsplat a+0 l0*8 step_a*3
-	VMULPS       Z17, Z16, Z21              // v47:f32x16 = mul v46 v19
-	VADDPS       Z21, Z6, Z6                // v6:f32x16 = add v6 v47
-	VMULPS       Z18, Z16, Z16              // v48:f32x16 = mul v46 v23
-	VADDPS       Z16, Z7, Z7                // v7:f32x16 = add v7 v48
-	VPBROADCASTD 4(DI), Z16                 // v49:f32x16 = loadsplat a+4 l0*8 step_a*3
-	VMULPS       Z19, Z16, Z21              // v50:f32x16 = mul v49 v28
-	VADDPS       Z21, Z6, Z6                // v6:f32x16 = add v6 v50
-	VMULPS       Z20, Z16, Z16              // v51:f32x16 = mul v49 v32
-	VADDPS       Z16, Z7, Z7                // v7:f32x16 = add v7 v51
-	VPBROADCASTD (R8), Z16                  // v52:f32x16 = loadsplat a+0 l0*8 step_a*4
-	VMULPS       Z17, Z16, Z21              // v53:f32x16 = mul v52 v19
-	VADDPS       Z21, Z8, Z8                // v8:f32x16 = add v8 v53
-	VMULPS       Z18, Z16, Z16              // v54:f32x16 = mul v52 v23
-	VADDPS       Z16, Z9, Z9                // v9:f32x16 = add v9 v54
-	VPBROADCASTD 4(R8), Z16                 // v55:f32x16 = loadsplat a+4 l0*8 step_a*4
-	VMULPS       Z19, Z16, Z21              // v56:f32x16 = mul v55 v28
-	VADDPS       Z21, Z8, Z8                // v8:f32x16 = add v8 v56
-	VMULPS       Z20, Z16, Z16              // v57:f32x16 = mul v55 v32
-	VADDPS       Z16, Z9, Z9                // v9:f32x16 = add v9 v57
-	VPBROADCASTD (R9), Z16                  // v58:f32x16 = loadsplat a+0 l0*8 step_a*5
-	VMULPS       Z17, Z16, Z21              // v59:f32x16 = mul v58 v19
-	VADDPS       Z21, Z10, Z10              // v10:f32x16 = add v10 v59
-	VMULPS       Z18, Z16, Z16              // v60:f32x16 = mul v58 v23
-	VADDPS       Z16, Z11, Z11              // v11:f32x16 = add v11 v60
-	VPBROADCASTD 4(R9), Z16                 // v61:f32x16 = loadsplat a+4 l0*8 step_a*5
-	VMULPS       Z19, Z16, Z21              // v62:f32x16 = mul v61 v28
-	VADDPS       Z21, Z10, Z10              // v10:f32x16 = add v10 v62
-	VMULPS       Z20, Z16, Z16              // v63:f32x16 = mul v61 v32
-	VADDPS       Z16, Z11, Z11              // v11:f32x16 = add v11 v63
-	VPBROADCASTD (R10), Z16                 // v64:f32x16 = loadsplat a+0 l0*8 step_a*6
-	VMULPS       Z17, Z16, Z21              // v65:f32x16 = mul v64 v19
-	VADDPS       Z21, Z12, Z12              // v12:f32x16 = add v12 v65
-	VMULPS       Z18, Z16, Z16              // v66:f32x16 = mul v64 v23
-	VADDPS       Z16, Z13, Z13              // v13:f32x16 = add v13 v66
-	VPBROADCASTD 4(R10), Z16                // v67:f32x16 = loadsplat a+4 l0*8 step_a*6
-	VMULPS       Z19, Z16, Z21              // v68:f32x16 = mul v67 v28
-	VADDPS       Z21, Z12, Z12              // v12:f32x16 = add v12 v68
-	VMULPS       Z20, Z16, Z16              // v69:f32x16 = mul v67 v32
-	VADDPS       Z16, Z13, Z13              // v13:f32x16 = add v13 v69
-	VPBROADCASTD (R11), Z16                 // v70:f32x16 = loadsplat a+0 l0*8 step_a*7
-	VMULPS       Z17, Z16, Z17              // v71:f32x16 = mul v70 v19
-	VADDPS       Z17, Z14, Z14              // v14:f32x16 = add v14 v71
-	VMULPS       Z18, Z16, Z16              // v72:f32x16 = mul v70 v23
-	VADDPS       Z16, Z15, Z15              // v15:f32x16 = add v15 v72
-	VPBROADCASTD 4(R11), Z16                // v73:f32x16 = loadsplat a+4 l0*8 step_a*7
-	VMULPS       Z19, Z16, Z17              // v74:f32x16 = mul v73 v28
-	VADDPS       Z17, Z14, Z14              // v14:f32x16 = add v14 v74
-	VMULPS       Z20, Z16, Z16              // v75:f32x16 = mul v73 v32
-	VADDPS       Z16, Z15, Z15              // v15:f32x16 = add v15 v75
-	ADDQ         $+8, AX
-	ADDQ         $+128, BX
-	ADDQ         $+8, DX
-	ADDQ         $+8, SI
-	ADDQ         $+8, DI
-	ADDQ         $+8, R8
-	ADDQ         $+8, R9
-	ADDQ         $+8, R10
-	ADDQ         $+8, R11
-	DECQ         CX
-	JNZ          loop0
+	PREFETCHT0  2048(AX)                    // prefetch b+2048 l0*256
+	PREFETCHT1  8192(AX)                    // prefetch2 b+8192 l0*256
+	VPMOVZXWD   (AX), Z16                   // v16:i32x16 = widen [b+0 l0*256 u16x16]
+	VPSLLD      $0x10, Z16, Z16             // v17:i32x16 = shl v16 16
+	VMULPS.BCST (BX), Z16, Z17              // v19:f32x16 = mul [a+0 l0*16 f32x16 splat 4] v18
+	VADDPS      Z17, Z0, Z0                 // v0:f32x16 = add v0 v19
+	VMULPS.BCST (DX), Z16, Z17              // v20:f32x16 = mul [a+0 l0*16 step_a*1 f32x16 splat 4] v18
+	VADDPS      Z17, Z1, Z1                 // v1:f32x16 = add v1 v20
+	VMULPS.BCST (SI), Z16, Z17              // v21:f32x16 = mul [a+0 l0*16 step_a*2 f32x16 splat 4] v18
+	VADDPS      Z17, Z2, Z2                 // v2:f32x16 = add v2 v21
+	VMULPS.BCST (DI), Z16, Z17              // v22:f32x16 = mul [a+0 l0*16 step_a*3 f32x16 splat 4] v18
+	VADDPS      Z17, Z3, Z3                 // v3:f32x16 = add v3 v22
+	VMULPS.BCST (R8), Z16, Z17              // v23:f32x16 = mul [a+0 l0*16 step_a*4 f32x16 splat 4] v18
+	VADDPS      Z17, Z4, Z4                 // v4:f32x16 = add v4 v23
+	VMULPS.BCST (R9), Z16, Z17              // v24:f32x16 = mul [a+0 l0*16 step_a*5 f32x16 splat 4] v18
+	VADDPS      Z17, Z5, Z5                 // v5:f32x16 = add v5 v24
+	VMULPS.BCST (R10), Z16, Z17             // v25:f32x16 = mul [a+0 l0*16 step_a*6 f32x16 splat 4] v18
+	VADDPS      Z17, Z6, Z6                 // v6:f32x16 = add v6 v25
+	VMULPS.BCST (R11), Z16, Z16             // v26:f32x16 = mul [a+0 l0*16 step_a*7 f32x16 splat 4] v18
+	VADDPS      Z16, Z7, Z7                 // v7:f32x16 = add v7 v26
+	PREFETCHT0  2112(AX)                    // prefetch b+2112 l0*256
+	PREFETCHT1  8256(AX)                    // prefetch2 b+8256 l0*256
+	VPMOVZXWD   64(AX), Z16                 // v27:i32x16 = widen [b+64 l0*256 u16x16]
+	VPSLLD      $0x10, Z16, Z16             // v28:i32x16 = shl v27 16
+	VMULPS.BCST 4(BX), Z16, Z17             // v30:f32x16 = mul [a+4 l0*16 f32x16 splat 4] v29
+	VADDPS      Z17, Z0, Z0                 // v0:f32x16 = add v0 v30
+	VMULPS.BCST 4(DX), Z16, Z17             // v31:f32x16 = mul [a+4 l0*16 step_a*1 f32x16 splat 4] v29
+	VADDPS      Z17, Z1, Z1                 // v1:f32x16 = add v1 v31
+	VMULPS.BCST 4(SI), Z16, Z17             // v32:f32x16 = mul [a+4 l0*16 step_a*2 f32x16 splat 4] v29
+	VADDPS      Z17, Z2, Z2                 // v2:f32x16 = add v2 v32
+	VMULPS.BCST 4(DI), Z16, Z17             // v33:f32x16 = mul [a+4 l0*16 step_a*3 f32x16 splat 4] v29
+	VADDPS      Z17, Z3, Z3                 // v3:f32x16 = add v3 v33
+	VMULPS.BCST 4(R8), Z16, Z17             // v34:f32x16 = mul [a+4 l0*16 step_a*4 f32x16 splat 4] v29
+	VADDPS      Z17, Z4, Z4                 // v4:f32x16 = add v4 v34
+	VMULPS.BCST 4(R9), Z16, Z17             // v35:f32x16 = mul [a+4 l0*16 step_a*5 f32x16 splat 4] v29
+	VADDPS      Z17, Z5, Z5                 // v5:f32x16 = add v5 v35
+	VMULPS.BCST 4(R10), Z16, Z17            // v36:f32x16 = mul [a+4 l0*16 step_a*6 f32x16 splat 4] v29
+	VADDPS      Z17, Z6, Z6                 // v6:f32x16 = add v6 v36
+	VMULPS.BCST 4(R11), Z16, Z16            // v37:f32x16 = mul [a+4 l0*16 step_a*7 f32x16 splat 4] v29
+	VADDPS      Z16, Z7, Z7                 // v7:f32x16 = add v7 v37
+	PREFETCHT0  2176(AX)                    // prefetch b+2176 l0*256
+	PREFETCHT1  8320(AX)                    // prefetch2 b+8320 l0*256
+	VPMOVZXWD   128(AX), Z16                // v38:i32x16 = widen [b+128 l0*256 u16x16]
+	VPSLLD      $0x10, Z16, Z16             // v39:i32x16 = shl v38 16
+	VMULPS.BCST 8(BX), Z16, Z17             // v41:f32x16 = mul [a+8 l0*16 f32x16 splat 4] v40
+	VADDPS      Z17, Z0, Z0                 // v0:f32x16 = add v0 v41
+	VMULPS.BCST 8(DX), Z16, Z17             // v42:f32x16 = mul [a+8 l0*16 step_a*1 f32x16 splat 4] v40
+	VADDPS      Z17, Z1, Z1                 // v1:f32x16 = add v1 v42
+	VMULPS.BCST 8(SI), Z16, Z17             // v43:f32x16 = mul [a+8 l0*16 step_a*2 f32x16 splat 4] v40
+	VADDPS      Z17, Z2, Z2                 // v2:f32x16 = add v2 v43
+	VMULPS.BCST 8(DI), Z16, Z17             // v44:f32x16 = mul [a+8 l0*16 step_a*3 f32x16 splat 4] v40
+	VADDPS      Z17, Z3, Z3                 // v3:f32x16 = add v3 v44
+	VMULPS.BCST 8(R8), Z16, Z17             // v45:f32x16 = mul [a+8 l0*16 step_a*4 f32x16 splat 4] v40
+	VADDPS      Z17, Z4, Z4                 // v4:f32x16 = add v4 v45
+	VMULPS.BCST 8(R9), Z16, Z17             // v46:f32x16 = mul [a+8 l0*16 step_a*5 f32x16 splat 4] v40
+	VADDPS      Z17, Z5, Z5                 // v5:f32x16 = add v5 v46
+	VMULPS.BCST 8(R10), Z16, Z17            // v47:f32x16 = mul [a+8 l0*16 step_a*6 f32x16 splat 4] v40
+	VADDPS      Z17, Z6, Z6                 // v6:f32x16 = add v6 v47
+	VMULPS.BCST 8(R11), Z16, Z16            // v48:f32x16 = mul [a+8 l0*16 step_a*7 f32x16 splat 4] v40
+	VADDPS      Z16, Z7, Z7                 // v7:f32x16 = add v7 v48
+	PREFETCHT0  2240(AX)                    // prefetch b+2240 l0*256
+	PREFETCHT1  8384(AX)                    // prefetch2 b+8384 l0*256
+	VPMOVZXWD   192(AX), Z16                // v49:i32x16 = widen [b+192 l0*256 u16x16]
+	VPSLLD      $0x10, Z16, Z16             // v50:i32x16 = shl v49 16
+	VMULPS.BCST 12(BX), Z16, Z17            // v52:f32x16 = mul [a+12 l0*16 f32x16 splat 4] v51
+	VADDPS      Z17, Z0, Z0                 // v0:f32x16 = add v0 v52
+	VMULPS.BCST 12(DX), Z16, Z17            // v53:f32x16 = mul [a+12 l0*16 step_a*1 f32x16 splat 4] v51
+	VADDPS      Z17, Z1, Z1                 // v1:f32x16 = add v1 v53
+	VMULPS.BCST 12(SI), Z16, Z17            // v54:f32x16 = mul [a+12 l0*16 step_a*2 f32x16 splat 4] v51
+	VADDPS      Z17, Z2, Z2                 // v2:f32x16 = add v2 v54
+	VMULPS.BCST 12(DI), Z16, Z17            // v55:f32x16 = mul [a+12 l0*16 step_a*3 f32x16 splat 4] v51
+	VADDPS      Z17, Z3, Z3                 // v3:f32x16 = add v3 v55
+	VMULPS.BCST 12(R8), Z16, Z17            // v56:f32x16 = mul [a+12 l0*16 step_a*4 f32x16 splat 4] v51
+	VADDPS      Z17, Z4, Z4                 // v4:f32x16 = add v4 v56
+	VMULPS.BCST 12(R9), Z16, Z17            // v57:f32x16 = mul [a+12 l0*16 step_a*5 f32x16 splat 4] v51
+	VADDPS      Z17, Z5, Z5                 // v5:f32x16 = add v5 v57
+	VMULPS.BCST 12(R10), Z16, Z17           // v58:f32x16 = mul [a+12 l0*16 step_a*6 f32x16 splat 4] v51
+	VADDPS      Z17, Z6, Z6                 // v6:f32x16 = add v6 v58
+	VMULPS.BCST 12(R11), Z16, Z16           // v59:f32x16 = mul [a+12 l0*16 step_a*7 f32x16 splat 4] v51
+	VADDPS      Z16, Z7, Z7                 // v7:f32x16 = add v7 v59
+	VPMOVZXWD   32(AX), Z16                 // v60:i32x16 = widen [b+32 l0*256 u16x16]
+	VPSLLD      $0x10, Z16, Z16             // v61:i32x16 = shl v60 16
+	VMULPS.BCST (BX), Z16, Z17              // v63:f32x16 = mul [a+0 l0*16 f32x16 splat 4] v62
+	VADDPS      Z17, Z8, Z8                 // v8:f32x16 = add v8 v63
+	VMULPS.BCST (DX), Z16, Z17              // v64:f32x16 = mul [a+0 l0*16 step_a*1 f32x16 splat 4] v62
+	VADDPS      Z17, Z9, Z9                 // v9:f32x16 = add v9 v64
+	VMULPS.BCST (SI), Z16, Z17              // v65:f32x16 = mul [a+0 l0*16 step_a*2 f32x16 splat 4] v62
+	VADDPS      Z17, Z10, Z10               // v10:f32x16 = add v10 v65
+	VMULPS.BCST (DI), Z16, Z17              // v66:f32x16 = mul [a+0 l0*16 step_a*3 f32x16 splat 4] v62
+	VADDPS      Z17, Z11, Z11               // v11:f32x16 = add v11 v66
+	VMULPS.BCST (R8), Z16, Z17              // v67:f32x16 = mul [a+0 l0*16 step_a*4 f32x16 splat 4] v62
+	VADDPS      Z17, Z12, Z12               // v12:f32x16 = add v12 v67
+	VMULPS.BCST (R9), Z16, Z17              // v68:f32x16 = mul [a+0 l0*16 step_a*5 f32x16 splat 4] v62
+	VADDPS      Z17, Z13, Z13               // v13:f32x16 = add v13 v68
+	VMULPS.BCST (R10), Z16, Z17             // v69:f32x16 = mul [a+0 l0*16 step_a*6 f32x16 splat 4] v62
+	VADDPS      Z17, Z14, Z14               // v14:f32x16 = add v14 v69
+	VMULPS.BCST (R11), Z16, Z16             // v70:f32x16 = mul [a+0 l0*16 step_a*7 f32x16 splat 4] v62
+	VADDPS      Z16, Z15, Z15               // v15:f32x16 = add v15 v70
+	VPMOVZXWD   96(AX), Z16                 // v71:i32x16 = widen [b+96 l0*256 u16x16]
+	VPSLLD      $0x10, Z16, Z16             // v72:i32x16 = shl v71 16
+	VMULPS.BCST 4(BX), Z16, Z17             // v74:f32x16 = mul [a+4 l0*16 f32x16 splat 4] v73
+	VADDPS      Z17, Z8, Z8                 // v8:f32x16 = add v8 v74
+	VMULPS.BCST 4(DX), Z16, Z17             // v75:f32x16 = mul [a+4 l0*16 step_a*1 f32x16 splat 4] v73
+	VADDPS      Z17, Z9, Z9                 // v9:f32x16 = add v9 v75
+	VMULPS.BCST 4(SI), Z16, Z17             // v76:f32x16 = mul [a+4 l0*16 step_a*2 f32x16 splat 4] v73
+	VADDPS      Z17, Z10, Z10               // v10:f32x16 = add v10 v76
+	VMULPS.BCST 4(DI), Z16, Z17             // v77:f32x16 = mul [a+4 l0*16 step_a*3 f32x16 splat 4] v73
+	VADDPS      Z17, Z11, Z11               // v11:f32x16 = add v11 v77
+	VMULPS.BCST 4(R8), Z16, Z17             // v78:f32x16 = mul [a+4 l0*16 step_a*4 f32x16 splat 4] v73
+	VADDPS      Z17, Z12, Z12               // v12:f32x16 = add v12 v78
+	VMULPS.BCST 4(R9), Z16, Z17             // v79:f32x16 = mul [a+4 l0*16 step_a*5 f32x16 splat 4] v73
+	VADDPS      Z17, Z13, Z13               // v13:f32x16 = add v13 v79
+	VMULPS.BCST 4(R10), Z16, Z17            // v80:f32x16 = mul [a+4 l0*16 step_a*6 f32x16 splat 4] v73
+	VADDPS      Z17, Z14, Z14               // v14:f32x16 = add v14 v80
+	VMULPS.BCST 4(R11), Z16, Z16            // v81:f32x16 = mul [a+4 l0*16 step_a*7 f32x16 splat 4] v73
+	VADDPS      Z16, Z15, Z15               // v15:f32x16 = add v15 v81
+	VPMOVZXWD   160(AX), Z16                // v82:i32x16 = widen [b+160 l0*256 u16x16]
+	VPSLLD      $0x10, Z16, Z16             // v83:i32x16 = shl v82 16
+	VMULPS.BCST 8(BX), Z16, Z17             // v85:f32x16 = mul [a+8 l0*16 f32x16 splat 4] v84
+	VADDPS      Z17, Z8, Z8                 // v8:f32x16 = add v8 v85
+	VMULPS.BCST 8(DX), Z16, Z17             // v86:f32x16 = mul [a+8 l0*16 step_a*1 f32x16 splat 4] v84
+	VADDPS      Z17, Z9, Z9                 // v9:f32x16 = add v9 v86
+	VMULPS.BCST 8(SI), Z16, Z17             // v87:f32x16 = mul [a+8 l0*16 step_a*2 f32x16 splat 4] v84
+	VADDPS      Z17, Z10, Z10               // v10:f32x16 = add v10 v87
+	VMULPS.BCST 8(DI), Z16, Z17             // v88:f32x16 = mul [a+8 l0*16 step_a*3 f32x16 splat 4] v84
+	VADDPS      Z17, Z11, Z11               // v11:f32x16 = add v11 v88
+	VMULPS.BCST 8(R8), Z16, Z17             // v89:f32x16 = mul [a+8 l0*16 step_a*4 f32x16 splat 4] v84
+	VADDPS      Z17, Z12, Z12               // v12:f32x16 = add v12 v89
+	VMULPS.BCST 8(R9), Z16, Z17             // v90:f32x16 = mul [a+8 l0*16 step_a*5 f32x16 splat 4] v84
+	VADDPS      Z17, Z13, Z13               // v13:f32x16 = add v13 v90
+	VMULPS.BCST 8(R10), Z16, Z17            // v91:f32x16 = mul [a+8 l0*16 step_a*6 f32x16 splat 4] v84
+	VADDPS      Z17, Z14, Z14               // v14:f32x16 = add v14 v91
+	VMULPS.BCST 8(R11), Z16, Z16            // v92:f32x16 = mul [a+8 l0*16 step_a*7 f32x16 splat 4] v84
+	VADDPS      Z16, Z15, Z15               // v15:f32x16 = add v15 v92
+	VPMOVZXWD   224(AX), Z16                // v93:i32x16 = widen [b+224 l0*256 u16x16]
+	VPSLLD      $0x10, Z16, Z16             // v94:i32x16 = shl v93 16
+	VMULPS.BCST 12(BX), Z16, Z17            // v96:f32x16 = mul [a+12 l0*16 f32x16 splat 4] v95
+	VADDPS      Z17, Z8, Z8                 // v8:f32x16 = add v8 v96
+	VMULPS.BCST 12(DX), Z16, Z17            // v97:f32x16 = mul [a+12 l0*16 step_a*1 f32x16 splat 4] v95
+	VADDPS      Z17, Z9, Z9                 // v9:f32x16 = add v9 v97
+	VMULPS.BCST 12(SI), Z16, Z17            // v98:f32x16 = mul [a+12 l0*16 step_a*2 f32x16 splat 4] v95
+	VADDPS      Z17, Z10, Z10               // v10:f32x16 = add v10 v98
+	VMULPS.BCST 12(DI), Z16, Z17            // v99:f32x16 = mul [a+12 l0*16 step_a*3 f32x16 splat 4] v95
+	VADDPS      Z17, Z11, Z11               // v11:f32x16 = add v11 v99
+	VMULPS.BCST 12(R8), Z16, Z17            // v100:f32x16 = mul [a+12 l0*16 step_a*4 f32x16 splat 4] v95
+	VADDPS      Z17, Z12, Z12               // v12:f32x16 = add v12 v100
+	VMULPS.BCST 12(R9), Z16, Z17            // v101:f32x16 = mul [a+12 l0*16 step_a*5 f32x16 splat 4] v95
+	VADDPS      Z17, Z13, Z13               // v13:f32x16 = add v13 v101
+	VMULPS.BCST 12(R10), Z16, Z17           // v102:f32x16 = mul [a+12 l0*16 step_a*6 f32x16 splat 4] v95
+	VADDPS      Z17, Z14, Z14               // v14:f32x16 = add v14 v102
+	VMULPS.BCST 12(R11), Z16, Z16           // v103:f32x16 = mul [a+12 l0*16 step_a*7 f32x16 splat 4] v95
+	VADDPS      Z16, Z15, Z15               // v15:f32x16 = add v15 v103
+	ADDQ        $+256, AX
+	ADDQ        $+16, BX
+	ADDQ        $+16, DX
+	ADDQ        $+16, SI
+	ADDQ        $+16, DI
+	ADDQ        $+16, R8
+	ADDQ        $+16, R9
+	ADDQ        $+16, R10
+	ADDQ        $+16, R11
+	DECQ        CX
+	JNZ         loop0
 
 done0:
-	VCMPPS         $0x03, Z0, Z0, K1        // v76:f32x16 = canonnan v0
+	VCMPPS         $0x03, Z0, Z0, K1        // v104:f32x16 = canonnan v0
 	VPBLENDMD.BCST x7fc00000<>+0(SB), Z0, K1, Z0
 	MOVQ           args+0(FP), AX
 	MOVQ           16(AX), AX
-	VMOVDQU64      Z0, (AX)                 // store out+0 v76
-	VCMPPS         $0x03, Z1, Z1, K1        // v77:f32x16 = canonnan v1
+	VMOVDQU64      Z0, (AX)                 // store out+0 v104
+	VCMPPS         $0x03, Z1, Z1, K1        // v105:f32x16 = canonnan v1
 	VPBLENDMD.BCST x7fc00000<>+0(SB), Z1, K1, Z0
-	VMOVDQU64      Z0, 64(AX)               // store out+64 v77
-	VCMPPS         $0x03, Z2, Z2, K1        // v78:f32x16 = canonnan v2
+	MOVQ           args+0(FP), CX
+	MOVQ           32(CX), CX
+	IMUL3Q         $+1, CX, BX
+	ADDQ           AX, BX
+	VMOVDQU64      Z0, (BX)                 // store out+0 step_out*1 v105
+	VCMPPS         $0x03, Z2, Z2, K1        // v106:f32x16 = canonnan v2
 	VPBLENDMD.BCST x7fc00000<>+0(SB), Z2, K1, Z0
 	MOVQ           args+0(FP), CX
 	MOVQ           32(CX), CX
-	IMUL3Q         $+1, CX, BX
+	IMUL3Q         $+2, CX, BX
 	ADDQ           AX, BX
-	VMOVDQU64      Z0, (BX)                 // store out+0 step_out*1 v78
-	VCMPPS         $0x03, Z3, Z3, K1        // v79:f32x16 = canonnan v3
+	VMOVDQU64      Z0, (BX)                 // store out+0 step_out*2 v106
+	VCMPPS         $0x03, Z3, Z3, K1        // v107:f32x16 = canonnan v3
 	VPBLENDMD.BCST x7fc00000<>+0(SB), Z3, K1, Z0
 	MOVQ           args+0(FP), CX
 	MOVQ           32(CX), CX
-	IMUL3Q         $+1, CX, BX
+	IMUL3Q         $+3, CX, BX
 	ADDQ           AX, BX
-	VMOVDQU64      Z0, 64(BX)               // store out+64 step_out*1 v79
-	VCMPPS         $0x03, Z4, Z4, K1        // v80:f32x16 = canonnan v4
+	VMOVDQU64      Z0, (BX)                 // store out+0 step_out*3 v107
+	VCMPPS         $0x03, Z4, Z4, K1        // v108:f32x16 = canonnan v4
 	VPBLENDMD.BCST x7fc00000<>+0(SB), Z4, K1, Z0
 	MOVQ           args+0(FP), CX
 	MOVQ           32(CX), CX
-	IMUL3Q         $+2, CX, BX
+	IMUL3Q         $+4, CX, BX
 	ADDQ           AX, BX
-	VMOVDQU64      Z0, (BX)                 // store out+0 step_out*2 v80
-	VCMPPS         $0x03, Z5, Z5, K1        // v81:f32x16 = canonnan v5
+	VMOVDQU64      Z0, (BX)                 // store out+0 step_out*4 v108
+	VCMPPS         $0x03, Z5, Z5, K1        // v109:f32x16 = canonnan v5
 	VPBLENDMD.BCST x7fc00000<>+0(SB), Z5, K1, Z0
 	MOVQ           args+0(FP), CX
 	MOVQ           32(CX), CX
-	IMUL3Q         $+2, CX, BX
+	IMUL3Q         $+5, CX, BX
 	ADDQ           AX, BX
-	VMOVDQU64      Z0, 64(BX)               // store out+64 step_out*2 v81
-	VCMPPS         $0x03, Z6, Z6, K1        // v82:f32x16 = canonnan v6
+	VMOVDQU64      Z0, (BX)                 // store out+0 step_out*5 v109
+	VCMPPS         $0x03, Z6, Z6, K1        // v110:f32x16 = canonnan v6
 	VPBLENDMD.BCST x7fc00000<>+0(SB), Z6, K1, Z0
 	MOVQ           args+0(FP), CX
 	MOVQ           32(CX), CX
-	IMUL3Q         $+3, CX, BX
+	IMUL3Q         $+6, CX, BX
 	ADDQ           AX, BX
-	VMOVDQU64      Z0, (BX)                 // store out+0 step_out*3 v82
-	VCMPPS         $0x03, Z7, Z7, K1        // v83:f32x16 = canonnan v7
+	VMOVDQU64      Z0, (BX)                 // store out+0 step_out*6 v110
+	VCMPPS         $0x03, Z7, Z7, K1        // v111:f32x16 = canonnan v7
 	VPBLENDMD.BCST x7fc00000<>+0(SB), Z7, K1, Z0
-	MOVQ           args+0(FP), CX
-	MOVQ           32(CX), CX
-	IMUL3Q         $+3, CX, BX
-	ADDQ           AX, BX
-	VMOVDQU64      Z0, 64(BX)               // store out+64 step_out*3 v83
-	VCMPPS         $0x03, Z8, Z8, K1        // v84:f32x16 = canonnan v8
-	VPBLENDMD.BCST x7fc00000<>+0(SB), Z8, K1, Z0
-	MOVQ           args+0(FP), CX
-	MOVQ           32(CX), CX
-	IMUL3Q         $+4, CX, BX
-	ADDQ           AX, BX
-	VMOVDQU64      Z0, (BX)                 // store out+0 step_out*4 v84
-	VCMPPS         $0x03, Z9, Z9, K1        // v85:f32x16 = canonnan v9
-	VPBLENDMD.BCST x7fc00000<>+0(SB), Z9, K1, Z0
-	MOVQ           args+0(FP), CX
-	MOVQ           32(CX), CX
-	IMUL3Q         $+4, CX, BX
-	ADDQ           AX, BX
-	VMOVDQU64      Z0, 64(BX)               // store out+64 step_out*4 v85
-	VCMPPS         $0x03, Z10, Z10, K1      // v86:f32x16 = canonnan v10
-	VPBLENDMD.BCST x7fc00000<>+0(SB), Z10, K1, Z0
-	MOVQ           args+0(FP), CX
-	MOVQ           32(CX), CX
-	IMUL3Q         $+5, CX, BX
-	ADDQ           AX, BX
-	VMOVDQU64      Z0, (BX)                 // store out+0 step_out*5 v86
-	VCMPPS         $0x03, Z11, Z11, K1      // v87:f32x16 = canonnan v11
-	VPBLENDMD.BCST x7fc00000<>+0(SB), Z11, K1, Z0
-	MOVQ           args+0(FP), CX
-	MOVQ           32(CX), CX
-	IMUL3Q         $+5, CX, BX
-	ADDQ           AX, BX
-	VMOVDQU64      Z0, 64(BX)               // store out+64 step_out*5 v87
-	VCMPPS         $0x03, Z12, Z12, K1      // v88:f32x16 = canonnan v12
-	VPBLENDMD.BCST x7fc00000<>+0(SB), Z12, K1, Z0
-	MOVQ           args+0(FP), CX
-	MOVQ           32(CX), CX
-	IMUL3Q         $+6, CX, BX
-	ADDQ           AX, BX
-	VMOVDQU64      Z0, (BX)                 // store out+0 step_out*6 v88
-	VCMPPS         $0x03, Z13, Z13, K1      // v89:f32x16 = canonnan v13
-	VPBLENDMD.BCST x7fc00000<>+0(SB), Z13, K1, Z0
-	MOVQ           args+0(FP), CX
-	MOVQ           32(CX), CX
-	IMUL3Q         $+6, CX, BX
-	ADDQ           AX, BX
-	VMOVDQU64      Z0, 64(BX)               // store out+64 step_out*6 v89
-	VCMPPS         $0x03, Z14, Z14, K1      // v90:f32x16 = canonnan v14
-	VPBLENDMD.BCST x7fc00000<>+0(SB), Z14, K1, Z0
 	MOVQ           args+0(FP), CX
 	MOVQ           32(CX), CX
 	IMUL3Q         $+7, CX, BX
 	ADDQ           AX, BX
-	VMOVDQU64      Z0, (BX)                 // store out+0 step_out*7 v90
-	VCMPPS         $0x03, Z15, Z15, K1      // v91:f32x16 = canonnan v15
+	VMOVDQU64      Z0, (BX)                 // store out+0 step_out*7 v111
+	VCMPPS         $0x03, Z8, Z8, K1        // v112:f32x16 = canonnan v8
+	VPBLENDMD.BCST x7fc00000<>+0(SB), Z8, K1, Z0
+	VMOVDQU64      Z0, 64(AX)               // store out+64 v112
+	VCMPPS         $0x03, Z9, Z9, K1        // v113:f32x16 = canonnan v9
+	VPBLENDMD.BCST x7fc00000<>+0(SB), Z9, K1, Z0
+	MOVQ           args+0(FP), CX
+	MOVQ           32(CX), CX
+	IMUL3Q         $+1, CX, BX
+	ADDQ           AX, BX
+	VMOVDQU64      Z0, 64(BX)               // store out+64 step_out*1 v113
+	VCMPPS         $0x03, Z10, Z10, K1      // v114:f32x16 = canonnan v10
+	VPBLENDMD.BCST x7fc00000<>+0(SB), Z10, K1, Z0
+	MOVQ           args+0(FP), CX
+	MOVQ           32(CX), CX
+	IMUL3Q         $+2, CX, BX
+	ADDQ           AX, BX
+	VMOVDQU64      Z0, 64(BX)               // store out+64 step_out*2 v114
+	VCMPPS         $0x03, Z11, Z11, K1      // v115:f32x16 = canonnan v11
+	VPBLENDMD.BCST x7fc00000<>+0(SB), Z11, K1, Z0
+	MOVQ           args+0(FP), CX
+	MOVQ           32(CX), CX
+	IMUL3Q         $+3, CX, BX
+	ADDQ           AX, BX
+	VMOVDQU64      Z0, 64(BX)               // store out+64 step_out*3 v115
+	VCMPPS         $0x03, Z12, Z12, K1      // v116:f32x16 = canonnan v12
+	VPBLENDMD.BCST x7fc00000<>+0(SB), Z12, K1, Z0
+	MOVQ           args+0(FP), CX
+	MOVQ           32(CX), CX
+	IMUL3Q         $+4, CX, BX
+	ADDQ           AX, BX
+	VMOVDQU64      Z0, 64(BX)               // store out+64 step_out*4 v116
+	VCMPPS         $0x03, Z13, Z13, K1      // v117:f32x16 = canonnan v13
+	VPBLENDMD.BCST x7fc00000<>+0(SB), Z13, K1, Z0
+	MOVQ           args+0(FP), CX
+	MOVQ           32(CX), CX
+	IMUL3Q         $+5, CX, BX
+	ADDQ           AX, BX
+	VMOVDQU64      Z0, 64(BX)               // store out+64 step_out*5 v117
+	VCMPPS         $0x03, Z14, Z14, K1      // v118:f32x16 = canonnan v14
+	VPBLENDMD.BCST x7fc00000<>+0(SB), Z14, K1, Z0
+	MOVQ           args+0(FP), CX
+	MOVQ           32(CX), CX
+	IMUL3Q         $+6, CX, BX
+	ADDQ           AX, BX
+	VMOVDQU64      Z0, 64(BX)               // store out+64 step_out*6 v118
+	VCMPPS         $0x03, Z15, Z15, K1      // v119:f32x16 = canonnan v15
 	VPBLENDMD.BCST x7fc00000<>+0(SB), Z15, K1, Z0
 	MOVQ           args+0(FP), CX
 	MOVQ           32(CX), CX
 	IMUL3Q         $+7, CX, BX
 	ADDQ           AX, BX
-	VMOVDQU64      Z0, 64(BX)               // store out+64 step_out*7 v91
+	VMOVDQU64      Z0, 64(BX)               // store out+64 step_out*7 v119
 	VZEROUPPER
 	RET
 

@@ -636,16 +636,16 @@ func matmul_f32_4(a []float32, b []byte, out []float32, aStride, outStride, K in
 			step_out:     int64(4 * outStride),
 			count_acc_ko: int64(K / 4),
 		})
-	case chosen == avx2 && K > 0:
+	case chosen == avx2 && K > 0 && K%4 == 0:
 		var acc [128]float32
 		matmul_f32_4_avx2(&matmul_f32_4_avx2_args{
-			a:           unsafe.Pointer(unsafe.SliceData(a[:3*aStride+K])),
-			b:           unsafe.Pointer(unsafe.SliceData(b[:128*K])),
-			acc:         unsafe.Pointer(&acc),
-			out:         unsafe.Pointer(unsafe.SliceData(out[:3*outStride+32])),
-			step_a:      int64(4 * aStride),
-			step_out:    int64(4 * outStride),
-			count_acc_k: int64(K),
+			a:            unsafe.Pointer(unsafe.SliceData(a[:3*aStride+K])),
+			b:            unsafe.Pointer(unsafe.SliceData(b[:128*K])),
+			acc:          unsafe.Pointer(&acc),
+			out:          unsafe.Pointer(unsafe.SliceData(out[:3*outStride+32])),
+			step_a:       int64(4 * aStride),
+			step_out:     int64(4 * outStride),
+			count_acc_ko: int64(K / 4),
 		})
 	default:
 		matmul_f32_4_go(a, b, out, aStride, outStride, K)
@@ -663,16 +663,16 @@ func matmul_f32_8(a []float32, b []byte, out []float32, aStride, outStride, K in
 			step_out:     int64(4 * outStride),
 			count_acc_ko: int64(K / 4),
 		})
-	case chosen == avx2 && K > 0:
+	case chosen == avx2 && K > 0 && K%4 == 0:
 		var acc [256]float32
 		matmul_f32_8_avx2(&matmul_f32_8_avx2_args{
-			a:           unsafe.Pointer(unsafe.SliceData(a[:7*aStride+K])),
-			b:           unsafe.Pointer(unsafe.SliceData(b[:128*K])),
-			acc:         unsafe.Pointer(&acc),
-			out:         unsafe.Pointer(unsafe.SliceData(out[:7*outStride+32])),
-			step_a:      int64(4 * aStride),
-			step_out:    int64(4 * outStride),
-			count_acc_k: int64(K),
+			a:            unsafe.Pointer(unsafe.SliceData(a[:7*aStride+K])),
+			b:            unsafe.Pointer(unsafe.SliceData(b[:128*K])),
+			acc:          unsafe.Pointer(&acc),
+			out:          unsafe.Pointer(unsafe.SliceData(out[:7*outStride+32])),
+			step_a:       int64(4 * aStride),
+			step_out:     int64(4 * outStride),
+			count_acc_ko: int64(K / 4),
 		})
 	default:
 		matmul_f32_8_go(a, b, out, aStride, outStride, K)
@@ -791,27 +791,25 @@ func matmul_f16_8(a []float32, b []byte, out []float32, aStride, outStride, K in
 
 func matmul_bf16_1(a []float32, b []byte, out []float32, aStride, outStride, K int) {
 	switch {
-	case chosen == avx512 && K > 0:
-		var acc [32]float32
+	case chosen == avx512 && K > 0 && K%4 == 0:
 		matmul_bf16_1_avx512(&matmul_bf16_1_avx512_args{
-			a:           unsafe.Pointer(unsafe.SliceData(a[:K])),
-			b:           unsafe.Pointer(unsafe.SliceData(b[:64*K])),
-			acc:         unsafe.Pointer(&acc),
-			out:         unsafe.Pointer(unsafe.SliceData(out[:32])),
-			step_a:      int64(4 * aStride),
-			step_out:    int64(4 * outStride),
-			count_acc_k: int64(K),
+			a:            unsafe.Pointer(unsafe.SliceData(a[:K])),
+			b:            unsafe.Pointer(unsafe.SliceData(b[:64*K])),
+			out:          unsafe.Pointer(unsafe.SliceData(out[:32])),
+			step_a:       int64(4 * aStride),
+			step_out:     int64(4 * outStride),
+			count_acc_ko: int64(K / 4),
 		})
-	case chosen == avx2 && K > 0:
+	case chosen == avx2 && K > 0 && K%4 == 0:
 		var acc [32]float32
 		matmul_bf16_1_avx2(&matmul_bf16_1_avx2_args{
-			a:           unsafe.Pointer(unsafe.SliceData(a[:K])),
-			b:           unsafe.Pointer(unsafe.SliceData(b[:64*K])),
-			acc:         unsafe.Pointer(&acc),
-			out:         unsafe.Pointer(unsafe.SliceData(out[:32])),
-			step_a:      int64(4 * aStride),
-			step_out:    int64(4 * outStride),
-			count_acc_k: int64(K),
+			a:            unsafe.Pointer(unsafe.SliceData(a[:K])),
+			b:            unsafe.Pointer(unsafe.SliceData(b[:64*K])),
+			acc:          unsafe.Pointer(&acc),
+			out:          unsafe.Pointer(unsafe.SliceData(out[:32])),
+			step_a:       int64(4 * aStride),
+			step_out:     int64(4 * outStride),
+			count_acc_ko: int64(K / 4),
 		})
 	default:
 		matmul_bf16_1_go(a, b, out, aStride, outStride, K)
@@ -856,7 +854,7 @@ func matmul_bf16_4(a []float32, b []byte, out []float32, aStride, outStride, K i
 			step_out:     int64(4 * outStride),
 			count_acc_ko: int64(K / 4),
 		})
-	case chosen == avx2 && K > 0 && K%2 == 0:
+	case chosen == avx2 && K > 0 && K%4 == 0:
 		var acc [128]float32
 		matmul_bf16_4_avx2(&matmul_bf16_4_avx2_args{
 			a:            unsafe.Pointer(unsafe.SliceData(a[:3*aStride+K])),
@@ -865,7 +863,7 @@ func matmul_bf16_4(a []float32, b []byte, out []float32, aStride, outStride, K i
 			out:          unsafe.Pointer(unsafe.SliceData(out[:3*outStride+32])),
 			step_a:       int64(4 * aStride),
 			step_out:     int64(4 * outStride),
-			count_acc_ko: int64(K / 2),
+			count_acc_ko: int64(K / 4),
 		})
 	default:
 		matmul_bf16_4_go(a, b, out, aStride, outStride, K)
@@ -874,14 +872,14 @@ func matmul_bf16_4(a []float32, b []byte, out []float32, aStride, outStride, K i
 
 func matmul_bf16_8(a []float32, b []byte, out []float32, aStride, outStride, K int) {
 	switch {
-	case chosen == avx512 && K > 0 && K%2 == 0:
+	case chosen == avx512 && K > 0 && K%4 == 0:
 		matmul_bf16_8_avx512(&matmul_bf16_8_avx512_args{
 			a:            unsafe.Pointer(unsafe.SliceData(a[:7*aStride+K])),
 			b:            unsafe.Pointer(unsafe.SliceData(b[:64*K])),
 			out:          unsafe.Pointer(unsafe.SliceData(out[:7*outStride+32])),
 			step_a:       int64(4 * aStride),
 			step_out:     int64(4 * outStride),
-			count_acc_ko: int64(K / 2),
+			count_acc_ko: int64(K / 4),
 		})
 	case chosen == avx2 && K > 0 && K%4 == 0:
 		var acc [256]float32
@@ -910,7 +908,7 @@ func matmul_i8_1(a []float32, b []byte, out []float32, aStride, outStride, K int
 			step_out:     int64(4 * outStride),
 			count_acc_ko: int64(K / 2),
 		})
-	case chosen == avx2 && K > 0 && K%2 == 0:
+	case chosen == avx2 && K > 0 && K%4 == 0:
 		var acc [32]float32
 		matmul_i8_1_avx2(&matmul_i8_1_avx2_args{
 			a:            unsafe.Pointer(unsafe.SliceData(a[:K])),
@@ -919,7 +917,7 @@ func matmul_i8_1(a []float32, b []byte, out []float32, aStride, outStride, K int
 			out:          unsafe.Pointer(unsafe.SliceData(out[:32])),
 			step_a:       int64(4 * aStride),
 			step_out:     int64(4 * outStride),
-			count_acc_ko: int64(K / 2),
+			count_acc_ko: int64(K / 4),
 		})
 	default:
 		matmul_i8_1_go(a, b, out, aStride, outStride, K)
@@ -966,7 +964,7 @@ func matmul_i8_4(a []float32, b []byte, out []float32, aStride, outStride, K int
 			step_out:     int64(4 * outStride),
 			count_acc_ko: int64(K / 2),
 		})
-	case chosen == avx2 && K > 0 && K%4 == 0:
+	case chosen == avx2 && K > 0 && K%2 == 0:
 		var acc [128]float32
 		matmul_i8_4_avx2(&matmul_i8_4_avx2_args{
 			a:            unsafe.Pointer(unsafe.SliceData(a[:3*aStride+K])),
@@ -975,7 +973,7 @@ func matmul_i8_4(a []float32, b []byte, out []float32, aStride, outStride, K int
 			out:          unsafe.Pointer(unsafe.SliceData(out[:3*outStride+32])),
 			step_a:       int64(4 * aStride),
 			step_out:     int64(4 * outStride),
-			count_acc_ko: int64(K / 4),
+			count_acc_ko: int64(K / 2),
 		})
 	default:
 		matmul_i8_4_go(a, b, out, aStride, outStride, K)

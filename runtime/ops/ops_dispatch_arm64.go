@@ -209,6 +209,7 @@ func softmax(s []float32, scale float32, first, end []int32, e, top1, total1 []f
 	switch {
 	case chosen == neon && R > 0 && R <= 8:
 		var masked [512]float32
+		var top32 [256]float32
 		var top4 [32]float32
 		var top2 [16]float32
 		var total32 [256]float32
@@ -219,6 +220,7 @@ func softmax(s []float32, scale float32, first, end []int32, e, top1, total1 []f
 			first:           unsafe.Pointer(unsafe.SliceData(first[:R])),
 			end:             unsafe.Pointer(unsafe.SliceData(end[:R])),
 			masked:          unsafe.Pointer(&masked),
+			top32:           unsafe.Pointer(&top32),
 			top4:            unsafe.Pointer(&top4),
 			top2:            unsafe.Pointer(&top2),
 			top1:            unsafe.Pointer(unsafe.SliceData(top1[:R])),
@@ -227,6 +229,7 @@ func softmax(s []float32, scale float32, first, end []int32, e, top1, total1 []f
 			total4:          unsafe.Pointer(&total4),
 			total1:          unsafe.Pointer(unsafe.SliceData(total1[:R])),
 			count_masked_r:  int64(R),
+			count_top32_r:   int64(R),
 			count_top4_r:    int64(R),
 			count_top2_r:    int64(R),
 			count_top1_r:    int64(R),
@@ -413,16 +416,16 @@ func matmul_f32_4(a []float32, b []byte, out []float32, aStride, outStride, K in
 
 func matmul_f32_8(a []float32, b []byte, out []float32, aStride, outStride, K int) {
 	switch {
-	case chosen == neon && K > 0:
+	case chosen == neon && K > 0 && K%4 == 0:
 		var acc [256]float32
 		matmul_f32_8_neon(&matmul_f32_8_neon_args{
-			a:           unsafe.Pointer(unsafe.SliceData(a[:7*aStride+K])),
-			b:           unsafe.Pointer(unsafe.SliceData(b[:128*K])),
-			acc:         unsafe.Pointer(&acc),
-			out:         unsafe.Pointer(unsafe.SliceData(out[:7*outStride+32])),
-			step_a:      int64(4 * aStride),
-			step_out:    int64(4 * outStride),
-			count_acc_k: int64(K),
+			a:            unsafe.Pointer(unsafe.SliceData(a[:7*aStride+K])),
+			b:            unsafe.Pointer(unsafe.SliceData(b[:128*K])),
+			acc:          unsafe.Pointer(&acc),
+			out:          unsafe.Pointer(unsafe.SliceData(out[:7*outStride+32])),
+			step_a:       int64(4 * aStride),
+			step_out:     int64(4 * outStride),
+			count_acc_ko: int64(K / 4),
 		})
 	default:
 		matmul_f32_8_go(a, b, out, aStride, outStride, K)
@@ -465,14 +468,16 @@ func matmul_f16_2(a []float32, b []byte, out []float32, aStride, outStride, K in
 
 func matmul_f16_4(a []float32, b []byte, out []float32, aStride, outStride, K int) {
 	switch {
-	case chosen == neon && K > 0:
+	case chosen == neon && K > 0 && K%2 == 0:
+		var acc [128]float32
 		matmul_f16_4_neon(&matmul_f16_4_neon_args{
-			a:           unsafe.Pointer(unsafe.SliceData(a[:3*aStride+K])),
-			b:           unsafe.Pointer(unsafe.SliceData(b[:64*K])),
-			out:         unsafe.Pointer(unsafe.SliceData(out[:3*outStride+32])),
-			step_a:      int64(4 * aStride),
-			step_out:    int64(4 * outStride),
-			count_acc_k: int64(K),
+			a:            unsafe.Pointer(unsafe.SliceData(a[:3*aStride+K])),
+			b:            unsafe.Pointer(unsafe.SliceData(b[:64*K])),
+			acc:          unsafe.Pointer(&acc),
+			out:          unsafe.Pointer(unsafe.SliceData(out[:3*outStride+32])),
+			step_a:       int64(4 * aStride),
+			step_out:     int64(4 * outStride),
+			count_acc_ko: int64(K / 2),
 		})
 	default:
 		matmul_f16_4_go(a, b, out, aStride, outStride, K)
@@ -481,7 +486,7 @@ func matmul_f16_4(a []float32, b []byte, out []float32, aStride, outStride, K in
 
 func matmul_f16_8(a []float32, b []byte, out []float32, aStride, outStride, K int) {
 	switch {
-	case chosen == neon && K > 0 && K%2 == 0:
+	case chosen == neon && K > 0 && K%4 == 0:
 		var acc [256]float32
 		matmul_f16_8_neon(&matmul_f16_8_neon_args{
 			a:            unsafe.Pointer(unsafe.SliceData(a[:7*aStride+K])),
@@ -490,7 +495,7 @@ func matmul_f16_8(a []float32, b []byte, out []float32, aStride, outStride, K in
 			out:          unsafe.Pointer(unsafe.SliceData(out[:7*outStride+32])),
 			step_a:       int64(4 * aStride),
 			step_out:     int64(4 * outStride),
-			count_acc_ko: int64(K / 2),
+			count_acc_ko: int64(K / 4),
 		})
 	default:
 		matmul_f16_8_go(a, b, out, aStride, outStride, K)
@@ -535,16 +540,16 @@ func matmul_bf16_2(a []float32, b []byte, out []float32, aStride, outStride, K i
 
 func matmul_bf16_4(a []float32, b []byte, out []float32, aStride, outStride, K int) {
 	switch {
-	case chosen == neon && K > 0:
+	case chosen == neon && K > 0 && K%2 == 0:
 		var acc [128]float32
 		matmul_bf16_4_neon(&matmul_bf16_4_neon_args{
-			a:           unsafe.Pointer(unsafe.SliceData(a[:3*aStride+K])),
-			b:           unsafe.Pointer(unsafe.SliceData(b[:64*K])),
-			acc:         unsafe.Pointer(&acc),
-			out:         unsafe.Pointer(unsafe.SliceData(out[:3*outStride+32])),
-			step_a:      int64(4 * aStride),
-			step_out:    int64(4 * outStride),
-			count_acc_k: int64(K),
+			a:            unsafe.Pointer(unsafe.SliceData(a[:3*aStride+K])),
+			b:            unsafe.Pointer(unsafe.SliceData(b[:64*K])),
+			acc:          unsafe.Pointer(&acc),
+			out:          unsafe.Pointer(unsafe.SliceData(out[:3*outStride+32])),
+			step_a:       int64(4 * aStride),
+			step_out:     int64(4 * outStride),
+			count_acc_ko: int64(K / 2),
 		})
 	default:
 		matmul_bf16_4_go(a, b, out, aStride, outStride, K)
@@ -571,14 +576,14 @@ func matmul_bf16_8(a []float32, b []byte, out []float32, aStride, outStride, K i
 
 func matmul_i8_1(a []float32, b []byte, out []float32, aStride, outStride, K int) {
 	switch {
-	case chosen == neon && K > 0 && K%2 == 0:
+	case chosen == neon && K > 0 && K%4 == 0:
 		matmul_i8_1_neon(&matmul_i8_1_neon_args{
 			a:            unsafe.Pointer(unsafe.SliceData(a[:K])),
 			b:            unsafe.Pointer(unsafe.SliceData(b[:32*K])),
 			out:          unsafe.Pointer(unsafe.SliceData(out[:32])),
 			step_a:       int64(4 * aStride),
 			step_out:     int64(4 * outStride),
-			count_acc_ko: int64(K / 2),
+			count_acc_ko: int64(K / 4),
 		})
 	default:
 		matmul_i8_1_go(a, b, out, aStride, outStride, K)
@@ -621,7 +626,7 @@ func matmul_i8_4(a []float32, b []byte, out []float32, aStride, outStride, K int
 
 func matmul_i8_8(a []float32, b []byte, out []float32, aStride, outStride, K int) {
 	switch {
-	case chosen == neon && K > 0 && K%2 == 0:
+	case chosen == neon && K > 0 && K%4 == 0:
 		var acc [256]float32
 		matmul_i8_8_neon(&matmul_i8_8_neon_args{
 			a:            unsafe.Pointer(unsafe.SliceData(a[:7*aStride+K])),
@@ -630,7 +635,7 @@ func matmul_i8_8(a []float32, b []byte, out []float32, aStride, outStride, K int
 			out:          unsafe.Pointer(unsafe.SliceData(out[:7*outStride+32])),
 			step_a:       int64(4 * aStride),
 			step_out:     int64(4 * outStride),
-			count_acc_ko: int64(K / 2),
+			count_acc_ko: int64(K / 4),
 		})
 	default:
 		matmul_i8_8_go(a, b, out, aStride, outStride, K)

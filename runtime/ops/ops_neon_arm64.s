@@ -1712,7 +1712,7 @@ TEXT ·softmax_neon(SB), NOSPLIT, $0-8
 	MOVD 24(R25), R2 // end
 	MOVD 16(R25), R3 // first
 	MOVD 32(R25), R4 // masked
-	MOVD 96(R25), R5 // count_masked_r
+	MOVD 104(R25), R5 // count_masked_r
 	CMP $0, R5
 	BLE done0
 	MOVD R4, R6
@@ -1897,8 +1897,8 @@ l0:
 	SUBS $1, R5
 	BNE l0
 done0:
-	MOVD 40(R25), R0 // top4
-	MOVD 104(R25), R1 // count_top4_r
+	MOVD 40(R25), R0 // top32
+	MOVD 112(R25), R1 // count_top32_r
 	CMP $0, R1
 	BLE done1
 	MOVD R4, R2
@@ -1909,262 +1909,320 @@ l1:
 	WORD $0x3dc02041 // ldr q1, [x2, #128]                           v214:f32x4 = load masked+128 l1*256
 	WORD $0x6ea1e402 // fcmgt v2.4s, v0.4s, v1.4s                    v215:i32x4 = cmpgtf v213 v214
 	WORD $0x6ea21c01 // bit v1.16b, v0.16b, v2.16b                   v217:f32x4 = bitsel v216 v213 v214
-	WORD $0x3dc01040 // ldr q0, [x2, #64]                            v218:f32x4 = load masked+64 l1*256
-	WORD $0x3dc03042 // ldr q2, [x2, #192]                           v219:f32x4 = load masked+192 l1*256
-	WORD $0x6ea2e403 // fcmgt v3.4s, v0.4s, v2.4s                    v220:i32x4 = cmpgtf v218 v219
-	WORD $0x6ea31c02 // bit v2.16b, v0.16b, v3.16b                   v222:f32x4 = bitsel v221 v218 v219
-	WORD $0x6ea2e420 // fcmgt v0.4s, v1.4s, v2.4s                    v223:i32x4 = cmpgtf v217 v222
-	WORD $0x6ea01c22 // bit v2.16b, v1.16b, v0.16b                   v225:f32x4 = bitsel v224 v217 v222
-	WORD $0x3dc00840 // ldr q0, [x2, #32]                            v226:f32x4 = load masked+32 l1*256
-	WORD $0x3dc02841 // ldr q1, [x2, #160]                           v227:f32x4 = load masked+160 l1*256
-	WORD $0x6ea1e403 // fcmgt v3.4s, v0.4s, v1.4s                    v228:i32x4 = cmpgtf v226 v227
-	WORD $0x6ea31c01 // bit v1.16b, v0.16b, v3.16b                   v230:f32x4 = bitsel v229 v226 v227
-	WORD $0x3dc01840 // ldr q0, [x2, #96]                            v231:f32x4 = load masked+96 l1*256
-	WORD $0x3dc03843 // ldr q3, [x2, #224]                           v232:f32x4 = load masked+224 l1*256
-	WORD $0x6ea3e404 // fcmgt v4.4s, v0.4s, v3.4s                    v233:i32x4 = cmpgtf v231 v232
-	WORD $0x6ea41c03 // bit v3.16b, v0.16b, v4.16b                   v235:f32x4 = bitsel v234 v231 v232
-	WORD $0x6ea3e420 // fcmgt v0.4s, v1.4s, v3.4s                    v236:i32x4 = cmpgtf v230 v235
-	WORD $0x6ea01c23 // bit v3.16b, v1.16b, v0.16b                   v238:f32x4 = bitsel v237 v230 v235
-	WORD $0x6ea3e440 // fcmgt v0.4s, v2.4s, v3.4s                    v239:i32x4 = cmpgtf v225 v238
-	WORD $0x6ea01c43 // bit v3.16b, v2.16b, v0.16b                   v241:f32x4 = bitsel v240 v225 v238
-	WORD $0x3dc00440 // ldr q0, [x2, #16]                            v242:f32x4 = load masked+16 l1*256
-	WORD $0x3dc02441 // ldr q1, [x2, #144]                           v243:f32x4 = load masked+144 l1*256
-	WORD $0x6ea1e402 // fcmgt v2.4s, v0.4s, v1.4s                    v244:i32x4 = cmpgtf v242 v243
-	WORD $0x6ea21c01 // bit v1.16b, v0.16b, v2.16b                   v246:f32x4 = bitsel v245 v242 v243
-	WORD $0x3dc01440 // ldr q0, [x2, #80]                            v247:f32x4 = load masked+80 l1*256
-	WORD $0x3dc03442 // ldr q2, [x2, #208]                           v248:f32x4 = load masked+208 l1*256
-	WORD $0x6ea2e404 // fcmgt v4.4s, v0.4s, v2.4s                    v249:i32x4 = cmpgtf v247 v248
-	WORD $0x6ea41c02 // bit v2.16b, v0.16b, v4.16b                   v251:f32x4 = bitsel v250 v247 v248
-	WORD $0x6ea2e420 // fcmgt v0.4s, v1.4s, v2.4s                    v252:i32x4 = cmpgtf v246 v251
-	WORD $0x6ea01c22 // bit v2.16b, v1.16b, v0.16b                   v254:f32x4 = bitsel v253 v246 v251
-	WORD $0x3dc00c40 // ldr q0, [x2, #48]                            v255:f32x4 = load masked+48 l1*256
-	WORD $0x3dc02c41 // ldr q1, [x2, #176]                           v256:f32x4 = load masked+176 l1*256
-	WORD $0x6ea1e404 // fcmgt v4.4s, v0.4s, v1.4s                    v257:i32x4 = cmpgtf v255 v256
-	WORD $0x6ea41c01 // bit v1.16b, v0.16b, v4.16b                   v259:f32x4 = bitsel v258 v255 v256
-	WORD $0x3dc01c40 // ldr q0, [x2, #112]                           v260:f32x4 = load masked+112 l1*256
-	WORD $0x3dc03c44 // ldr q4, [x2, #240]                           v261:f32x4 = load masked+240 l1*256
-	WORD $0x6ea4e405 // fcmgt v5.4s, v0.4s, v4.4s                    v262:i32x4 = cmpgtf v260 v261
-	WORD $0x6ea51c04 // bit v4.16b, v0.16b, v5.16b                   v264:f32x4 = bitsel v263 v260 v261
-	WORD $0x6ea4e420 // fcmgt v0.4s, v1.4s, v4.4s                    v265:i32x4 = cmpgtf v259 v264
-	WORD $0x6ea01c24 // bit v4.16b, v1.16b, v0.16b                   v267:f32x4 = bitsel v266 v259 v264
-	WORD $0x6ea4e440 // fcmgt v0.4s, v2.4s, v4.4s                    v268:i32x4 = cmpgtf v254 v267
-	WORD $0x6ea01c44 // bit v4.16b, v2.16b, v0.16b                   v270:f32x4 = bitsel v269 v254 v267
-	WORD $0x6ea4e460 // fcmgt v0.4s, v3.4s, v4.4s                    v271:i32x4 = cmpgtf v241 v270
-	WORD $0x6ea01c64 // bit v4.16b, v3.16b, v0.16b                   v273:f32x4 = bitsel v272 v241 v270
-	WORD $0x3d800064 // str q4, [x3]                                 store top4+0 l1*16 v273
+	WORD $0x3d800061 // str q1, [x3]                                 store top32+0 l1*128 v217
+	WORD $0x3dc00440 // ldr q0, [x2, #16]                            v218:f32x4 = load masked+16 l1*256
+	WORD $0x3dc02441 // ldr q1, [x2, #144]                           v219:f32x4 = load masked+144 l1*256
+	WORD $0x6ea1e402 // fcmgt v2.4s, v0.4s, v1.4s                    v220:i32x4 = cmpgtf v218 v219
+	WORD $0x6ea21c01 // bit v1.16b, v0.16b, v2.16b                   v222:f32x4 = bitsel v221 v218 v219
+	WORD $0x3d800461 // str q1, [x3, #16]                            store top32+16 l1*128 v222
+	WORD $0x3dc00840 // ldr q0, [x2, #32]                            v223:f32x4 = load masked+32 l1*256
+	WORD $0x3dc02841 // ldr q1, [x2, #160]                           v224:f32x4 = load masked+160 l1*256
+	WORD $0x6ea1e402 // fcmgt v2.4s, v0.4s, v1.4s                    v225:i32x4 = cmpgtf v223 v224
+	WORD $0x6ea21c01 // bit v1.16b, v0.16b, v2.16b                   v227:f32x4 = bitsel v226 v223 v224
+	WORD $0x3d800861 // str q1, [x3, #32]                            store top32+32 l1*128 v227
+	WORD $0x3dc00c40 // ldr q0, [x2, #48]                            v228:f32x4 = load masked+48 l1*256
+	WORD $0x3dc02c41 // ldr q1, [x2, #176]                           v229:f32x4 = load masked+176 l1*256
+	WORD $0x6ea1e402 // fcmgt v2.4s, v0.4s, v1.4s                    v230:i32x4 = cmpgtf v228 v229
+	WORD $0x6ea21c01 // bit v1.16b, v0.16b, v2.16b                   v232:f32x4 = bitsel v231 v228 v229
+	WORD $0x3d800c61 // str q1, [x3, #48]                            store top32+48 l1*128 v232
+	WORD $0x3dc01040 // ldr q0, [x2, #64]                            v233:f32x4 = load masked+64 l1*256
+	WORD $0x3dc03041 // ldr q1, [x2, #192]                           v234:f32x4 = load masked+192 l1*256
+	WORD $0x6ea1e402 // fcmgt v2.4s, v0.4s, v1.4s                    v235:i32x4 = cmpgtf v233 v234
+	WORD $0x6ea21c01 // bit v1.16b, v0.16b, v2.16b                   v237:f32x4 = bitsel v236 v233 v234
+	WORD $0x3d801061 // str q1, [x3, #64]                            store top32+64 l1*128 v237
+	WORD $0x3dc01440 // ldr q0, [x2, #80]                            v238:f32x4 = load masked+80 l1*256
+	WORD $0x3dc03441 // ldr q1, [x2, #208]                           v239:f32x4 = load masked+208 l1*256
+	WORD $0x6ea1e402 // fcmgt v2.4s, v0.4s, v1.4s                    v240:i32x4 = cmpgtf v238 v239
+	WORD $0x6ea21c01 // bit v1.16b, v0.16b, v2.16b                   v242:f32x4 = bitsel v241 v238 v239
+	WORD $0x3d801461 // str q1, [x3, #80]                            store top32+80 l1*128 v242
+	WORD $0x3dc01840 // ldr q0, [x2, #96]                            v243:f32x4 = load masked+96 l1*256
+	WORD $0x3dc03841 // ldr q1, [x2, #224]                           v244:f32x4 = load masked+224 l1*256
+	WORD $0x6ea1e402 // fcmgt v2.4s, v0.4s, v1.4s                    v245:i32x4 = cmpgtf v243 v244
+	WORD $0x6ea21c01 // bit v1.16b, v0.16b, v2.16b                   v247:f32x4 = bitsel v246 v243 v244
+	WORD $0x3d801861 // str q1, [x3, #96]                            store top32+96 l1*128 v247
+	WORD $0x3dc01c40 // ldr q0, [x2, #112]                           v248:f32x4 = load masked+112 l1*256
+	WORD $0x3dc03c41 // ldr q1, [x2, #240]                           v249:f32x4 = load masked+240 l1*256
+	WORD $0x6ea1e402 // fcmgt v2.4s, v0.4s, v1.4s                    v250:i32x4 = cmpgtf v248 v249
+	WORD $0x6ea21c01 // bit v1.16b, v0.16b, v2.16b                   v252:f32x4 = bitsel v251 v248 v249
+	WORD $0x3d801c61 // str q1, [x3, #112]                           store top32+112 l1*128 v252
 	ADD $256, R2
-	ADD $16, R3
+	ADD $128, R3
 	SUBS $1, R1
 	BNE l1
 done1:
-	MOVD 48(R25), R1 // top2
-	MOVD 112(R25), R2 // count_top2_r
+	MOVD 48(R25), R1 // top4
+	MOVD 120(R25), R2 // count_top4_r
 	CMP $0, R2
 	BLE done2
 	MOVD R1, R3
 	PCALIGN $32
 l2:
-	WORD $0xfd400000 // ldr d0, [x0]                                 v274:f32x2 = load top4+0 l2*16
-	WORD $0xfd400401 // ldr d1, [x0, #8]                             v275:f32x2 = load top4+8 l2*16
-	WORD $0x2ea1e402 // fcmgt v2.2s, v0.2s, v1.2s                    v276:i32x2 = cmpgtf v274 v275
-	WORD $0x2ea21c01 // bit v1.8b, v0.8b, v2.8b                      v278:f32x2 = bitsel v277 v274 v275
-	WORD $0xfd000061 // str d1, [x3]                                 store top2+0 l2*8 v278
-	ADD $16, R0
-	ADD $8, R3
+	WORD $0x3dc00000 // ldr q0, [x0]                                 v253:f32x4 = load top32+0 l2*128
+	WORD $0x3dc01001 // ldr q1, [x0, #64]                            v254:f32x4 = load top32+64 l2*128
+	WORD $0x6ea1e402 // fcmgt v2.4s, v0.4s, v1.4s                    v255:i32x4 = cmpgtf v253 v254
+	WORD $0x6ea21c01 // bit v1.16b, v0.16b, v2.16b                   v257:f32x4 = bitsel v256 v253 v254
+	WORD $0x3dc00800 // ldr q0, [x0, #32]                            v258:f32x4 = load top32+32 l2*128
+	WORD $0x3dc01802 // ldr q2, [x0, #96]                            v259:f32x4 = load top32+96 l2*128
+	WORD $0x6ea2e403 // fcmgt v3.4s, v0.4s, v2.4s                    v260:i32x4 = cmpgtf v258 v259
+	WORD $0x6ea31c02 // bit v2.16b, v0.16b, v3.16b                   v262:f32x4 = bitsel v261 v258 v259
+	WORD $0x6ea2e420 // fcmgt v0.4s, v1.4s, v2.4s                    v263:i32x4 = cmpgtf v257 v262
+	WORD $0x6ea01c22 // bit v2.16b, v1.16b, v0.16b                   v265:f32x4 = bitsel v264 v257 v262
+	WORD $0x3dc00400 // ldr q0, [x0, #16]                            v266:f32x4 = load top32+16 l2*128
+	WORD $0x3dc01401 // ldr q1, [x0, #80]                            v267:f32x4 = load top32+80 l2*128
+	WORD $0x6ea1e403 // fcmgt v3.4s, v0.4s, v1.4s                    v268:i32x4 = cmpgtf v266 v267
+	WORD $0x6ea31c01 // bit v1.16b, v0.16b, v3.16b                   v270:f32x4 = bitsel v269 v266 v267
+	WORD $0x3dc00c00 // ldr q0, [x0, #48]                            v271:f32x4 = load top32+48 l2*128
+	WORD $0x3dc01c03 // ldr q3, [x0, #112]                           v272:f32x4 = load top32+112 l2*128
+	WORD $0x6ea3e404 // fcmgt v4.4s, v0.4s, v3.4s                    v273:i32x4 = cmpgtf v271 v272
+	WORD $0x6ea41c03 // bit v3.16b, v0.16b, v4.16b                   v275:f32x4 = bitsel v274 v271 v272
+	WORD $0x6ea3e420 // fcmgt v0.4s, v1.4s, v3.4s                    v276:i32x4 = cmpgtf v270 v275
+	WORD $0x6ea01c23 // bit v3.16b, v1.16b, v0.16b                   v278:f32x4 = bitsel v277 v270 v275
+	WORD $0x6ea3e440 // fcmgt v0.4s, v2.4s, v3.4s                    v279:i32x4 = cmpgtf v265 v278
+	WORD $0x6ea01c43 // bit v3.16b, v2.16b, v0.16b                   v281:f32x4 = bitsel v280 v265 v278
+	WORD $0x3d800063 // str q3, [x3]                                 store top4+0 l2*16 v281
+	ADD $128, R0
+	ADD $16, R3
 	SUBS $1, R2
 	BNE l2
 done2:
-	MOVD 56(R25), R0 // top1
-	MOVD 120(R25), R2 // count_top1_r
+	MOVD 56(R25), R0 // top2
+	MOVD 128(R25), R2 // count_top2_r
 	CMP $0, R2
 	BLE done3
 	MOVD R0, R3
 	PCALIGN $32
 l3:
-	WORD $0xbd400020 // ldr s0, [x1]                                 v279:f32x1 = load top2+0 l3*8
-	WORD $0xbd400421 // ldr s1, [x1, #4]                             v280:f32x1 = load top2+4 l3*8
-	WORD $0x2ea1e402 // fcmgt v2.2s, v0.2s, v1.2s                    v281:i32x1 = cmpgtf v279 v280
-	WORD $0x2ea21c01 // bit v1.8b, v0.8b, v2.8b                      v283:f32x1 = bitsel v282 v279 v280
-	WORD $0xbd000061 // str s1, [x3]                                 store top1+0 l3*4 v283
-	ADD $8, R1
-	ADD $4, R3
+	WORD $0xfd400020 // ldr d0, [x1]                                 v282:f32x2 = load top4+0 l3*16
+	WORD $0xfd400421 // ldr d1, [x1, #8]                             v283:f32x2 = load top4+8 l3*16
+	WORD $0x2ea1e402 // fcmgt v2.2s, v0.2s, v1.2s                    v284:i32x2 = cmpgtf v282 v283
+	WORD $0x2ea21c01 // bit v1.8b, v0.8b, v2.8b                      v286:f32x2 = bitsel v285 v282 v283
+	WORD $0xfd000061 // str d1, [x3]                                 store top2+0 l3*8 v286
+	ADD $16, R1
+	ADD $8, R3
 	SUBS $1, R2
 	BNE l3
 done3:
-	MOVD $0xc2b00000, R16
-	WORD $0x4e040e00 // dup v0.4s, w16                               v284:f32x4 = splat 3266314240
-	MOVD $0x42b20000, R16
-	WORD $0x4e040e01 // dup v1.4s, w16                               v285:f32x4 = splat 1118961664
-	MOVD $0x3fb8aa3b, R16
-	WORD $0x4e040e02 // dup v2.4s, w16                               v286:f32x4 = splat 1069066811
-	MOVD $0x4b400000, R16
-	WORD $0x4e040e03 // dup v3.4s, w16                               v287:f32x4 = splat 1262485504
-	MOVD $0x3f318000, R16
-	WORD $0x4e040e04 // dup v4.4s, w16                               v288:f32x4 = splat 1060208640
-	MOVD $0xb95e8083, R16
-	WORD $0x4e040e05 // dup v5.4s, w16                               v289:f32x4 = splat 3109978243
-	MOVD $0x3ab5112b, R16
-	WORD $0x4e040e06 // dup v6.4s, w16                               v290:f32x4 = splat 984944939
-	MOVD $0x3c091d81, R16
-	WORD $0x4e040e07 // dup v7.4s, w16                               v291:f32x4 = splat 1007230337
-	MOVD $0x3d2aac7c, R16
-	WORD $0x4e040e08 // dup v8.4s, w16                               v292:f32x4 = splat 1026206844
-	MOVD $0x3e2aaa48, R16
-	WORD $0x4e040e09 // dup v9.4s, w16                               v293:f32x4 = splat 1042983496
-	MOVD $0x3efffffe, R16
-	WORD $0x4e040e0a // dup v10.4s, w16                              v294:f32x4 = splat 1056964606
-	WORD $0x4f03f60b // fmov v11.4s, #1                              v295:f32x4 = splat 1065353216
-	WORD $0x4f0307ec // movi v12.4s, #127, lsl #0                    v297:i32x4 = splat 127
-	MOVD 64(R25), R1 // e
-	MOVD 128(R25), R2 // count_e_r
+	MOVD 64(R25), R1 // top1
+	MOVD 136(R25), R2 // count_top1_r
 	CMP $0, R2
 	BLE done4
 	MOVD R1, R3
 	PCALIGN $32
 l4:
-	MOVD $16, R5
-	PCALIGN $32
-l5:
-	WORD $0x3dc0008d // ldr q13, [x4]                                v298:f32x4 = load masked+0 l4*256 l5*16
-	WORD $0x4d40c80e // ld1r {v14.4s}, [x0]                          v299:f32x4 = loadsplat top1+0 l4*4
-	WORD $0x4eaed5ad // fsub v13.4s, v13.4s, v14.4s                  v300:f32x4 = sub v298 v299
-	WORD $0x6eade40e // fcmgt v14.4s, v0.4s, v13.4s                  v301:i32x4 = cmpgtf v284 v300
-	WORD $0x6eae1c0d // bit v13.16b, v0.16b, v14.16b                 v303:f32x4 = bitsel v302 v284 v300
-	WORD $0x6ea1e5ae // fcmgt v14.4s, v13.4s, v1.4s                  v304:i32x4 = cmpgtf v303 v285
-	WORD $0x6eae1c2d // bit v13.16b, v1.16b, v14.16b                 v306:f32x4 = bitsel v305 v285 v303
-	WORD $0x6e22ddae // fmul v14.4s, v13.4s, v2.4s                   v307:f32x4 = mul v306 v286
-	WORD $0x4e23d5ce // fadd v14.4s, v14.4s, v3.4s                   v308:f32x4 = add v307 v287
-	WORD $0x4ea3d5cf // fsub v15.4s, v14.4s, v3.4s                   v309:f32x4 = sub v308 v287
-	WORD $0x6e24ddf0 // fmul v16.4s, v15.4s, v4.4s                   v310:f32x4 = mul v309 v288
-	WORD $0x4eb0d5ad // fsub v13.4s, v13.4s, v16.4s                  v311:f32x4 = sub v306 v310
-	WORD $0x6e25ddef // fmul v15.4s, v15.4s, v5.4s                   v312:f32x4 = mul v309 v289
-	WORD $0x4eafd5ad // fsub v13.4s, v13.4s, v15.4s                  v313:f32x4 = sub v311 v312
-	WORD $0x6e2ddccf // fmul v15.4s, v6.4s, v13.4s                   v314:f32x4 = mul v290 v313
-	WORD $0x4e27d5ef // fadd v15.4s, v15.4s, v7.4s                   v315:f32x4 = add v314 v291
-	WORD $0x6e2dddef // fmul v15.4s, v15.4s, v13.4s                  v316:f32x4 = mul v315 v313
-	WORD $0x4e28d5ef // fadd v15.4s, v15.4s, v8.4s                   v317:f32x4 = add v316 v292
-	WORD $0x6e2dddef // fmul v15.4s, v15.4s, v13.4s                  v318:f32x4 = mul v317 v313
-	WORD $0x4e29d5ef // fadd v15.4s, v15.4s, v9.4s                   v319:f32x4 = add v318 v293
-	WORD $0x6e2dddef // fmul v15.4s, v15.4s, v13.4s                  v320:f32x4 = mul v319 v313
-	WORD $0x4e2ad5ef // fadd v15.4s, v15.4s, v10.4s                  v321:f32x4 = add v320 v294
-	WORD $0x6e2dddef // fmul v15.4s, v15.4s, v13.4s                  v322:f32x4 = mul v321 v313
-	WORD $0x4e2bd5ef // fadd v15.4s, v15.4s, v11.4s                  v323:f32x4 = add v322 v295
-	WORD $0x6e2ddded // fmul v13.4s, v15.4s, v13.4s                  v324:f32x4 = mul v323 v313
-	WORD $0x4e2bd5ad // fadd v13.4s, v13.4s, v11.4s                  v325:f32x4 = add v324 v295
-	WORD $0x6ea385ce // sub v14.4s, v14.4s, v3.4s                    v327:i32x4 = sub v326 v296
-	WORD $0x4eac85ce // add v14.4s, v14.4s, v12.4s                   v328:i32x4 = add v327 v297
-	WORD $0x4f3755ce // shl v14.4s, v14.4s, #23                      v329:i32x4 = shl v328 23
-	WORD $0x6e2eddad // fmul v13.4s, v13.4s, v14.4s                  v331:f32x4 = mul v325 v330
-	WORD $0x3d80006d // str q13, [x3]                                store e+0 l4*256 l5*16 v331
-	ADD $16, R4
-	ADD $16, R3
-	SUBS $1, R5
-	BNE l5
-done5:
-	ADD $4, R0
+	WORD $0xbd400000 // ldr s0, [x0]                                 v287:f32x1 = load top2+0 l4*8
+	WORD $0xbd400401 // ldr s1, [x0, #4]                             v288:f32x1 = load top2+4 l4*8
+	WORD $0x2ea1e402 // fcmgt v2.2s, v0.2s, v1.2s                    v289:i32x1 = cmpgtf v287 v288
+	WORD $0x2ea21c01 // bit v1.8b, v0.8b, v2.8b                      v291:f32x1 = bitsel v290 v287 v288
+	WORD $0xbd000061 // str s1, [x3]                                 store top1+0 l4*4 v291
+	ADD $8, R0
+	ADD $4, R3
 	SUBS $1, R2
 	BNE l4
 done4:
-	WORD $0x4f00e400 // movi v0.16b, #0                              v332:f32x4 = splat 0
-	MOVD 72(R25), R0 // total32
-	MOVD 136(R25), R2 // count_total32_r
+	MOVD $0xc2b00000, R16
+	WORD $0x4e040e00 // dup v0.4s, w16                               v292:f32x4 = splat 3266314240
+	MOVD $0x42b20000, R16
+	WORD $0x4e040e01 // dup v1.4s, w16                               v293:f32x4 = splat 1118961664
+	MOVD $0x3fb8aa3b, R16
+	WORD $0x4e040e02 // dup v2.4s, w16                               v294:f32x4 = splat 1069066811
+	MOVD $0x4b400000, R16
+	WORD $0x4e040e03 // dup v3.4s, w16                               v295:f32x4 = splat 1262485504
+	MOVD $0x3f318000, R16
+	WORD $0x4e040e04 // dup v4.4s, w16                               v296:f32x4 = splat 1060208640
+	MOVD $0xb95e8083, R16
+	WORD $0x4e040e05 // dup v5.4s, w16                               v297:f32x4 = splat 3109978243
+	MOVD $0x3ab5112b, R16
+	WORD $0x4e040e06 // dup v6.4s, w16                               v298:f32x4 = splat 984944939
+	MOVD $0x3c091d81, R16
+	WORD $0x4e040e07 // dup v7.4s, w16                               v299:f32x4 = splat 1007230337
+	MOVD $0x3d2aac7c, R16
+	WORD $0x4e040e08 // dup v8.4s, w16                               v300:f32x4 = splat 1026206844
+	MOVD $0x3e2aaa48, R16
+	WORD $0x4e040e09 // dup v9.4s, w16                               v301:f32x4 = splat 1042983496
+	MOVD $0x3efffffe, R16
+	WORD $0x4e040e0a // dup v10.4s, w16                              v302:f32x4 = splat 1056964606
+	WORD $0x4f03f60b // fmov v11.4s, #1                              v303:f32x4 = splat 1065353216
+	WORD $0x4f0307ec // movi v12.4s, #127, lsl #0                    v305:i32x4 = splat 127
+	MOVD 72(R25), R0 // e
+	MOVD 144(R25), R2 // count_e_r
 	CMP $0, R2
-	BLE done6
+	BLE done5
 	MOVD R0, R3
 	PCALIGN $32
+l5:
+	MOVD $8, R5
+	PCALIGN $32
 l6:
-	WORD $0x3dc00021 // ldr q1, [x1]                                 v333:f32x4 = load e+0 l6*256
-	WORD $0x4e21d401 // fadd v1.4s, v0.4s, v1.4s                     v334:f32x4 = add v332 v333
-	WORD $0x3dc02022 // ldr q2, [x1, #128]                           v335:f32x4 = load e+128 l6*256
-	WORD $0x4e22d421 // fadd v1.4s, v1.4s, v2.4s                     v336:f32x4 = add v334 v335
-	WORD $0x3d800061 // str q1, [x3]                                 store total32+0 l6*128 v336
-	WORD $0x3dc00421 // ldr q1, [x1, #16]                            v337:f32x4 = load e+16 l6*256
-	WORD $0x4e21d401 // fadd v1.4s, v0.4s, v1.4s                     v338:f32x4 = add v332 v337
-	WORD $0x3dc02422 // ldr q2, [x1, #144]                           v339:f32x4 = load e+144 l6*256
-	WORD $0x4e22d421 // fadd v1.4s, v1.4s, v2.4s                     v340:f32x4 = add v338 v339
-	WORD $0x3d800461 // str q1, [x3, #16]                            store total32+16 l6*128 v340
-	WORD $0x3dc00821 // ldr q1, [x1, #32]                            v341:f32x4 = load e+32 l6*256
-	WORD $0x4e21d401 // fadd v1.4s, v0.4s, v1.4s                     v342:f32x4 = add v332 v341
-	WORD $0x3dc02822 // ldr q2, [x1, #160]                           v343:f32x4 = load e+160 l6*256
-	WORD $0x4e22d421 // fadd v1.4s, v1.4s, v2.4s                     v344:f32x4 = add v342 v343
-	WORD $0x3d800861 // str q1, [x3, #32]                            store total32+32 l6*128 v344
-	WORD $0x3dc00c21 // ldr q1, [x1, #48]                            v345:f32x4 = load e+48 l6*256
-	WORD $0x4e21d401 // fadd v1.4s, v0.4s, v1.4s                     v346:f32x4 = add v332 v345
-	WORD $0x3dc02c22 // ldr q2, [x1, #176]                           v347:f32x4 = load e+176 l6*256
-	WORD $0x4e22d421 // fadd v1.4s, v1.4s, v2.4s                     v348:f32x4 = add v346 v347
-	WORD $0x3d800c61 // str q1, [x3, #48]                            store total32+48 l6*128 v348
-	WORD $0x3dc01021 // ldr q1, [x1, #64]                            v349:f32x4 = load e+64 l6*256
-	WORD $0x4e21d401 // fadd v1.4s, v0.4s, v1.4s                     v350:f32x4 = add v332 v349
-	WORD $0x3dc03022 // ldr q2, [x1, #192]                           v351:f32x4 = load e+192 l6*256
-	WORD $0x4e22d421 // fadd v1.4s, v1.4s, v2.4s                     v352:f32x4 = add v350 v351
-	WORD $0x3d801061 // str q1, [x3, #64]                            store total32+64 l6*128 v352
-	WORD $0x3dc01421 // ldr q1, [x1, #80]                            v353:f32x4 = load e+80 l6*256
-	WORD $0x4e21d401 // fadd v1.4s, v0.4s, v1.4s                     v354:f32x4 = add v332 v353
-	WORD $0x3dc03422 // ldr q2, [x1, #208]                           v355:f32x4 = load e+208 l6*256
-	WORD $0x4e22d421 // fadd v1.4s, v1.4s, v2.4s                     v356:f32x4 = add v354 v355
-	WORD $0x3d801461 // str q1, [x3, #80]                            store total32+80 l6*128 v356
-	WORD $0x3dc01821 // ldr q1, [x1, #96]                            v357:f32x4 = load e+96 l6*256
-	WORD $0x4e21d401 // fadd v1.4s, v0.4s, v1.4s                     v358:f32x4 = add v332 v357
-	WORD $0x3dc03822 // ldr q2, [x1, #224]                           v359:f32x4 = load e+224 l6*256
-	WORD $0x4e22d421 // fadd v1.4s, v1.4s, v2.4s                     v360:f32x4 = add v358 v359
-	WORD $0x3d801861 // str q1, [x3, #96]                            store total32+96 l6*128 v360
-	WORD $0x3dc01c21 // ldr q1, [x1, #112]                           v361:f32x4 = load e+112 l6*256
-	WORD $0x4e21d401 // fadd v1.4s, v0.4s, v1.4s                     v362:f32x4 = add v332 v361
-	WORD $0x3dc03c22 // ldr q2, [x1, #240]                           v363:f32x4 = load e+240 l6*256
-	WORD $0x4e22d421 // fadd v1.4s, v1.4s, v2.4s                     v364:f32x4 = add v362 v363
-	WORD $0x3d801c61 // str q1, [x3, #112]                           store total32+112 l6*128 v364
-	ADD $256, R1
-	ADD $128, R3
-	SUBS $1, R2
+	WORD $0x3dc0008d // ldr q13, [x4]                                v306:f32x4 = load masked+0 l5*256 l6*32
+	WORD $0x4d40c82e // ld1r {v14.4s}, [x1]                          v307:f32x4 = loadsplat top1+0 l5*4
+	WORD $0x4eaed5ad // fsub v13.4s, v13.4s, v14.4s                  v308:f32x4 = sub v306 v307
+	WORD $0x6eade40f // fcmgt v15.4s, v0.4s, v13.4s                  v309:i32x4 = cmpgtf v292 v308
+	WORD $0x6eaf1c0d // bit v13.16b, v0.16b, v15.16b                 v311:f32x4 = bitsel v310 v292 v308
+	WORD $0x6ea1e5af // fcmgt v15.4s, v13.4s, v1.4s                  v312:i32x4 = cmpgtf v311 v293
+	WORD $0x6eaf1c2d // bit v13.16b, v1.16b, v15.16b                 v314:f32x4 = bitsel v313 v293 v311
+	WORD $0x6e22ddaf // fmul v15.4s, v13.4s, v2.4s                   v315:f32x4 = mul v314 v294
+	WORD $0x4e23d5ef // fadd v15.4s, v15.4s, v3.4s                   v316:f32x4 = add v315 v295
+	WORD $0x4ea3d5f0 // fsub v16.4s, v15.4s, v3.4s                   v317:f32x4 = sub v316 v295
+	WORD $0x6e24de11 // fmul v17.4s, v16.4s, v4.4s                   v318:f32x4 = mul v317 v296
+	WORD $0x4eb1d5ad // fsub v13.4s, v13.4s, v17.4s                  v319:f32x4 = sub v314 v318
+	WORD $0x6e25de10 // fmul v16.4s, v16.4s, v5.4s                   v320:f32x4 = mul v317 v297
+	WORD $0x4eb0d5ad // fsub v13.4s, v13.4s, v16.4s                  v321:f32x4 = sub v319 v320
+	WORD $0x6e2ddcd0 // fmul v16.4s, v6.4s, v13.4s                   v322:f32x4 = mul v298 v321
+	WORD $0x4e27d610 // fadd v16.4s, v16.4s, v7.4s                   v323:f32x4 = add v322 v299
+	WORD $0x6e2dde10 // fmul v16.4s, v16.4s, v13.4s                  v324:f32x4 = mul v323 v321
+	WORD $0x4e28d610 // fadd v16.4s, v16.4s, v8.4s                   v325:f32x4 = add v324 v300
+	WORD $0x6e2dde10 // fmul v16.4s, v16.4s, v13.4s                  v326:f32x4 = mul v325 v321
+	WORD $0x4e29d610 // fadd v16.4s, v16.4s, v9.4s                   v327:f32x4 = add v326 v301
+	WORD $0x6e2dde10 // fmul v16.4s, v16.4s, v13.4s                  v328:f32x4 = mul v327 v321
+	WORD $0x4e2ad610 // fadd v16.4s, v16.4s, v10.4s                  v329:f32x4 = add v328 v302
+	WORD $0x6e2dde10 // fmul v16.4s, v16.4s, v13.4s                  v330:f32x4 = mul v329 v321
+	WORD $0x4e2bd610 // fadd v16.4s, v16.4s, v11.4s                  v331:f32x4 = add v330 v303
+	WORD $0x6e2dde0d // fmul v13.4s, v16.4s, v13.4s                  v332:f32x4 = mul v331 v321
+	WORD $0x4e2bd5ad // fadd v13.4s, v13.4s, v11.4s                  v333:f32x4 = add v332 v303
+	WORD $0x6ea385ef // sub v15.4s, v15.4s, v3.4s                    v335:i32x4 = sub v334 v304
+	WORD $0x4eac85ef // add v15.4s, v15.4s, v12.4s                   v336:i32x4 = add v335 v305
+	WORD $0x4f3755ef // shl v15.4s, v15.4s, #23                      v337:i32x4 = shl v336 23
+	WORD $0x6e2fddad // fmul v13.4s, v13.4s, v15.4s                  v339:f32x4 = mul v333 v338
+	WORD $0x3d80006d // str q13, [x3]                                store e+0 l5*256 l6*32 v339
+	WORD $0x3dc0048d // ldr q13, [x4, #16]                           v340:f32x4 = load masked+16 l5*256 l6*32
+	WORD $0x4eaed5ad // fsub v13.4s, v13.4s, v14.4s                  v341:f32x4 = sub v340 v307
+	WORD $0x6eade40e // fcmgt v14.4s, v0.4s, v13.4s                  v342:i32x4 = cmpgtf v292 v341
+	WORD $0x6eae1c0d // bit v13.16b, v0.16b, v14.16b                 v344:f32x4 = bitsel v343 v292 v341
+	WORD $0x6ea1e5ae // fcmgt v14.4s, v13.4s, v1.4s                  v345:i32x4 = cmpgtf v344 v293
+	WORD $0x6eae1c2d // bit v13.16b, v1.16b, v14.16b                 v347:f32x4 = bitsel v346 v293 v344
+	WORD $0x6e22ddae // fmul v14.4s, v13.4s, v2.4s                   v348:f32x4 = mul v347 v294
+	WORD $0x4e23d5ce // fadd v14.4s, v14.4s, v3.4s                   v349:f32x4 = add v348 v295
+	WORD $0x4ea3d5cf // fsub v15.4s, v14.4s, v3.4s                   v350:f32x4 = sub v349 v295
+	WORD $0x6e24ddf0 // fmul v16.4s, v15.4s, v4.4s                   v351:f32x4 = mul v350 v296
+	WORD $0x4eb0d5ad // fsub v13.4s, v13.4s, v16.4s                  v352:f32x4 = sub v347 v351
+	WORD $0x6e25ddef // fmul v15.4s, v15.4s, v5.4s                   v353:f32x4 = mul v350 v297
+	WORD $0x4eafd5ad // fsub v13.4s, v13.4s, v15.4s                  v354:f32x4 = sub v352 v353
+	WORD $0x6e2ddccf // fmul v15.4s, v6.4s, v13.4s                   v355:f32x4 = mul v298 v354
+	WORD $0x4e27d5ef // fadd v15.4s, v15.4s, v7.4s                   v356:f32x4 = add v355 v299
+	WORD $0x6e2dddef // fmul v15.4s, v15.4s, v13.4s                  v357:f32x4 = mul v356 v354
+	WORD $0x4e28d5ef // fadd v15.4s, v15.4s, v8.4s                   v358:f32x4 = add v357 v300
+	WORD $0x6e2dddef // fmul v15.4s, v15.4s, v13.4s                  v359:f32x4 = mul v358 v354
+	WORD $0x4e29d5ef // fadd v15.4s, v15.4s, v9.4s                   v360:f32x4 = add v359 v301
+	WORD $0x6e2dddef // fmul v15.4s, v15.4s, v13.4s                  v361:f32x4 = mul v360 v354
+	WORD $0x4e2ad5ef // fadd v15.4s, v15.4s, v10.4s                  v362:f32x4 = add v361 v302
+	WORD $0x6e2dddef // fmul v15.4s, v15.4s, v13.4s                  v363:f32x4 = mul v362 v354
+	WORD $0x4e2bd5ef // fadd v15.4s, v15.4s, v11.4s                  v364:f32x4 = add v363 v303
+	WORD $0x6e2ddded // fmul v13.4s, v15.4s, v13.4s                  v365:f32x4 = mul v364 v354
+	WORD $0x4e2bd5ad // fadd v13.4s, v13.4s, v11.4s                  v366:f32x4 = add v365 v303
+	WORD $0x6ea385ce // sub v14.4s, v14.4s, v3.4s                    v368:i32x4 = sub v367 v304
+	WORD $0x4eac85ce // add v14.4s, v14.4s, v12.4s                   v369:i32x4 = add v368 v305
+	WORD $0x4f3755ce // shl v14.4s, v14.4s, #23                      v370:i32x4 = shl v369 23
+	WORD $0x6e2eddad // fmul v13.4s, v13.4s, v14.4s                  v372:f32x4 = mul v366 v371
+	WORD $0x3d80046d // str q13, [x3, #16]                           store e+16 l5*256 l6*32 v372
+	ADD $32, R4
+	ADD $32, R3
+	SUBS $1, R5
 	BNE l6
 done6:
-	MOVD 80(R25), R1 // total4
-	MOVD 144(R25), R2 // count_total4_r
+	ADD $4, R1
+	SUBS $1, R2
+	BNE l5
+done5:
+	WORD $0x4f00e400 // movi v0.16b, #0                              v373:f32x4 = splat 0
+	MOVD 80(R25), R1 // total32
+	MOVD 152(R25), R2 // count_total32_r
 	CMP $0, R2
 	BLE done7
 	MOVD R1, R3
 	PCALIGN $32
 l7:
-	WORD $0x3dc00000 // ldr q0, [x0]                                 v365:f32x4 = load total32+0 l7*128
-	WORD $0x3dc01001 // ldr q1, [x0, #64]                            v366:f32x4 = load total32+64 l7*128
-	WORD $0x4e21d400 // fadd v0.4s, v0.4s, v1.4s                     v367:f32x4 = add v365 v366
-	WORD $0x3dc00801 // ldr q1, [x0, #32]                            v368:f32x4 = load total32+32 l7*128
-	WORD $0x3dc01802 // ldr q2, [x0, #96]                            v369:f32x4 = load total32+96 l7*128
-	WORD $0x4e22d421 // fadd v1.4s, v1.4s, v2.4s                     v370:f32x4 = add v368 v369
-	WORD $0x4e21d400 // fadd v0.4s, v0.4s, v1.4s                     v371:f32x4 = add v367 v370
-	WORD $0x3dc00401 // ldr q1, [x0, #16]                            v372:f32x4 = load total32+16 l7*128
-	WORD $0x3dc01402 // ldr q2, [x0, #80]                            v373:f32x4 = load total32+80 l7*128
-	WORD $0x4e22d421 // fadd v1.4s, v1.4s, v2.4s                     v374:f32x4 = add v372 v373
-	WORD $0x3dc00c02 // ldr q2, [x0, #48]                            v375:f32x4 = load total32+48 l7*128
-	WORD $0x3dc01c03 // ldr q3, [x0, #112]                           v376:f32x4 = load total32+112 l7*128
-	WORD $0x4e23d442 // fadd v2.4s, v2.4s, v3.4s                     v377:f32x4 = add v375 v376
-	WORD $0x4e22d421 // fadd v1.4s, v1.4s, v2.4s                     v378:f32x4 = add v374 v377
-	WORD $0x4e21d400 // fadd v0.4s, v0.4s, v1.4s                     v379:f32x4 = add v371 v378
-	WORD $0x3d800060 // str q0, [x3]                                 store total4+0 l7*16 v379
-	ADD $128, R0
-	ADD $16, R3
+	WORD $0x3dc00001 // ldr q1, [x0]                                 v374:f32x4 = load e+0 l7*256
+	WORD $0x4e21d401 // fadd v1.4s, v0.4s, v1.4s                     v375:f32x4 = add v373 v374
+	WORD $0x3dc02002 // ldr q2, [x0, #128]                           v376:f32x4 = load e+128 l7*256
+	WORD $0x4e22d421 // fadd v1.4s, v1.4s, v2.4s                     v377:f32x4 = add v375 v376
+	WORD $0x3d800061 // str q1, [x3]                                 store total32+0 l7*128 v377
+	WORD $0x3dc00401 // ldr q1, [x0, #16]                            v378:f32x4 = load e+16 l7*256
+	WORD $0x4e21d401 // fadd v1.4s, v0.4s, v1.4s                     v379:f32x4 = add v373 v378
+	WORD $0x3dc02402 // ldr q2, [x0, #144]                           v380:f32x4 = load e+144 l7*256
+	WORD $0x4e22d421 // fadd v1.4s, v1.4s, v2.4s                     v381:f32x4 = add v379 v380
+	WORD $0x3d800461 // str q1, [x3, #16]                            store total32+16 l7*128 v381
+	WORD $0x3dc00801 // ldr q1, [x0, #32]                            v382:f32x4 = load e+32 l7*256
+	WORD $0x4e21d401 // fadd v1.4s, v0.4s, v1.4s                     v383:f32x4 = add v373 v382
+	WORD $0x3dc02802 // ldr q2, [x0, #160]                           v384:f32x4 = load e+160 l7*256
+	WORD $0x4e22d421 // fadd v1.4s, v1.4s, v2.4s                     v385:f32x4 = add v383 v384
+	WORD $0x3d800861 // str q1, [x3, #32]                            store total32+32 l7*128 v385
+	WORD $0x3dc00c01 // ldr q1, [x0, #48]                            v386:f32x4 = load e+48 l7*256
+	WORD $0x4e21d401 // fadd v1.4s, v0.4s, v1.4s                     v387:f32x4 = add v373 v386
+	WORD $0x3dc02c02 // ldr q2, [x0, #176]                           v388:f32x4 = load e+176 l7*256
+	WORD $0x4e22d421 // fadd v1.4s, v1.4s, v2.4s                     v389:f32x4 = add v387 v388
+	WORD $0x3d800c61 // str q1, [x3, #48]                            store total32+48 l7*128 v389
+	WORD $0x3dc01001 // ldr q1, [x0, #64]                            v390:f32x4 = load e+64 l7*256
+	WORD $0x4e21d401 // fadd v1.4s, v0.4s, v1.4s                     v391:f32x4 = add v373 v390
+	WORD $0x3dc03002 // ldr q2, [x0, #192]                           v392:f32x4 = load e+192 l7*256
+	WORD $0x4e22d421 // fadd v1.4s, v1.4s, v2.4s                     v393:f32x4 = add v391 v392
+	WORD $0x3d801061 // str q1, [x3, #64]                            store total32+64 l7*128 v393
+	WORD $0x3dc01401 // ldr q1, [x0, #80]                            v394:f32x4 = load e+80 l7*256
+	WORD $0x4e21d401 // fadd v1.4s, v0.4s, v1.4s                     v395:f32x4 = add v373 v394
+	WORD $0x3dc03402 // ldr q2, [x0, #208]                           v396:f32x4 = load e+208 l7*256
+	WORD $0x4e22d421 // fadd v1.4s, v1.4s, v2.4s                     v397:f32x4 = add v395 v396
+	WORD $0x3d801461 // str q1, [x3, #80]                            store total32+80 l7*128 v397
+	WORD $0x3dc01801 // ldr q1, [x0, #96]                            v398:f32x4 = load e+96 l7*256
+	WORD $0x4e21d401 // fadd v1.4s, v0.4s, v1.4s                     v399:f32x4 = add v373 v398
+	WORD $0x3dc03802 // ldr q2, [x0, #224]                           v400:f32x4 = load e+224 l7*256
+	WORD $0x4e22d421 // fadd v1.4s, v1.4s, v2.4s                     v401:f32x4 = add v399 v400
+	WORD $0x3d801861 // str q1, [x3, #96]                            store total32+96 l7*128 v401
+	WORD $0x3dc01c01 // ldr q1, [x0, #112]                           v402:f32x4 = load e+112 l7*256
+	WORD $0x4e21d401 // fadd v1.4s, v0.4s, v1.4s                     v403:f32x4 = add v373 v402
+	WORD $0x3dc03c02 // ldr q2, [x0, #240]                           v404:f32x4 = load e+240 l7*256
+	WORD $0x4e22d421 // fadd v1.4s, v1.4s, v2.4s                     v405:f32x4 = add v403 v404
+	WORD $0x3d801c61 // str q1, [x3, #112]                           store total32+112 l7*128 v405
+	ADD $256, R0
+	ADD $128, R3
 	SUBS $1, R2
 	BNE l7
 done7:
-	MOVD 88(R25), R0 // total1
-	MOVD 152(R25), R2 // count_total1_r
+	MOVD 88(R25), R0 // total4
+	MOVD 160(R25), R2 // count_total4_r
 	CMP $0, R2
 	BLE done8
+	MOVD R0, R3
 	PCALIGN $32
 l8:
-	WORD $0xbd400020 // ldr s0, [x1]                                 v380:f32x1 = load total4+0 l8*16
-	WORD $0xbd400821 // ldr s1, [x1, #8]                             v381:f32x1 = load total4+8 l8*16
-	WORD $0x0e21d400 // fadd v0.2s, v0.2s, v1.2s                     v382:f32x1 = add v380 v381
-	WORD $0xbd400421 // ldr s1, [x1, #4]                             v383:f32x1 = load total4+4 l8*16
-	WORD $0xbd400c22 // ldr s2, [x1, #12]                            v384:f32x1 = load total4+12 l8*16
-	WORD $0x0e22d421 // fadd v1.2s, v1.2s, v2.2s                     v385:f32x1 = add v383 v384
-	WORD $0x0e21d400 // fadd v0.2s, v0.2s, v1.2s                     v386:f32x1 = add v382 v385
-	WORD $0xbd000000 // str s0, [x0]                                 store total1+0 l8*4 v386
-	ADD $16, R1
-	ADD $4, R0
+	WORD $0x3dc00020 // ldr q0, [x1]                                 v406:f32x4 = load total32+0 l8*128
+	WORD $0x3dc01021 // ldr q1, [x1, #64]                            v407:f32x4 = load total32+64 l8*128
+	WORD $0x4e21d400 // fadd v0.4s, v0.4s, v1.4s                     v408:f32x4 = add v406 v407
+	WORD $0x3dc00821 // ldr q1, [x1, #32]                            v409:f32x4 = load total32+32 l8*128
+	WORD $0x3dc01822 // ldr q2, [x1, #96]                            v410:f32x4 = load total32+96 l8*128
+	WORD $0x4e22d421 // fadd v1.4s, v1.4s, v2.4s                     v411:f32x4 = add v409 v410
+	WORD $0x4e21d400 // fadd v0.4s, v0.4s, v1.4s                     v412:f32x4 = add v408 v411
+	WORD $0x3dc00421 // ldr q1, [x1, #16]                            v413:f32x4 = load total32+16 l8*128
+	WORD $0x3dc01422 // ldr q2, [x1, #80]                            v414:f32x4 = load total32+80 l8*128
+	WORD $0x4e22d421 // fadd v1.4s, v1.4s, v2.4s                     v415:f32x4 = add v413 v414
+	WORD $0x3dc00c22 // ldr q2, [x1, #48]                            v416:f32x4 = load total32+48 l8*128
+	WORD $0x3dc01c23 // ldr q3, [x1, #112]                           v417:f32x4 = load total32+112 l8*128
+	WORD $0x4e23d442 // fadd v2.4s, v2.4s, v3.4s                     v418:f32x4 = add v416 v417
+	WORD $0x4e22d421 // fadd v1.4s, v1.4s, v2.4s                     v419:f32x4 = add v415 v418
+	WORD $0x4e21d400 // fadd v0.4s, v0.4s, v1.4s                     v420:f32x4 = add v412 v419
+	WORD $0x3d800060 // str q0, [x3]                                 store total4+0 l8*16 v420
+	ADD $128, R1
+	ADD $16, R3
 	SUBS $1, R2
 	BNE l8
 done8:
+	MOVD 96(R25), R1 // total1
+	MOVD 168(R25), R2 // count_total1_r
+	CMP $0, R2
+	BLE done9
+	PCALIGN $32
+l9:
+	WORD $0xbd400000 // ldr s0, [x0]                                 v421:f32x1 = load total4+0 l9*16
+	WORD $0xbd400801 // ldr s1, [x0, #8]                             v422:f32x1 = load total4+8 l9*16
+	WORD $0x0e21d400 // fadd v0.2s, v0.2s, v1.2s                     v423:f32x1 = add v421 v422
+	WORD $0xbd400401 // ldr s1, [x0, #4]                             v424:f32x1 = load total4+4 l9*16
+	WORD $0xbd400c02 // ldr s2, [x0, #12]                            v425:f32x1 = load total4+12 l9*16
+	WORD $0x0e22d421 // fadd v1.2s, v1.2s, v2.2s                     v426:f32x1 = add v424 v425
+	WORD $0x0e21d400 // fadd v0.2s, v0.2s, v1.2s                     v427:f32x1 = add v423 v426
+	WORD $0xbd000020 // str s0, [x1]                                 store total1+0 l9*4 v427
+	ADD $16, R0
+	ADD $4, R1
+	SUBS $1, R2
+	BNE l9
+done9:
 	RET
 
 // func merge_neon(args *byte)
@@ -3583,7 +3641,7 @@ l1:
 	WORD $0x4f00e40d // movi v13.16b, #0                             v13:f32x4 = splat 0
 	WORD $0x4f00e40e // movi v14.16b, #0                             v14:f32x4 = splat 0
 	WORD $0x4f00e40f // movi v15.16b, #0                             v15:f32x4 = splat 0
-	MOVD 48(R25), R12 // count_acc_k
+	MOVD 48(R25), R12 // count_acc_ko
 	CMP $0, R12
 	BLE done2
 	MOVD R0, R13
@@ -3593,53 +3651,183 @@ l1:
 	MOVD R5, R20
 	PCALIGN $32
 l2:
-	WORD $0x4d40c9b0 // ld1r {v16.4s}, [x13]                         v16:f32x4 = loadsplat a+0 l0*0+4*step_a l2*4
-	WORD $0x3dc001d1 // ldr q17, [x14]                               v17:f32x4 = load b+0 l1*64 l2*128
-	WORD $0x3dc005d2 // ldr q18, [x14, #16]                          v18:f32x4 = load b+16 l1*64 l2*128
-	WORD $0xf98401c0 // prfm pldl1keep, [x14, #2048]                 prefetch b+2048 l1*64 l2*128
-	WORD $0xf99001c2 // prfm pldl2keep, [x14, #8192]                 prefetch2 b+8192 l1*64 l2*128
-	WORD $0x6e31de13 // fmul v19.4s, v16.4s, v17.4s                  v19:f32x4 = mul v16 v17
-	WORD $0x6e32de14 // fmul v20.4s, v16.4s, v18.4s                  v20:f32x4 = mul v16 v18
-	WORD $0x4e33d400 // fadd v0.4s, v0.4s, v19.4s                    v0:f32x4 = add v0 v19
-	WORD $0x4e34d421 // fadd v1.4s, v1.4s, v20.4s                    v1:f32x4 = add v1 v20
-	WORD $0x3dc009d3 // ldr q19, [x14, #32]                          v21:f32x4 = load b+32 l1*64 l2*128
-	WORD $0x3dc00dd4 // ldr q20, [x14, #48]                          v22:f32x4 = load b+48 l1*64 l2*128
-	WORD $0x6e33de15 // fmul v21.4s, v16.4s, v19.4s                  v23:f32x4 = mul v16 v21
-	WORD $0x6e34de10 // fmul v16.4s, v16.4s, v20.4s                  v24:f32x4 = mul v16 v22
-	WORD $0x4e35d442 // fadd v2.4s, v2.4s, v21.4s                    v2:f32x4 = add v2 v23
-	WORD $0x4e30d463 // fadd v3.4s, v3.4s, v16.4s                    v3:f32x4 = add v3 v24
-	WORD $0x4d40c9f0 // ld1r {v16.4s}, [x15]                         v25:f32x4 = loadsplat a+0 l0*0+4*step_a l2*4 step_a*1
-	WORD $0x6e31de15 // fmul v21.4s, v16.4s, v17.4s                  v26:f32x4 = mul v25 v17
-	WORD $0x6e32de16 // fmul v22.4s, v16.4s, v18.4s                  v27:f32x4 = mul v25 v18
-	WORD $0x4e35d484 // fadd v4.4s, v4.4s, v21.4s                    v4:f32x4 = add v4 v26
-	WORD $0x4e36d4a5 // fadd v5.4s, v5.4s, v22.4s                    v5:f32x4 = add v5 v27
-	WORD $0x6e33de15 // fmul v21.4s, v16.4s, v19.4s                  v28:f32x4 = mul v25 v21
-	WORD $0x6e34de10 // fmul v16.4s, v16.4s, v20.4s                  v29:f32x4 = mul v25 v22
-	WORD $0x4e35d4c6 // fadd v6.4s, v6.4s, v21.4s                    v6:f32x4 = add v6 v28
-	WORD $0x4e30d4e7 // fadd v7.4s, v7.4s, v16.4s                    v7:f32x4 = add v7 v29
-	WORD $0x4d40ca70 // ld1r {v16.4s}, [x19]                         v30:f32x4 = loadsplat a+0 l0*0+4*step_a l2*4 step_a*2
-	WORD $0x6e31de15 // fmul v21.4s, v16.4s, v17.4s                  v31:f32x4 = mul v30 v17
-	WORD $0x6e32de16 // fmul v22.4s, v16.4s, v18.4s                  v32:f32x4 = mul v30 v18
-	WORD $0x4e35d508 // fadd v8.4s, v8.4s, v21.4s                    v8:f32x4 = add v8 v31
-	WORD $0x4e36d529 // fadd v9.4s, v9.4s, v22.4s                    v9:f32x4 = add v9 v32
-	WORD $0x6e33de15 // fmul v21.4s, v16.4s, v19.4s                  v33:f32x4 = mul v30 v21
-	WORD $0x6e34de10 // fmul v16.4s, v16.4s, v20.4s                  v34:f32x4 = mul v30 v22
-	WORD $0x4e35d54a // fadd v10.4s, v10.4s, v21.4s                  v10:f32x4 = add v10 v33
-	WORD $0x4e30d56b // fadd v11.4s, v11.4s, v16.4s                  v11:f32x4 = add v11 v34
-	WORD $0x4d40ca90 // ld1r {v16.4s}, [x20]                         v35:f32x4 = loadsplat a+0 l0*0+4*step_a l2*4 step_a*3
-	WORD $0x6e31de11 // fmul v17.4s, v16.4s, v17.4s                  v36:f32x4 = mul v35 v17
-	WORD $0x6e32de12 // fmul v18.4s, v16.4s, v18.4s                  v37:f32x4 = mul v35 v18
-	WORD $0x4e31d58c // fadd v12.4s, v12.4s, v17.4s                  v12:f32x4 = add v12 v36
-	WORD $0x4e32d5ad // fadd v13.4s, v13.4s, v18.4s                  v13:f32x4 = add v13 v37
-	WORD $0x6e33de11 // fmul v17.4s, v16.4s, v19.4s                  v38:f32x4 = mul v35 v21
-	WORD $0x6e34de10 // fmul v16.4s, v16.4s, v20.4s                  v39:f32x4 = mul v35 v22
-	WORD $0x4e31d5ce // fadd v14.4s, v14.4s, v17.4s                  v14:f32x4 = add v14 v38
-	WORD $0x4e30d5ef // fadd v15.4s, v15.4s, v16.4s                  v15:f32x4 = add v15 v39
-	ADD $4, R13
-	ADD $128, R14
-	ADD $4, R15
-	ADD $4, R19
-	ADD $4, R20
+	WORD $0x3dc001b0 // ldr q16, [x13]                               v16:i32x4 = load a+0 l0*0+4*step_a l2*16
+	WORD $0x4e040611 // dup v17.4s, v16.s[0]                         v18:f32x4 = spread v17 0
+	WORD $0x3dc001d2 // ldr q18, [x14]                               v19:f32x4 = load b+0 l1*64 l2*512
+	WORD $0x3dc005d3 // ldr q19, [x14, #16]                          v20:f32x4 = load b+16 l1*64 l2*512
+	WORD $0x3dc009d4 // ldr q20, [x14, #32]                          v21:f32x4 = load b+32 l1*64 l2*512
+	WORD $0x3dc00dd5 // ldr q21, [x14, #48]                          v22:f32x4 = load b+48 l1*64 l2*512
+	WORD $0xf98401c0 // prfm pldl1keep, [x14, #2048]                 prefetch b+2048 l1*64 l2*512
+	WORD $0xf99001c2 // prfm pldl2keep, [x14, #8192]                 prefetch2 b+8192 l1*64 l2*512
+	WORD $0x6e32de36 // fmul v22.4s, v17.4s, v18.4s                  v23:f32x4 = mul v18 v19
+	WORD $0x6e33de37 // fmul v23.4s, v17.4s, v19.4s                  v24:f32x4 = mul v18 v20
+	WORD $0x6e34de38 // fmul v24.4s, v17.4s, v20.4s                  v25:f32x4 = mul v18 v21
+	WORD $0x6e35de31 // fmul v17.4s, v17.4s, v21.4s                  v26:f32x4 = mul v18 v22
+	WORD $0x4e36d400 // fadd v0.4s, v0.4s, v22.4s                    v0:f32x4 = add v0 v23
+	WORD $0x4e37d421 // fadd v1.4s, v1.4s, v23.4s                    v1:f32x4 = add v1 v24
+	WORD $0x4e38d442 // fadd v2.4s, v2.4s, v24.4s                    v2:f32x4 = add v2 v25
+	WORD $0x4e31d463 // fadd v3.4s, v3.4s, v17.4s                    v3:f32x4 = add v3 v26
+	WORD $0x3dc001f1 // ldr q17, [x15]                               v27:i32x4 = load a+0 l0*0+4*step_a l2*16 step_a*1
+	WORD $0x4e040636 // dup v22.4s, v17.s[0]                         v29:f32x4 = spread v28 0
+	WORD $0x6e32ded7 // fmul v23.4s, v22.4s, v18.4s                  v30:f32x4 = mul v29 v19
+	WORD $0x6e33ded8 // fmul v24.4s, v22.4s, v19.4s                  v31:f32x4 = mul v29 v20
+	WORD $0x6e34ded9 // fmul v25.4s, v22.4s, v20.4s                  v32:f32x4 = mul v29 v21
+	WORD $0x6e35ded6 // fmul v22.4s, v22.4s, v21.4s                  v33:f32x4 = mul v29 v22
+	WORD $0x4e37d484 // fadd v4.4s, v4.4s, v23.4s                    v4:f32x4 = add v4 v30
+	WORD $0x4e38d4a5 // fadd v5.4s, v5.4s, v24.4s                    v5:f32x4 = add v5 v31
+	WORD $0x4e39d4c6 // fadd v6.4s, v6.4s, v25.4s                    v6:f32x4 = add v6 v32
+	WORD $0x4e36d4e7 // fadd v7.4s, v7.4s, v22.4s                    v7:f32x4 = add v7 v33
+	WORD $0x3dc00276 // ldr q22, [x19]                               v34:i32x4 = load a+0 l0*0+4*step_a l2*16 step_a*2
+	WORD $0x4e0406d7 // dup v23.4s, v22.s[0]                         v36:f32x4 = spread v35 0
+	WORD $0x6e32def8 // fmul v24.4s, v23.4s, v18.4s                  v37:f32x4 = mul v36 v19
+	WORD $0x6e33def9 // fmul v25.4s, v23.4s, v19.4s                  v38:f32x4 = mul v36 v20
+	WORD $0x6e34defa // fmul v26.4s, v23.4s, v20.4s                  v39:f32x4 = mul v36 v21
+	WORD $0x6e35def7 // fmul v23.4s, v23.4s, v21.4s                  v40:f32x4 = mul v36 v22
+	WORD $0x4e38d508 // fadd v8.4s, v8.4s, v24.4s                    v8:f32x4 = add v8 v37
+	WORD $0x4e39d529 // fadd v9.4s, v9.4s, v25.4s                    v9:f32x4 = add v9 v38
+	WORD $0x4e3ad54a // fadd v10.4s, v10.4s, v26.4s                  v10:f32x4 = add v10 v39
+	WORD $0x4e37d56b // fadd v11.4s, v11.4s, v23.4s                  v11:f32x4 = add v11 v40
+	WORD $0x3dc00297 // ldr q23, [x20]                               v41:i32x4 = load a+0 l0*0+4*step_a l2*16 step_a*3
+	WORD $0x4e0406f8 // dup v24.4s, v23.s[0]                         v43:f32x4 = spread v42 0
+	WORD $0x6e32df12 // fmul v18.4s, v24.4s, v18.4s                  v44:f32x4 = mul v43 v19
+	WORD $0x6e33df13 // fmul v19.4s, v24.4s, v19.4s                  v45:f32x4 = mul v43 v20
+	WORD $0x6e34df14 // fmul v20.4s, v24.4s, v20.4s                  v46:f32x4 = mul v43 v21
+	WORD $0x6e35df15 // fmul v21.4s, v24.4s, v21.4s                  v47:f32x4 = mul v43 v22
+	WORD $0x4e32d58c // fadd v12.4s, v12.4s, v18.4s                  v12:f32x4 = add v12 v44
+	WORD $0x4e33d5ad // fadd v13.4s, v13.4s, v19.4s                  v13:f32x4 = add v13 v45
+	WORD $0x4e34d5ce // fadd v14.4s, v14.4s, v20.4s                  v14:f32x4 = add v14 v46
+	WORD $0x4e35d5ef // fadd v15.4s, v15.4s, v21.4s                  v15:f32x4 = add v15 v47
+	WORD $0x4e0c0612 // dup v18.4s, v16.s[1]                         v48:f32x4 = spread v17 1
+	WORD $0x3dc021d3 // ldr q19, [x14, #128]                         v49:f32x4 = load b+128 l1*64 l2*512
+	WORD $0x3dc025d4 // ldr q20, [x14, #144]                         v50:f32x4 = load b+144 l1*64 l2*512
+	WORD $0x3dc029d5 // ldr q21, [x14, #160]                         v51:f32x4 = load b+160 l1*64 l2*512
+	WORD $0x3dc02dd8 // ldr q24, [x14, #176]                         v52:f32x4 = load b+176 l1*64 l2*512
+	WORD $0xf98441c0 // prfm pldl1keep, [x14, #2176]                 prefetch b+2176 l1*64 l2*512
+	WORD $0xf99041c2 // prfm pldl2keep, [x14, #8320]                 prefetch2 b+8320 l1*64 l2*512
+	WORD $0x6e33de59 // fmul v25.4s, v18.4s, v19.4s                  v53:f32x4 = mul v48 v49
+	WORD $0x6e34de5a // fmul v26.4s, v18.4s, v20.4s                  v54:f32x4 = mul v48 v50
+	WORD $0x6e35de5b // fmul v27.4s, v18.4s, v21.4s                  v55:f32x4 = mul v48 v51
+	WORD $0x6e38de52 // fmul v18.4s, v18.4s, v24.4s                  v56:f32x4 = mul v48 v52
+	WORD $0x4e39d400 // fadd v0.4s, v0.4s, v25.4s                    v0:f32x4 = add v0 v53
+	WORD $0x4e3ad421 // fadd v1.4s, v1.4s, v26.4s                    v1:f32x4 = add v1 v54
+	WORD $0x4e3bd442 // fadd v2.4s, v2.4s, v27.4s                    v2:f32x4 = add v2 v55
+	WORD $0x4e32d463 // fadd v3.4s, v3.4s, v18.4s                    v3:f32x4 = add v3 v56
+	WORD $0x4e0c0632 // dup v18.4s, v17.s[1]                         v57:f32x4 = spread v28 1
+	WORD $0x6e33de59 // fmul v25.4s, v18.4s, v19.4s                  v58:f32x4 = mul v57 v49
+	WORD $0x6e34de5a // fmul v26.4s, v18.4s, v20.4s                  v59:f32x4 = mul v57 v50
+	WORD $0x6e35de5b // fmul v27.4s, v18.4s, v21.4s                  v60:f32x4 = mul v57 v51
+	WORD $0x6e38de52 // fmul v18.4s, v18.4s, v24.4s                  v61:f32x4 = mul v57 v52
+	WORD $0x4e39d484 // fadd v4.4s, v4.4s, v25.4s                    v4:f32x4 = add v4 v58
+	WORD $0x4e3ad4a5 // fadd v5.4s, v5.4s, v26.4s                    v5:f32x4 = add v5 v59
+	WORD $0x4e3bd4c6 // fadd v6.4s, v6.4s, v27.4s                    v6:f32x4 = add v6 v60
+	WORD $0x4e32d4e7 // fadd v7.4s, v7.4s, v18.4s                    v7:f32x4 = add v7 v61
+	WORD $0x4e0c06d2 // dup v18.4s, v22.s[1]                         v62:f32x4 = spread v35 1
+	WORD $0x6e33de59 // fmul v25.4s, v18.4s, v19.4s                  v63:f32x4 = mul v62 v49
+	WORD $0x6e34de5a // fmul v26.4s, v18.4s, v20.4s                  v64:f32x4 = mul v62 v50
+	WORD $0x6e35de5b // fmul v27.4s, v18.4s, v21.4s                  v65:f32x4 = mul v62 v51
+	WORD $0x6e38de52 // fmul v18.4s, v18.4s, v24.4s                  v66:f32x4 = mul v62 v52
+	WORD $0x4e39d508 // fadd v8.4s, v8.4s, v25.4s                    v8:f32x4 = add v8 v63
+	WORD $0x4e3ad529 // fadd v9.4s, v9.4s, v26.4s                    v9:f32x4 = add v9 v64
+	WORD $0x4e3bd54a // fadd v10.4s, v10.4s, v27.4s                  v10:f32x4 = add v10 v65
+	WORD $0x4e32d56b // fadd v11.4s, v11.4s, v18.4s                  v11:f32x4 = add v11 v66
+	WORD $0x4e0c06f2 // dup v18.4s, v23.s[1]                         v67:f32x4 = spread v42 1
+	WORD $0x6e33de53 // fmul v19.4s, v18.4s, v19.4s                  v68:f32x4 = mul v67 v49
+	WORD $0x6e34de54 // fmul v20.4s, v18.4s, v20.4s                  v69:f32x4 = mul v67 v50
+	WORD $0x6e35de55 // fmul v21.4s, v18.4s, v21.4s                  v70:f32x4 = mul v67 v51
+	WORD $0x6e38de52 // fmul v18.4s, v18.4s, v24.4s                  v71:f32x4 = mul v67 v52
+	WORD $0x4e33d58c // fadd v12.4s, v12.4s, v19.4s                  v12:f32x4 = add v12 v68
+	WORD $0x4e34d5ad // fadd v13.4s, v13.4s, v20.4s                  v13:f32x4 = add v13 v69
+	WORD $0x4e35d5ce // fadd v14.4s, v14.4s, v21.4s                  v14:f32x4 = add v14 v70
+	WORD $0x4e32d5ef // fadd v15.4s, v15.4s, v18.4s                  v15:f32x4 = add v15 v71
+	WORD $0x4e140612 // dup v18.4s, v16.s[2]                         v72:f32x4 = spread v17 2
+	WORD $0x3dc041d3 // ldr q19, [x14, #256]                         v73:f32x4 = load b+256 l1*64 l2*512
+	WORD $0x3dc045d4 // ldr q20, [x14, #272]                         v74:f32x4 = load b+272 l1*64 l2*512
+	WORD $0x3dc049d5 // ldr q21, [x14, #288]                         v75:f32x4 = load b+288 l1*64 l2*512
+	WORD $0x3dc04dd8 // ldr q24, [x14, #304]                         v76:f32x4 = load b+304 l1*64 l2*512
+	WORD $0xf98481c0 // prfm pldl1keep, [x14, #2304]                 prefetch b+2304 l1*64 l2*512
+	WORD $0xf99081c2 // prfm pldl2keep, [x14, #8448]                 prefetch2 b+8448 l1*64 l2*512
+	WORD $0x6e33de59 // fmul v25.4s, v18.4s, v19.4s                  v77:f32x4 = mul v72 v73
+	WORD $0x6e34de5a // fmul v26.4s, v18.4s, v20.4s                  v78:f32x4 = mul v72 v74
+	WORD $0x6e35de5b // fmul v27.4s, v18.4s, v21.4s                  v79:f32x4 = mul v72 v75
+	WORD $0x6e38de52 // fmul v18.4s, v18.4s, v24.4s                  v80:f32x4 = mul v72 v76
+	WORD $0x4e39d400 // fadd v0.4s, v0.4s, v25.4s                    v0:f32x4 = add v0 v77
+	WORD $0x4e3ad421 // fadd v1.4s, v1.4s, v26.4s                    v1:f32x4 = add v1 v78
+	WORD $0x4e3bd442 // fadd v2.4s, v2.4s, v27.4s                    v2:f32x4 = add v2 v79
+	WORD $0x4e32d463 // fadd v3.4s, v3.4s, v18.4s                    v3:f32x4 = add v3 v80
+	WORD $0x4e140632 // dup v18.4s, v17.s[2]                         v81:f32x4 = spread v28 2
+	WORD $0x6e33de59 // fmul v25.4s, v18.4s, v19.4s                  v82:f32x4 = mul v81 v73
+	WORD $0x6e34de5a // fmul v26.4s, v18.4s, v20.4s                  v83:f32x4 = mul v81 v74
+	WORD $0x6e35de5b // fmul v27.4s, v18.4s, v21.4s                  v84:f32x4 = mul v81 v75
+	WORD $0x6e38de52 // fmul v18.4s, v18.4s, v24.4s                  v85:f32x4 = mul v81 v76
+	WORD $0x4e39d484 // fadd v4.4s, v4.4s, v25.4s                    v4:f32x4 = add v4 v82
+	WORD $0x4e3ad4a5 // fadd v5.4s, v5.4s, v26.4s                    v5:f32x4 = add v5 v83
+	WORD $0x4e3bd4c6 // fadd v6.4s, v6.4s, v27.4s                    v6:f32x4 = add v6 v84
+	WORD $0x4e32d4e7 // fadd v7.4s, v7.4s, v18.4s                    v7:f32x4 = add v7 v85
+	WORD $0x4e1406d2 // dup v18.4s, v22.s[2]                         v86:f32x4 = spread v35 2
+	WORD $0x6e33de59 // fmul v25.4s, v18.4s, v19.4s                  v87:f32x4 = mul v86 v73
+	WORD $0x6e34de5a // fmul v26.4s, v18.4s, v20.4s                  v88:f32x4 = mul v86 v74
+	WORD $0x6e35de5b // fmul v27.4s, v18.4s, v21.4s                  v89:f32x4 = mul v86 v75
+	WORD $0x6e38de52 // fmul v18.4s, v18.4s, v24.4s                  v90:f32x4 = mul v86 v76
+	WORD $0x4e39d508 // fadd v8.4s, v8.4s, v25.4s                    v8:f32x4 = add v8 v87
+	WORD $0x4e3ad529 // fadd v9.4s, v9.4s, v26.4s                    v9:f32x4 = add v9 v88
+	WORD $0x4e3bd54a // fadd v10.4s, v10.4s, v27.4s                  v10:f32x4 = add v10 v89
+	WORD $0x4e32d56b // fadd v11.4s, v11.4s, v18.4s                  v11:f32x4 = add v11 v90
+	WORD $0x4e1406f2 // dup v18.4s, v23.s[2]                         v91:f32x4 = spread v42 2
+	WORD $0x6e33de53 // fmul v19.4s, v18.4s, v19.4s                  v92:f32x4 = mul v91 v73
+	WORD $0x6e34de54 // fmul v20.4s, v18.4s, v20.4s                  v93:f32x4 = mul v91 v74
+	WORD $0x6e35de55 // fmul v21.4s, v18.4s, v21.4s                  v94:f32x4 = mul v91 v75
+	WORD $0x6e38de52 // fmul v18.4s, v18.4s, v24.4s                  v95:f32x4 = mul v91 v76
+	WORD $0x4e33d58c // fadd v12.4s, v12.4s, v19.4s                  v12:f32x4 = add v12 v92
+	WORD $0x4e34d5ad // fadd v13.4s, v13.4s, v20.4s                  v13:f32x4 = add v13 v93
+	WORD $0x4e35d5ce // fadd v14.4s, v14.4s, v21.4s                  v14:f32x4 = add v14 v94
+	WORD $0x4e32d5ef // fadd v15.4s, v15.4s, v18.4s                  v15:f32x4 = add v15 v95
+	WORD $0x4e1c0610 // dup v16.4s, v16.s[3]                         v96:f32x4 = spread v17 3
+	WORD $0x3dc061d2 // ldr q18, [x14, #384]                         v97:f32x4 = load b+384 l1*64 l2*512
+	WORD $0x3dc065d3 // ldr q19, [x14, #400]                         v98:f32x4 = load b+400 l1*64 l2*512
+	WORD $0x3dc069d4 // ldr q20, [x14, #416]                         v99:f32x4 = load b+416 l1*64 l2*512
+	WORD $0x3dc06dd5 // ldr q21, [x14, #432]                         v100:f32x4 = load b+432 l1*64 l2*512
+	WORD $0xf984c1c0 // prfm pldl1keep, [x14, #2432]                 prefetch b+2432 l1*64 l2*512
+	WORD $0xf990c1c2 // prfm pldl2keep, [x14, #8576]                 prefetch2 b+8576 l1*64 l2*512
+	WORD $0x6e32de18 // fmul v24.4s, v16.4s, v18.4s                  v101:f32x4 = mul v96 v97
+	WORD $0x6e33de19 // fmul v25.4s, v16.4s, v19.4s                  v102:f32x4 = mul v96 v98
+	WORD $0x6e34de1a // fmul v26.4s, v16.4s, v20.4s                  v103:f32x4 = mul v96 v99
+	WORD $0x6e35de10 // fmul v16.4s, v16.4s, v21.4s                  v104:f32x4 = mul v96 v100
+	WORD $0x4e38d400 // fadd v0.4s, v0.4s, v24.4s                    v0:f32x4 = add v0 v101
+	WORD $0x4e39d421 // fadd v1.4s, v1.4s, v25.4s                    v1:f32x4 = add v1 v102
+	WORD $0x4e3ad442 // fadd v2.4s, v2.4s, v26.4s                    v2:f32x4 = add v2 v103
+	WORD $0x4e30d463 // fadd v3.4s, v3.4s, v16.4s                    v3:f32x4 = add v3 v104
+	WORD $0x4e1c0630 // dup v16.4s, v17.s[3]                         v105:f32x4 = spread v28 3
+	WORD $0x6e32de11 // fmul v17.4s, v16.4s, v18.4s                  v106:f32x4 = mul v105 v97
+	WORD $0x6e33de18 // fmul v24.4s, v16.4s, v19.4s                  v107:f32x4 = mul v105 v98
+	WORD $0x6e34de19 // fmul v25.4s, v16.4s, v20.4s                  v108:f32x4 = mul v105 v99
+	WORD $0x6e35de10 // fmul v16.4s, v16.4s, v21.4s                  v109:f32x4 = mul v105 v100
+	WORD $0x4e31d484 // fadd v4.4s, v4.4s, v17.4s                    v4:f32x4 = add v4 v106
+	WORD $0x4e38d4a5 // fadd v5.4s, v5.4s, v24.4s                    v5:f32x4 = add v5 v107
+	WORD $0x4e39d4c6 // fadd v6.4s, v6.4s, v25.4s                    v6:f32x4 = add v6 v108
+	WORD $0x4e30d4e7 // fadd v7.4s, v7.4s, v16.4s                    v7:f32x4 = add v7 v109
+	WORD $0x4e1c06d0 // dup v16.4s, v22.s[3]                         v110:f32x4 = spread v35 3
+	WORD $0x6e32de11 // fmul v17.4s, v16.4s, v18.4s                  v111:f32x4 = mul v110 v97
+	WORD $0x6e33de16 // fmul v22.4s, v16.4s, v19.4s                  v112:f32x4 = mul v110 v98
+	WORD $0x6e34de18 // fmul v24.4s, v16.4s, v20.4s                  v113:f32x4 = mul v110 v99
+	WORD $0x6e35de10 // fmul v16.4s, v16.4s, v21.4s                  v114:f32x4 = mul v110 v100
+	WORD $0x4e31d508 // fadd v8.4s, v8.4s, v17.4s                    v8:f32x4 = add v8 v111
+	WORD $0x4e36d529 // fadd v9.4s, v9.4s, v22.4s                    v9:f32x4 = add v9 v112
+	WORD $0x4e38d54a // fadd v10.4s, v10.4s, v24.4s                  v10:f32x4 = add v10 v113
+	WORD $0x4e30d56b // fadd v11.4s, v11.4s, v16.4s                  v11:f32x4 = add v11 v114
+	WORD $0x4e1c06f0 // dup v16.4s, v23.s[3]                         v115:f32x4 = spread v42 3
+	WORD $0x6e32de11 // fmul v17.4s, v16.4s, v18.4s                  v116:f32x4 = mul v115 v97
+	WORD $0x6e33de12 // fmul v18.4s, v16.4s, v19.4s                  v117:f32x4 = mul v115 v98
+	WORD $0x6e34de13 // fmul v19.4s, v16.4s, v20.4s                  v118:f32x4 = mul v115 v99
+	WORD $0x6e35de10 // fmul v16.4s, v16.4s, v21.4s                  v119:f32x4 = mul v115 v100
+	WORD $0x4e31d58c // fadd v12.4s, v12.4s, v17.4s                  v12:f32x4 = add v12 v116
+	WORD $0x4e32d5ad // fadd v13.4s, v13.4s, v18.4s                  v13:f32x4 = add v13 v117
+	WORD $0x4e33d5ce // fadd v14.4s, v14.4s, v19.4s                  v14:f32x4 = add v14 v118
+	WORD $0x4e30d5ef // fadd v15.4s, v15.4s, v16.4s                  v15:f32x4 = add v15 v119
+	ADD $16, R13
+	ADD $512, R14
+	ADD $16, R15
+	ADD $16, R19
+	ADD $16, R20
 	SUBS $1, R12
 	BNE l2
 done2:
@@ -3673,11 +3861,11 @@ done1:
 	SUBS $1, R6
 	BNE l0
 done0:
-	WORD $0x6f046400 // mvni v0.4s, #128, lsl #24                    v40:i32x4 = splat 2147483647
+	WORD $0x6f046400 // mvni v0.4s, #128, lsl #24                    v120:i32x4 = splat 2147483647
 	MOVD $0x7f800000, R16
-	WORD $0x4e040e01 // dup v1.4s, w16                               v41:i32x4 = splat 2139095040
+	WORD $0x4e040e01 // dup v1.4s, w16                               v121:i32x4 = splat 2139095040
 	MOVD $0x7fc00000, R16
-	WORD $0x4e040e02 // dup v2.4s, w16                               v42:i32x4 = splat 2143289344
+	WORD $0x4e040e02 // dup v2.4s, w16                               v122:i32x4 = splat 2143289344
 	MOVD 24(R25), R0 // out
 	MOVD 40(R25), R4 // step_out
 	MOVD $1, R3
@@ -3686,53 +3874,53 @@ done0:
 	PCALIGN $32
 l3:
 	ADD $-1024, R2, R16
-	WORD $0x3dc00203 // ldr q3, [x16]                                v43:f32x4 = load acc+0 l3*128
-	WORD $0x4e201c64 // and v4.16b, v3.16b, v0.16b                   v45:i32x4 = and v44 v40
-	WORD $0x4ea13484 // cmgt v4.4s, v4.4s, v1.4s                     v46:i32x4 = cmpgts v45 v41
-	WORD $0x6ea41c43 // bit v3.16b, v2.16b, v4.16b                   v47:i32x4 = bitsel v46 v42 v44
-	WORD $0x3d800003 // str q3, [x0]                                 store out+0 l3*0+1*step_out v48
+	WORD $0x3dc00203 // ldr q3, [x16]                                v123:f32x4 = load acc+0 l3*128
+	WORD $0x4e201c64 // and v4.16b, v3.16b, v0.16b                   v125:i32x4 = and v124 v120
+	WORD $0x4ea13484 // cmgt v4.4s, v4.4s, v1.4s                     v126:i32x4 = cmpgts v125 v121
+	WORD $0x6ea41c43 // bit v3.16b, v2.16b, v4.16b                   v127:i32x4 = bitsel v126 v122 v124
+	WORD $0x3d800003 // str q3, [x0]                                 store out+0 l3*0+1*step_out v128
 	ADD $-1008, R2, R16
-	WORD $0x3dc00203 // ldr q3, [x16]                                v49:f32x4 = load acc+16 l3*128
-	WORD $0x4e201c64 // and v4.16b, v3.16b, v0.16b                   v51:i32x4 = and v50 v40
-	WORD $0x4ea13484 // cmgt v4.4s, v4.4s, v1.4s                     v52:i32x4 = cmpgts v51 v41
-	WORD $0x6ea41c43 // bit v3.16b, v2.16b, v4.16b                   v53:i32x4 = bitsel v52 v42 v50
-	WORD $0x3d800403 // str q3, [x0, #16]                            store out+16 l3*0+1*step_out v54
+	WORD $0x3dc00203 // ldr q3, [x16]                                v129:f32x4 = load acc+16 l3*128
+	WORD $0x4e201c64 // and v4.16b, v3.16b, v0.16b                   v131:i32x4 = and v130 v120
+	WORD $0x4ea13484 // cmgt v4.4s, v4.4s, v1.4s                     v132:i32x4 = cmpgts v131 v121
+	WORD $0x6ea41c43 // bit v3.16b, v2.16b, v4.16b                   v133:i32x4 = bitsel v132 v122 v130
+	WORD $0x3d800403 // str q3, [x0, #16]                            store out+16 l3*0+1*step_out v134
 	ADD $-992, R2, R16
-	WORD $0x3dc00203 // ldr q3, [x16]                                v55:f32x4 = load acc+32 l3*128
-	WORD $0x4e201c64 // and v4.16b, v3.16b, v0.16b                   v57:i32x4 = and v56 v40
-	WORD $0x4ea13484 // cmgt v4.4s, v4.4s, v1.4s                     v58:i32x4 = cmpgts v57 v41
-	WORD $0x6ea41c43 // bit v3.16b, v2.16b, v4.16b                   v59:i32x4 = bitsel v58 v42 v56
-	WORD $0x3d800803 // str q3, [x0, #32]                            store out+32 l3*0+1*step_out v60
+	WORD $0x3dc00203 // ldr q3, [x16]                                v135:f32x4 = load acc+32 l3*128
+	WORD $0x4e201c64 // and v4.16b, v3.16b, v0.16b                   v137:i32x4 = and v136 v120
+	WORD $0x4ea13484 // cmgt v4.4s, v4.4s, v1.4s                     v138:i32x4 = cmpgts v137 v121
+	WORD $0x6ea41c43 // bit v3.16b, v2.16b, v4.16b                   v139:i32x4 = bitsel v138 v122 v136
+	WORD $0x3d800803 // str q3, [x0, #32]                            store out+32 l3*0+1*step_out v140
 	ADD $-976, R2, R16
-	WORD $0x3dc00203 // ldr q3, [x16]                                v61:f32x4 = load acc+48 l3*128
-	WORD $0x4e201c64 // and v4.16b, v3.16b, v0.16b                   v63:i32x4 = and v62 v40
-	WORD $0x4ea13484 // cmgt v4.4s, v4.4s, v1.4s                     v64:i32x4 = cmpgts v63 v41
-	WORD $0x6ea41c43 // bit v3.16b, v2.16b, v4.16b                   v65:i32x4 = bitsel v64 v42 v62
-	WORD $0x3d800c03 // str q3, [x0, #48]                            store out+48 l3*0+1*step_out v66
+	WORD $0x3dc00203 // ldr q3, [x16]                                v141:f32x4 = load acc+48 l3*128
+	WORD $0x4e201c64 // and v4.16b, v3.16b, v0.16b                   v143:i32x4 = and v142 v120
+	WORD $0x4ea13484 // cmgt v4.4s, v4.4s, v1.4s                     v144:i32x4 = cmpgts v143 v121
+	WORD $0x6ea41c43 // bit v3.16b, v2.16b, v4.16b                   v145:i32x4 = bitsel v144 v122 v142
+	WORD $0x3d800c03 // str q3, [x0, #48]                            store out+48 l3*0+1*step_out v146
 	ADD $-960, R2, R16
-	WORD $0x3dc00203 // ldr q3, [x16]                                v67:f32x4 = load acc+64 l3*128
-	WORD $0x4e201c64 // and v4.16b, v3.16b, v0.16b                   v69:i32x4 = and v68 v40
-	WORD $0x4ea13484 // cmgt v4.4s, v4.4s, v1.4s                     v70:i32x4 = cmpgts v69 v41
-	WORD $0x6ea41c43 // bit v3.16b, v2.16b, v4.16b                   v71:i32x4 = bitsel v70 v42 v68
-	WORD $0x3d801003 // str q3, [x0, #64]                            store out+64 l3*0+1*step_out v72
+	WORD $0x3dc00203 // ldr q3, [x16]                                v147:f32x4 = load acc+64 l3*128
+	WORD $0x4e201c64 // and v4.16b, v3.16b, v0.16b                   v149:i32x4 = and v148 v120
+	WORD $0x4ea13484 // cmgt v4.4s, v4.4s, v1.4s                     v150:i32x4 = cmpgts v149 v121
+	WORD $0x6ea41c43 // bit v3.16b, v2.16b, v4.16b                   v151:i32x4 = bitsel v150 v122 v148
+	WORD $0x3d801003 // str q3, [x0, #64]                            store out+64 l3*0+1*step_out v152
 	ADD $-944, R2, R16
-	WORD $0x3dc00203 // ldr q3, [x16]                                v73:f32x4 = load acc+80 l3*128
-	WORD $0x4e201c64 // and v4.16b, v3.16b, v0.16b                   v75:i32x4 = and v74 v40
-	WORD $0x4ea13484 // cmgt v4.4s, v4.4s, v1.4s                     v76:i32x4 = cmpgts v75 v41
-	WORD $0x6ea41c43 // bit v3.16b, v2.16b, v4.16b                   v77:i32x4 = bitsel v76 v42 v74
-	WORD $0x3d801403 // str q3, [x0, #80]                            store out+80 l3*0+1*step_out v78
+	WORD $0x3dc00203 // ldr q3, [x16]                                v153:f32x4 = load acc+80 l3*128
+	WORD $0x4e201c64 // and v4.16b, v3.16b, v0.16b                   v155:i32x4 = and v154 v120
+	WORD $0x4ea13484 // cmgt v4.4s, v4.4s, v1.4s                     v156:i32x4 = cmpgts v155 v121
+	WORD $0x6ea41c43 // bit v3.16b, v2.16b, v4.16b                   v157:i32x4 = bitsel v156 v122 v154
+	WORD $0x3d801403 // str q3, [x0, #80]                            store out+80 l3*0+1*step_out v158
 	ADD $-928, R2, R16
-	WORD $0x3dc00203 // ldr q3, [x16]                                v79:f32x4 = load acc+96 l3*128
-	WORD $0x4e201c64 // and v4.16b, v3.16b, v0.16b                   v81:i32x4 = and v80 v40
-	WORD $0x4ea13484 // cmgt v4.4s, v4.4s, v1.4s                     v82:i32x4 = cmpgts v81 v41
-	WORD $0x6ea41c43 // bit v3.16b, v2.16b, v4.16b                   v83:i32x4 = bitsel v82 v42 v80
-	WORD $0x3d801803 // str q3, [x0, #96]                            store out+96 l3*0+1*step_out v84
+	WORD $0x3dc00203 // ldr q3, [x16]                                v159:f32x4 = load acc+96 l3*128
+	WORD $0x4e201c64 // and v4.16b, v3.16b, v0.16b                   v161:i32x4 = and v160 v120
+	WORD $0x4ea13484 // cmgt v4.4s, v4.4s, v1.4s                     v162:i32x4 = cmpgts v161 v121
+	WORD $0x6ea41c43 // bit v3.16b, v2.16b, v4.16b                   v163:i32x4 = bitsel v162 v122 v160
+	WORD $0x3d801803 // str q3, [x0, #96]                            store out+96 l3*0+1*step_out v164
 	ADD $-912, R2, R16
-	WORD $0x3dc00203 // ldr q3, [x16]                                v85:f32x4 = load acc+112 l3*128
-	WORD $0x4e201c64 // and v4.16b, v3.16b, v0.16b                   v87:i32x4 = and v86 v40
-	WORD $0x4ea13484 // cmgt v4.4s, v4.4s, v1.4s                     v88:i32x4 = cmpgts v87 v41
-	WORD $0x6ea41c43 // bit v3.16b, v2.16b, v4.16b                   v89:i32x4 = bitsel v88 v42 v86
-	WORD $0x3d801c03 // str q3, [x0, #112]                           store out+112 l3*0+1*step_out v90
+	WORD $0x3dc00203 // ldr q3, [x16]                                v165:f32x4 = load acc+112 l3*128
+	WORD $0x4e201c64 // and v4.16b, v3.16b, v0.16b                   v167:i32x4 = and v166 v120
+	WORD $0x4ea13484 // cmgt v4.4s, v4.4s, v1.4s                     v168:i32x4 = cmpgts v167 v121
+	WORD $0x6ea41c43 // bit v3.16b, v2.16b, v4.16b                   v169:i32x4 = bitsel v168 v122 v166
+	WORD $0x3d801c03 // str q3, [x0, #112]                           store out+112 l3*0+1*step_out v170
 	ADD $128, R2
 	ADD R3, R0
 	SUBS $1, R1
@@ -4338,6 +4526,24 @@ done0:
 // func matmul_f16_4_neon(args *byte)
 TEXT ·matmul_f16_4_neon(SB), NOSPLIT, $0-8
 	MOVD args+0(FP), R25
+	MOVD 0(R25), R0 // a
+	MOVD 8(R25), R1 // b
+	MOVD 0(R25), R2 // a
+	MOVD 32(R25), R4 // step_a
+	MOVD $1, R3
+	MADD R4, R2, R3, R3
+	MOVD 0(R25), R2 // a
+	MOVD 32(R25), R5 // step_a
+	MOVD $2, R4
+	MADD R5, R2, R4, R4
+	MOVD 0(R25), R2 // a
+	MOVD 32(R25), R6 // step_a
+	MOVD $3, R5
+	MADD R6, R2, R5, R5
+	MOVD 16(R25), R2 // acc
+	MOVD $2, R6
+	PCALIGN $32
+l0:
 	WORD $0x4f00e400 // movi v0.16b, #0                              v0:f32x4 = splat 0
 	WORD $0x4f00e401 // movi v1.16b, #0                              v1:f32x4 = splat 0
 	WORD $0x4f00e402 // movi v2.16b, #0                              v2:f32x4 = splat 0
@@ -4354,50 +4560,36 @@ TEXT ·matmul_f16_4_neon(SB), NOSPLIT, $0-8
 	WORD $0x4f00e40d // movi v13.16b, #0                             v13:f32x4 = splat 0
 	WORD $0x4f00e40e // movi v14.16b, #0                             v14:f32x4 = splat 0
 	WORD $0x4f00e40f // movi v15.16b, #0                             v15:f32x4 = splat 0
-	MOVD 0(R25), R0 // a
-	MOVD 8(R25), R1 // b
-	MOVD 0(R25), R2 // a
-	MOVD 24(R25), R4 // step_a
-	MOVD $1, R3
-	MADD R4, R2, R3, R3
-	MOVD 0(R25), R2 // a
-	MOVD 24(R25), R5 // step_a
-	MOVD $2, R4
-	MADD R5, R2, R4, R4
-	MOVD 0(R25), R2 // a
-	MOVD 24(R25), R6 // step_a
-	MOVD $3, R5
-	MADD R6, R2, R5, R5
-	MOVD 40(R25), R2 // count_acc_k
-	CMP $0, R2
-	BLE done0
-	MOVD R0, R6
-	MOVD R1, R7
-	MOVD R3, R8
-	MOVD R4, R9
-	MOVD R5, R10
+	MOVD 48(R25), R7 // count_acc_ko
+	CMP $0, R7
+	BLE done1
+	MOVD R0, R8
+	MOVD R1, R9
+	MOVD R3, R10
+	MOVD R4, R11
+	MOVD R5, R12
 	PCALIGN $32
-l0:
-	WORD $0x4d40c8d0 // ld1r {v16.4s}, [x6]                          v16:f32x4 = loadsplat a+0 l0*4
-	WORD $0xfd4000f1 // ldr d17, [x7]                                v17:f16x4 = load b+0 l0*64
-	WORD $0xf98400e0 // prfm pldl1keep, [x7, #2048]                  prefetch b+2048 l0*64
-	WORD $0xf99000e2 // prfm pldl2keep, [x7, #8192]                  prefetch2 b+8192 l0*64
+l1:
+	WORD $0x4d40c910 // ld1r {v16.4s}, [x8]                          v16:f32x4 = loadsplat a+0 l1*8
+	WORD $0xfd400131 // ldr d17, [x9]                                v17:f16x4 = load b+0 l0*32 l1*128
+	WORD $0xf9840120 // prfm pldl1keep, [x9, #2048]                  prefetch b+2048 l0*32 l1*128
+	WORD $0xf9900122 // prfm pldl2keep, [x9, #8192]                  prefetch2 b+8192 l0*32 l1*128
 	WORD $0x0e217a31 // fcvtl v17.4s, v17.4h                         v18:f32x4 = cvthalf v17
 	WORD $0x6e31de12 // fmul v18.4s, v16.4s, v17.4s                  v19:f32x4 = mul v16 v18
 	WORD $0x4e32d400 // fadd v0.4s, v0.4s, v18.4s                    v0:f32x4 = add v0 v19
-	WORD $0xfd4004f2 // ldr d18, [x7, #8]                            v20:f16x4 = load b+8 l0*64
+	WORD $0xfd400532 // ldr d18, [x9, #8]                            v20:f16x4 = load b+8 l0*32 l1*128
 	WORD $0x0e217a52 // fcvtl v18.4s, v18.4h                         v21:f32x4 = cvthalf v20
 	WORD $0x6e32de13 // fmul v19.4s, v16.4s, v18.4s                  v22:f32x4 = mul v16 v21
 	WORD $0x4e33d421 // fadd v1.4s, v1.4s, v19.4s                    v1:f32x4 = add v1 v22
-	WORD $0xfd4008f3 // ldr d19, [x7, #16]                           v23:f16x4 = load b+16 l0*64
+	WORD $0xfd400933 // ldr d19, [x9, #16]                           v23:f16x4 = load b+16 l0*32 l1*128
 	WORD $0x0e217a73 // fcvtl v19.4s, v19.4h                         v24:f32x4 = cvthalf v23
 	WORD $0x6e33de14 // fmul v20.4s, v16.4s, v19.4s                  v25:f32x4 = mul v16 v24
 	WORD $0x4e34d442 // fadd v2.4s, v2.4s, v20.4s                    v2:f32x4 = add v2 v25
-	WORD $0xfd400cf4 // ldr d20, [x7, #24]                           v26:f16x4 = load b+24 l0*64
+	WORD $0xfd400d34 // ldr d20, [x9, #24]                           v26:f16x4 = load b+24 l0*32 l1*128
 	WORD $0x0e217a94 // fcvtl v20.4s, v20.4h                         v27:f32x4 = cvthalf v26
 	WORD $0x6e34de10 // fmul v16.4s, v16.4s, v20.4s                  v28:f32x4 = mul v16 v27
 	WORD $0x4e30d463 // fadd v3.4s, v3.4s, v16.4s                    v3:f32x4 = add v3 v28
-	WORD $0x4d40c910 // ld1r {v16.4s}, [x8]                          v29:f32x4 = loadsplat a+0 l0*4 step_a*1
+	WORD $0x4d40c950 // ld1r {v16.4s}, [x10]                         v29:f32x4 = loadsplat a+0 l1*8 step_a*1
 	WORD $0x6e31de15 // fmul v21.4s, v16.4s, v17.4s                  v30:f32x4 = mul v29 v18
 	WORD $0x4e35d484 // fadd v4.4s, v4.4s, v21.4s                    v4:f32x4 = add v4 v30
 	WORD $0x6e32de15 // fmul v21.4s, v16.4s, v18.4s                  v31:f32x4 = mul v29 v21
@@ -4406,7 +4598,7 @@ l0:
 	WORD $0x4e35d4c6 // fadd v6.4s, v6.4s, v21.4s                    v6:f32x4 = add v6 v32
 	WORD $0x6e34de10 // fmul v16.4s, v16.4s, v20.4s                  v33:f32x4 = mul v29 v27
 	WORD $0x4e30d4e7 // fadd v7.4s, v7.4s, v16.4s                    v7:f32x4 = add v7 v33
-	WORD $0x4d40c930 // ld1r {v16.4s}, [x9]                          v34:f32x4 = loadsplat a+0 l0*4 step_a*2
+	WORD $0x4d40c970 // ld1r {v16.4s}, [x11]                         v34:f32x4 = loadsplat a+0 l1*8 step_a*2
 	WORD $0x6e31de15 // fmul v21.4s, v16.4s, v17.4s                  v35:f32x4 = mul v34 v18
 	WORD $0x4e35d508 // fadd v8.4s, v8.4s, v21.4s                    v8:f32x4 = add v8 v35
 	WORD $0x6e32de15 // fmul v21.4s, v16.4s, v18.4s                  v36:f32x4 = mul v34 v21
@@ -4415,7 +4607,7 @@ l0:
 	WORD $0x4e35d54a // fadd v10.4s, v10.4s, v21.4s                  v10:f32x4 = add v10 v37
 	WORD $0x6e34de10 // fmul v16.4s, v16.4s, v20.4s                  v38:f32x4 = mul v34 v27
 	WORD $0x4e30d56b // fadd v11.4s, v11.4s, v16.4s                  v11:f32x4 = add v11 v38
-	WORD $0x4d40c950 // ld1r {v16.4s}, [x10]                         v39:f32x4 = loadsplat a+0 l0*4 step_a*3
+	WORD $0x4d40c990 // ld1r {v16.4s}, [x12]                         v39:f32x4 = loadsplat a+0 l1*8 step_a*3
 	WORD $0x6e31de11 // fmul v17.4s, v16.4s, v17.4s                  v40:f32x4 = mul v39 v18
 	WORD $0x4e31d58c // fadd v12.4s, v12.4s, v17.4s                  v12:f32x4 = add v12 v40
 	WORD $0x6e32de11 // fmul v17.4s, v16.4s, v18.4s                  v41:f32x4 = mul v39 v21
@@ -4424,298 +4616,142 @@ l0:
 	WORD $0x4e31d5ce // fadd v14.4s, v14.4s, v17.4s                  v14:f32x4 = add v14 v42
 	WORD $0x6e34de10 // fmul v16.4s, v16.4s, v20.4s                  v43:f32x4 = mul v39 v27
 	WORD $0x4e30d5ef // fadd v15.4s, v15.4s, v16.4s                  v15:f32x4 = add v15 v43
-	ADD $4, R6
-	ADD $64, R7
-	ADD $4, R8
-	ADD $4, R9
-	ADD $4, R10
-	SUBS $1, R2
-	BNE l0
-done0:
-	WORD $0x6f046410 // mvni v16.4s, #128, lsl #24                   v45:i32x4 = splat 2147483647
-	WORD $0x4e301c11 // and v17.16b, v0.16b, v16.16b                 v46:i32x4 = and v44 v45
-	MOVD $0x7f800000, R16
-	WORD $0x4e040e12 // dup v18.4s, w16                              v47:i32x4 = splat 2139095040
-	WORD $0x4eb23631 // cmgt v17.4s, v17.4s, v18.4s                  v48:i32x4 = cmpgts v46 v47
-	MOVD $0x7fc00000, R16
-	WORD $0x4e040e13 // dup v19.4s, w16                              v49:i32x4 = splat 2143289344
-	WORD $0x6eb11e60 // bit v0.16b, v19.16b, v17.16b                 v50:i32x4 = bitsel v48 v49 v44
-	MOVD 16(R25), R2 // out
-	WORD $0x3d800040 // str q0, [x2]                                 store out+0 v51
-	WORD $0x4e301c20 // and v0.16b, v1.16b, v16.16b                  v53:i32x4 = and v52 v45
-	WORD $0x4eb23400 // cmgt v0.4s, v0.4s, v18.4s                    v54:i32x4 = cmpgts v53 v47
-	WORD $0x6ea01e61 // bit v1.16b, v19.16b, v0.16b                  v55:i32x4 = bitsel v54 v49 v52
-	WORD $0x3d800441 // str q1, [x2, #16]                            store out+16 v56
-	WORD $0x4e301c40 // and v0.16b, v2.16b, v16.16b                  v58:i32x4 = and v57 v45
-	WORD $0x4eb23400 // cmgt v0.4s, v0.4s, v18.4s                    v59:i32x4 = cmpgts v58 v47
-	WORD $0x6ea01e62 // bit v2.16b, v19.16b, v0.16b                  v60:i32x4 = bitsel v59 v49 v57
-	WORD $0x3d800842 // str q2, [x2, #32]                            store out+32 v61
-	WORD $0x4e301c60 // and v0.16b, v3.16b, v16.16b                  v63:i32x4 = and v62 v45
-	WORD $0x4eb23400 // cmgt v0.4s, v0.4s, v18.4s                    v64:i32x4 = cmpgts v63 v47
-	WORD $0x6ea01e63 // bit v3.16b, v19.16b, v0.16b                  v65:i32x4 = bitsel v64 v49 v62
-	WORD $0x3d800c43 // str q3, [x2, #48]                            store out+48 v66
-	WORD $0x4e301c80 // and v0.16b, v4.16b, v16.16b                  v68:i32x4 = and v67 v45
-	WORD $0x4eb23400 // cmgt v0.4s, v0.4s, v18.4s                    v69:i32x4 = cmpgts v68 v47
-	WORD $0x6ea01e64 // bit v4.16b, v19.16b, v0.16b                  v70:i32x4 = bitsel v69 v49 v67
-	MOVD 32(R25), R7 // step_out
-	MOVD $1, R6
-	MADD R7, R2, R6, R6
-	WORD $0x3d8000c4 // str q4, [x6]                                 store out+0 step_out*1 v71
-	WORD $0x4e301ca0 // and v0.16b, v5.16b, v16.16b                  v73:i32x4 = and v72 v45
-	WORD $0x4eb23400 // cmgt v0.4s, v0.4s, v18.4s                    v74:i32x4 = cmpgts v73 v47
-	WORD $0x6ea01e65 // bit v5.16b, v19.16b, v0.16b                  v75:i32x4 = bitsel v74 v49 v72
-	MOVD 32(R25), R7 // step_out
-	MOVD $1, R6
-	MADD R7, R2, R6, R6
-	WORD $0x3d8004c5 // str q5, [x6, #16]                            store out+16 step_out*1 v76
-	WORD $0x4e301cc0 // and v0.16b, v6.16b, v16.16b                  v78:i32x4 = and v77 v45
-	WORD $0x4eb23400 // cmgt v0.4s, v0.4s, v18.4s                    v79:i32x4 = cmpgts v78 v47
-	WORD $0x6ea01e66 // bit v6.16b, v19.16b, v0.16b                  v80:i32x4 = bitsel v79 v49 v77
-	MOVD 32(R25), R7 // step_out
-	MOVD $1, R6
-	MADD R7, R2, R6, R6
-	WORD $0x3d8008c6 // str q6, [x6, #32]                            store out+32 step_out*1 v81
-	WORD $0x4e301ce0 // and v0.16b, v7.16b, v16.16b                  v83:i32x4 = and v82 v45
-	WORD $0x4eb23400 // cmgt v0.4s, v0.4s, v18.4s                    v84:i32x4 = cmpgts v83 v47
-	WORD $0x6ea01e67 // bit v7.16b, v19.16b, v0.16b                  v85:i32x4 = bitsel v84 v49 v82
-	MOVD 32(R25), R7 // step_out
-	MOVD $1, R6
-	MADD R7, R2, R6, R6
-	WORD $0x3d800cc7 // str q7, [x6, #48]                            store out+48 step_out*1 v86
-	WORD $0x4e301d00 // and v0.16b, v8.16b, v16.16b                  v88:i32x4 = and v87 v45
-	WORD $0x4eb23400 // cmgt v0.4s, v0.4s, v18.4s                    v89:i32x4 = cmpgts v88 v47
-	WORD $0x6ea01e68 // bit v8.16b, v19.16b, v0.16b                  v90:i32x4 = bitsel v89 v49 v87
-	MOVD 32(R25), R7 // step_out
-	MOVD $2, R6
-	MADD R7, R2, R6, R6
-	WORD $0x3d8000c8 // str q8, [x6]                                 store out+0 step_out*2 v91
-	WORD $0x4e301d20 // and v0.16b, v9.16b, v16.16b                  v93:i32x4 = and v92 v45
-	WORD $0x4eb23400 // cmgt v0.4s, v0.4s, v18.4s                    v94:i32x4 = cmpgts v93 v47
-	WORD $0x6ea01e69 // bit v9.16b, v19.16b, v0.16b                  v95:i32x4 = bitsel v94 v49 v92
-	MOVD 32(R25), R7 // step_out
-	MOVD $2, R6
-	MADD R7, R2, R6, R6
-	WORD $0x3d8004c9 // str q9, [x6, #16]                            store out+16 step_out*2 v96
-	WORD $0x4e301d40 // and v0.16b, v10.16b, v16.16b                 v98:i32x4 = and v97 v45
-	WORD $0x4eb23400 // cmgt v0.4s, v0.4s, v18.4s                    v99:i32x4 = cmpgts v98 v47
-	WORD $0x6ea01e6a // bit v10.16b, v19.16b, v0.16b                 v100:i32x4 = bitsel v99 v49 v97
-	MOVD 32(R25), R7 // step_out
-	MOVD $2, R6
-	MADD R7, R2, R6, R6
-	WORD $0x3d8008ca // str q10, [x6, #32]                           store out+32 step_out*2 v101
-	WORD $0x4e301d60 // and v0.16b, v11.16b, v16.16b                 v103:i32x4 = and v102 v45
-	WORD $0x4eb23400 // cmgt v0.4s, v0.4s, v18.4s                    v104:i32x4 = cmpgts v103 v47
-	WORD $0x6ea01e6b // bit v11.16b, v19.16b, v0.16b                 v105:i32x4 = bitsel v104 v49 v102
-	MOVD 32(R25), R7 // step_out
-	MOVD $2, R6
-	MADD R7, R2, R6, R6
-	WORD $0x3d800ccb // str q11, [x6, #48]                           store out+48 step_out*2 v106
-	WORD $0x4e301d80 // and v0.16b, v12.16b, v16.16b                 v108:i32x4 = and v107 v45
-	WORD $0x4eb23400 // cmgt v0.4s, v0.4s, v18.4s                    v109:i32x4 = cmpgts v108 v47
-	WORD $0x6ea01e6c // bit v12.16b, v19.16b, v0.16b                 v110:i32x4 = bitsel v109 v49 v107
-	MOVD 32(R25), R7 // step_out
-	MOVD $3, R6
-	MADD R7, R2, R6, R6
-	WORD $0x3d8000cc // str q12, [x6]                                store out+0 step_out*3 v111
-	WORD $0x4e301da0 // and v0.16b, v13.16b, v16.16b                 v113:i32x4 = and v112 v45
-	WORD $0x4eb23400 // cmgt v0.4s, v0.4s, v18.4s                    v114:i32x4 = cmpgts v113 v47
-	WORD $0x6ea01e6d // bit v13.16b, v19.16b, v0.16b                 v115:i32x4 = bitsel v114 v49 v112
-	MOVD 32(R25), R7 // step_out
-	MOVD $3, R6
-	MADD R7, R2, R6, R6
-	WORD $0x3d8004cd // str q13, [x6, #16]                           store out+16 step_out*3 v116
-	WORD $0x4e301dc0 // and v0.16b, v14.16b, v16.16b                 v118:i32x4 = and v117 v45
-	WORD $0x4eb23400 // cmgt v0.4s, v0.4s, v18.4s                    v119:i32x4 = cmpgts v118 v47
-	WORD $0x6ea01e6e // bit v14.16b, v19.16b, v0.16b                 v120:i32x4 = bitsel v119 v49 v117
-	MOVD 32(R25), R7 // step_out
-	MOVD $3, R6
-	MADD R7, R2, R6, R6
-	WORD $0x3d8008ce // str q14, [x6, #32]                           store out+32 step_out*3 v121
-	WORD $0x4e301de0 // and v0.16b, v15.16b, v16.16b                 v123:i32x4 = and v122 v45
-	WORD $0x4eb23400 // cmgt v0.4s, v0.4s, v18.4s                    v124:i32x4 = cmpgts v123 v47
-	WORD $0x6ea01e6f // bit v15.16b, v19.16b, v0.16b                 v125:i32x4 = bitsel v124 v49 v122
-	MOVD 32(R25), R7 // step_out
-	MOVD $3, R6
-	MADD R7, R2, R6, R6
-	WORD $0x3d800ccf // str q15, [x6, #48]                           store out+48 step_out*3 v126
-	WORD $0x4f00e400 // movi v0.16b, #0                              v127:f32x4 = splat 0
-	WORD $0x4f00e401 // movi v1.16b, #0                              v128:f32x4 = splat 0
-	WORD $0x4f00e402 // movi v2.16b, #0                              v129:f32x4 = splat 0
-	WORD $0x4f00e403 // movi v3.16b, #0                              v130:f32x4 = splat 0
-	WORD $0x4f00e404 // movi v4.16b, #0                              v131:f32x4 = splat 0
-	WORD $0x4f00e405 // movi v5.16b, #0                              v132:f32x4 = splat 0
-	WORD $0x4f00e406 // movi v6.16b, #0                              v133:f32x4 = splat 0
-	WORD $0x4f00e407 // movi v7.16b, #0                              v134:f32x4 = splat 0
-	WORD $0x4f00e408 // movi v8.16b, #0                              v135:f32x4 = splat 0
-	WORD $0x4f00e409 // movi v9.16b, #0                              v136:f32x4 = splat 0
-	WORD $0x4f00e40a // movi v10.16b, #0                             v137:f32x4 = splat 0
-	WORD $0x4f00e40b // movi v11.16b, #0                             v138:f32x4 = splat 0
-	WORD $0x4f00e40c // movi v12.16b, #0                             v139:f32x4 = splat 0
-	WORD $0x4f00e40d // movi v13.16b, #0                             v140:f32x4 = splat 0
-	WORD $0x4f00e40e // movi v14.16b, #0                             v141:f32x4 = splat 0
-	WORD $0x4f00e40f // movi v15.16b, #0                             v142:f32x4 = splat 0
-	MOVD 40(R25), R6 // count_acc_k
-	CMP $0, R6
-	BLE done1
-	PCALIGN $32
-l1:
-	WORD $0x4d40c810 // ld1r {v16.4s}, [x0]                          v143:f32x4 = loadsplat a+0 l1*4
-	WORD $0xfd401031 // ldr d17, [x1, #32]                           v144:f16x4 = load b+32 l1*64
-	WORD $0x0e217a31 // fcvtl v17.4s, v17.4h                         v145:f32x4 = cvthalf v144
-	WORD $0x6e31de12 // fmul v18.4s, v16.4s, v17.4s                  v146:f32x4 = mul v143 v145
-	WORD $0x4e32d400 // fadd v0.4s, v0.4s, v18.4s                    v127:f32x4 = add v127 v146
-	WORD $0xfd401432 // ldr d18, [x1, #40]                           v147:f16x4 = load b+40 l1*64
-	WORD $0x0e217a52 // fcvtl v18.4s, v18.4h                         v148:f32x4 = cvthalf v147
-	WORD $0x6e32de13 // fmul v19.4s, v16.4s, v18.4s                  v149:f32x4 = mul v143 v148
-	WORD $0x4e33d421 // fadd v1.4s, v1.4s, v19.4s                    v128:f32x4 = add v128 v149
-	WORD $0xfd401833 // ldr d19, [x1, #48]                           v150:f16x4 = load b+48 l1*64
-	WORD $0x0e217a73 // fcvtl v19.4s, v19.4h                         v151:f32x4 = cvthalf v150
-	WORD $0x6e33de14 // fmul v20.4s, v16.4s, v19.4s                  v152:f32x4 = mul v143 v151
-	WORD $0x4e34d442 // fadd v2.4s, v2.4s, v20.4s                    v129:f32x4 = add v129 v152
-	WORD $0xfd401c34 // ldr d20, [x1, #56]                           v153:f16x4 = load b+56 l1*64
-	WORD $0x0e217a94 // fcvtl v20.4s, v20.4h                         v154:f32x4 = cvthalf v153
-	WORD $0x6e34de10 // fmul v16.4s, v16.4s, v20.4s                  v155:f32x4 = mul v143 v154
-	WORD $0x4e30d463 // fadd v3.4s, v3.4s, v16.4s                    v130:f32x4 = add v130 v155
-	WORD $0x4d40c870 // ld1r {v16.4s}, [x3]                          v156:f32x4 = loadsplat a+0 l1*4 step_a*1
-	WORD $0x6e31de15 // fmul v21.4s, v16.4s, v17.4s                  v157:f32x4 = mul v156 v145
-	WORD $0x4e35d484 // fadd v4.4s, v4.4s, v21.4s                    v131:f32x4 = add v131 v157
-	WORD $0x6e32de15 // fmul v21.4s, v16.4s, v18.4s                  v158:f32x4 = mul v156 v148
-	WORD $0x4e35d4a5 // fadd v5.4s, v5.4s, v21.4s                    v132:f32x4 = add v132 v158
-	WORD $0x6e33de15 // fmul v21.4s, v16.4s, v19.4s                  v159:f32x4 = mul v156 v151
-	WORD $0x4e35d4c6 // fadd v6.4s, v6.4s, v21.4s                    v133:f32x4 = add v133 v159
-	WORD $0x6e34de10 // fmul v16.4s, v16.4s, v20.4s                  v160:f32x4 = mul v156 v154
-	WORD $0x4e30d4e7 // fadd v7.4s, v7.4s, v16.4s                    v134:f32x4 = add v134 v160
-	WORD $0x4d40c890 // ld1r {v16.4s}, [x4]                          v161:f32x4 = loadsplat a+0 l1*4 step_a*2
-	WORD $0x6e31de15 // fmul v21.4s, v16.4s, v17.4s                  v162:f32x4 = mul v161 v145
-	WORD $0x4e35d508 // fadd v8.4s, v8.4s, v21.4s                    v135:f32x4 = add v135 v162
-	WORD $0x6e32de15 // fmul v21.4s, v16.4s, v18.4s                  v163:f32x4 = mul v161 v148
-	WORD $0x4e35d529 // fadd v9.4s, v9.4s, v21.4s                    v136:f32x4 = add v136 v163
-	WORD $0x6e33de15 // fmul v21.4s, v16.4s, v19.4s                  v164:f32x4 = mul v161 v151
-	WORD $0x4e35d54a // fadd v10.4s, v10.4s, v21.4s                  v137:f32x4 = add v137 v164
-	WORD $0x6e34de10 // fmul v16.4s, v16.4s, v20.4s                  v165:f32x4 = mul v161 v154
-	WORD $0x4e30d56b // fadd v11.4s, v11.4s, v16.4s                  v138:f32x4 = add v138 v165
-	WORD $0x4d40c8b0 // ld1r {v16.4s}, [x5]                          v166:f32x4 = loadsplat a+0 l1*4 step_a*3
-	WORD $0x6e31de11 // fmul v17.4s, v16.4s, v17.4s                  v167:f32x4 = mul v166 v145
-	WORD $0x4e31d58c // fadd v12.4s, v12.4s, v17.4s                  v139:f32x4 = add v139 v167
-	WORD $0x6e32de11 // fmul v17.4s, v16.4s, v18.4s                  v168:f32x4 = mul v166 v148
-	WORD $0x4e31d5ad // fadd v13.4s, v13.4s, v17.4s                  v140:f32x4 = add v140 v168
-	WORD $0x6e33de11 // fmul v17.4s, v16.4s, v19.4s                  v169:f32x4 = mul v166 v151
-	WORD $0x4e31d5ce // fadd v14.4s, v14.4s, v17.4s                  v141:f32x4 = add v141 v169
-	WORD $0x6e34de10 // fmul v16.4s, v16.4s, v20.4s                  v170:f32x4 = mul v166 v154
-	WORD $0x4e30d5ef // fadd v15.4s, v15.4s, v16.4s                  v142:f32x4 = add v142 v170
-	ADD $4, R0
-	ADD $64, R1
-	ADD $4, R3
-	ADD $4, R4
-	ADD $4, R5
-	SUBS $1, R6
+	ADD $4, R8, R16
+	WORD $0x4d40ca10 // ld1r {v16.4s}, [x16]                         v44:f32x4 = loadsplat a+4 l1*8
+	WORD $0xfd402131 // ldr d17, [x9, #64]                           v45:f16x4 = load b+64 l0*32 l1*128
+	WORD $0xf9842120 // prfm pldl1keep, [x9, #2112]                  prefetch b+2112 l0*32 l1*128
+	WORD $0xf9902122 // prfm pldl2keep, [x9, #8256]                  prefetch2 b+8256 l0*32 l1*128
+	WORD $0x0e217a31 // fcvtl v17.4s, v17.4h                         v46:f32x4 = cvthalf v45
+	WORD $0x6e31de12 // fmul v18.4s, v16.4s, v17.4s                  v47:f32x4 = mul v44 v46
+	WORD $0x4e32d400 // fadd v0.4s, v0.4s, v18.4s                    v0:f32x4 = add v0 v47
+	WORD $0xfd402532 // ldr d18, [x9, #72]                           v48:f16x4 = load b+72 l0*32 l1*128
+	WORD $0x0e217a52 // fcvtl v18.4s, v18.4h                         v49:f32x4 = cvthalf v48
+	WORD $0x6e32de13 // fmul v19.4s, v16.4s, v18.4s                  v50:f32x4 = mul v44 v49
+	WORD $0x4e33d421 // fadd v1.4s, v1.4s, v19.4s                    v1:f32x4 = add v1 v50
+	WORD $0xfd402933 // ldr d19, [x9, #80]                           v51:f16x4 = load b+80 l0*32 l1*128
+	WORD $0x0e217a73 // fcvtl v19.4s, v19.4h                         v52:f32x4 = cvthalf v51
+	WORD $0x6e33de14 // fmul v20.4s, v16.4s, v19.4s                  v53:f32x4 = mul v44 v52
+	WORD $0x4e34d442 // fadd v2.4s, v2.4s, v20.4s                    v2:f32x4 = add v2 v53
+	WORD $0xfd402d34 // ldr d20, [x9, #88]                           v54:f16x4 = load b+88 l0*32 l1*128
+	WORD $0x0e217a94 // fcvtl v20.4s, v20.4h                         v55:f32x4 = cvthalf v54
+	WORD $0x6e34de10 // fmul v16.4s, v16.4s, v20.4s                  v56:f32x4 = mul v44 v55
+	WORD $0x4e30d463 // fadd v3.4s, v3.4s, v16.4s                    v3:f32x4 = add v3 v56
+	ADD $4, R10, R16
+	WORD $0x4d40ca10 // ld1r {v16.4s}, [x16]                         v57:f32x4 = loadsplat a+4 l1*8 step_a*1
+	WORD $0x6e31de15 // fmul v21.4s, v16.4s, v17.4s                  v58:f32x4 = mul v57 v46
+	WORD $0x4e35d484 // fadd v4.4s, v4.4s, v21.4s                    v4:f32x4 = add v4 v58
+	WORD $0x6e32de15 // fmul v21.4s, v16.4s, v18.4s                  v59:f32x4 = mul v57 v49
+	WORD $0x4e35d4a5 // fadd v5.4s, v5.4s, v21.4s                    v5:f32x4 = add v5 v59
+	WORD $0x6e33de15 // fmul v21.4s, v16.4s, v19.4s                  v60:f32x4 = mul v57 v52
+	WORD $0x4e35d4c6 // fadd v6.4s, v6.4s, v21.4s                    v6:f32x4 = add v6 v60
+	WORD $0x6e34de10 // fmul v16.4s, v16.4s, v20.4s                  v61:f32x4 = mul v57 v55
+	WORD $0x4e30d4e7 // fadd v7.4s, v7.4s, v16.4s                    v7:f32x4 = add v7 v61
+	ADD $4, R11, R16
+	WORD $0x4d40ca10 // ld1r {v16.4s}, [x16]                         v62:f32x4 = loadsplat a+4 l1*8 step_a*2
+	WORD $0x6e31de15 // fmul v21.4s, v16.4s, v17.4s                  v63:f32x4 = mul v62 v46
+	WORD $0x4e35d508 // fadd v8.4s, v8.4s, v21.4s                    v8:f32x4 = add v8 v63
+	WORD $0x6e32de15 // fmul v21.4s, v16.4s, v18.4s                  v64:f32x4 = mul v62 v49
+	WORD $0x4e35d529 // fadd v9.4s, v9.4s, v21.4s                    v9:f32x4 = add v9 v64
+	WORD $0x6e33de15 // fmul v21.4s, v16.4s, v19.4s                  v65:f32x4 = mul v62 v52
+	WORD $0x4e35d54a // fadd v10.4s, v10.4s, v21.4s                  v10:f32x4 = add v10 v65
+	WORD $0x6e34de10 // fmul v16.4s, v16.4s, v20.4s                  v66:f32x4 = mul v62 v55
+	WORD $0x4e30d56b // fadd v11.4s, v11.4s, v16.4s                  v11:f32x4 = add v11 v66
+	ADD $4, R12, R16
+	WORD $0x4d40ca10 // ld1r {v16.4s}, [x16]                         v67:f32x4 = loadsplat a+4 l1*8 step_a*3
+	WORD $0x6e31de11 // fmul v17.4s, v16.4s, v17.4s                  v68:f32x4 = mul v67 v46
+	WORD $0x4e31d58c // fadd v12.4s, v12.4s, v17.4s                  v12:f32x4 = add v12 v68
+	WORD $0x6e32de11 // fmul v17.4s, v16.4s, v18.4s                  v69:f32x4 = mul v67 v49
+	WORD $0x4e31d5ad // fadd v13.4s, v13.4s, v17.4s                  v13:f32x4 = add v13 v69
+	WORD $0x6e33de11 // fmul v17.4s, v16.4s, v19.4s                  v70:f32x4 = mul v67 v52
+	WORD $0x4e31d5ce // fadd v14.4s, v14.4s, v17.4s                  v14:f32x4 = add v14 v70
+	WORD $0x6e34de10 // fmul v16.4s, v16.4s, v20.4s                  v71:f32x4 = mul v67 v55
+	WORD $0x4e30d5ef // fadd v15.4s, v15.4s, v16.4s                  v15:f32x4 = add v15 v71
+	ADD $8, R8
+	ADD $128, R9
+	ADD $8, R10
+	ADD $8, R11
+	ADD $8, R12
+	SUBS $1, R7
 	BNE l1
 done1:
-	WORD $0x6f046410 // mvni v16.4s, #128, lsl #24                   v172:i32x4 = splat 2147483647
-	WORD $0x4e301c11 // and v17.16b, v0.16b, v16.16b                 v173:i32x4 = and v171 v172
+	WORD $0x3d800040 // str q0, [x2]                                 store acc+0 l0*64 v0
+	WORD $0x3d800441 // str q1, [x2, #16]                            store acc+16 l0*64 v1
+	WORD $0x3d800842 // str q2, [x2, #32]                            store acc+32 l0*64 v2
+	WORD $0x3d800c43 // str q3, [x2, #48]                            store acc+48 l0*64 v3
+	WORD $0x3d802044 // str q4, [x2, #128]                           store acc+128 l0*64 v4
+	WORD $0x3d802445 // str q5, [x2, #144]                           store acc+144 l0*64 v5
+	WORD $0x3d802846 // str q6, [x2, #160]                           store acc+160 l0*64 v6
+	WORD $0x3d802c47 // str q7, [x2, #176]                           store acc+176 l0*64 v7
+	WORD $0x3d804048 // str q8, [x2, #256]                           store acc+256 l0*64 v8
+	WORD $0x3d804449 // str q9, [x2, #272]                           store acc+272 l0*64 v9
+	WORD $0x3d80484a // str q10, [x2, #288]                          store acc+288 l0*64 v10
+	WORD $0x3d804c4b // str q11, [x2, #304]                          store acc+304 l0*64 v11
+	WORD $0x3d80604c // str q12, [x2, #384]                          store acc+384 l0*64 v12
+	WORD $0x3d80644d // str q13, [x2, #400]                          store acc+400 l0*64 v13
+	WORD $0x3d80684e // str q14, [x2, #416]                          store acc+416 l0*64 v14
+	WORD $0x3d806c4f // str q15, [x2, #432]                          store acc+432 l0*64 v15
+	ADD $32, R1
+	ADD $64, R2
+	SUBS $1, R6
+	BNE l0
+done0:
+	WORD $0x6f046400 // mvni v0.4s, #128, lsl #24                    v72:i32x4 = splat 2147483647
 	MOVD $0x7f800000, R16
-	WORD $0x4e040e12 // dup v18.4s, w16                              v174:i32x4 = splat 2139095040
-	WORD $0x4eb23631 // cmgt v17.4s, v17.4s, v18.4s                  v175:i32x4 = cmpgts v173 v174
+	WORD $0x4e040e01 // dup v1.4s, w16                               v73:i32x4 = splat 2139095040
 	MOVD $0x7fc00000, R16
-	WORD $0x4e040e13 // dup v19.4s, w16                              v176:i32x4 = splat 2143289344
-	WORD $0x6eb11e60 // bit v0.16b, v19.16b, v17.16b                 v177:i32x4 = bitsel v175 v176 v171
-	WORD $0x3d801040 // str q0, [x2, #64]                            store out+64 v178
-	WORD $0x4e301c20 // and v0.16b, v1.16b, v16.16b                  v180:i32x4 = and v179 v172
-	WORD $0x4eb23400 // cmgt v0.4s, v0.4s, v18.4s                    v181:i32x4 = cmpgts v180 v174
-	WORD $0x6ea01e61 // bit v1.16b, v19.16b, v0.16b                  v182:i32x4 = bitsel v181 v176 v179
-	WORD $0x3d801441 // str q1, [x2, #80]                            store out+80 v183
-	WORD $0x4e301c40 // and v0.16b, v2.16b, v16.16b                  v185:i32x4 = and v184 v172
-	WORD $0x4eb23400 // cmgt v0.4s, v0.4s, v18.4s                    v186:i32x4 = cmpgts v185 v174
-	WORD $0x6ea01e62 // bit v2.16b, v19.16b, v0.16b                  v187:i32x4 = bitsel v186 v176 v184
-	WORD $0x3d801842 // str q2, [x2, #96]                            store out+96 v188
-	WORD $0x4e301c60 // and v0.16b, v3.16b, v16.16b                  v190:i32x4 = and v189 v172
-	WORD $0x4eb23400 // cmgt v0.4s, v0.4s, v18.4s                    v191:i32x4 = cmpgts v190 v174
-	WORD $0x6ea01e63 // bit v3.16b, v19.16b, v0.16b                  v192:i32x4 = bitsel v191 v176 v189
-	WORD $0x3d801c43 // str q3, [x2, #112]                           store out+112 v193
-	WORD $0x4e301c80 // and v0.16b, v4.16b, v16.16b                  v195:i32x4 = and v194 v172
-	WORD $0x4eb23400 // cmgt v0.4s, v0.4s, v18.4s                    v196:i32x4 = cmpgts v195 v174
-	WORD $0x6ea01e64 // bit v4.16b, v19.16b, v0.16b                  v197:i32x4 = bitsel v196 v176 v194
-	MOVD 32(R25), R1 // step_out
-	MOVD $1, R0
-	MADD R1, R2, R0, R0
-	WORD $0x3d801004 // str q4, [x0, #64]                            store out+64 step_out*1 v198
-	WORD $0x4e301ca0 // and v0.16b, v5.16b, v16.16b                  v200:i32x4 = and v199 v172
-	WORD $0x4eb23400 // cmgt v0.4s, v0.4s, v18.4s                    v201:i32x4 = cmpgts v200 v174
-	WORD $0x6ea01e65 // bit v5.16b, v19.16b, v0.16b                  v202:i32x4 = bitsel v201 v176 v199
-	MOVD 32(R25), R1 // step_out
-	MOVD $1, R0
-	MADD R1, R2, R0, R0
-	WORD $0x3d801405 // str q5, [x0, #80]                            store out+80 step_out*1 v203
-	WORD $0x4e301cc0 // and v0.16b, v6.16b, v16.16b                  v205:i32x4 = and v204 v172
-	WORD $0x4eb23400 // cmgt v0.4s, v0.4s, v18.4s                    v206:i32x4 = cmpgts v205 v174
-	WORD $0x6ea01e66 // bit v6.16b, v19.16b, v0.16b                  v207:i32x4 = bitsel v206 v176 v204
-	MOVD 32(R25), R1 // step_out
-	MOVD $1, R0
-	MADD R1, R2, R0, R0
-	WORD $0x3d801806 // str q6, [x0, #96]                            store out+96 step_out*1 v208
-	WORD $0x4e301ce0 // and v0.16b, v7.16b, v16.16b                  v210:i32x4 = and v209 v172
-	WORD $0x4eb23400 // cmgt v0.4s, v0.4s, v18.4s                    v211:i32x4 = cmpgts v210 v174
-	WORD $0x6ea01e67 // bit v7.16b, v19.16b, v0.16b                  v212:i32x4 = bitsel v211 v176 v209
-	MOVD 32(R25), R1 // step_out
-	MOVD $1, R0
-	MADD R1, R2, R0, R0
-	WORD $0x3d801c07 // str q7, [x0, #112]                           store out+112 step_out*1 v213
-	WORD $0x4e301d00 // and v0.16b, v8.16b, v16.16b                  v215:i32x4 = and v214 v172
-	WORD $0x4eb23400 // cmgt v0.4s, v0.4s, v18.4s                    v216:i32x4 = cmpgts v215 v174
-	WORD $0x6ea01e68 // bit v8.16b, v19.16b, v0.16b                  v217:i32x4 = bitsel v216 v176 v214
-	MOVD 32(R25), R1 // step_out
-	MOVD $2, R0
-	MADD R1, R2, R0, R0
-	WORD $0x3d801008 // str q8, [x0, #64]                            store out+64 step_out*2 v218
-	WORD $0x4e301d20 // and v0.16b, v9.16b, v16.16b                  v220:i32x4 = and v219 v172
-	WORD $0x4eb23400 // cmgt v0.4s, v0.4s, v18.4s                    v221:i32x4 = cmpgts v220 v174
-	WORD $0x6ea01e69 // bit v9.16b, v19.16b, v0.16b                  v222:i32x4 = bitsel v221 v176 v219
-	MOVD 32(R25), R1 // step_out
-	MOVD $2, R0
-	MADD R1, R2, R0, R0
-	WORD $0x3d801409 // str q9, [x0, #80]                            store out+80 step_out*2 v223
-	WORD $0x4e301d40 // and v0.16b, v10.16b, v16.16b                 v225:i32x4 = and v224 v172
-	WORD $0x4eb23400 // cmgt v0.4s, v0.4s, v18.4s                    v226:i32x4 = cmpgts v225 v174
-	WORD $0x6ea01e6a // bit v10.16b, v19.16b, v0.16b                 v227:i32x4 = bitsel v226 v176 v224
-	MOVD 32(R25), R1 // step_out
-	MOVD $2, R0
-	MADD R1, R2, R0, R0
-	WORD $0x3d80180a // str q10, [x0, #96]                           store out+96 step_out*2 v228
-	WORD $0x4e301d60 // and v0.16b, v11.16b, v16.16b                 v230:i32x4 = and v229 v172
-	WORD $0x4eb23400 // cmgt v0.4s, v0.4s, v18.4s                    v231:i32x4 = cmpgts v230 v174
-	WORD $0x6ea01e6b // bit v11.16b, v19.16b, v0.16b                 v232:i32x4 = bitsel v231 v176 v229
-	MOVD 32(R25), R1 // step_out
-	MOVD $2, R0
-	MADD R1, R2, R0, R0
-	WORD $0x3d801c0b // str q11, [x0, #112]                          store out+112 step_out*2 v233
-	WORD $0x4e301d80 // and v0.16b, v12.16b, v16.16b                 v235:i32x4 = and v234 v172
-	WORD $0x4eb23400 // cmgt v0.4s, v0.4s, v18.4s                    v236:i32x4 = cmpgts v235 v174
-	WORD $0x6ea01e6c // bit v12.16b, v19.16b, v0.16b                 v237:i32x4 = bitsel v236 v176 v234
-	MOVD 32(R25), R1 // step_out
-	MOVD $3, R0
-	MADD R1, R2, R0, R0
-	WORD $0x3d80100c // str q12, [x0, #64]                           store out+64 step_out*3 v238
-	WORD $0x4e301da0 // and v0.16b, v13.16b, v16.16b                 v240:i32x4 = and v239 v172
-	WORD $0x4eb23400 // cmgt v0.4s, v0.4s, v18.4s                    v241:i32x4 = cmpgts v240 v174
-	WORD $0x6ea01e6d // bit v13.16b, v19.16b, v0.16b                 v242:i32x4 = bitsel v241 v176 v239
-	MOVD 32(R25), R1 // step_out
-	MOVD $3, R0
-	MADD R1, R2, R0, R0
-	WORD $0x3d80140d // str q13, [x0, #80]                           store out+80 step_out*3 v243
-	WORD $0x4e301dc0 // and v0.16b, v14.16b, v16.16b                 v245:i32x4 = and v244 v172
-	WORD $0x4eb23400 // cmgt v0.4s, v0.4s, v18.4s                    v246:i32x4 = cmpgts v245 v174
-	WORD $0x6ea01e6e // bit v14.16b, v19.16b, v0.16b                 v247:i32x4 = bitsel v246 v176 v244
-	MOVD 32(R25), R1 // step_out
-	MOVD $3, R0
-	MADD R1, R2, R0, R0
-	WORD $0x3d80180e // str q14, [x0, #96]                           store out+96 step_out*3 v248
-	WORD $0x4e301de0 // and v0.16b, v15.16b, v16.16b                 v250:i32x4 = and v249 v172
-	WORD $0x4eb23400 // cmgt v0.4s, v0.4s, v18.4s                    v251:i32x4 = cmpgts v250 v174
-	WORD $0x6ea01e6f // bit v15.16b, v19.16b, v0.16b                 v252:i32x4 = bitsel v251 v176 v249
-	MOVD 32(R25), R1 // step_out
-	MOVD $3, R0
-	MADD R1, R2, R0, R0
-	WORD $0x3d801c0f // str q15, [x0, #112]                          store out+112 step_out*3 v253
+	WORD $0x4e040e02 // dup v2.4s, w16                               v74:i32x4 = splat 2143289344
+	MOVD 24(R25), R0 // out
+	MOVD 40(R25), R4 // step_out
+	MOVD $1, R3
+	MUL R4, R3
+	MOVD $4, R1
+	PCALIGN $32
+l2:
+	WORD $0x3cd80043 // ldur q3, [x2, #-128]                         v75:f32x4 = load acc+0 l2*128
+	WORD $0x4e201c64 // and v4.16b, v3.16b, v0.16b                   v77:i32x4 = and v76 v72
+	WORD $0x4ea13484 // cmgt v4.4s, v4.4s, v1.4s                     v78:i32x4 = cmpgts v77 v73
+	WORD $0x6ea41c43 // bit v3.16b, v2.16b, v4.16b                   v79:i32x4 = bitsel v78 v74 v76
+	WORD $0x3d800003 // str q3, [x0]                                 store out+0 l2*0+1*step_out v80
+	WORD $0x3cd90043 // ldur q3, [x2, #-112]                         v81:f32x4 = load acc+16 l2*128
+	WORD $0x4e201c64 // and v4.16b, v3.16b, v0.16b                   v83:i32x4 = and v82 v72
+	WORD $0x4ea13484 // cmgt v4.4s, v4.4s, v1.4s                     v84:i32x4 = cmpgts v83 v73
+	WORD $0x6ea41c43 // bit v3.16b, v2.16b, v4.16b                   v85:i32x4 = bitsel v84 v74 v82
+	WORD $0x3d800403 // str q3, [x0, #16]                            store out+16 l2*0+1*step_out v86
+	WORD $0x3cda0043 // ldur q3, [x2, #-96]                          v87:f32x4 = load acc+32 l2*128
+	WORD $0x4e201c64 // and v4.16b, v3.16b, v0.16b                   v89:i32x4 = and v88 v72
+	WORD $0x4ea13484 // cmgt v4.4s, v4.4s, v1.4s                     v90:i32x4 = cmpgts v89 v73
+	WORD $0x6ea41c43 // bit v3.16b, v2.16b, v4.16b                   v91:i32x4 = bitsel v90 v74 v88
+	WORD $0x3d800803 // str q3, [x0, #32]                            store out+32 l2*0+1*step_out v92
+	WORD $0x3cdb0043 // ldur q3, [x2, #-80]                          v93:f32x4 = load acc+48 l2*128
+	WORD $0x4e201c64 // and v4.16b, v3.16b, v0.16b                   v95:i32x4 = and v94 v72
+	WORD $0x4ea13484 // cmgt v4.4s, v4.4s, v1.4s                     v96:i32x4 = cmpgts v95 v73
+	WORD $0x6ea41c43 // bit v3.16b, v2.16b, v4.16b                   v97:i32x4 = bitsel v96 v74 v94
+	WORD $0x3d800c03 // str q3, [x0, #48]                            store out+48 l2*0+1*step_out v98
+	WORD $0x3cdc0043 // ldur q3, [x2, #-64]                          v99:f32x4 = load acc+64 l2*128
+	WORD $0x4e201c64 // and v4.16b, v3.16b, v0.16b                   v101:i32x4 = and v100 v72
+	WORD $0x4ea13484 // cmgt v4.4s, v4.4s, v1.4s                     v102:i32x4 = cmpgts v101 v73
+	WORD $0x6ea41c43 // bit v3.16b, v2.16b, v4.16b                   v103:i32x4 = bitsel v102 v74 v100
+	WORD $0x3d801003 // str q3, [x0, #64]                            store out+64 l2*0+1*step_out v104
+	WORD $0x3cdd0043 // ldur q3, [x2, #-48]                          v105:f32x4 = load acc+80 l2*128
+	WORD $0x4e201c64 // and v4.16b, v3.16b, v0.16b                   v107:i32x4 = and v106 v72
+	WORD $0x4ea13484 // cmgt v4.4s, v4.4s, v1.4s                     v108:i32x4 = cmpgts v107 v73
+	WORD $0x6ea41c43 // bit v3.16b, v2.16b, v4.16b                   v109:i32x4 = bitsel v108 v74 v106
+	WORD $0x3d801403 // str q3, [x0, #80]                            store out+80 l2*0+1*step_out v110
+	WORD $0x3cde0043 // ldur q3, [x2, #-32]                          v111:f32x4 = load acc+96 l2*128
+	WORD $0x4e201c64 // and v4.16b, v3.16b, v0.16b                   v113:i32x4 = and v112 v72
+	WORD $0x4ea13484 // cmgt v4.4s, v4.4s, v1.4s                     v114:i32x4 = cmpgts v113 v73
+	WORD $0x6ea41c43 // bit v3.16b, v2.16b, v4.16b                   v115:i32x4 = bitsel v114 v74 v112
+	WORD $0x3d801803 // str q3, [x0, #96]                            store out+96 l2*0+1*step_out v116
+	WORD $0x3cdf0043 // ldur q3, [x2, #-16]                          v117:f32x4 = load acc+112 l2*128
+	WORD $0x4e201c64 // and v4.16b, v3.16b, v0.16b                   v119:i32x4 = and v118 v72
+	WORD $0x4ea13484 // cmgt v4.4s, v4.4s, v1.4s                     v120:i32x4 = cmpgts v119 v73
+	WORD $0x6ea41c43 // bit v3.16b, v2.16b, v4.16b                   v121:i32x4 = bitsel v120 v74 v118
+	WORD $0x3d801c03 // str q3, [x0, #112]                           store out+112 l2*0+1*step_out v122
+	ADD $128, R2
+	ADD R3, R0
+	SUBS $1, R1
+	BNE l2
+done2:
 	RET
 
 // func matmul_f16_8_neon(args *byte)
@@ -4785,115 +4821,207 @@ l0:
 	MOVD R9, R23
 	PCALIGN $32
 l1:
-	WORD $0x4d40c990 // ld1r {v16.4s}, [x12]                         v16:f32x4 = loadsplat a+0 l1*8
-	WORD $0xfd4001b1 // ldr d17, [x13]                               v17:f16x4 = load b+0 l0*16 l1*128
-	WORD $0xf98401a0 // prfm pldl1keep, [x13, #2048]                 prefetch b+2048 l0*16 l1*128
-	WORD $0xf99001a2 // prfm pldl2keep, [x13, #8192]                 prefetch2 b+8192 l0*16 l1*128
-	WORD $0x0e217a31 // fcvtl v17.4s, v17.4h                         v18:f32x4 = cvthalf v17
-	WORD $0x6e31de12 // fmul v18.4s, v16.4s, v17.4s                  v19:f32x4 = mul v16 v18
-	WORD $0x4e32d400 // fadd v0.4s, v0.4s, v18.4s                    v0:f32x4 = add v0 v19
-	ADD $4, R12, R16
-	WORD $0x4d40ca12 // ld1r {v18.4s}, [x16]                         v20:f32x4 = loadsplat a+4 l1*8
-	WORD $0xfd4021b3 // ldr d19, [x13, #64]                          v21:f16x4 = load b+64 l0*16 l1*128
-	WORD $0xf98421a0 // prfm pldl1keep, [x13, #2112]                 prefetch b+2112 l0*16 l1*128
-	WORD $0xf99021a2 // prfm pldl2keep, [x13, #8256]                 prefetch2 b+8256 l0*16 l1*128
-	WORD $0x0e217a73 // fcvtl v19.4s, v19.4h                         v22:f32x4 = cvthalf v21
-	WORD $0x6e33de54 // fmul v20.4s, v18.4s, v19.4s                  v23:f32x4 = mul v20 v22
-	WORD $0x4e34d400 // fadd v0.4s, v0.4s, v20.4s                    v0:f32x4 = add v0 v23
-	WORD $0xfd4005b4 // ldr d20, [x13, #8]                           v24:f16x4 = load b+8 l0*16 l1*128
-	WORD $0x0e217a94 // fcvtl v20.4s, v20.4h                         v25:f32x4 = cvthalf v24
-	WORD $0x6e34de10 // fmul v16.4s, v16.4s, v20.4s                  v26:f32x4 = mul v16 v25
-	WORD $0x4e30d421 // fadd v1.4s, v1.4s, v16.4s                    v1:f32x4 = add v1 v26
-	WORD $0xfd4025b0 // ldr d16, [x13, #72]                          v27:f16x4 = load b+72 l0*16 l1*128
-	WORD $0x0e217a10 // fcvtl v16.4s, v16.4h                         v28:f32x4 = cvthalf v27
-	WORD $0x6e30de52 // fmul v18.4s, v18.4s, v16.4s                  v29:f32x4 = mul v20 v28
-	WORD $0x4e32d421 // fadd v1.4s, v1.4s, v18.4s                    v1:f32x4 = add v1 v29
-	WORD $0x4d40c9d2 // ld1r {v18.4s}, [x14]                         v30:f32x4 = loadsplat a+0 l1*8 step_a*1
-	WORD $0x6e31de55 // fmul v21.4s, v18.4s, v17.4s                  v31:f32x4 = mul v30 v18
-	WORD $0x4e35d442 // fadd v2.4s, v2.4s, v21.4s                    v2:f32x4 = add v2 v31
-	ADD $4, R14, R16
-	WORD $0x4d40ca15 // ld1r {v21.4s}, [x16]                         v32:f32x4 = loadsplat a+4 l1*8 step_a*1
-	WORD $0x6e33deb6 // fmul v22.4s, v21.4s, v19.4s                  v33:f32x4 = mul v32 v22
-	WORD $0x4e36d442 // fadd v2.4s, v2.4s, v22.4s                    v2:f32x4 = add v2 v33
-	WORD $0x6e34de52 // fmul v18.4s, v18.4s, v20.4s                  v34:f32x4 = mul v30 v25
-	WORD $0x4e32d463 // fadd v3.4s, v3.4s, v18.4s                    v3:f32x4 = add v3 v34
-	WORD $0x6e30deb2 // fmul v18.4s, v21.4s, v16.4s                  v35:f32x4 = mul v32 v28
-	WORD $0x4e32d463 // fadd v3.4s, v3.4s, v18.4s                    v3:f32x4 = add v3 v35
-	WORD $0x4d40c9f2 // ld1r {v18.4s}, [x15]                         v36:f32x4 = loadsplat a+0 l1*8 step_a*2
-	WORD $0x6e31de55 // fmul v21.4s, v18.4s, v17.4s                  v37:f32x4 = mul v36 v18
-	WORD $0x4e35d484 // fadd v4.4s, v4.4s, v21.4s                    v4:f32x4 = add v4 v37
-	ADD $4, R15, R16
-	WORD $0x4d40ca15 // ld1r {v21.4s}, [x16]                         v38:f32x4 = loadsplat a+4 l1*8 step_a*2
-	WORD $0x6e33deb6 // fmul v22.4s, v21.4s, v19.4s                  v39:f32x4 = mul v38 v22
-	WORD $0x4e36d484 // fadd v4.4s, v4.4s, v22.4s                    v4:f32x4 = add v4 v39
-	WORD $0x6e34de52 // fmul v18.4s, v18.4s, v20.4s                  v40:f32x4 = mul v36 v25
-	WORD $0x4e32d4a5 // fadd v5.4s, v5.4s, v18.4s                    v5:f32x4 = add v5 v40
-	WORD $0x6e30deb2 // fmul v18.4s, v21.4s, v16.4s                  v41:f32x4 = mul v38 v28
-	WORD $0x4e32d4a5 // fadd v5.4s, v5.4s, v18.4s                    v5:f32x4 = add v5 v41
-	WORD $0x4d40ca72 // ld1r {v18.4s}, [x19]                         v42:f32x4 = loadsplat a+0 l1*8 step_a*3
-	WORD $0x6e31de55 // fmul v21.4s, v18.4s, v17.4s                  v43:f32x4 = mul v42 v18
-	WORD $0x4e35d4c6 // fadd v6.4s, v6.4s, v21.4s                    v6:f32x4 = add v6 v43
-	ADD $4, R19, R16
-	WORD $0x4d40ca15 // ld1r {v21.4s}, [x16]                         v44:f32x4 = loadsplat a+4 l1*8 step_a*3
-	WORD $0x6e33deb6 // fmul v22.4s, v21.4s, v19.4s                  v45:f32x4 = mul v44 v22
-	WORD $0x4e36d4c6 // fadd v6.4s, v6.4s, v22.4s                    v6:f32x4 = add v6 v45
-	WORD $0x6e34de52 // fmul v18.4s, v18.4s, v20.4s                  v46:f32x4 = mul v42 v25
-	WORD $0x4e32d4e7 // fadd v7.4s, v7.4s, v18.4s                    v7:f32x4 = add v7 v46
-	WORD $0x6e30deb2 // fmul v18.4s, v21.4s, v16.4s                  v47:f32x4 = mul v44 v28
-	WORD $0x4e32d4e7 // fadd v7.4s, v7.4s, v18.4s                    v7:f32x4 = add v7 v47
-	WORD $0x4d40ca92 // ld1r {v18.4s}, [x20]                         v48:f32x4 = loadsplat a+0 l1*8 step_a*4
-	WORD $0x6e31de55 // fmul v21.4s, v18.4s, v17.4s                  v49:f32x4 = mul v48 v18
-	WORD $0x4e35d508 // fadd v8.4s, v8.4s, v21.4s                    v8:f32x4 = add v8 v49
-	ADD $4, R20, R16
-	WORD $0x4d40ca15 // ld1r {v21.4s}, [x16]                         v50:f32x4 = loadsplat a+4 l1*8 step_a*4
-	WORD $0x6e33deb6 // fmul v22.4s, v21.4s, v19.4s                  v51:f32x4 = mul v50 v22
-	WORD $0x4e36d508 // fadd v8.4s, v8.4s, v22.4s                    v8:f32x4 = add v8 v51
-	WORD $0x6e34de52 // fmul v18.4s, v18.4s, v20.4s                  v52:f32x4 = mul v48 v25
-	WORD $0x4e32d529 // fadd v9.4s, v9.4s, v18.4s                    v9:f32x4 = add v9 v52
-	WORD $0x6e30deb2 // fmul v18.4s, v21.4s, v16.4s                  v53:f32x4 = mul v50 v28
-	WORD $0x4e32d529 // fadd v9.4s, v9.4s, v18.4s                    v9:f32x4 = add v9 v53
-	WORD $0x4d40cab2 // ld1r {v18.4s}, [x21]                         v54:f32x4 = loadsplat a+0 l1*8 step_a*5
-	WORD $0x6e31de55 // fmul v21.4s, v18.4s, v17.4s                  v55:f32x4 = mul v54 v18
-	WORD $0x4e35d54a // fadd v10.4s, v10.4s, v21.4s                  v10:f32x4 = add v10 v55
-	ADD $4, R21, R16
-	WORD $0x4d40ca15 // ld1r {v21.4s}, [x16]                         v56:f32x4 = loadsplat a+4 l1*8 step_a*5
-	WORD $0x6e33deb6 // fmul v22.4s, v21.4s, v19.4s                  v57:f32x4 = mul v56 v22
-	WORD $0x4e36d54a // fadd v10.4s, v10.4s, v22.4s                  v10:f32x4 = add v10 v57
-	WORD $0x6e34de52 // fmul v18.4s, v18.4s, v20.4s                  v58:f32x4 = mul v54 v25
-	WORD $0x4e32d56b // fadd v11.4s, v11.4s, v18.4s                  v11:f32x4 = add v11 v58
-	WORD $0x6e30deb2 // fmul v18.4s, v21.4s, v16.4s                  v59:f32x4 = mul v56 v28
-	WORD $0x4e32d56b // fadd v11.4s, v11.4s, v18.4s                  v11:f32x4 = add v11 v59
-	WORD $0x4d40cad2 // ld1r {v18.4s}, [x22]                         v60:f32x4 = loadsplat a+0 l1*8 step_a*6
-	WORD $0x6e31de55 // fmul v21.4s, v18.4s, v17.4s                  v61:f32x4 = mul v60 v18
-	WORD $0x4e35d58c // fadd v12.4s, v12.4s, v21.4s                  v12:f32x4 = add v12 v61
-	ADD $4, R22, R16
-	WORD $0x4d40ca15 // ld1r {v21.4s}, [x16]                         v62:f32x4 = loadsplat a+4 l1*8 step_a*6
-	WORD $0x6e33deb6 // fmul v22.4s, v21.4s, v19.4s                  v63:f32x4 = mul v62 v22
-	WORD $0x4e36d58c // fadd v12.4s, v12.4s, v22.4s                  v12:f32x4 = add v12 v63
-	WORD $0x6e34de52 // fmul v18.4s, v18.4s, v20.4s                  v64:f32x4 = mul v60 v25
-	WORD $0x4e32d5ad // fadd v13.4s, v13.4s, v18.4s                  v13:f32x4 = add v13 v64
-	WORD $0x6e30deb2 // fmul v18.4s, v21.4s, v16.4s                  v65:f32x4 = mul v62 v28
-	WORD $0x4e32d5ad // fadd v13.4s, v13.4s, v18.4s                  v13:f32x4 = add v13 v65
-	WORD $0x4d40caf2 // ld1r {v18.4s}, [x23]                         v66:f32x4 = loadsplat a+0 l1*8 step_a*7
-	WORD $0x6e31de51 // fmul v17.4s, v18.4s, v17.4s                  v67:f32x4 = mul v66 v18
-	WORD $0x4e31d5ce // fadd v14.4s, v14.4s, v17.4s                  v14:f32x4 = add v14 v67
-	ADD $4, R23, R16
-	WORD $0x4d40ca11 // ld1r {v17.4s}, [x16]                         v68:f32x4 = loadsplat a+4 l1*8 step_a*7
-	WORD $0x6e33de33 // fmul v19.4s, v17.4s, v19.4s                  v69:f32x4 = mul v68 v22
-	WORD $0x4e33d5ce // fadd v14.4s, v14.4s, v19.4s                  v14:f32x4 = add v14 v69
-	WORD $0x6e34de52 // fmul v18.4s, v18.4s, v20.4s                  v70:f32x4 = mul v66 v25
-	WORD $0x4e32d5ef // fadd v15.4s, v15.4s, v18.4s                  v15:f32x4 = add v15 v70
-	WORD $0x6e30de30 // fmul v16.4s, v17.4s, v16.4s                  v71:f32x4 = mul v68 v28
-	WORD $0x4e30d5ef // fadd v15.4s, v15.4s, v16.4s                  v15:f32x4 = add v15 v71
-	ADD $8, R12
-	ADD $128, R13
-	ADD $8, R14
-	ADD $8, R15
-	ADD $8, R19
-	ADD $8, R20
-	ADD $8, R21
-	ADD $8, R22
-	ADD $8, R23
+	WORD $0x3dc00190 // ldr q16, [x12]                               v16:i32x4 = load a+0 l1*16
+	WORD $0x4e040611 // dup v17.4s, v16.s[0]                         v18:f32x4 = spread v17 0
+	WORD $0xfd4001b2 // ldr d18, [x13]                               v19:f16x4 = load b+0 l0*16 l1*256
+	WORD $0xf98401a0 // prfm pldl1keep, [x13, #2048]                 prefetch b+2048 l0*16 l1*256
+	WORD $0xf99001a2 // prfm pldl2keep, [x13, #8192]                 prefetch2 b+8192 l0*16 l1*256
+	WORD $0x0e217a52 // fcvtl v18.4s, v18.4h                         v20:f32x4 = cvthalf v19
+	WORD $0x6e32de33 // fmul v19.4s, v17.4s, v18.4s                  v21:f32x4 = mul v18 v20
+	WORD $0x4e33d400 // fadd v0.4s, v0.4s, v19.4s                    v0:f32x4 = add v0 v21
+	WORD $0x4e0c0613 // dup v19.4s, v16.s[1]                         v22:f32x4 = spread v17 1
+	WORD $0xfd4021b4 // ldr d20, [x13, #64]                          v23:f16x4 = load b+64 l0*16 l1*256
+	WORD $0xf98421a0 // prfm pldl1keep, [x13, #2112]                 prefetch b+2112 l0*16 l1*256
+	WORD $0xf99021a2 // prfm pldl2keep, [x13, #8256]                 prefetch2 b+8256 l0*16 l1*256
+	WORD $0x0e217a94 // fcvtl v20.4s, v20.4h                         v24:f32x4 = cvthalf v23
+	WORD $0x6e34de75 // fmul v21.4s, v19.4s, v20.4s                  v25:f32x4 = mul v22 v24
+	WORD $0x4e35d400 // fadd v0.4s, v0.4s, v21.4s                    v0:f32x4 = add v0 v25
+	WORD $0x4e140615 // dup v21.4s, v16.s[2]                         v26:f32x4 = spread v17 2
+	WORD $0xfd4041b6 // ldr d22, [x13, #128]                         v27:f16x4 = load b+128 l0*16 l1*256
+	WORD $0xf98441a0 // prfm pldl1keep, [x13, #2176]                 prefetch b+2176 l0*16 l1*256
+	WORD $0xf99041a2 // prfm pldl2keep, [x13, #8320]                 prefetch2 b+8320 l0*16 l1*256
+	WORD $0x0e217ad6 // fcvtl v22.4s, v22.4h                         v28:f32x4 = cvthalf v27
+	WORD $0x6e36deb7 // fmul v23.4s, v21.4s, v22.4s                  v29:f32x4 = mul v26 v28
+	WORD $0x4e37d400 // fadd v0.4s, v0.4s, v23.4s                    v0:f32x4 = add v0 v29
+	WORD $0x4e1c0610 // dup v16.4s, v16.s[3]                         v30:f32x4 = spread v17 3
+	WORD $0xfd4061b7 // ldr d23, [x13, #192]                         v31:f16x4 = load b+192 l0*16 l1*256
+	WORD $0xf98461a0 // prfm pldl1keep, [x13, #2240]                 prefetch b+2240 l0*16 l1*256
+	WORD $0xf99061a2 // prfm pldl2keep, [x13, #8384]                 prefetch2 b+8384 l0*16 l1*256
+	WORD $0x0e217af7 // fcvtl v23.4s, v23.4h                         v32:f32x4 = cvthalf v31
+	WORD $0x6e37de18 // fmul v24.4s, v16.4s, v23.4s                  v33:f32x4 = mul v30 v32
+	WORD $0x4e38d400 // fadd v0.4s, v0.4s, v24.4s                    v0:f32x4 = add v0 v33
+	WORD $0xfd4005b8 // ldr d24, [x13, #8]                           v34:f16x4 = load b+8 l0*16 l1*256
+	WORD $0x0e217b18 // fcvtl v24.4s, v24.4h                         v35:f32x4 = cvthalf v34
+	WORD $0x6e38de31 // fmul v17.4s, v17.4s, v24.4s                  v36:f32x4 = mul v18 v35
+	WORD $0x4e31d421 // fadd v1.4s, v1.4s, v17.4s                    v1:f32x4 = add v1 v36
+	WORD $0xfd4025b1 // ldr d17, [x13, #72]                          v37:f16x4 = load b+72 l0*16 l1*256
+	WORD $0x0e217a31 // fcvtl v17.4s, v17.4h                         v38:f32x4 = cvthalf v37
+	WORD $0x6e31de73 // fmul v19.4s, v19.4s, v17.4s                  v39:f32x4 = mul v22 v38
+	WORD $0x4e33d421 // fadd v1.4s, v1.4s, v19.4s                    v1:f32x4 = add v1 v39
+	WORD $0xfd4045b3 // ldr d19, [x13, #136]                         v40:f16x4 = load b+136 l0*16 l1*256
+	WORD $0x0e217a73 // fcvtl v19.4s, v19.4h                         v41:f32x4 = cvthalf v40
+	WORD $0x6e33deb5 // fmul v21.4s, v21.4s, v19.4s                  v42:f32x4 = mul v26 v41
+	WORD $0x4e35d421 // fadd v1.4s, v1.4s, v21.4s                    v1:f32x4 = add v1 v42
+	WORD $0xfd4065b5 // ldr d21, [x13, #200]                         v43:f16x4 = load b+200 l0*16 l1*256
+	WORD $0x0e217ab5 // fcvtl v21.4s, v21.4h                         v44:f32x4 = cvthalf v43
+	WORD $0x6e35de10 // fmul v16.4s, v16.4s, v21.4s                  v45:f32x4 = mul v30 v44
+	WORD $0x4e30d421 // fadd v1.4s, v1.4s, v16.4s                    v1:f32x4 = add v1 v45
+	WORD $0x3dc001d0 // ldr q16, [x14]                               v46:i32x4 = load a+0 l1*16 step_a*1
+	WORD $0x4e040619 // dup v25.4s, v16.s[0]                         v48:f32x4 = spread v47 0
+	WORD $0x6e32df3a // fmul v26.4s, v25.4s, v18.4s                  v49:f32x4 = mul v48 v20
+	WORD $0x4e3ad442 // fadd v2.4s, v2.4s, v26.4s                    v2:f32x4 = add v2 v49
+	WORD $0x4e0c061a // dup v26.4s, v16.s[1]                         v50:f32x4 = spread v47 1
+	WORD $0x6e34df5b // fmul v27.4s, v26.4s, v20.4s                  v51:f32x4 = mul v50 v24
+	WORD $0x4e3bd442 // fadd v2.4s, v2.4s, v27.4s                    v2:f32x4 = add v2 v51
+	WORD $0x4e14061b // dup v27.4s, v16.s[2]                         v52:f32x4 = spread v47 2
+	WORD $0x6e36df7c // fmul v28.4s, v27.4s, v22.4s                  v53:f32x4 = mul v52 v28
+	WORD $0x4e3cd442 // fadd v2.4s, v2.4s, v28.4s                    v2:f32x4 = add v2 v53
+	WORD $0x4e1c0610 // dup v16.4s, v16.s[3]                         v54:f32x4 = spread v47 3
+	WORD $0x6e37de1c // fmul v28.4s, v16.4s, v23.4s                  v55:f32x4 = mul v54 v32
+	WORD $0x4e3cd442 // fadd v2.4s, v2.4s, v28.4s                    v2:f32x4 = add v2 v55
+	WORD $0x6e38df39 // fmul v25.4s, v25.4s, v24.4s                  v56:f32x4 = mul v48 v35
+	WORD $0x4e39d463 // fadd v3.4s, v3.4s, v25.4s                    v3:f32x4 = add v3 v56
+	WORD $0x6e31df59 // fmul v25.4s, v26.4s, v17.4s                  v57:f32x4 = mul v50 v38
+	WORD $0x4e39d463 // fadd v3.4s, v3.4s, v25.4s                    v3:f32x4 = add v3 v57
+	WORD $0x6e33df79 // fmul v25.4s, v27.4s, v19.4s                  v58:f32x4 = mul v52 v41
+	WORD $0x4e39d463 // fadd v3.4s, v3.4s, v25.4s                    v3:f32x4 = add v3 v58
+	WORD $0x6e35de10 // fmul v16.4s, v16.4s, v21.4s                  v59:f32x4 = mul v54 v44
+	WORD $0x4e30d463 // fadd v3.4s, v3.4s, v16.4s                    v3:f32x4 = add v3 v59
+	WORD $0x3dc001f0 // ldr q16, [x15]                               v60:i32x4 = load a+0 l1*16 step_a*2
+	WORD $0x4e040619 // dup v25.4s, v16.s[0]                         v62:f32x4 = spread v61 0
+	WORD $0x6e32df3a // fmul v26.4s, v25.4s, v18.4s                  v63:f32x4 = mul v62 v20
+	WORD $0x4e3ad484 // fadd v4.4s, v4.4s, v26.4s                    v4:f32x4 = add v4 v63
+	WORD $0x4e0c061a // dup v26.4s, v16.s[1]                         v64:f32x4 = spread v61 1
+	WORD $0x6e34df5b // fmul v27.4s, v26.4s, v20.4s                  v65:f32x4 = mul v64 v24
+	WORD $0x4e3bd484 // fadd v4.4s, v4.4s, v27.4s                    v4:f32x4 = add v4 v65
+	WORD $0x4e14061b // dup v27.4s, v16.s[2]                         v66:f32x4 = spread v61 2
+	WORD $0x6e36df7c // fmul v28.4s, v27.4s, v22.4s                  v67:f32x4 = mul v66 v28
+	WORD $0x4e3cd484 // fadd v4.4s, v4.4s, v28.4s                    v4:f32x4 = add v4 v67
+	WORD $0x4e1c0610 // dup v16.4s, v16.s[3]                         v68:f32x4 = spread v61 3
+	WORD $0x6e37de1c // fmul v28.4s, v16.4s, v23.4s                  v69:f32x4 = mul v68 v32
+	WORD $0x4e3cd484 // fadd v4.4s, v4.4s, v28.4s                    v4:f32x4 = add v4 v69
+	WORD $0x6e38df39 // fmul v25.4s, v25.4s, v24.4s                  v70:f32x4 = mul v62 v35
+	WORD $0x4e39d4a5 // fadd v5.4s, v5.4s, v25.4s                    v5:f32x4 = add v5 v70
+	WORD $0x6e31df59 // fmul v25.4s, v26.4s, v17.4s                  v71:f32x4 = mul v64 v38
+	WORD $0x4e39d4a5 // fadd v5.4s, v5.4s, v25.4s                    v5:f32x4 = add v5 v71
+	WORD $0x6e33df79 // fmul v25.4s, v27.4s, v19.4s                  v72:f32x4 = mul v66 v41
+	WORD $0x4e39d4a5 // fadd v5.4s, v5.4s, v25.4s                    v5:f32x4 = add v5 v72
+	WORD $0x6e35de10 // fmul v16.4s, v16.4s, v21.4s                  v73:f32x4 = mul v68 v44
+	WORD $0x4e30d4a5 // fadd v5.4s, v5.4s, v16.4s                    v5:f32x4 = add v5 v73
+	WORD $0x3dc00270 // ldr q16, [x19]                               v74:i32x4 = load a+0 l1*16 step_a*3
+	WORD $0x4e040619 // dup v25.4s, v16.s[0]                         v76:f32x4 = spread v75 0
+	WORD $0x6e32df3a // fmul v26.4s, v25.4s, v18.4s                  v77:f32x4 = mul v76 v20
+	WORD $0x4e3ad4c6 // fadd v6.4s, v6.4s, v26.4s                    v6:f32x4 = add v6 v77
+	WORD $0x4e0c061a // dup v26.4s, v16.s[1]                         v78:f32x4 = spread v75 1
+	WORD $0x6e34df5b // fmul v27.4s, v26.4s, v20.4s                  v79:f32x4 = mul v78 v24
+	WORD $0x4e3bd4c6 // fadd v6.4s, v6.4s, v27.4s                    v6:f32x4 = add v6 v79
+	WORD $0x4e14061b // dup v27.4s, v16.s[2]                         v80:f32x4 = spread v75 2
+	WORD $0x6e36df7c // fmul v28.4s, v27.4s, v22.4s                  v81:f32x4 = mul v80 v28
+	WORD $0x4e3cd4c6 // fadd v6.4s, v6.4s, v28.4s                    v6:f32x4 = add v6 v81
+	WORD $0x4e1c0610 // dup v16.4s, v16.s[3]                         v82:f32x4 = spread v75 3
+	WORD $0x6e37de1c // fmul v28.4s, v16.4s, v23.4s                  v83:f32x4 = mul v82 v32
+	WORD $0x4e3cd4c6 // fadd v6.4s, v6.4s, v28.4s                    v6:f32x4 = add v6 v83
+	WORD $0x6e38df39 // fmul v25.4s, v25.4s, v24.4s                  v84:f32x4 = mul v76 v35
+	WORD $0x4e39d4e7 // fadd v7.4s, v7.4s, v25.4s                    v7:f32x4 = add v7 v84
+	WORD $0x6e31df59 // fmul v25.4s, v26.4s, v17.4s                  v85:f32x4 = mul v78 v38
+	WORD $0x4e39d4e7 // fadd v7.4s, v7.4s, v25.4s                    v7:f32x4 = add v7 v85
+	WORD $0x6e33df79 // fmul v25.4s, v27.4s, v19.4s                  v86:f32x4 = mul v80 v41
+	WORD $0x4e39d4e7 // fadd v7.4s, v7.4s, v25.4s                    v7:f32x4 = add v7 v86
+	WORD $0x6e35de10 // fmul v16.4s, v16.4s, v21.4s                  v87:f32x4 = mul v82 v44
+	WORD $0x4e30d4e7 // fadd v7.4s, v7.4s, v16.4s                    v7:f32x4 = add v7 v87
+	WORD $0x3dc00290 // ldr q16, [x20]                               v88:i32x4 = load a+0 l1*16 step_a*4
+	WORD $0x4e040619 // dup v25.4s, v16.s[0]                         v90:f32x4 = spread v89 0
+	WORD $0x6e32df3a // fmul v26.4s, v25.4s, v18.4s                  v91:f32x4 = mul v90 v20
+	WORD $0x4e3ad508 // fadd v8.4s, v8.4s, v26.4s                    v8:f32x4 = add v8 v91
+	WORD $0x4e0c061a // dup v26.4s, v16.s[1]                         v92:f32x4 = spread v89 1
+	WORD $0x6e34df5b // fmul v27.4s, v26.4s, v20.4s                  v93:f32x4 = mul v92 v24
+	WORD $0x4e3bd508 // fadd v8.4s, v8.4s, v27.4s                    v8:f32x4 = add v8 v93
+	WORD $0x4e14061b // dup v27.4s, v16.s[2]                         v94:f32x4 = spread v89 2
+	WORD $0x6e36df7c // fmul v28.4s, v27.4s, v22.4s                  v95:f32x4 = mul v94 v28
+	WORD $0x4e3cd508 // fadd v8.4s, v8.4s, v28.4s                    v8:f32x4 = add v8 v95
+	WORD $0x4e1c0610 // dup v16.4s, v16.s[3]                         v96:f32x4 = spread v89 3
+	WORD $0x6e37de1c // fmul v28.4s, v16.4s, v23.4s                  v97:f32x4 = mul v96 v32
+	WORD $0x4e3cd508 // fadd v8.4s, v8.4s, v28.4s                    v8:f32x4 = add v8 v97
+	WORD $0x6e38df39 // fmul v25.4s, v25.4s, v24.4s                  v98:f32x4 = mul v90 v35
+	WORD $0x4e39d529 // fadd v9.4s, v9.4s, v25.4s                    v9:f32x4 = add v9 v98
+	WORD $0x6e31df59 // fmul v25.4s, v26.4s, v17.4s                  v99:f32x4 = mul v92 v38
+	WORD $0x4e39d529 // fadd v9.4s, v9.4s, v25.4s                    v9:f32x4 = add v9 v99
+	WORD $0x6e33df79 // fmul v25.4s, v27.4s, v19.4s                  v100:f32x4 = mul v94 v41
+	WORD $0x4e39d529 // fadd v9.4s, v9.4s, v25.4s                    v9:f32x4 = add v9 v100
+	WORD $0x6e35de10 // fmul v16.4s, v16.4s, v21.4s                  v101:f32x4 = mul v96 v44
+	WORD $0x4e30d529 // fadd v9.4s, v9.4s, v16.4s                    v9:f32x4 = add v9 v101
+	WORD $0x3dc002b0 // ldr q16, [x21]                               v102:i32x4 = load a+0 l1*16 step_a*5
+	WORD $0x4e040619 // dup v25.4s, v16.s[0]                         v104:f32x4 = spread v103 0
+	WORD $0x6e32df3a // fmul v26.4s, v25.4s, v18.4s                  v105:f32x4 = mul v104 v20
+	WORD $0x4e3ad54a // fadd v10.4s, v10.4s, v26.4s                  v10:f32x4 = add v10 v105
+	WORD $0x4e0c061a // dup v26.4s, v16.s[1]                         v106:f32x4 = spread v103 1
+	WORD $0x6e34df5b // fmul v27.4s, v26.4s, v20.4s                  v107:f32x4 = mul v106 v24
+	WORD $0x4e3bd54a // fadd v10.4s, v10.4s, v27.4s                  v10:f32x4 = add v10 v107
+	WORD $0x4e14061b // dup v27.4s, v16.s[2]                         v108:f32x4 = spread v103 2
+	WORD $0x6e36df7c // fmul v28.4s, v27.4s, v22.4s                  v109:f32x4 = mul v108 v28
+	WORD $0x4e3cd54a // fadd v10.4s, v10.4s, v28.4s                  v10:f32x4 = add v10 v109
+	WORD $0x4e1c0610 // dup v16.4s, v16.s[3]                         v110:f32x4 = spread v103 3
+	WORD $0x6e37de1c // fmul v28.4s, v16.4s, v23.4s                  v111:f32x4 = mul v110 v32
+	WORD $0x4e3cd54a // fadd v10.4s, v10.4s, v28.4s                  v10:f32x4 = add v10 v111
+	WORD $0x6e38df39 // fmul v25.4s, v25.4s, v24.4s                  v112:f32x4 = mul v104 v35
+	WORD $0x4e39d56b // fadd v11.4s, v11.4s, v25.4s                  v11:f32x4 = add v11 v112
+	WORD $0x6e31df59 // fmul v25.4s, v26.4s, v17.4s                  v113:f32x4 = mul v106 v38
+	WORD $0x4e39d56b // fadd v11.4s, v11.4s, v25.4s                  v11:f32x4 = add v11 v113
+	WORD $0x6e33df79 // fmul v25.4s, v27.4s, v19.4s                  v114:f32x4 = mul v108 v41
+	WORD $0x4e39d56b // fadd v11.4s, v11.4s, v25.4s                  v11:f32x4 = add v11 v114
+	WORD $0x6e35de10 // fmul v16.4s, v16.4s, v21.4s                  v115:f32x4 = mul v110 v44
+	WORD $0x4e30d56b // fadd v11.4s, v11.4s, v16.4s                  v11:f32x4 = add v11 v115
+	WORD $0x3dc002d0 // ldr q16, [x22]                               v116:i32x4 = load a+0 l1*16 step_a*6
+	WORD $0x4e040619 // dup v25.4s, v16.s[0]                         v118:f32x4 = spread v117 0
+	WORD $0x6e32df3a // fmul v26.4s, v25.4s, v18.4s                  v119:f32x4 = mul v118 v20
+	WORD $0x4e3ad58c // fadd v12.4s, v12.4s, v26.4s                  v12:f32x4 = add v12 v119
+	WORD $0x4e0c061a // dup v26.4s, v16.s[1]                         v120:f32x4 = spread v117 1
+	WORD $0x6e34df5b // fmul v27.4s, v26.4s, v20.4s                  v121:f32x4 = mul v120 v24
+	WORD $0x4e3bd58c // fadd v12.4s, v12.4s, v27.4s                  v12:f32x4 = add v12 v121
+	WORD $0x4e14061b // dup v27.4s, v16.s[2]                         v122:f32x4 = spread v117 2
+	WORD $0x6e36df7c // fmul v28.4s, v27.4s, v22.4s                  v123:f32x4 = mul v122 v28
+	WORD $0x4e3cd58c // fadd v12.4s, v12.4s, v28.4s                  v12:f32x4 = add v12 v123
+	WORD $0x4e1c0610 // dup v16.4s, v16.s[3]                         v124:f32x4 = spread v117 3
+	WORD $0x6e37de1c // fmul v28.4s, v16.4s, v23.4s                  v125:f32x4 = mul v124 v32
+	WORD $0x4e3cd58c // fadd v12.4s, v12.4s, v28.4s                  v12:f32x4 = add v12 v125
+	WORD $0x6e38df39 // fmul v25.4s, v25.4s, v24.4s                  v126:f32x4 = mul v118 v35
+	WORD $0x4e39d5ad // fadd v13.4s, v13.4s, v25.4s                  v13:f32x4 = add v13 v126
+	WORD $0x6e31df59 // fmul v25.4s, v26.4s, v17.4s                  v127:f32x4 = mul v120 v38
+	WORD $0x4e39d5ad // fadd v13.4s, v13.4s, v25.4s                  v13:f32x4 = add v13 v127
+	WORD $0x6e33df79 // fmul v25.4s, v27.4s, v19.4s                  v128:f32x4 = mul v122 v41
+	WORD $0x4e39d5ad // fadd v13.4s, v13.4s, v25.4s                  v13:f32x4 = add v13 v128
+	WORD $0x6e35de10 // fmul v16.4s, v16.4s, v21.4s                  v129:f32x4 = mul v124 v44
+	WORD $0x4e30d5ad // fadd v13.4s, v13.4s, v16.4s                  v13:f32x4 = add v13 v129
+	WORD $0x3dc002f0 // ldr q16, [x23]                               v130:i32x4 = load a+0 l1*16 step_a*7
+	WORD $0x4e040619 // dup v25.4s, v16.s[0]                         v132:f32x4 = spread v131 0
+	WORD $0x6e32df32 // fmul v18.4s, v25.4s, v18.4s                  v133:f32x4 = mul v132 v20
+	WORD $0x4e32d5ce // fadd v14.4s, v14.4s, v18.4s                  v14:f32x4 = add v14 v133
+	WORD $0x4e0c0612 // dup v18.4s, v16.s[1]                         v134:f32x4 = spread v131 1
+	WORD $0x6e34de54 // fmul v20.4s, v18.4s, v20.4s                  v135:f32x4 = mul v134 v24
+	WORD $0x4e34d5ce // fadd v14.4s, v14.4s, v20.4s                  v14:f32x4 = add v14 v135
+	WORD $0x4e140614 // dup v20.4s, v16.s[2]                         v136:f32x4 = spread v131 2
+	WORD $0x6e36de96 // fmul v22.4s, v20.4s, v22.4s                  v137:f32x4 = mul v136 v28
+	WORD $0x4e36d5ce // fadd v14.4s, v14.4s, v22.4s                  v14:f32x4 = add v14 v137
+	WORD $0x4e1c0610 // dup v16.4s, v16.s[3]                         v138:f32x4 = spread v131 3
+	WORD $0x6e37de16 // fmul v22.4s, v16.4s, v23.4s                  v139:f32x4 = mul v138 v32
+	WORD $0x4e36d5ce // fadd v14.4s, v14.4s, v22.4s                  v14:f32x4 = add v14 v139
+	WORD $0x6e38df36 // fmul v22.4s, v25.4s, v24.4s                  v140:f32x4 = mul v132 v35
+	WORD $0x4e36d5ef // fadd v15.4s, v15.4s, v22.4s                  v15:f32x4 = add v15 v140
+	WORD $0x6e31de51 // fmul v17.4s, v18.4s, v17.4s                  v141:f32x4 = mul v134 v38
+	WORD $0x4e31d5ef // fadd v15.4s, v15.4s, v17.4s                  v15:f32x4 = add v15 v141
+	WORD $0x6e33de91 // fmul v17.4s, v20.4s, v19.4s                  v142:f32x4 = mul v136 v41
+	WORD $0x4e31d5ef // fadd v15.4s, v15.4s, v17.4s                  v15:f32x4 = add v15 v142
+	WORD $0x6e35de10 // fmul v16.4s, v16.4s, v21.4s                  v143:f32x4 = mul v138 v44
+	WORD $0x4e30d5ef // fadd v15.4s, v15.4s, v16.4s                  v15:f32x4 = add v15 v143
+	ADD $16, R12
+	ADD $256, R13
+	ADD $16, R14
+	ADD $16, R15
+	ADD $16, R19
+	ADD $16, R20
+	ADD $16, R21
+	ADD $16, R22
+	ADD $16, R23
 	SUBS $1, R11
 	BNE l1
 done1:
@@ -4918,11 +5046,11 @@ done1:
 	SUBS $1, R10
 	BNE l0
 done0:
-	WORD $0x6f046400 // mvni v0.4s, #128, lsl #24                    v72:i32x4 = splat 2147483647
+	WORD $0x6f046400 // mvni v0.4s, #128, lsl #24                    v144:i32x4 = splat 2147483647
 	MOVD $0x7f800000, R16
-	WORD $0x4e040e01 // dup v1.4s, w16                               v73:i32x4 = splat 2139095040
+	WORD $0x4e040e01 // dup v1.4s, w16                               v145:i32x4 = splat 2139095040
 	MOVD $0x7fc00000, R16
-	WORD $0x4e040e02 // dup v2.4s, w16                               v74:i32x4 = splat 2143289344
+	WORD $0x4e040e02 // dup v2.4s, w16                               v146:i32x4 = splat 2143289344
 	MOVD 24(R25), R0 // out
 	MOVD 40(R25), R4 // step_out
 	MOVD $1, R3
@@ -4930,46 +5058,46 @@ done0:
 	MOVD $8, R1
 	PCALIGN $32
 l2:
-	WORD $0x3cd80043 // ldur q3, [x2, #-128]                         v75:f32x4 = load acc+0 l2*128
-	WORD $0x4e201c64 // and v4.16b, v3.16b, v0.16b                   v77:i32x4 = and v76 v72
-	WORD $0x4ea13484 // cmgt v4.4s, v4.4s, v1.4s                     v78:i32x4 = cmpgts v77 v73
-	WORD $0x6ea41c43 // bit v3.16b, v2.16b, v4.16b                   v79:i32x4 = bitsel v78 v74 v76
-	WORD $0x3d800003 // str q3, [x0]                                 store out+0 l2*0+1*step_out v80
-	WORD $0x3cd90043 // ldur q3, [x2, #-112]                         v81:f32x4 = load acc+16 l2*128
-	WORD $0x4e201c64 // and v4.16b, v3.16b, v0.16b                   v83:i32x4 = and v82 v72
-	WORD $0x4ea13484 // cmgt v4.4s, v4.4s, v1.4s                     v84:i32x4 = cmpgts v83 v73
-	WORD $0x6ea41c43 // bit v3.16b, v2.16b, v4.16b                   v85:i32x4 = bitsel v84 v74 v82
-	WORD $0x3d800403 // str q3, [x0, #16]                            store out+16 l2*0+1*step_out v86
-	WORD $0x3cda0043 // ldur q3, [x2, #-96]                          v87:f32x4 = load acc+32 l2*128
-	WORD $0x4e201c64 // and v4.16b, v3.16b, v0.16b                   v89:i32x4 = and v88 v72
-	WORD $0x4ea13484 // cmgt v4.4s, v4.4s, v1.4s                     v90:i32x4 = cmpgts v89 v73
-	WORD $0x6ea41c43 // bit v3.16b, v2.16b, v4.16b                   v91:i32x4 = bitsel v90 v74 v88
-	WORD $0x3d800803 // str q3, [x0, #32]                            store out+32 l2*0+1*step_out v92
-	WORD $0x3cdb0043 // ldur q3, [x2, #-80]                          v93:f32x4 = load acc+48 l2*128
-	WORD $0x4e201c64 // and v4.16b, v3.16b, v0.16b                   v95:i32x4 = and v94 v72
-	WORD $0x4ea13484 // cmgt v4.4s, v4.4s, v1.4s                     v96:i32x4 = cmpgts v95 v73
-	WORD $0x6ea41c43 // bit v3.16b, v2.16b, v4.16b                   v97:i32x4 = bitsel v96 v74 v94
-	WORD $0x3d800c03 // str q3, [x0, #48]                            store out+48 l2*0+1*step_out v98
-	WORD $0x3cdc0043 // ldur q3, [x2, #-64]                          v99:f32x4 = load acc+64 l2*128
-	WORD $0x4e201c64 // and v4.16b, v3.16b, v0.16b                   v101:i32x4 = and v100 v72
-	WORD $0x4ea13484 // cmgt v4.4s, v4.4s, v1.4s                     v102:i32x4 = cmpgts v101 v73
-	WORD $0x6ea41c43 // bit v3.16b, v2.16b, v4.16b                   v103:i32x4 = bitsel v102 v74 v100
-	WORD $0x3d801003 // str q3, [x0, #64]                            store out+64 l2*0+1*step_out v104
-	WORD $0x3cdd0043 // ldur q3, [x2, #-48]                          v105:f32x4 = load acc+80 l2*128
-	WORD $0x4e201c64 // and v4.16b, v3.16b, v0.16b                   v107:i32x4 = and v106 v72
-	WORD $0x4ea13484 // cmgt v4.4s, v4.4s, v1.4s                     v108:i32x4 = cmpgts v107 v73
-	WORD $0x6ea41c43 // bit v3.16b, v2.16b, v4.16b                   v109:i32x4 = bitsel v108 v74 v106
-	WORD $0x3d801403 // str q3, [x0, #80]                            store out+80 l2*0+1*step_out v110
-	WORD $0x3cde0043 // ldur q3, [x2, #-32]                          v111:f32x4 = load acc+96 l2*128
-	WORD $0x4e201c64 // and v4.16b, v3.16b, v0.16b                   v113:i32x4 = and v112 v72
-	WORD $0x4ea13484 // cmgt v4.4s, v4.4s, v1.4s                     v114:i32x4 = cmpgts v113 v73
-	WORD $0x6ea41c43 // bit v3.16b, v2.16b, v4.16b                   v115:i32x4 = bitsel v114 v74 v112
-	WORD $0x3d801803 // str q3, [x0, #96]                            store out+96 l2*0+1*step_out v116
-	WORD $0x3cdf0043 // ldur q3, [x2, #-16]                          v117:f32x4 = load acc+112 l2*128
-	WORD $0x4e201c64 // and v4.16b, v3.16b, v0.16b                   v119:i32x4 = and v118 v72
-	WORD $0x4ea13484 // cmgt v4.4s, v4.4s, v1.4s                     v120:i32x4 = cmpgts v119 v73
-	WORD $0x6ea41c43 // bit v3.16b, v2.16b, v4.16b                   v121:i32x4 = bitsel v120 v74 v118
-	WORD $0x3d801c03 // str q3, [x0, #112]                           store out+112 l2*0+1*step_out v122
+	WORD $0x3cd80043 // ldur q3, [x2, #-128]                         v147:f32x4 = load acc+0 l2*128
+	WORD $0x4e201c64 // and v4.16b, v3.16b, v0.16b                   v149:i32x4 = and v148 v144
+	WORD $0x4ea13484 // cmgt v4.4s, v4.4s, v1.4s                     v150:i32x4 = cmpgts v149 v145
+	WORD $0x6ea41c43 // bit v3.16b, v2.16b, v4.16b                   v151:i32x4 = bitsel v150 v146 v148
+	WORD $0x3d800003 // str q3, [x0]                                 store out+0 l2*0+1*step_out v152
+	WORD $0x3cd90043 // ldur q3, [x2, #-112]                         v153:f32x4 = load acc+16 l2*128
+	WORD $0x4e201c64 // and v4.16b, v3.16b, v0.16b                   v155:i32x4 = and v154 v144
+	WORD $0x4ea13484 // cmgt v4.4s, v4.4s, v1.4s                     v156:i32x4 = cmpgts v155 v145
+	WORD $0x6ea41c43 // bit v3.16b, v2.16b, v4.16b                   v157:i32x4 = bitsel v156 v146 v154
+	WORD $0x3d800403 // str q3, [x0, #16]                            store out+16 l2*0+1*step_out v158
+	WORD $0x3cda0043 // ldur q3, [x2, #-96]                          v159:f32x4 = load acc+32 l2*128
+	WORD $0x4e201c64 // and v4.16b, v3.16b, v0.16b                   v161:i32x4 = and v160 v144
+	WORD $0x4ea13484 // cmgt v4.4s, v4.4s, v1.4s                     v162:i32x4 = cmpgts v161 v145
+	WORD $0x6ea41c43 // bit v3.16b, v2.16b, v4.16b                   v163:i32x4 = bitsel v162 v146 v160
+	WORD $0x3d800803 // str q3, [x0, #32]                            store out+32 l2*0+1*step_out v164
+	WORD $0x3cdb0043 // ldur q3, [x2, #-80]                          v165:f32x4 = load acc+48 l2*128
+	WORD $0x4e201c64 // and v4.16b, v3.16b, v0.16b                   v167:i32x4 = and v166 v144
+	WORD $0x4ea13484 // cmgt v4.4s, v4.4s, v1.4s                     v168:i32x4 = cmpgts v167 v145
+	WORD $0x6ea41c43 // bit v3.16b, v2.16b, v4.16b                   v169:i32x4 = bitsel v168 v146 v166
+	WORD $0x3d800c03 // str q3, [x0, #48]                            store out+48 l2*0+1*step_out v170
+	WORD $0x3cdc0043 // ldur q3, [x2, #-64]                          v171:f32x4 = load acc+64 l2*128
+	WORD $0x4e201c64 // and v4.16b, v3.16b, v0.16b                   v173:i32x4 = and v172 v144
+	WORD $0x4ea13484 // cmgt v4.4s, v4.4s, v1.4s                     v174:i32x4 = cmpgts v173 v145
+	WORD $0x6ea41c43 // bit v3.16b, v2.16b, v4.16b                   v175:i32x4 = bitsel v174 v146 v172
+	WORD $0x3d801003 // str q3, [x0, #64]                            store out+64 l2*0+1*step_out v176
+	WORD $0x3cdd0043 // ldur q3, [x2, #-48]                          v177:f32x4 = load acc+80 l2*128
+	WORD $0x4e201c64 // and v4.16b, v3.16b, v0.16b                   v179:i32x4 = and v178 v144
+	WORD $0x4ea13484 // cmgt v4.4s, v4.4s, v1.4s                     v180:i32x4 = cmpgts v179 v145
+	WORD $0x6ea41c43 // bit v3.16b, v2.16b, v4.16b                   v181:i32x4 = bitsel v180 v146 v178
+	WORD $0x3d801403 // str q3, [x0, #80]                            store out+80 l2*0+1*step_out v182
+	WORD $0x3cde0043 // ldur q3, [x2, #-32]                          v183:f32x4 = load acc+96 l2*128
+	WORD $0x4e201c64 // and v4.16b, v3.16b, v0.16b                   v185:i32x4 = and v184 v144
+	WORD $0x4ea13484 // cmgt v4.4s, v4.4s, v1.4s                     v186:i32x4 = cmpgts v185 v145
+	WORD $0x6ea41c43 // bit v3.16b, v2.16b, v4.16b                   v187:i32x4 = bitsel v186 v146 v184
+	WORD $0x3d801803 // str q3, [x0, #96]                            store out+96 l2*0+1*step_out v188
+	WORD $0x3cdf0043 // ldur q3, [x2, #-16]                          v189:f32x4 = load acc+112 l2*128
+	WORD $0x4e201c64 // and v4.16b, v3.16b, v0.16b                   v191:i32x4 = and v190 v144
+	WORD $0x4ea13484 // cmgt v4.4s, v4.4s, v1.4s                     v192:i32x4 = cmpgts v191 v145
+	WORD $0x6ea41c43 // bit v3.16b, v2.16b, v4.16b                   v193:i32x4 = bitsel v192 v146 v190
+	WORD $0x3d801c03 // str q3, [x0, #112]                           store out+112 l2*0+1*step_out v194
 	ADD $128, R2
 	ADD R3, R0
 	SUBS $1, R1
@@ -5587,6 +5715,24 @@ done1:
 // func matmul_bf16_4_neon(args *byte)
 TEXT ·matmul_bf16_4_neon(SB), NOSPLIT, $0-8
 	MOVD args+0(FP), R25
+	MOVD 0(R25), R0 // a
+	MOVD 8(R25), R1 // b
+	MOVD 0(R25), R2 // a
+	MOVD 32(R25), R4 // step_a
+	MOVD $1, R3
+	MADD R4, R2, R3, R3
+	MOVD 0(R25), R2 // a
+	MOVD 32(R25), R5 // step_a
+	MOVD $2, R4
+	MADD R5, R2, R4, R4
+	MOVD 0(R25), R2 // a
+	MOVD 32(R25), R6 // step_a
+	MOVD $3, R5
+	MADD R6, R2, R5, R5
+	MOVD 16(R25), R2 // acc
+	MOVD $2, R6
+	PCALIGN $32
+l0:
 	WORD $0x4f00e400 // movi v0.16b, #0                              v0:f32x4 = splat 0
 	WORD $0x4f00e401 // movi v1.16b, #0                              v1:f32x4 = splat 0
 	WORD $0x4f00e402 // movi v2.16b, #0                              v2:f32x4 = splat 0
@@ -5603,54 +5749,40 @@ TEXT ·matmul_bf16_4_neon(SB), NOSPLIT, $0-8
 	WORD $0x4f00e40d // movi v13.16b, #0                             v13:f32x4 = splat 0
 	WORD $0x4f00e40e // movi v14.16b, #0                             v14:f32x4 = splat 0
 	WORD $0x4f00e40f // movi v15.16b, #0                             v15:f32x4 = splat 0
-	MOVD 0(R25), R0 // a
-	MOVD 8(R25), R1 // b
-	MOVD 0(R25), R2 // a
-	MOVD 32(R25), R4 // step_a
-	MOVD $1, R3
-	MADD R4, R2, R3, R3
-	MOVD 0(R25), R2 // a
-	MOVD 32(R25), R5 // step_a
-	MOVD $2, R4
-	MADD R5, R2, R4, R4
-	MOVD 0(R25), R2 // a
-	MOVD 32(R25), R6 // step_a
-	MOVD $3, R5
-	MADD R6, R2, R5, R5
-	MOVD 48(R25), R2 // count_acc_k
-	CMP $0, R2
-	BLE done0
-	MOVD R0, R6
-	MOVD R1, R7
-	MOVD R3, R8
-	MOVD R4, R9
-	MOVD R5, R10
+	MOVD 48(R25), R7 // count_acc_ko
+	CMP $0, R7
+	BLE done1
+	MOVD R0, R8
+	MOVD R1, R9
+	MOVD R3, R10
+	MOVD R4, R11
+	MOVD R5, R12
 	PCALIGN $32
-l0:
-	WORD $0x4d40c8d0 // ld1r {v16.4s}, [x6]                          v16:f32x4 = loadsplat a+0 l0*4
-	WORD $0xfd4000f1 // ldr d17, [x7]                                v17:u16x4 = load b+0 l0*64
-	WORD $0xf98400e0 // prfm pldl1keep, [x7, #2048]                  prefetch b+2048 l0*64
-	WORD $0xf99000e2 // prfm pldl2keep, [x7, #8192]                  prefetch2 b+8192 l0*64
+l1:
+	WORD $0x4d40c910 // ld1r {v16.4s}, [x8]                          v16:f32x4 = loadsplat a+0 l1*8
+	WORD $0xfd400131 // ldr d17, [x9]                                v17:u16x4 = load b+0 l0*32 l1*128
+	WORD $0xf9840120 // prfm pldl1keep, [x9, #2048]                  prefetch b+2048 l0*32 l1*128
+	WORD $0xf9900122 // prfm pldl2keep, [x9, #8192]                  prefetch2 b+8192 l0*32 l1*128
 	WORD $0x2f10a631 // ushll v17.4s, v17.4h, #0                     v18:i32x4 = widen v17
 	WORD $0x4f305631 // shl v17.4s, v17.4s, #16                      v19:i32x4 = shl v18 16
 	WORD $0x6e31de12 // fmul v18.4s, v16.4s, v17.4s                  v21:f32x4 = mul v16 v20
 	WORD $0x4e32d400 // fadd v0.4s, v0.4s, v18.4s                    v0:f32x4 = add v0 v21
-	WORD $0xfd4004f2 // ldr d18, [x7, #8]                            v22:u16x4 = load b+8 l0*64
+	WORD $0xfd400532 // ldr d18, [x9, #8]                            v22:u16x4 = load b+8 l0*32 l1*128
 	WORD $0x2f10a652 // ushll v18.4s, v18.4h, #0                     v23:i32x4 = widen v22
 	WORD $0x4f305652 // shl v18.4s, v18.4s, #16                      v24:i32x4 = shl v23 16
 	WORD $0x6e32de13 // fmul v19.4s, v16.4s, v18.4s                  v26:f32x4 = mul v16 v25
 	WORD $0x4e33d421 // fadd v1.4s, v1.4s, v19.4s                    v1:f32x4 = add v1 v26
-	WORD $0xfd4008f3 // ldr d19, [x7, #16]                           v27:u16x4 = load b+16 l0*64
+	WORD $0xfd400933 // ldr d19, [x9, #16]                           v27:u16x4 = load b+16 l0*32 l1*128
 	WORD $0x2f10a673 // ushll v19.4s, v19.4h, #0                     v28:i32x4 = widen v27
 	WORD $0x4f305673 // shl v19.4s, v19.4s, #16                      v29:i32x4 = shl v28 16
 	WORD $0x6e33de14 // fmul v20.4s, v16.4s, v19.4s                  v31:f32x4 = mul v16 v30
 	WORD $0x4e34d442 // fadd v2.4s, v2.4s, v20.4s                    v2:f32x4 = add v2 v31
-	WORD $0xfd400cf4 // ldr d20, [x7, #24]                           v32:u16x4 = load b+24 l0*64
+	WORD $0xfd400d34 // ldr d20, [x9, #24]                           v32:u16x4 = load b+24 l0*32 l1*128
 	WORD $0x2f10a694 // ushll v20.4s, v20.4h, #0                     v33:i32x4 = widen v32
 	WORD $0x4f305694 // shl v20.4s, v20.4s, #16                      v34:i32x4 = shl v33 16
 	WORD $0x6e34de10 // fmul v16.4s, v16.4s, v20.4s                  v36:f32x4 = mul v16 v35
 	WORD $0x4e30d463 // fadd v3.4s, v3.4s, v16.4s                    v3:f32x4 = add v3 v36
-	WORD $0x4d40c910 // ld1r {v16.4s}, [x8]                          v37:f32x4 = loadsplat a+0 l0*4 step_a*1
+	WORD $0x4d40c950 // ld1r {v16.4s}, [x10]                         v37:f32x4 = loadsplat a+0 l1*8 step_a*1
 	WORD $0x6e31de15 // fmul v21.4s, v16.4s, v17.4s                  v38:f32x4 = mul v37 v20
 	WORD $0x4e35d484 // fadd v4.4s, v4.4s, v21.4s                    v4:f32x4 = add v4 v38
 	WORD $0x6e32de15 // fmul v21.4s, v16.4s, v18.4s                  v39:f32x4 = mul v37 v25
@@ -5659,7 +5791,7 @@ l0:
 	WORD $0x4e35d4c6 // fadd v6.4s, v6.4s, v21.4s                    v6:f32x4 = add v6 v40
 	WORD $0x6e34de10 // fmul v16.4s, v16.4s, v20.4s                  v41:f32x4 = mul v37 v35
 	WORD $0x4e30d4e7 // fadd v7.4s, v7.4s, v16.4s                    v7:f32x4 = add v7 v41
-	WORD $0x4d40c930 // ld1r {v16.4s}, [x9]                          v42:f32x4 = loadsplat a+0 l0*4 step_a*2
+	WORD $0x4d40c970 // ld1r {v16.4s}, [x11]                         v42:f32x4 = loadsplat a+0 l1*8 step_a*2
 	WORD $0x6e31de15 // fmul v21.4s, v16.4s, v17.4s                  v43:f32x4 = mul v42 v20
 	WORD $0x4e35d508 // fadd v8.4s, v8.4s, v21.4s                    v8:f32x4 = add v8 v43
 	WORD $0x6e32de15 // fmul v21.4s, v16.4s, v18.4s                  v44:f32x4 = mul v42 v25
@@ -5668,7 +5800,7 @@ l0:
 	WORD $0x4e35d54a // fadd v10.4s, v10.4s, v21.4s                  v10:f32x4 = add v10 v45
 	WORD $0x6e34de10 // fmul v16.4s, v16.4s, v20.4s                  v46:f32x4 = mul v42 v35
 	WORD $0x4e30d56b // fadd v11.4s, v11.4s, v16.4s                  v11:f32x4 = add v11 v46
-	WORD $0x4d40c950 // ld1r {v16.4s}, [x10]                         v47:f32x4 = loadsplat a+0 l0*4 step_a*3
+	WORD $0x4d40c990 // ld1r {v16.4s}, [x12]                         v47:f32x4 = loadsplat a+0 l1*8 step_a*3
 	WORD $0x6e31de11 // fmul v17.4s, v16.4s, v17.4s                  v48:f32x4 = mul v47 v20
 	WORD $0x4e31d58c // fadd v12.4s, v12.4s, v17.4s                  v12:f32x4 = add v12 v48
 	WORD $0x6e32de11 // fmul v17.4s, v16.4s, v18.4s                  v49:f32x4 = mul v47 v25
@@ -5677,129 +5809,94 @@ l0:
 	WORD $0x4e31d5ce // fadd v14.4s, v14.4s, v17.4s                  v14:f32x4 = add v14 v50
 	WORD $0x6e34de10 // fmul v16.4s, v16.4s, v20.4s                  v51:f32x4 = mul v47 v35
 	WORD $0x4e30d5ef // fadd v15.4s, v15.4s, v16.4s                  v15:f32x4 = add v15 v51
-	ADD $4, R6
-	ADD $64, R7
-	ADD $4, R8
-	ADD $4, R9
-	ADD $4, R10
-	SUBS $1, R2
-	BNE l0
-done0:
-	MOVD 16(R25), R2 // acc
-	WORD $0x3d800040 // str q0, [x2]                                 store acc+0 v0
-	WORD $0x3d800441 // str q1, [x2, #16]                            store acc+16 v1
-	WORD $0x3d800842 // str q2, [x2, #32]                            store acc+32 v2
-	WORD $0x3d800c43 // str q3, [x2, #48]                            store acc+48 v3
-	WORD $0x3d802044 // str q4, [x2, #128]                           store acc+128 v4
-	WORD $0x3d802445 // str q5, [x2, #144]                           store acc+144 v5
-	WORD $0x3d802846 // str q6, [x2, #160]                           store acc+160 v6
-	WORD $0x3d802c47 // str q7, [x2, #176]                           store acc+176 v7
-	WORD $0x3d804048 // str q8, [x2, #256]                           store acc+256 v8
-	WORD $0x3d804449 // str q9, [x2, #272]                           store acc+272 v9
-	WORD $0x3d80484a // str q10, [x2, #288]                          store acc+288 v10
-	WORD $0x3d804c4b // str q11, [x2, #304]                          store acc+304 v11
-	WORD $0x3d80604c // str q12, [x2, #384]                          store acc+384 v12
-	WORD $0x3d80644d // str q13, [x2, #400]                          store acc+400 v13
-	WORD $0x3d80684e // str q14, [x2, #416]                          store acc+416 v14
-	WORD $0x3d806c4f // str q15, [x2, #432]                          store acc+432 v15
-	WORD $0x4f00e400 // movi v0.16b, #0                              v52:f32x4 = splat 0
-	WORD $0x4f00e401 // movi v1.16b, #0                              v53:f32x4 = splat 0
-	WORD $0x4f00e402 // movi v2.16b, #0                              v54:f32x4 = splat 0
-	WORD $0x4f00e403 // movi v3.16b, #0                              v55:f32x4 = splat 0
-	WORD $0x4f00e404 // movi v4.16b, #0                              v56:f32x4 = splat 0
-	WORD $0x4f00e405 // movi v5.16b, #0                              v57:f32x4 = splat 0
-	WORD $0x4f00e406 // movi v6.16b, #0                              v58:f32x4 = splat 0
-	WORD $0x4f00e407 // movi v7.16b, #0                              v59:f32x4 = splat 0
-	WORD $0x4f00e408 // movi v8.16b, #0                              v60:f32x4 = splat 0
-	WORD $0x4f00e409 // movi v9.16b, #0                              v61:f32x4 = splat 0
-	WORD $0x4f00e40a // movi v10.16b, #0                             v62:f32x4 = splat 0
-	WORD $0x4f00e40b // movi v11.16b, #0                             v63:f32x4 = splat 0
-	WORD $0x4f00e40c // movi v12.16b, #0                             v64:f32x4 = splat 0
-	WORD $0x4f00e40d // movi v13.16b, #0                             v65:f32x4 = splat 0
-	WORD $0x4f00e40e // movi v14.16b, #0                             v66:f32x4 = splat 0
-	WORD $0x4f00e40f // movi v15.16b, #0                             v67:f32x4 = splat 0
-	MOVD 48(R25), R6 // count_acc_k
-	CMP $0, R6
-	BLE done1
-	PCALIGN $32
-l1:
-	WORD $0x4d40c810 // ld1r {v16.4s}, [x0]                          v68:f32x4 = loadsplat a+0 l1*4
-	WORD $0xfd401031 // ldr d17, [x1, #32]                           v69:u16x4 = load b+32 l1*64
-	WORD $0x2f10a631 // ushll v17.4s, v17.4h, #0                     v70:i32x4 = widen v69
-	WORD $0x4f305631 // shl v17.4s, v17.4s, #16                      v71:i32x4 = shl v70 16
-	WORD $0x6e31de12 // fmul v18.4s, v16.4s, v17.4s                  v73:f32x4 = mul v68 v72
-	WORD $0x4e32d400 // fadd v0.4s, v0.4s, v18.4s                    v52:f32x4 = add v52 v73
-	WORD $0xfd401432 // ldr d18, [x1, #40]                           v74:u16x4 = load b+40 l1*64
-	WORD $0x2f10a652 // ushll v18.4s, v18.4h, #0                     v75:i32x4 = widen v74
-	WORD $0x4f305652 // shl v18.4s, v18.4s, #16                      v76:i32x4 = shl v75 16
-	WORD $0x6e32de13 // fmul v19.4s, v16.4s, v18.4s                  v78:f32x4 = mul v68 v77
-	WORD $0x4e33d421 // fadd v1.4s, v1.4s, v19.4s                    v53:f32x4 = add v53 v78
-	WORD $0xfd401833 // ldr d19, [x1, #48]                           v79:u16x4 = load b+48 l1*64
-	WORD $0x2f10a673 // ushll v19.4s, v19.4h, #0                     v80:i32x4 = widen v79
-	WORD $0x4f305673 // shl v19.4s, v19.4s, #16                      v81:i32x4 = shl v80 16
-	WORD $0x6e33de14 // fmul v20.4s, v16.4s, v19.4s                  v83:f32x4 = mul v68 v82
-	WORD $0x4e34d442 // fadd v2.4s, v2.4s, v20.4s                    v54:f32x4 = add v54 v83
-	WORD $0xfd401c34 // ldr d20, [x1, #56]                           v84:u16x4 = load b+56 l1*64
-	WORD $0x2f10a694 // ushll v20.4s, v20.4h, #0                     v85:i32x4 = widen v84
-	WORD $0x4f305694 // shl v20.4s, v20.4s, #16                      v86:i32x4 = shl v85 16
-	WORD $0x6e34de10 // fmul v16.4s, v16.4s, v20.4s                  v88:f32x4 = mul v68 v87
-	WORD $0x4e30d463 // fadd v3.4s, v3.4s, v16.4s                    v55:f32x4 = add v55 v88
-	WORD $0x4d40c870 // ld1r {v16.4s}, [x3]                          v89:f32x4 = loadsplat a+0 l1*4 step_a*1
-	WORD $0x6e31de15 // fmul v21.4s, v16.4s, v17.4s                  v90:f32x4 = mul v89 v72
-	WORD $0x4e35d484 // fadd v4.4s, v4.4s, v21.4s                    v56:f32x4 = add v56 v90
-	WORD $0x6e32de15 // fmul v21.4s, v16.4s, v18.4s                  v91:f32x4 = mul v89 v77
-	WORD $0x4e35d4a5 // fadd v5.4s, v5.4s, v21.4s                    v57:f32x4 = add v57 v91
-	WORD $0x6e33de15 // fmul v21.4s, v16.4s, v19.4s                  v92:f32x4 = mul v89 v82
-	WORD $0x4e35d4c6 // fadd v6.4s, v6.4s, v21.4s                    v58:f32x4 = add v58 v92
-	WORD $0x6e34de10 // fmul v16.4s, v16.4s, v20.4s                  v93:f32x4 = mul v89 v87
-	WORD $0x4e30d4e7 // fadd v7.4s, v7.4s, v16.4s                    v59:f32x4 = add v59 v93
-	WORD $0x4d40c890 // ld1r {v16.4s}, [x4]                          v94:f32x4 = loadsplat a+0 l1*4 step_a*2
-	WORD $0x6e31de15 // fmul v21.4s, v16.4s, v17.4s                  v95:f32x4 = mul v94 v72
-	WORD $0x4e35d508 // fadd v8.4s, v8.4s, v21.4s                    v60:f32x4 = add v60 v95
-	WORD $0x6e32de15 // fmul v21.4s, v16.4s, v18.4s                  v96:f32x4 = mul v94 v77
-	WORD $0x4e35d529 // fadd v9.4s, v9.4s, v21.4s                    v61:f32x4 = add v61 v96
-	WORD $0x6e33de15 // fmul v21.4s, v16.4s, v19.4s                  v97:f32x4 = mul v94 v82
-	WORD $0x4e35d54a // fadd v10.4s, v10.4s, v21.4s                  v62:f32x4 = add v62 v97
-	WORD $0x6e34de10 // fmul v16.4s, v16.4s, v20.4s                  v98:f32x4 = mul v94 v87
-	WORD $0x4e30d56b // fadd v11.4s, v11.4s, v16.4s                  v63:f32x4 = add v63 v98
-	WORD $0x4d40c8b0 // ld1r {v16.4s}, [x5]                          v99:f32x4 = loadsplat a+0 l1*4 step_a*3
-	WORD $0x6e31de11 // fmul v17.4s, v16.4s, v17.4s                  v100:f32x4 = mul v99 v72
-	WORD $0x4e31d58c // fadd v12.4s, v12.4s, v17.4s                  v64:f32x4 = add v64 v100
-	WORD $0x6e32de11 // fmul v17.4s, v16.4s, v18.4s                  v101:f32x4 = mul v99 v77
-	WORD $0x4e31d5ad // fadd v13.4s, v13.4s, v17.4s                  v65:f32x4 = add v65 v101
-	WORD $0x6e33de11 // fmul v17.4s, v16.4s, v19.4s                  v102:f32x4 = mul v99 v82
-	WORD $0x4e31d5ce // fadd v14.4s, v14.4s, v17.4s                  v66:f32x4 = add v66 v102
-	WORD $0x6e34de10 // fmul v16.4s, v16.4s, v20.4s                  v103:f32x4 = mul v99 v87
-	WORD $0x4e30d5ef // fadd v15.4s, v15.4s, v16.4s                  v67:f32x4 = add v67 v103
-	ADD $4, R0
-	ADD $64, R1
-	ADD $4, R3
-	ADD $4, R4
-	ADD $4, R5
-	SUBS $1, R6
+	ADD $4, R8, R16
+	WORD $0x4d40ca10 // ld1r {v16.4s}, [x16]                         v52:f32x4 = loadsplat a+4 l1*8
+	WORD $0xfd402131 // ldr d17, [x9, #64]                           v53:u16x4 = load b+64 l0*32 l1*128
+	WORD $0xf9842120 // prfm pldl1keep, [x9, #2112]                  prefetch b+2112 l0*32 l1*128
+	WORD $0xf9902122 // prfm pldl2keep, [x9, #8256]                  prefetch2 b+8256 l0*32 l1*128
+	WORD $0x2f10a631 // ushll v17.4s, v17.4h, #0                     v54:i32x4 = widen v53
+	WORD $0x4f305631 // shl v17.4s, v17.4s, #16                      v55:i32x4 = shl v54 16
+	WORD $0x6e31de12 // fmul v18.4s, v16.4s, v17.4s                  v57:f32x4 = mul v52 v56
+	WORD $0x4e32d400 // fadd v0.4s, v0.4s, v18.4s                    v0:f32x4 = add v0 v57
+	WORD $0xfd402532 // ldr d18, [x9, #72]                           v58:u16x4 = load b+72 l0*32 l1*128
+	WORD $0x2f10a652 // ushll v18.4s, v18.4h, #0                     v59:i32x4 = widen v58
+	WORD $0x4f305652 // shl v18.4s, v18.4s, #16                      v60:i32x4 = shl v59 16
+	WORD $0x6e32de13 // fmul v19.4s, v16.4s, v18.4s                  v62:f32x4 = mul v52 v61
+	WORD $0x4e33d421 // fadd v1.4s, v1.4s, v19.4s                    v1:f32x4 = add v1 v62
+	WORD $0xfd402933 // ldr d19, [x9, #80]                           v63:u16x4 = load b+80 l0*32 l1*128
+	WORD $0x2f10a673 // ushll v19.4s, v19.4h, #0                     v64:i32x4 = widen v63
+	WORD $0x4f305673 // shl v19.4s, v19.4s, #16                      v65:i32x4 = shl v64 16
+	WORD $0x6e33de14 // fmul v20.4s, v16.4s, v19.4s                  v67:f32x4 = mul v52 v66
+	WORD $0x4e34d442 // fadd v2.4s, v2.4s, v20.4s                    v2:f32x4 = add v2 v67
+	WORD $0xfd402d34 // ldr d20, [x9, #88]                           v68:u16x4 = load b+88 l0*32 l1*128
+	WORD $0x2f10a694 // ushll v20.4s, v20.4h, #0                     v69:i32x4 = widen v68
+	WORD $0x4f305694 // shl v20.4s, v20.4s, #16                      v70:i32x4 = shl v69 16
+	WORD $0x6e34de10 // fmul v16.4s, v16.4s, v20.4s                  v72:f32x4 = mul v52 v71
+	WORD $0x4e30d463 // fadd v3.4s, v3.4s, v16.4s                    v3:f32x4 = add v3 v72
+	ADD $4, R10, R16
+	WORD $0x4d40ca10 // ld1r {v16.4s}, [x16]                         v73:f32x4 = loadsplat a+4 l1*8 step_a*1
+	WORD $0x6e31de15 // fmul v21.4s, v16.4s, v17.4s                  v74:f32x4 = mul v73 v56
+	WORD $0x4e35d484 // fadd v4.4s, v4.4s, v21.4s                    v4:f32x4 = add v4 v74
+	WORD $0x6e32de15 // fmul v21.4s, v16.4s, v18.4s                  v75:f32x4 = mul v73 v61
+	WORD $0x4e35d4a5 // fadd v5.4s, v5.4s, v21.4s                    v5:f32x4 = add v5 v75
+	WORD $0x6e33de15 // fmul v21.4s, v16.4s, v19.4s                  v76:f32x4 = mul v73 v66
+	WORD $0x4e35d4c6 // fadd v6.4s, v6.4s, v21.4s                    v6:f32x4 = add v6 v76
+	WORD $0x6e34de10 // fmul v16.4s, v16.4s, v20.4s                  v77:f32x4 = mul v73 v71
+	WORD $0x4e30d4e7 // fadd v7.4s, v7.4s, v16.4s                    v7:f32x4 = add v7 v77
+	ADD $4, R11, R16
+	WORD $0x4d40ca10 // ld1r {v16.4s}, [x16]                         v78:f32x4 = loadsplat a+4 l1*8 step_a*2
+	WORD $0x6e31de15 // fmul v21.4s, v16.4s, v17.4s                  v79:f32x4 = mul v78 v56
+	WORD $0x4e35d508 // fadd v8.4s, v8.4s, v21.4s                    v8:f32x4 = add v8 v79
+	WORD $0x6e32de15 // fmul v21.4s, v16.4s, v18.4s                  v80:f32x4 = mul v78 v61
+	WORD $0x4e35d529 // fadd v9.4s, v9.4s, v21.4s                    v9:f32x4 = add v9 v80
+	WORD $0x6e33de15 // fmul v21.4s, v16.4s, v19.4s                  v81:f32x4 = mul v78 v66
+	WORD $0x4e35d54a // fadd v10.4s, v10.4s, v21.4s                  v10:f32x4 = add v10 v81
+	WORD $0x6e34de10 // fmul v16.4s, v16.4s, v20.4s                  v82:f32x4 = mul v78 v71
+	WORD $0x4e30d56b // fadd v11.4s, v11.4s, v16.4s                  v11:f32x4 = add v11 v82
+	ADD $4, R12, R16
+	WORD $0x4d40ca10 // ld1r {v16.4s}, [x16]                         v83:f32x4 = loadsplat a+4 l1*8 step_a*3
+	WORD $0x6e31de11 // fmul v17.4s, v16.4s, v17.4s                  v84:f32x4 = mul v83 v56
+	WORD $0x4e31d58c // fadd v12.4s, v12.4s, v17.4s                  v12:f32x4 = add v12 v84
+	WORD $0x6e32de11 // fmul v17.4s, v16.4s, v18.4s                  v85:f32x4 = mul v83 v61
+	WORD $0x4e31d5ad // fadd v13.4s, v13.4s, v17.4s                  v13:f32x4 = add v13 v85
+	WORD $0x6e33de11 // fmul v17.4s, v16.4s, v19.4s                  v86:f32x4 = mul v83 v66
+	WORD $0x4e31d5ce // fadd v14.4s, v14.4s, v17.4s                  v14:f32x4 = add v14 v86
+	WORD $0x6e34de10 // fmul v16.4s, v16.4s, v20.4s                  v87:f32x4 = mul v83 v71
+	WORD $0x4e30d5ef // fadd v15.4s, v15.4s, v16.4s                  v15:f32x4 = add v15 v87
+	ADD $8, R8
+	ADD $128, R9
+	ADD $8, R10
+	ADD $8, R11
+	ADD $8, R12
+	SUBS $1, R7
 	BNE l1
 done1:
-	WORD $0x3d801040 // str q0, [x2, #64]                            store acc+64 v52
-	WORD $0x3d801441 // str q1, [x2, #80]                            store acc+80 v53
-	WORD $0x3d801842 // str q2, [x2, #96]                            store acc+96 v54
-	WORD $0x3d801c43 // str q3, [x2, #112]                           store acc+112 v55
-	WORD $0x3d803044 // str q4, [x2, #192]                           store acc+192 v56
-	WORD $0x3d803445 // str q5, [x2, #208]                           store acc+208 v57
-	WORD $0x3d803846 // str q6, [x2, #224]                           store acc+224 v58
-	WORD $0x3d803c47 // str q7, [x2, #240]                           store acc+240 v59
-	WORD $0x3d805048 // str q8, [x2, #320]                           store acc+320 v60
-	WORD $0x3d805449 // str q9, [x2, #336]                           store acc+336 v61
-	WORD $0x3d80584a // str q10, [x2, #352]                          store acc+352 v62
-	WORD $0x3d805c4b // str q11, [x2, #368]                          store acc+368 v63
-	WORD $0x3d80704c // str q12, [x2, #448]                          store acc+448 v64
-	WORD $0x3d80744d // str q13, [x2, #464]                          store acc+464 v65
-	WORD $0x3d80784e // str q14, [x2, #480]                          store acc+480 v66
-	WORD $0x3d807c4f // str q15, [x2, #496]                          store acc+496 v67
-	WORD $0x6f046400 // mvni v0.4s, #128, lsl #24                    v104:i32x4 = splat 2147483647
+	WORD $0x3d800040 // str q0, [x2]                                 store acc+0 l0*64 v0
+	WORD $0x3d800441 // str q1, [x2, #16]                            store acc+16 l0*64 v1
+	WORD $0x3d800842 // str q2, [x2, #32]                            store acc+32 l0*64 v2
+	WORD $0x3d800c43 // str q3, [x2, #48]                            store acc+48 l0*64 v3
+	WORD $0x3d802044 // str q4, [x2, #128]                           store acc+128 l0*64 v4
+	WORD $0x3d802445 // str q5, [x2, #144]                           store acc+144 l0*64 v5
+	WORD $0x3d802846 // str q6, [x2, #160]                           store acc+160 l0*64 v6
+	WORD $0x3d802c47 // str q7, [x2, #176]                           store acc+176 l0*64 v7
+	WORD $0x3d804048 // str q8, [x2, #256]                           store acc+256 l0*64 v8
+	WORD $0x3d804449 // str q9, [x2, #272]                           store acc+272 l0*64 v9
+	WORD $0x3d80484a // str q10, [x2, #288]                          store acc+288 l0*64 v10
+	WORD $0x3d804c4b // str q11, [x2, #304]                          store acc+304 l0*64 v11
+	WORD $0x3d80604c // str q12, [x2, #384]                          store acc+384 l0*64 v12
+	WORD $0x3d80644d // str q13, [x2, #400]                          store acc+400 l0*64 v13
+	WORD $0x3d80684e // str q14, [x2, #416]                          store acc+416 l0*64 v14
+	WORD $0x3d806c4f // str q15, [x2, #432]                          store acc+432 l0*64 v15
+	ADD $32, R1
+	ADD $64, R2
+	SUBS $1, R6
+	BNE l0
+done0:
+	WORD $0x6f046400 // mvni v0.4s, #128, lsl #24                    v88:i32x4 = splat 2147483647
 	MOVD $0x7f800000, R16
-	WORD $0x4e040e01 // dup v1.4s, w16                               v105:i32x4 = splat 2139095040
+	WORD $0x4e040e01 // dup v1.4s, w16                               v89:i32x4 = splat 2139095040
 	MOVD $0x7fc00000, R16
-	WORD $0x4e040e02 // dup v2.4s, w16                               v106:i32x4 = splat 2143289344
+	WORD $0x4e040e02 // dup v2.4s, w16                               v90:i32x4 = splat 2143289344
 	MOVD 24(R25), R0 // out
 	MOVD 40(R25), R4 // step_out
 	MOVD $1, R3
@@ -5807,46 +5904,46 @@ done1:
 	MOVD $4, R1
 	PCALIGN $32
 l2:
-	WORD $0x3dc00043 // ldr q3, [x2]                                 v107:f32x4 = load acc+0 l2*128
-	WORD $0x4e201c64 // and v4.16b, v3.16b, v0.16b                   v109:i32x4 = and v108 v104
-	WORD $0x4ea13484 // cmgt v4.4s, v4.4s, v1.4s                     v110:i32x4 = cmpgts v109 v105
-	WORD $0x6ea41c43 // bit v3.16b, v2.16b, v4.16b                   v111:i32x4 = bitsel v110 v106 v108
-	WORD $0x3d800003 // str q3, [x0]                                 store out+0 l2*0+1*step_out v112
-	WORD $0x3dc00443 // ldr q3, [x2, #16]                            v113:f32x4 = load acc+16 l2*128
-	WORD $0x4e201c64 // and v4.16b, v3.16b, v0.16b                   v115:i32x4 = and v114 v104
-	WORD $0x4ea13484 // cmgt v4.4s, v4.4s, v1.4s                     v116:i32x4 = cmpgts v115 v105
-	WORD $0x6ea41c43 // bit v3.16b, v2.16b, v4.16b                   v117:i32x4 = bitsel v116 v106 v114
-	WORD $0x3d800403 // str q3, [x0, #16]                            store out+16 l2*0+1*step_out v118
-	WORD $0x3dc00843 // ldr q3, [x2, #32]                            v119:f32x4 = load acc+32 l2*128
-	WORD $0x4e201c64 // and v4.16b, v3.16b, v0.16b                   v121:i32x4 = and v120 v104
-	WORD $0x4ea13484 // cmgt v4.4s, v4.4s, v1.4s                     v122:i32x4 = cmpgts v121 v105
-	WORD $0x6ea41c43 // bit v3.16b, v2.16b, v4.16b                   v123:i32x4 = bitsel v122 v106 v120
-	WORD $0x3d800803 // str q3, [x0, #32]                            store out+32 l2*0+1*step_out v124
-	WORD $0x3dc00c43 // ldr q3, [x2, #48]                            v125:f32x4 = load acc+48 l2*128
-	WORD $0x4e201c64 // and v4.16b, v3.16b, v0.16b                   v127:i32x4 = and v126 v104
-	WORD $0x4ea13484 // cmgt v4.4s, v4.4s, v1.4s                     v128:i32x4 = cmpgts v127 v105
-	WORD $0x6ea41c43 // bit v3.16b, v2.16b, v4.16b                   v129:i32x4 = bitsel v128 v106 v126
-	WORD $0x3d800c03 // str q3, [x0, #48]                            store out+48 l2*0+1*step_out v130
-	WORD $0x3dc01043 // ldr q3, [x2, #64]                            v131:f32x4 = load acc+64 l2*128
-	WORD $0x4e201c64 // and v4.16b, v3.16b, v0.16b                   v133:i32x4 = and v132 v104
-	WORD $0x4ea13484 // cmgt v4.4s, v4.4s, v1.4s                     v134:i32x4 = cmpgts v133 v105
-	WORD $0x6ea41c43 // bit v3.16b, v2.16b, v4.16b                   v135:i32x4 = bitsel v134 v106 v132
-	WORD $0x3d801003 // str q3, [x0, #64]                            store out+64 l2*0+1*step_out v136
-	WORD $0x3dc01443 // ldr q3, [x2, #80]                            v137:f32x4 = load acc+80 l2*128
-	WORD $0x4e201c64 // and v4.16b, v3.16b, v0.16b                   v139:i32x4 = and v138 v104
-	WORD $0x4ea13484 // cmgt v4.4s, v4.4s, v1.4s                     v140:i32x4 = cmpgts v139 v105
-	WORD $0x6ea41c43 // bit v3.16b, v2.16b, v4.16b                   v141:i32x4 = bitsel v140 v106 v138
-	WORD $0x3d801403 // str q3, [x0, #80]                            store out+80 l2*0+1*step_out v142
-	WORD $0x3dc01843 // ldr q3, [x2, #96]                            v143:f32x4 = load acc+96 l2*128
-	WORD $0x4e201c64 // and v4.16b, v3.16b, v0.16b                   v145:i32x4 = and v144 v104
-	WORD $0x4ea13484 // cmgt v4.4s, v4.4s, v1.4s                     v146:i32x4 = cmpgts v145 v105
-	WORD $0x6ea41c43 // bit v3.16b, v2.16b, v4.16b                   v147:i32x4 = bitsel v146 v106 v144
-	WORD $0x3d801803 // str q3, [x0, #96]                            store out+96 l2*0+1*step_out v148
-	WORD $0x3dc01c43 // ldr q3, [x2, #112]                           v149:f32x4 = load acc+112 l2*128
-	WORD $0x4e201c64 // and v4.16b, v3.16b, v0.16b                   v151:i32x4 = and v150 v104
-	WORD $0x4ea13484 // cmgt v4.4s, v4.4s, v1.4s                     v152:i32x4 = cmpgts v151 v105
-	WORD $0x6ea41c43 // bit v3.16b, v2.16b, v4.16b                   v153:i32x4 = bitsel v152 v106 v150
-	WORD $0x3d801c03 // str q3, [x0, #112]                           store out+112 l2*0+1*step_out v154
+	WORD $0x3cd80043 // ldur q3, [x2, #-128]                         v91:f32x4 = load acc+0 l2*128
+	WORD $0x4e201c64 // and v4.16b, v3.16b, v0.16b                   v93:i32x4 = and v92 v88
+	WORD $0x4ea13484 // cmgt v4.4s, v4.4s, v1.4s                     v94:i32x4 = cmpgts v93 v89
+	WORD $0x6ea41c43 // bit v3.16b, v2.16b, v4.16b                   v95:i32x4 = bitsel v94 v90 v92
+	WORD $0x3d800003 // str q3, [x0]                                 store out+0 l2*0+1*step_out v96
+	WORD $0x3cd90043 // ldur q3, [x2, #-112]                         v97:f32x4 = load acc+16 l2*128
+	WORD $0x4e201c64 // and v4.16b, v3.16b, v0.16b                   v99:i32x4 = and v98 v88
+	WORD $0x4ea13484 // cmgt v4.4s, v4.4s, v1.4s                     v100:i32x4 = cmpgts v99 v89
+	WORD $0x6ea41c43 // bit v3.16b, v2.16b, v4.16b                   v101:i32x4 = bitsel v100 v90 v98
+	WORD $0x3d800403 // str q3, [x0, #16]                            store out+16 l2*0+1*step_out v102
+	WORD $0x3cda0043 // ldur q3, [x2, #-96]                          v103:f32x4 = load acc+32 l2*128
+	WORD $0x4e201c64 // and v4.16b, v3.16b, v0.16b                   v105:i32x4 = and v104 v88
+	WORD $0x4ea13484 // cmgt v4.4s, v4.4s, v1.4s                     v106:i32x4 = cmpgts v105 v89
+	WORD $0x6ea41c43 // bit v3.16b, v2.16b, v4.16b                   v107:i32x4 = bitsel v106 v90 v104
+	WORD $0x3d800803 // str q3, [x0, #32]                            store out+32 l2*0+1*step_out v108
+	WORD $0x3cdb0043 // ldur q3, [x2, #-80]                          v109:f32x4 = load acc+48 l2*128
+	WORD $0x4e201c64 // and v4.16b, v3.16b, v0.16b                   v111:i32x4 = and v110 v88
+	WORD $0x4ea13484 // cmgt v4.4s, v4.4s, v1.4s                     v112:i32x4 = cmpgts v111 v89
+	WORD $0x6ea41c43 // bit v3.16b, v2.16b, v4.16b                   v113:i32x4 = bitsel v112 v90 v110
+	WORD $0x3d800c03 // str q3, [x0, #48]                            store out+48 l2*0+1*step_out v114
+	WORD $0x3cdc0043 // ldur q3, [x2, #-64]                          v115:f32x4 = load acc+64 l2*128
+	WORD $0x4e201c64 // and v4.16b, v3.16b, v0.16b                   v117:i32x4 = and v116 v88
+	WORD $0x4ea13484 // cmgt v4.4s, v4.4s, v1.4s                     v118:i32x4 = cmpgts v117 v89
+	WORD $0x6ea41c43 // bit v3.16b, v2.16b, v4.16b                   v119:i32x4 = bitsel v118 v90 v116
+	WORD $0x3d801003 // str q3, [x0, #64]                            store out+64 l2*0+1*step_out v120
+	WORD $0x3cdd0043 // ldur q3, [x2, #-48]                          v121:f32x4 = load acc+80 l2*128
+	WORD $0x4e201c64 // and v4.16b, v3.16b, v0.16b                   v123:i32x4 = and v122 v88
+	WORD $0x4ea13484 // cmgt v4.4s, v4.4s, v1.4s                     v124:i32x4 = cmpgts v123 v89
+	WORD $0x6ea41c43 // bit v3.16b, v2.16b, v4.16b                   v125:i32x4 = bitsel v124 v90 v122
+	WORD $0x3d801403 // str q3, [x0, #80]                            store out+80 l2*0+1*step_out v126
+	WORD $0x3cde0043 // ldur q3, [x2, #-32]                          v127:f32x4 = load acc+96 l2*128
+	WORD $0x4e201c64 // and v4.16b, v3.16b, v0.16b                   v129:i32x4 = and v128 v88
+	WORD $0x4ea13484 // cmgt v4.4s, v4.4s, v1.4s                     v130:i32x4 = cmpgts v129 v89
+	WORD $0x6ea41c43 // bit v3.16b, v2.16b, v4.16b                   v131:i32x4 = bitsel v130 v90 v128
+	WORD $0x3d801803 // str q3, [x0, #96]                            store out+96 l2*0+1*step_out v132
+	WORD $0x3cdf0043 // ldur q3, [x2, #-16]                          v133:f32x4 = load acc+112 l2*128
+	WORD $0x4e201c64 // and v4.16b, v3.16b, v0.16b                   v135:i32x4 = and v134 v88
+	WORD $0x4ea13484 // cmgt v4.4s, v4.4s, v1.4s                     v136:i32x4 = cmpgts v135 v89
+	WORD $0x6ea41c43 // bit v3.16b, v2.16b, v4.16b                   v137:i32x4 = bitsel v136 v90 v134
+	WORD $0x3d801c03 // str q3, [x0, #112]                           store out+112 l2*0+1*step_out v138
 	ADD $128, R2
 	ADD R3, R0
 	SUBS $1, R1
@@ -6085,150 +6182,250 @@ TEXT ·matmul_i8_1_neon(SB), NOSPLIT, $0-8
 	BLE done0
 	PCALIGN $32
 l0:
-	WORD $0x4d40c808 // ld1r {v8.4s}, [x0]                           v8:f32x4 = loadsplat a+0 l0*8
-	WORD $0xfd400029 // ldr d9, [x1]                                 v9:i8x8 = load b+0 l0*64
-	WORD $0xf9840020 // prfm pldl1keep, [x1, #2048]                  prefetch b+2048 l0*64
-	WORD $0xf9900022 // prfm pldl2keep, [x1, #8192]                  prefetch2 b+8192 l0*64
-	WORD $0x0f08a529 // sshll v9.8h, v9.8b, #0                       v10:i16x8 = widen v9
-	// v11:i16x4 = half v10 0
-	WORD $0x0f10a52a // sshll v10.4s, v9.4h, #0                      v12:i32x4 = widen v11
-	// v13:i16x4 = half v10 1
-	WORD $0x4f10a529 // sshll2 v9.4s, v9.8h, #0                      v14:i32x4 = widen v13
-	WORD $0x4e21d94a // scvtf v10.4s, v10.4s                         v15:f32x4 = cvtf32 v12
-	WORD $0x4e21d929 // scvtf v9.4s, v9.4s                           v16:f32x4 = cvtf32 v14
-	WORD $0x6e2add0a // fmul v10.4s, v8.4s, v10.4s                   v17:f32x4 = mul v8 v15
-	WORD $0x6e29dd09 // fmul v9.4s, v8.4s, v9.4s                     v18:f32x4 = mul v8 v16
-	WORD $0x4e2ad400 // fadd v0.4s, v0.4s, v10.4s                    v0:f32x4 = add v0 v17
-	WORD $0x4e29d421 // fadd v1.4s, v1.4s, v9.4s                     v1:f32x4 = add v1 v18
-	WORD $0xfd400429 // ldr d9, [x1, #8]                             v19:i8x8 = load b+8 l0*64
-	WORD $0x0f08a529 // sshll v9.8h, v9.8b, #0                       v20:i16x8 = widen v19
-	// v21:i16x4 = half v20 0
-	WORD $0x0f10a52a // sshll v10.4s, v9.4h, #0                      v22:i32x4 = widen v21
-	// v23:i16x4 = half v20 1
-	WORD $0x4f10a529 // sshll2 v9.4s, v9.8h, #0                      v24:i32x4 = widen v23
-	WORD $0x4e21d94a // scvtf v10.4s, v10.4s                         v25:f32x4 = cvtf32 v22
-	WORD $0x4e21d929 // scvtf v9.4s, v9.4s                           v26:f32x4 = cvtf32 v24
-	WORD $0x6e2add0a // fmul v10.4s, v8.4s, v10.4s                   v27:f32x4 = mul v8 v25
-	WORD $0x6e29dd09 // fmul v9.4s, v8.4s, v9.4s                     v28:f32x4 = mul v8 v26
-	WORD $0x4e2ad442 // fadd v2.4s, v2.4s, v10.4s                    v2:f32x4 = add v2 v27
-	WORD $0x4e29d463 // fadd v3.4s, v3.4s, v9.4s                     v3:f32x4 = add v3 v28
-	WORD $0xfd400829 // ldr d9, [x1, #16]                            v29:i8x8 = load b+16 l0*64
-	WORD $0x0f08a529 // sshll v9.8h, v9.8b, #0                       v30:i16x8 = widen v29
-	// v31:i16x4 = half v30 0
-	WORD $0x0f10a52a // sshll v10.4s, v9.4h, #0                      v32:i32x4 = widen v31
-	// v33:i16x4 = half v30 1
-	WORD $0x4f10a529 // sshll2 v9.4s, v9.8h, #0                      v34:i32x4 = widen v33
-	WORD $0x4e21d94a // scvtf v10.4s, v10.4s                         v35:f32x4 = cvtf32 v32
-	WORD $0x4e21d929 // scvtf v9.4s, v9.4s                           v36:f32x4 = cvtf32 v34
-	WORD $0x6e2add0a // fmul v10.4s, v8.4s, v10.4s                   v37:f32x4 = mul v8 v35
-	WORD $0x6e29dd09 // fmul v9.4s, v8.4s, v9.4s                     v38:f32x4 = mul v8 v36
-	WORD $0x4e2ad484 // fadd v4.4s, v4.4s, v10.4s                    v4:f32x4 = add v4 v37
-	WORD $0x4e29d4a5 // fadd v5.4s, v5.4s, v9.4s                     v5:f32x4 = add v5 v38
-	WORD $0xfd400c29 // ldr d9, [x1, #24]                            v39:i8x8 = load b+24 l0*64
-	WORD $0x0f08a529 // sshll v9.8h, v9.8b, #0                       v40:i16x8 = widen v39
-	// v41:i16x4 = half v40 0
-	WORD $0x0f10a52a // sshll v10.4s, v9.4h, #0                      v42:i32x4 = widen v41
-	// v43:i16x4 = half v40 1
-	WORD $0x4f10a529 // sshll2 v9.4s, v9.8h, #0                      v44:i32x4 = widen v43
-	WORD $0x4e21d94a // scvtf v10.4s, v10.4s                         v45:f32x4 = cvtf32 v42
-	WORD $0x4e21d929 // scvtf v9.4s, v9.4s                           v46:f32x4 = cvtf32 v44
-	WORD $0x6e2add0a // fmul v10.4s, v8.4s, v10.4s                   v47:f32x4 = mul v8 v45
-	WORD $0x6e29dd08 // fmul v8.4s, v8.4s, v9.4s                     v48:f32x4 = mul v8 v46
-	WORD $0x4e2ad4c6 // fadd v6.4s, v6.4s, v10.4s                    v6:f32x4 = add v6 v47
-	WORD $0x4e28d4e7 // fadd v7.4s, v7.4s, v8.4s                     v7:f32x4 = add v7 v48
-	ADD $4, R0, R16
-	WORD $0x4d40ca08 // ld1r {v8.4s}, [x16]                          v49:f32x4 = loadsplat a+4 l0*8
-	WORD $0xfd401029 // ldr d9, [x1, #32]                            v50:i8x8 = load b+32 l0*64
-	WORD $0x0f08a529 // sshll v9.8h, v9.8b, #0                       v51:i16x8 = widen v50
-	// v52:i16x4 = half v51 0
-	WORD $0x0f10a52a // sshll v10.4s, v9.4h, #0                      v53:i32x4 = widen v52
-	// v54:i16x4 = half v51 1
-	WORD $0x4f10a529 // sshll2 v9.4s, v9.8h, #0                      v55:i32x4 = widen v54
-	WORD $0x4e21d94a // scvtf v10.4s, v10.4s                         v56:f32x4 = cvtf32 v53
-	WORD $0x4e21d929 // scvtf v9.4s, v9.4s                           v57:f32x4 = cvtf32 v55
-	WORD $0x6e2add0a // fmul v10.4s, v8.4s, v10.4s                   v58:f32x4 = mul v49 v56
-	WORD $0x6e29dd09 // fmul v9.4s, v8.4s, v9.4s                     v59:f32x4 = mul v49 v57
-	WORD $0x4e2ad400 // fadd v0.4s, v0.4s, v10.4s                    v0:f32x4 = add v0 v58
-	WORD $0x4e29d421 // fadd v1.4s, v1.4s, v9.4s                     v1:f32x4 = add v1 v59
-	WORD $0xfd401429 // ldr d9, [x1, #40]                            v60:i8x8 = load b+40 l0*64
-	WORD $0x0f08a529 // sshll v9.8h, v9.8b, #0                       v61:i16x8 = widen v60
-	// v62:i16x4 = half v61 0
-	WORD $0x0f10a52a // sshll v10.4s, v9.4h, #0                      v63:i32x4 = widen v62
-	// v64:i16x4 = half v61 1
-	WORD $0x4f10a529 // sshll2 v9.4s, v9.8h, #0                      v65:i32x4 = widen v64
-	WORD $0x4e21d94a // scvtf v10.4s, v10.4s                         v66:f32x4 = cvtf32 v63
-	WORD $0x4e21d929 // scvtf v9.4s, v9.4s                           v67:f32x4 = cvtf32 v65
-	WORD $0x6e2add0a // fmul v10.4s, v8.4s, v10.4s                   v68:f32x4 = mul v49 v66
-	WORD $0x6e29dd09 // fmul v9.4s, v8.4s, v9.4s                     v69:f32x4 = mul v49 v67
-	WORD $0x4e2ad442 // fadd v2.4s, v2.4s, v10.4s                    v2:f32x4 = add v2 v68
-	WORD $0x4e29d463 // fadd v3.4s, v3.4s, v9.4s                     v3:f32x4 = add v3 v69
-	WORD $0xfd401829 // ldr d9, [x1, #48]                            v70:i8x8 = load b+48 l0*64
-	WORD $0x0f08a529 // sshll v9.8h, v9.8b, #0                       v71:i16x8 = widen v70
-	// v72:i16x4 = half v71 0
-	WORD $0x0f10a52a // sshll v10.4s, v9.4h, #0                      v73:i32x4 = widen v72
-	// v74:i16x4 = half v71 1
-	WORD $0x4f10a529 // sshll2 v9.4s, v9.8h, #0                      v75:i32x4 = widen v74
-	WORD $0x4e21d94a // scvtf v10.4s, v10.4s                         v76:f32x4 = cvtf32 v73
-	WORD $0x4e21d929 // scvtf v9.4s, v9.4s                           v77:f32x4 = cvtf32 v75
-	WORD $0x6e2add0a // fmul v10.4s, v8.4s, v10.4s                   v78:f32x4 = mul v49 v76
-	WORD $0x6e29dd09 // fmul v9.4s, v8.4s, v9.4s                     v79:f32x4 = mul v49 v77
-	WORD $0x4e2ad484 // fadd v4.4s, v4.4s, v10.4s                    v4:f32x4 = add v4 v78
-	WORD $0x4e29d4a5 // fadd v5.4s, v5.4s, v9.4s                     v5:f32x4 = add v5 v79
-	WORD $0xfd401c29 // ldr d9, [x1, #56]                            v80:i8x8 = load b+56 l0*64
-	WORD $0x0f08a529 // sshll v9.8h, v9.8b, #0                       v81:i16x8 = widen v80
-	// v82:i16x4 = half v81 0
-	WORD $0x0f10a52a // sshll v10.4s, v9.4h, #0                      v83:i32x4 = widen v82
-	// v84:i16x4 = half v81 1
-	WORD $0x4f10a529 // sshll2 v9.4s, v9.8h, #0                      v85:i32x4 = widen v84
-	WORD $0x4e21d94a // scvtf v10.4s, v10.4s                         v86:f32x4 = cvtf32 v83
-	WORD $0x4e21d929 // scvtf v9.4s, v9.4s                           v87:f32x4 = cvtf32 v85
-	WORD $0x6e2add0a // fmul v10.4s, v8.4s, v10.4s                   v88:f32x4 = mul v49 v86
-	WORD $0x6e29dd08 // fmul v8.4s, v8.4s, v9.4s                     v89:f32x4 = mul v49 v87
-	WORD $0x4e2ad4c6 // fadd v6.4s, v6.4s, v10.4s                    v6:f32x4 = add v6 v88
-	WORD $0x4e28d4e7 // fadd v7.4s, v7.4s, v8.4s                     v7:f32x4 = add v7 v89
-	ADD $8, R0
-	ADD $64, R1
+	WORD $0x3dc00008 // ldr q8, [x0]                                 v8:i32x4 = load a+0 l0*16
+	WORD $0x4e040509 // dup v9.4s, v8.s[0]                           v10:f32x4 = spread v9 0
+	WORD $0xfd40002a // ldr d10, [x1]                                v11:i8x8 = load b+0 l0*128
+	WORD $0xf9840020 // prfm pldl1keep, [x1, #2048]                  prefetch b+2048 l0*128
+	WORD $0xf9900022 // prfm pldl2keep, [x1, #8192]                  prefetch2 b+8192 l0*128
+	WORD $0x0f08a54a // sshll v10.8h, v10.8b, #0                     v12:i16x8 = widen v11
+	// v13:i16x4 = half v12 0
+	WORD $0x0f10a54b // sshll v11.4s, v10.4h, #0                     v14:i32x4 = widen v13
+	// v15:i16x4 = half v12 1
+	WORD $0x4f10a54a // sshll2 v10.4s, v10.8h, #0                    v16:i32x4 = widen v15
+	WORD $0x4e21d96b // scvtf v11.4s, v11.4s                         v17:f32x4 = cvtf32 v14
+	WORD $0x4e21d94a // scvtf v10.4s, v10.4s                         v18:f32x4 = cvtf32 v16
+	WORD $0x6e2bdd2b // fmul v11.4s, v9.4s, v11.4s                   v19:f32x4 = mul v10 v17
+	WORD $0x6e2add2a // fmul v10.4s, v9.4s, v10.4s                   v20:f32x4 = mul v10 v18
+	WORD $0x4e2bd400 // fadd v0.4s, v0.4s, v11.4s                    v0:f32x4 = add v0 v19
+	WORD $0x4e2ad421 // fadd v1.4s, v1.4s, v10.4s                    v1:f32x4 = add v1 v20
+	WORD $0xfd40042a // ldr d10, [x1, #8]                            v21:i8x8 = load b+8 l0*128
+	WORD $0x0f08a54a // sshll v10.8h, v10.8b, #0                     v22:i16x8 = widen v21
+	// v23:i16x4 = half v22 0
+	WORD $0x0f10a54b // sshll v11.4s, v10.4h, #0                     v24:i32x4 = widen v23
+	// v25:i16x4 = half v22 1
+	WORD $0x4f10a54a // sshll2 v10.4s, v10.8h, #0                    v26:i32x4 = widen v25
+	WORD $0x4e21d96b // scvtf v11.4s, v11.4s                         v27:f32x4 = cvtf32 v24
+	WORD $0x4e21d94a // scvtf v10.4s, v10.4s                         v28:f32x4 = cvtf32 v26
+	WORD $0x6e2bdd2b // fmul v11.4s, v9.4s, v11.4s                   v29:f32x4 = mul v10 v27
+	WORD $0x6e2add2a // fmul v10.4s, v9.4s, v10.4s                   v30:f32x4 = mul v10 v28
+	WORD $0x4e2bd442 // fadd v2.4s, v2.4s, v11.4s                    v2:f32x4 = add v2 v29
+	WORD $0x4e2ad463 // fadd v3.4s, v3.4s, v10.4s                    v3:f32x4 = add v3 v30
+	WORD $0xfd40082a // ldr d10, [x1, #16]                           v31:i8x8 = load b+16 l0*128
+	WORD $0x0f08a54a // sshll v10.8h, v10.8b, #0                     v32:i16x8 = widen v31
+	// v33:i16x4 = half v32 0
+	WORD $0x0f10a54b // sshll v11.4s, v10.4h, #0                     v34:i32x4 = widen v33
+	// v35:i16x4 = half v32 1
+	WORD $0x4f10a54a // sshll2 v10.4s, v10.8h, #0                    v36:i32x4 = widen v35
+	WORD $0x4e21d96b // scvtf v11.4s, v11.4s                         v37:f32x4 = cvtf32 v34
+	WORD $0x4e21d94a // scvtf v10.4s, v10.4s                         v38:f32x4 = cvtf32 v36
+	WORD $0x6e2bdd2b // fmul v11.4s, v9.4s, v11.4s                   v39:f32x4 = mul v10 v37
+	WORD $0x6e2add2a // fmul v10.4s, v9.4s, v10.4s                   v40:f32x4 = mul v10 v38
+	WORD $0x4e2bd484 // fadd v4.4s, v4.4s, v11.4s                    v4:f32x4 = add v4 v39
+	WORD $0x4e2ad4a5 // fadd v5.4s, v5.4s, v10.4s                    v5:f32x4 = add v5 v40
+	WORD $0xfd400c2a // ldr d10, [x1, #24]                           v41:i8x8 = load b+24 l0*128
+	WORD $0x0f08a54a // sshll v10.8h, v10.8b, #0                     v42:i16x8 = widen v41
+	// v43:i16x4 = half v42 0
+	WORD $0x0f10a54b // sshll v11.4s, v10.4h, #0                     v44:i32x4 = widen v43
+	// v45:i16x4 = half v42 1
+	WORD $0x4f10a54a // sshll2 v10.4s, v10.8h, #0                    v46:i32x4 = widen v45
+	WORD $0x4e21d96b // scvtf v11.4s, v11.4s                         v47:f32x4 = cvtf32 v44
+	WORD $0x4e21d94a // scvtf v10.4s, v10.4s                         v48:f32x4 = cvtf32 v46
+	WORD $0x6e2bdd2b // fmul v11.4s, v9.4s, v11.4s                   v49:f32x4 = mul v10 v47
+	WORD $0x6e2add29 // fmul v9.4s, v9.4s, v10.4s                    v50:f32x4 = mul v10 v48
+	WORD $0x4e2bd4c6 // fadd v6.4s, v6.4s, v11.4s                    v6:f32x4 = add v6 v49
+	WORD $0x4e29d4e7 // fadd v7.4s, v7.4s, v9.4s                     v7:f32x4 = add v7 v50
+	WORD $0x4e0c0509 // dup v9.4s, v8.s[1]                           v51:f32x4 = spread v9 1
+	WORD $0xfd40102a // ldr d10, [x1, #32]                           v52:i8x8 = load b+32 l0*128
+	WORD $0x0f08a54a // sshll v10.8h, v10.8b, #0                     v53:i16x8 = widen v52
+	// v54:i16x4 = half v53 0
+	WORD $0x0f10a54b // sshll v11.4s, v10.4h, #0                     v55:i32x4 = widen v54
+	// v56:i16x4 = half v53 1
+	WORD $0x4f10a54a // sshll2 v10.4s, v10.8h, #0                    v57:i32x4 = widen v56
+	WORD $0x4e21d96b // scvtf v11.4s, v11.4s                         v58:f32x4 = cvtf32 v55
+	WORD $0x4e21d94a // scvtf v10.4s, v10.4s                         v59:f32x4 = cvtf32 v57
+	WORD $0x6e2bdd2b // fmul v11.4s, v9.4s, v11.4s                   v60:f32x4 = mul v51 v58
+	WORD $0x6e2add2a // fmul v10.4s, v9.4s, v10.4s                   v61:f32x4 = mul v51 v59
+	WORD $0x4e2bd400 // fadd v0.4s, v0.4s, v11.4s                    v0:f32x4 = add v0 v60
+	WORD $0x4e2ad421 // fadd v1.4s, v1.4s, v10.4s                    v1:f32x4 = add v1 v61
+	WORD $0xfd40142a // ldr d10, [x1, #40]                           v62:i8x8 = load b+40 l0*128
+	WORD $0x0f08a54a // sshll v10.8h, v10.8b, #0                     v63:i16x8 = widen v62
+	// v64:i16x4 = half v63 0
+	WORD $0x0f10a54b // sshll v11.4s, v10.4h, #0                     v65:i32x4 = widen v64
+	// v66:i16x4 = half v63 1
+	WORD $0x4f10a54a // sshll2 v10.4s, v10.8h, #0                    v67:i32x4 = widen v66
+	WORD $0x4e21d96b // scvtf v11.4s, v11.4s                         v68:f32x4 = cvtf32 v65
+	WORD $0x4e21d94a // scvtf v10.4s, v10.4s                         v69:f32x4 = cvtf32 v67
+	WORD $0x6e2bdd2b // fmul v11.4s, v9.4s, v11.4s                   v70:f32x4 = mul v51 v68
+	WORD $0x6e2add2a // fmul v10.4s, v9.4s, v10.4s                   v71:f32x4 = mul v51 v69
+	WORD $0x4e2bd442 // fadd v2.4s, v2.4s, v11.4s                    v2:f32x4 = add v2 v70
+	WORD $0x4e2ad463 // fadd v3.4s, v3.4s, v10.4s                    v3:f32x4 = add v3 v71
+	WORD $0xfd40182a // ldr d10, [x1, #48]                           v72:i8x8 = load b+48 l0*128
+	WORD $0x0f08a54a // sshll v10.8h, v10.8b, #0                     v73:i16x8 = widen v72
+	// v74:i16x4 = half v73 0
+	WORD $0x0f10a54b // sshll v11.4s, v10.4h, #0                     v75:i32x4 = widen v74
+	// v76:i16x4 = half v73 1
+	WORD $0x4f10a54a // sshll2 v10.4s, v10.8h, #0                    v77:i32x4 = widen v76
+	WORD $0x4e21d96b // scvtf v11.4s, v11.4s                         v78:f32x4 = cvtf32 v75
+	WORD $0x4e21d94a // scvtf v10.4s, v10.4s                         v79:f32x4 = cvtf32 v77
+	WORD $0x6e2bdd2b // fmul v11.4s, v9.4s, v11.4s                   v80:f32x4 = mul v51 v78
+	WORD $0x6e2add2a // fmul v10.4s, v9.4s, v10.4s                   v81:f32x4 = mul v51 v79
+	WORD $0x4e2bd484 // fadd v4.4s, v4.4s, v11.4s                    v4:f32x4 = add v4 v80
+	WORD $0x4e2ad4a5 // fadd v5.4s, v5.4s, v10.4s                    v5:f32x4 = add v5 v81
+	WORD $0xfd401c2a // ldr d10, [x1, #56]                           v82:i8x8 = load b+56 l0*128
+	WORD $0x0f08a54a // sshll v10.8h, v10.8b, #0                     v83:i16x8 = widen v82
+	// v84:i16x4 = half v83 0
+	WORD $0x0f10a54b // sshll v11.4s, v10.4h, #0                     v85:i32x4 = widen v84
+	// v86:i16x4 = half v83 1
+	WORD $0x4f10a54a // sshll2 v10.4s, v10.8h, #0                    v87:i32x4 = widen v86
+	WORD $0x4e21d96b // scvtf v11.4s, v11.4s                         v88:f32x4 = cvtf32 v85
+	WORD $0x4e21d94a // scvtf v10.4s, v10.4s                         v89:f32x4 = cvtf32 v87
+	WORD $0x6e2bdd2b // fmul v11.4s, v9.4s, v11.4s                   v90:f32x4 = mul v51 v88
+	WORD $0x6e2add29 // fmul v9.4s, v9.4s, v10.4s                    v91:f32x4 = mul v51 v89
+	WORD $0x4e2bd4c6 // fadd v6.4s, v6.4s, v11.4s                    v6:f32x4 = add v6 v90
+	WORD $0x4e29d4e7 // fadd v7.4s, v7.4s, v9.4s                     v7:f32x4 = add v7 v91
+	WORD $0x4e140509 // dup v9.4s, v8.s[2]                           v92:f32x4 = spread v9 2
+	WORD $0xfd40202a // ldr d10, [x1, #64]                           v93:i8x8 = load b+64 l0*128
+	WORD $0xf9842020 // prfm pldl1keep, [x1, #2112]                  prefetch b+2112 l0*128
+	WORD $0xf9902022 // prfm pldl2keep, [x1, #8256]                  prefetch2 b+8256 l0*128
+	WORD $0x0f08a54a // sshll v10.8h, v10.8b, #0                     v94:i16x8 = widen v93
+	// v95:i16x4 = half v94 0
+	WORD $0x0f10a54b // sshll v11.4s, v10.4h, #0                     v96:i32x4 = widen v95
+	// v97:i16x4 = half v94 1
+	WORD $0x4f10a54a // sshll2 v10.4s, v10.8h, #0                    v98:i32x4 = widen v97
+	WORD $0x4e21d96b // scvtf v11.4s, v11.4s                         v99:f32x4 = cvtf32 v96
+	WORD $0x4e21d94a // scvtf v10.4s, v10.4s                         v100:f32x4 = cvtf32 v98
+	WORD $0x6e2bdd2b // fmul v11.4s, v9.4s, v11.4s                   v101:f32x4 = mul v92 v99
+	WORD $0x6e2add2a // fmul v10.4s, v9.4s, v10.4s                   v102:f32x4 = mul v92 v100
+	WORD $0x4e2bd400 // fadd v0.4s, v0.4s, v11.4s                    v0:f32x4 = add v0 v101
+	WORD $0x4e2ad421 // fadd v1.4s, v1.4s, v10.4s                    v1:f32x4 = add v1 v102
+	WORD $0xfd40242a // ldr d10, [x1, #72]                           v103:i8x8 = load b+72 l0*128
+	WORD $0x0f08a54a // sshll v10.8h, v10.8b, #0                     v104:i16x8 = widen v103
+	// v105:i16x4 = half v104 0
+	WORD $0x0f10a54b // sshll v11.4s, v10.4h, #0                     v106:i32x4 = widen v105
+	// v107:i16x4 = half v104 1
+	WORD $0x4f10a54a // sshll2 v10.4s, v10.8h, #0                    v108:i32x4 = widen v107
+	WORD $0x4e21d96b // scvtf v11.4s, v11.4s                         v109:f32x4 = cvtf32 v106
+	WORD $0x4e21d94a // scvtf v10.4s, v10.4s                         v110:f32x4 = cvtf32 v108
+	WORD $0x6e2bdd2b // fmul v11.4s, v9.4s, v11.4s                   v111:f32x4 = mul v92 v109
+	WORD $0x6e2add2a // fmul v10.4s, v9.4s, v10.4s                   v112:f32x4 = mul v92 v110
+	WORD $0x4e2bd442 // fadd v2.4s, v2.4s, v11.4s                    v2:f32x4 = add v2 v111
+	WORD $0x4e2ad463 // fadd v3.4s, v3.4s, v10.4s                    v3:f32x4 = add v3 v112
+	WORD $0xfd40282a // ldr d10, [x1, #80]                           v113:i8x8 = load b+80 l0*128
+	WORD $0x0f08a54a // sshll v10.8h, v10.8b, #0                     v114:i16x8 = widen v113
+	// v115:i16x4 = half v114 0
+	WORD $0x0f10a54b // sshll v11.4s, v10.4h, #0                     v116:i32x4 = widen v115
+	// v117:i16x4 = half v114 1
+	WORD $0x4f10a54a // sshll2 v10.4s, v10.8h, #0                    v118:i32x4 = widen v117
+	WORD $0x4e21d96b // scvtf v11.4s, v11.4s                         v119:f32x4 = cvtf32 v116
+	WORD $0x4e21d94a // scvtf v10.4s, v10.4s                         v120:f32x4 = cvtf32 v118
+	WORD $0x6e2bdd2b // fmul v11.4s, v9.4s, v11.4s                   v121:f32x4 = mul v92 v119
+	WORD $0x6e2add2a // fmul v10.4s, v9.4s, v10.4s                   v122:f32x4 = mul v92 v120
+	WORD $0x4e2bd484 // fadd v4.4s, v4.4s, v11.4s                    v4:f32x4 = add v4 v121
+	WORD $0x4e2ad4a5 // fadd v5.4s, v5.4s, v10.4s                    v5:f32x4 = add v5 v122
+	WORD $0xfd402c2a // ldr d10, [x1, #88]                           v123:i8x8 = load b+88 l0*128
+	WORD $0x0f08a54a // sshll v10.8h, v10.8b, #0                     v124:i16x8 = widen v123
+	// v125:i16x4 = half v124 0
+	WORD $0x0f10a54b // sshll v11.4s, v10.4h, #0                     v126:i32x4 = widen v125
+	// v127:i16x4 = half v124 1
+	WORD $0x4f10a54a // sshll2 v10.4s, v10.8h, #0                    v128:i32x4 = widen v127
+	WORD $0x4e21d96b // scvtf v11.4s, v11.4s                         v129:f32x4 = cvtf32 v126
+	WORD $0x4e21d94a // scvtf v10.4s, v10.4s                         v130:f32x4 = cvtf32 v128
+	WORD $0x6e2bdd2b // fmul v11.4s, v9.4s, v11.4s                   v131:f32x4 = mul v92 v129
+	WORD $0x6e2add29 // fmul v9.4s, v9.4s, v10.4s                    v132:f32x4 = mul v92 v130
+	WORD $0x4e2bd4c6 // fadd v6.4s, v6.4s, v11.4s                    v6:f32x4 = add v6 v131
+	WORD $0x4e29d4e7 // fadd v7.4s, v7.4s, v9.4s                     v7:f32x4 = add v7 v132
+	WORD $0x4e1c0508 // dup v8.4s, v8.s[3]                           v133:f32x4 = spread v9 3
+	WORD $0xfd403029 // ldr d9, [x1, #96]                            v134:i8x8 = load b+96 l0*128
+	WORD $0x0f08a529 // sshll v9.8h, v9.8b, #0                       v135:i16x8 = widen v134
+	// v136:i16x4 = half v135 0
+	WORD $0x0f10a52a // sshll v10.4s, v9.4h, #0                      v137:i32x4 = widen v136
+	// v138:i16x4 = half v135 1
+	WORD $0x4f10a529 // sshll2 v9.4s, v9.8h, #0                      v139:i32x4 = widen v138
+	WORD $0x4e21d94a // scvtf v10.4s, v10.4s                         v140:f32x4 = cvtf32 v137
+	WORD $0x4e21d929 // scvtf v9.4s, v9.4s                           v141:f32x4 = cvtf32 v139
+	WORD $0x6e2add0a // fmul v10.4s, v8.4s, v10.4s                   v142:f32x4 = mul v133 v140
+	WORD $0x6e29dd09 // fmul v9.4s, v8.4s, v9.4s                     v143:f32x4 = mul v133 v141
+	WORD $0x4e2ad400 // fadd v0.4s, v0.4s, v10.4s                    v0:f32x4 = add v0 v142
+	WORD $0x4e29d421 // fadd v1.4s, v1.4s, v9.4s                     v1:f32x4 = add v1 v143
+	WORD $0xfd403429 // ldr d9, [x1, #104]                           v144:i8x8 = load b+104 l0*128
+	WORD $0x0f08a529 // sshll v9.8h, v9.8b, #0                       v145:i16x8 = widen v144
+	// v146:i16x4 = half v145 0
+	WORD $0x0f10a52a // sshll v10.4s, v9.4h, #0                      v147:i32x4 = widen v146
+	// v148:i16x4 = half v145 1
+	WORD $0x4f10a529 // sshll2 v9.4s, v9.8h, #0                      v149:i32x4 = widen v148
+	WORD $0x4e21d94a // scvtf v10.4s, v10.4s                         v150:f32x4 = cvtf32 v147
+	WORD $0x4e21d929 // scvtf v9.4s, v9.4s                           v151:f32x4 = cvtf32 v149
+	WORD $0x6e2add0a // fmul v10.4s, v8.4s, v10.4s                   v152:f32x4 = mul v133 v150
+	WORD $0x6e29dd09 // fmul v9.4s, v8.4s, v9.4s                     v153:f32x4 = mul v133 v151
+	WORD $0x4e2ad442 // fadd v2.4s, v2.4s, v10.4s                    v2:f32x4 = add v2 v152
+	WORD $0x4e29d463 // fadd v3.4s, v3.4s, v9.4s                     v3:f32x4 = add v3 v153
+	WORD $0xfd403829 // ldr d9, [x1, #112]                           v154:i8x8 = load b+112 l0*128
+	WORD $0x0f08a529 // sshll v9.8h, v9.8b, #0                       v155:i16x8 = widen v154
+	// v156:i16x4 = half v155 0
+	WORD $0x0f10a52a // sshll v10.4s, v9.4h, #0                      v157:i32x4 = widen v156
+	// v158:i16x4 = half v155 1
+	WORD $0x4f10a529 // sshll2 v9.4s, v9.8h, #0                      v159:i32x4 = widen v158
+	WORD $0x4e21d94a // scvtf v10.4s, v10.4s                         v160:f32x4 = cvtf32 v157
+	WORD $0x4e21d929 // scvtf v9.4s, v9.4s                           v161:f32x4 = cvtf32 v159
+	WORD $0x6e2add0a // fmul v10.4s, v8.4s, v10.4s                   v162:f32x4 = mul v133 v160
+	WORD $0x6e29dd09 // fmul v9.4s, v8.4s, v9.4s                     v163:f32x4 = mul v133 v161
+	WORD $0x4e2ad484 // fadd v4.4s, v4.4s, v10.4s                    v4:f32x4 = add v4 v162
+	WORD $0x4e29d4a5 // fadd v5.4s, v5.4s, v9.4s                     v5:f32x4 = add v5 v163
+	WORD $0xfd403c29 // ldr d9, [x1, #120]                           v164:i8x8 = load b+120 l0*128
+	WORD $0x0f08a529 // sshll v9.8h, v9.8b, #0                       v165:i16x8 = widen v164
+	// v166:i16x4 = half v165 0
+	WORD $0x0f10a52a // sshll v10.4s, v9.4h, #0                      v167:i32x4 = widen v166
+	// v168:i16x4 = half v165 1
+	WORD $0x4f10a529 // sshll2 v9.4s, v9.8h, #0                      v169:i32x4 = widen v168
+	WORD $0x4e21d94a // scvtf v10.4s, v10.4s                         v170:f32x4 = cvtf32 v167
+	WORD $0x4e21d929 // scvtf v9.4s, v9.4s                           v171:f32x4 = cvtf32 v169
+	WORD $0x6e2add0a // fmul v10.4s, v8.4s, v10.4s                   v172:f32x4 = mul v133 v170
+	WORD $0x6e29dd08 // fmul v8.4s, v8.4s, v9.4s                     v173:f32x4 = mul v133 v171
+	WORD $0x4e2ad4c6 // fadd v6.4s, v6.4s, v10.4s                    v6:f32x4 = add v6 v172
+	WORD $0x4e28d4e7 // fadd v7.4s, v7.4s, v8.4s                     v7:f32x4 = add v7 v173
+	ADD $16, R0
+	ADD $128, R1
 	SUBS $1, R2
 	BNE l0
 done0:
-	WORD $0x6f046408 // mvni v8.4s, #128, lsl #24                    v91:i32x4 = splat 2147483647
-	WORD $0x4e281c09 // and v9.16b, v0.16b, v8.16b                   v92:i32x4 = and v90 v91
+	WORD $0x6f046408 // mvni v8.4s, #128, lsl #24                    v175:i32x4 = splat 2147483647
+	WORD $0x4e281c09 // and v9.16b, v0.16b, v8.16b                   v176:i32x4 = and v174 v175
 	MOVD $0x7f800000, R16
-	WORD $0x4e040e0a // dup v10.4s, w16                              v93:i32x4 = splat 2139095040
-	WORD $0x4eaa3529 // cmgt v9.4s, v9.4s, v10.4s                    v94:i32x4 = cmpgts v92 v93
+	WORD $0x4e040e0a // dup v10.4s, w16                              v177:i32x4 = splat 2139095040
+	WORD $0x4eaa3529 // cmgt v9.4s, v9.4s, v10.4s                    v178:i32x4 = cmpgts v176 v177
 	MOVD $0x7fc00000, R16
-	WORD $0x4e040e0b // dup v11.4s, w16                              v95:i32x4 = splat 2143289344
-	WORD $0x6ea91d60 // bit v0.16b, v11.16b, v9.16b                  v96:i32x4 = bitsel v94 v95 v90
-	WORD $0x4e281c29 // and v9.16b, v1.16b, v8.16b                   v99:i32x4 = and v98 v91
-	WORD $0x4eaa3529 // cmgt v9.4s, v9.4s, v10.4s                    v100:i32x4 = cmpgts v99 v93
-	WORD $0x6ea91d61 // bit v1.16b, v11.16b, v9.16b                  v101:i32x4 = bitsel v100 v95 v98
+	WORD $0x4e040e0b // dup v11.4s, w16                              v179:i32x4 = splat 2143289344
+	WORD $0x6ea91d60 // bit v0.16b, v11.16b, v9.16b                  v180:i32x4 = bitsel v178 v179 v174
+	WORD $0x4e281c29 // and v9.16b, v1.16b, v8.16b                   v183:i32x4 = and v182 v175
+	WORD $0x4eaa3529 // cmgt v9.4s, v9.4s, v10.4s                    v184:i32x4 = cmpgts v183 v177
+	WORD $0x6ea91d61 // bit v1.16b, v11.16b, v9.16b                  v185:i32x4 = bitsel v184 v179 v182
 	MOVD 16(R25), R0 // out
-	WORD $0x3d800000 // str q0, [x0]                                 store out+0 v97
-	WORD $0x3d800401 // str q1, [x0, #16]                            store out+16 v102
-	WORD $0x4e281c40 // and v0.16b, v2.16b, v8.16b                   v104:i32x4 = and v103 v91
-	WORD $0x4eaa3400 // cmgt v0.4s, v0.4s, v10.4s                    v105:i32x4 = cmpgts v104 v93
-	WORD $0x6ea01d62 // bit v2.16b, v11.16b, v0.16b                  v106:i32x4 = bitsel v105 v95 v103
-	WORD $0x4e281c60 // and v0.16b, v3.16b, v8.16b                   v109:i32x4 = and v108 v91
-	WORD $0x4eaa3400 // cmgt v0.4s, v0.4s, v10.4s                    v110:i32x4 = cmpgts v109 v93
-	WORD $0x6ea01d63 // bit v3.16b, v11.16b, v0.16b                  v111:i32x4 = bitsel v110 v95 v108
-	WORD $0x3d800802 // str q2, [x0, #32]                            store out+32 v107
-	WORD $0x3d800c03 // str q3, [x0, #48]                            store out+48 v112
-	WORD $0x4e281c80 // and v0.16b, v4.16b, v8.16b                   v114:i32x4 = and v113 v91
-	WORD $0x4eaa3400 // cmgt v0.4s, v0.4s, v10.4s                    v115:i32x4 = cmpgts v114 v93
-	WORD $0x6ea01d64 // bit v4.16b, v11.16b, v0.16b                  v116:i32x4 = bitsel v115 v95 v113
-	WORD $0x4e281ca0 // and v0.16b, v5.16b, v8.16b                   v119:i32x4 = and v118 v91
-	WORD $0x4eaa3400 // cmgt v0.4s, v0.4s, v10.4s                    v120:i32x4 = cmpgts v119 v93
-	WORD $0x6ea01d65 // bit v5.16b, v11.16b, v0.16b                  v121:i32x4 = bitsel v120 v95 v118
-	WORD $0x3d801004 // str q4, [x0, #64]                            store out+64 v117
-	WORD $0x3d801405 // str q5, [x0, #80]                            store out+80 v122
-	WORD $0x4e281cc0 // and v0.16b, v6.16b, v8.16b                   v124:i32x4 = and v123 v91
-	WORD $0x4eaa3400 // cmgt v0.4s, v0.4s, v10.4s                    v125:i32x4 = cmpgts v124 v93
-	WORD $0x6ea01d66 // bit v6.16b, v11.16b, v0.16b                  v126:i32x4 = bitsel v125 v95 v123
-	WORD $0x4e281ce0 // and v0.16b, v7.16b, v8.16b                   v129:i32x4 = and v128 v91
-	WORD $0x4eaa3400 // cmgt v0.4s, v0.4s, v10.4s                    v130:i32x4 = cmpgts v129 v93
-	WORD $0x6ea01d67 // bit v7.16b, v11.16b, v0.16b                  v131:i32x4 = bitsel v130 v95 v128
-	WORD $0x3d801806 // str q6, [x0, #96]                            store out+96 v127
-	WORD $0x3d801c07 // str q7, [x0, #112]                           store out+112 v132
+	WORD $0x3d800000 // str q0, [x0]                                 store out+0 v181
+	WORD $0x3d800401 // str q1, [x0, #16]                            store out+16 v186
+	WORD $0x4e281c40 // and v0.16b, v2.16b, v8.16b                   v188:i32x4 = and v187 v175
+	WORD $0x4eaa3400 // cmgt v0.4s, v0.4s, v10.4s                    v189:i32x4 = cmpgts v188 v177
+	WORD $0x6ea01d62 // bit v2.16b, v11.16b, v0.16b                  v190:i32x4 = bitsel v189 v179 v187
+	WORD $0x4e281c60 // and v0.16b, v3.16b, v8.16b                   v193:i32x4 = and v192 v175
+	WORD $0x4eaa3400 // cmgt v0.4s, v0.4s, v10.4s                    v194:i32x4 = cmpgts v193 v177
+	WORD $0x6ea01d63 // bit v3.16b, v11.16b, v0.16b                  v195:i32x4 = bitsel v194 v179 v192
+	WORD $0x3d800802 // str q2, [x0, #32]                            store out+32 v191
+	WORD $0x3d800c03 // str q3, [x0, #48]                            store out+48 v196
+	WORD $0x4e281c80 // and v0.16b, v4.16b, v8.16b                   v198:i32x4 = and v197 v175
+	WORD $0x4eaa3400 // cmgt v0.4s, v0.4s, v10.4s                    v199:i32x4 = cmpgts v198 v177
+	WORD $0x6ea01d64 // bit v4.16b, v11.16b, v0.16b                  v200:i32x4 = bitsel v199 v179 v197
+	WORD $0x4e281ca0 // and v0.16b, v5.16b, v8.16b                   v203:i32x4 = and v202 v175
+	WORD $0x4eaa3400 // cmgt v0.4s, v0.4s, v10.4s                    v204:i32x4 = cmpgts v203 v177
+	WORD $0x6ea01d65 // bit v5.16b, v11.16b, v0.16b                  v205:i32x4 = bitsel v204 v179 v202
+	WORD $0x3d801004 // str q4, [x0, #64]                            store out+64 v201
+	WORD $0x3d801405 // str q5, [x0, #80]                            store out+80 v206
+	WORD $0x4e281cc0 // and v0.16b, v6.16b, v8.16b                   v208:i32x4 = and v207 v175
+	WORD $0x4eaa3400 // cmgt v0.4s, v0.4s, v10.4s                    v209:i32x4 = cmpgts v208 v177
+	WORD $0x6ea01d66 // bit v6.16b, v11.16b, v0.16b                  v210:i32x4 = bitsel v209 v179 v207
+	WORD $0x4e281ce0 // and v0.16b, v7.16b, v8.16b                   v213:i32x4 = and v212 v175
+	WORD $0x4eaa3400 // cmgt v0.4s, v0.4s, v10.4s                    v214:i32x4 = cmpgts v213 v177
+	WORD $0x6ea01d67 // bit v7.16b, v11.16b, v0.16b                  v215:i32x4 = bitsel v214 v179 v212
+	WORD $0x3d801806 // str q6, [x0, #96]                            store out+96 v211
+	WORD $0x3d801c07 // str q7, [x0, #112]                           store out+112 v216
 	RET
 
 // func matmul_i8_2_neon(args *byte)
@@ -6669,22 +6866,11 @@ done0:
 // func matmul_i8_4_neon(args *byte)
 TEXT ·matmul_i8_4_neon(SB), NOSPLIT, $0-8
 	MOVD args+0(FP), R25
-	WORD $0x4f00e400 // movi v0.16b, #0                              v0:f32x4 = splat 0
-	WORD $0x4f00e401 // movi v1.16b, #0                              v1:f32x4 = splat 0
-	WORD $0x4f00e402 // movi v2.16b, #0                              v2:f32x4 = splat 0
-	WORD $0x4f00e403 // movi v3.16b, #0                              v3:f32x4 = splat 0
-	WORD $0x4f00e404 // movi v4.16b, #0                              v4:f32x4 = splat 0
-	WORD $0x4f00e405 // movi v5.16b, #0                              v5:f32x4 = splat 0
-	WORD $0x4f00e406 // movi v6.16b, #0                              v6:f32x4 = splat 0
-	WORD $0x4f00e407 // movi v7.16b, #0                              v7:f32x4 = splat 0
-	WORD $0x4f00e408 // movi v8.16b, #0                              v8:f32x4 = splat 0
-	WORD $0x4f00e409 // movi v9.16b, #0                              v9:f32x4 = splat 0
-	WORD $0x4f00e40a // movi v10.16b, #0                             v10:f32x4 = splat 0
-	WORD $0x4f00e40b // movi v11.16b, #0                             v11:f32x4 = splat 0
-	WORD $0x4f00e40c // movi v12.16b, #0                             v12:f32x4 = splat 0
-	WORD $0x4f00e40d // movi v13.16b, #0                             v13:f32x4 = splat 0
-	WORD $0x4f00e40e // movi v14.16b, #0                             v14:f32x4 = splat 0
-	WORD $0x4f00e40f // movi v15.16b, #0                             v15:f32x4 = splat 0
+	WORD $0x6f046400 // mvni v0.4s, #128, lsl #24                    v0:i32x4 = splat 2147483647
+	MOVD $0x7f800000, R16
+	WORD $0x4e040e01 // dup v1.4s, w16                               v1:i32x4 = splat 2139095040
+	MOVD $0x7fc00000, R16
+	WORD $0x4e040e02 // dup v2.4s, w16                               v2:i32x4 = splat 2143289344
 	MOVD 0(R25), R0 // a
 	MOVD 8(R25), R1 // b
 	MOVD 0(R25), R2 // a
@@ -6699,482 +6885,238 @@ TEXT ·matmul_i8_4_neon(SB), NOSPLIT, $0-8
 	MOVD 24(R25), R6 // step_a
 	MOVD $3, R5
 	MADD R6, R2, R5, R5
-	MOVD 40(R25), R2 // count_acc_ko
-	CMP $0, R2
-	BLE done0
-	MOVD R0, R6
-	MOVD R1, R7
-	MOVD R3, R8
-	MOVD R4, R9
-	MOVD R5, R10
+	MOVD 16(R25), R2 // out
+	MOVD 16(R25), R6 // out
+	MOVD 32(R25), R8 // step_out
+	MOVD $1, R7
+	MADD R8, R6, R7, R7
+	MOVD 16(R25), R6 // out
+	MOVD 32(R25), R9 // step_out
+	MOVD $2, R8
+	MADD R9, R6, R8, R8
+	MOVD 16(R25), R6 // out
+	MOVD 32(R25), R10 // step_out
+	MOVD $3, R9
+	MADD R10, R6, R9, R9
+	MOVD $2, R6
 	PCALIGN $32
 l0:
-	WORD $0x4d40c8d0 // ld1r {v16.4s}, [x6]                          v16:f32x4 = loadsplat a+0 l0*8
-	WORD $0xbd4000f1 // ldr s17, [x7]                                v17:i8x4 = load b+0 l0*64
-	WORD $0xf98400e0 // prfm pldl1keep, [x7, #2048]                  prefetch b+2048 l0*64
-	WORD $0xf99000e2 // prfm pldl2keep, [x7, #8192]                  prefetch2 b+8192 l0*64
-	WORD $0x0f08a631 // sshll v17.8h, v17.8b, #0                     v18:i16x4 = widen v17
-	WORD $0x0f10a631 // sshll v17.4s, v17.4h, #0                     v19:i32x4 = widen v18
-	WORD $0x4e21da31 // scvtf v17.4s, v17.4s                         v20:f32x4 = cvtf32 v19
-	WORD $0x6e31de12 // fmul v18.4s, v16.4s, v17.4s                  v21:f32x4 = mul v16 v20
-	WORD $0x4e32d400 // fadd v0.4s, v0.4s, v18.4s                    v0:f32x4 = add v0 v21
-	WORD $0xbd4004f2 // ldr s18, [x7, #4]                            v22:i8x4 = load b+4 l0*64
-	WORD $0x0f08a652 // sshll v18.8h, v18.8b, #0                     v23:i16x4 = widen v22
-	WORD $0x0f10a652 // sshll v18.4s, v18.4h, #0                     v24:i32x4 = widen v23
-	WORD $0x4e21da52 // scvtf v18.4s, v18.4s                         v25:f32x4 = cvtf32 v24
-	WORD $0x6e32de13 // fmul v19.4s, v16.4s, v18.4s                  v26:f32x4 = mul v16 v25
-	WORD $0x4e33d421 // fadd v1.4s, v1.4s, v19.4s                    v1:f32x4 = add v1 v26
-	WORD $0xbd4008f3 // ldr s19, [x7, #8]                            v27:i8x4 = load b+8 l0*64
-	WORD $0x0f08a673 // sshll v19.8h, v19.8b, #0                     v28:i16x4 = widen v27
-	WORD $0x0f10a673 // sshll v19.4s, v19.4h, #0                     v29:i32x4 = widen v28
-	WORD $0x4e21da73 // scvtf v19.4s, v19.4s                         v30:f32x4 = cvtf32 v29
-	WORD $0x6e33de14 // fmul v20.4s, v16.4s, v19.4s                  v31:f32x4 = mul v16 v30
-	WORD $0x4e34d442 // fadd v2.4s, v2.4s, v20.4s                    v2:f32x4 = add v2 v31
-	WORD $0xbd400cf4 // ldr s20, [x7, #12]                           v32:i8x4 = load b+12 l0*64
-	WORD $0x0f08a694 // sshll v20.8h, v20.8b, #0                     v33:i16x4 = widen v32
-	WORD $0x0f10a694 // sshll v20.4s, v20.4h, #0                     v34:i32x4 = widen v33
-	WORD $0x4e21da94 // scvtf v20.4s, v20.4s                         v35:f32x4 = cvtf32 v34
-	WORD $0x6e34de10 // fmul v16.4s, v16.4s, v20.4s                  v36:f32x4 = mul v16 v35
-	WORD $0x4e30d463 // fadd v3.4s, v3.4s, v16.4s                    v3:f32x4 = add v3 v36
-	WORD $0x4d40c910 // ld1r {v16.4s}, [x8]                          v37:f32x4 = loadsplat a+0 l0*8 step_a*1
-	WORD $0x6e31de15 // fmul v21.4s, v16.4s, v17.4s                  v38:f32x4 = mul v37 v20
-	WORD $0x4e35d484 // fadd v4.4s, v4.4s, v21.4s                    v4:f32x4 = add v4 v38
-	WORD $0x6e32de15 // fmul v21.4s, v16.4s, v18.4s                  v39:f32x4 = mul v37 v25
-	WORD $0x4e35d4a5 // fadd v5.4s, v5.4s, v21.4s                    v5:f32x4 = add v5 v39
-	WORD $0x6e33de15 // fmul v21.4s, v16.4s, v19.4s                  v40:f32x4 = mul v37 v30
-	WORD $0x4e35d4c6 // fadd v6.4s, v6.4s, v21.4s                    v6:f32x4 = add v6 v40
-	WORD $0x6e34de10 // fmul v16.4s, v16.4s, v20.4s                  v41:f32x4 = mul v37 v35
-	WORD $0x4e30d4e7 // fadd v7.4s, v7.4s, v16.4s                    v7:f32x4 = add v7 v41
-	WORD $0x4d40c930 // ld1r {v16.4s}, [x9]                          v42:f32x4 = loadsplat a+0 l0*8 step_a*2
-	WORD $0x6e31de15 // fmul v21.4s, v16.4s, v17.4s                  v43:f32x4 = mul v42 v20
-	WORD $0x4e35d508 // fadd v8.4s, v8.4s, v21.4s                    v8:f32x4 = add v8 v43
-	WORD $0x6e32de15 // fmul v21.4s, v16.4s, v18.4s                  v44:f32x4 = mul v42 v25
-	WORD $0x4e35d529 // fadd v9.4s, v9.4s, v21.4s                    v9:f32x4 = add v9 v44
-	WORD $0x6e33de15 // fmul v21.4s, v16.4s, v19.4s                  v45:f32x4 = mul v42 v30
-	WORD $0x4e35d54a // fadd v10.4s, v10.4s, v21.4s                  v10:f32x4 = add v10 v45
-	WORD $0x6e34de10 // fmul v16.4s, v16.4s, v20.4s                  v46:f32x4 = mul v42 v35
-	WORD $0x4e30d56b // fadd v11.4s, v11.4s, v16.4s                  v11:f32x4 = add v11 v46
-	WORD $0x4d40c950 // ld1r {v16.4s}, [x10]                         v47:f32x4 = loadsplat a+0 l0*8 step_a*3
-	WORD $0x6e31de11 // fmul v17.4s, v16.4s, v17.4s                  v48:f32x4 = mul v47 v20
-	WORD $0x4e31d58c // fadd v12.4s, v12.4s, v17.4s                  v12:f32x4 = add v12 v48
-	WORD $0x6e32de11 // fmul v17.4s, v16.4s, v18.4s                  v49:f32x4 = mul v47 v25
-	WORD $0x4e31d5ad // fadd v13.4s, v13.4s, v17.4s                  v13:f32x4 = add v13 v49
-	WORD $0x6e33de11 // fmul v17.4s, v16.4s, v19.4s                  v50:f32x4 = mul v47 v30
-	WORD $0x4e31d5ce // fadd v14.4s, v14.4s, v17.4s                  v14:f32x4 = add v14 v50
-	WORD $0x6e34de10 // fmul v16.4s, v16.4s, v20.4s                  v51:f32x4 = mul v47 v35
-	WORD $0x4e30d5ef // fadd v15.4s, v15.4s, v16.4s                  v15:f32x4 = add v15 v51
-	ADD $4, R6, R16
-	WORD $0x4d40ca10 // ld1r {v16.4s}, [x16]                         v52:f32x4 = loadsplat a+4 l0*8
-	WORD $0xbd4020f1 // ldr s17, [x7, #32]                           v53:i8x4 = load b+32 l0*64
-	WORD $0x0f08a631 // sshll v17.8h, v17.8b, #0                     v54:i16x4 = widen v53
-	WORD $0x0f10a631 // sshll v17.4s, v17.4h, #0                     v55:i32x4 = widen v54
-	WORD $0x4e21da31 // scvtf v17.4s, v17.4s                         v56:f32x4 = cvtf32 v55
-	WORD $0x6e31de12 // fmul v18.4s, v16.4s, v17.4s                  v57:f32x4 = mul v52 v56
-	WORD $0x4e32d400 // fadd v0.4s, v0.4s, v18.4s                    v0:f32x4 = add v0 v57
-	WORD $0xbd4024f2 // ldr s18, [x7, #36]                           v58:i8x4 = load b+36 l0*64
-	WORD $0x0f08a652 // sshll v18.8h, v18.8b, #0                     v59:i16x4 = widen v58
-	WORD $0x0f10a652 // sshll v18.4s, v18.4h, #0                     v60:i32x4 = widen v59
-	WORD $0x4e21da52 // scvtf v18.4s, v18.4s                         v61:f32x4 = cvtf32 v60
-	WORD $0x6e32de13 // fmul v19.4s, v16.4s, v18.4s                  v62:f32x4 = mul v52 v61
-	WORD $0x4e33d421 // fadd v1.4s, v1.4s, v19.4s                    v1:f32x4 = add v1 v62
-	WORD $0xbd4028f3 // ldr s19, [x7, #40]                           v63:i8x4 = load b+40 l0*64
-	WORD $0x0f08a673 // sshll v19.8h, v19.8b, #0                     v64:i16x4 = widen v63
-	WORD $0x0f10a673 // sshll v19.4s, v19.4h, #0                     v65:i32x4 = widen v64
-	WORD $0x4e21da73 // scvtf v19.4s, v19.4s                         v66:f32x4 = cvtf32 v65
-	WORD $0x6e33de14 // fmul v20.4s, v16.4s, v19.4s                  v67:f32x4 = mul v52 v66
-	WORD $0x4e34d442 // fadd v2.4s, v2.4s, v20.4s                    v2:f32x4 = add v2 v67
-	WORD $0xbd402cf4 // ldr s20, [x7, #44]                           v68:i8x4 = load b+44 l0*64
-	WORD $0x0f08a694 // sshll v20.8h, v20.8b, #0                     v69:i16x4 = widen v68
-	WORD $0x0f10a694 // sshll v20.4s, v20.4h, #0                     v70:i32x4 = widen v69
-	WORD $0x4e21da94 // scvtf v20.4s, v20.4s                         v71:f32x4 = cvtf32 v70
-	WORD $0x6e34de10 // fmul v16.4s, v16.4s, v20.4s                  v72:f32x4 = mul v52 v71
-	WORD $0x4e30d463 // fadd v3.4s, v3.4s, v16.4s                    v3:f32x4 = add v3 v72
-	ADD $4, R8, R16
-	WORD $0x4d40ca10 // ld1r {v16.4s}, [x16]                         v73:f32x4 = loadsplat a+4 l0*8 step_a*1
-	WORD $0x6e31de15 // fmul v21.4s, v16.4s, v17.4s                  v74:f32x4 = mul v73 v56
-	WORD $0x4e35d484 // fadd v4.4s, v4.4s, v21.4s                    v4:f32x4 = add v4 v74
-	WORD $0x6e32de15 // fmul v21.4s, v16.4s, v18.4s                  v75:f32x4 = mul v73 v61
-	WORD $0x4e35d4a5 // fadd v5.4s, v5.4s, v21.4s                    v5:f32x4 = add v5 v75
-	WORD $0x6e33de15 // fmul v21.4s, v16.4s, v19.4s                  v76:f32x4 = mul v73 v66
-	WORD $0x4e35d4c6 // fadd v6.4s, v6.4s, v21.4s                    v6:f32x4 = add v6 v76
-	WORD $0x6e34de10 // fmul v16.4s, v16.4s, v20.4s                  v77:f32x4 = mul v73 v71
-	WORD $0x4e30d4e7 // fadd v7.4s, v7.4s, v16.4s                    v7:f32x4 = add v7 v77
-	ADD $4, R9, R16
-	WORD $0x4d40ca10 // ld1r {v16.4s}, [x16]                         v78:f32x4 = loadsplat a+4 l0*8 step_a*2
-	WORD $0x6e31de15 // fmul v21.4s, v16.4s, v17.4s                  v79:f32x4 = mul v78 v56
-	WORD $0x4e35d508 // fadd v8.4s, v8.4s, v21.4s                    v8:f32x4 = add v8 v79
-	WORD $0x6e32de15 // fmul v21.4s, v16.4s, v18.4s                  v80:f32x4 = mul v78 v61
-	WORD $0x4e35d529 // fadd v9.4s, v9.4s, v21.4s                    v9:f32x4 = add v9 v80
-	WORD $0x6e33de15 // fmul v21.4s, v16.4s, v19.4s                  v81:f32x4 = mul v78 v66
-	WORD $0x4e35d54a // fadd v10.4s, v10.4s, v21.4s                  v10:f32x4 = add v10 v81
-	WORD $0x6e34de10 // fmul v16.4s, v16.4s, v20.4s                  v82:f32x4 = mul v78 v71
-	WORD $0x4e30d56b // fadd v11.4s, v11.4s, v16.4s                  v11:f32x4 = add v11 v82
-	ADD $4, R10, R16
-	WORD $0x4d40ca10 // ld1r {v16.4s}, [x16]                         v83:f32x4 = loadsplat a+4 l0*8 step_a*3
-	WORD $0x6e31de11 // fmul v17.4s, v16.4s, v17.4s                  v84:f32x4 = mul v83 v56
-	WORD $0x4e31d58c // fadd v12.4s, v12.4s, v17.4s                  v12:f32x4 = add v12 v84
-	WORD $0x6e32de11 // fmul v17.4s, v16.4s, v18.4s                  v85:f32x4 = mul v83 v61
-	WORD $0x4e31d5ad // fadd v13.4s, v13.4s, v17.4s                  v13:f32x4 = add v13 v85
-	WORD $0x6e33de11 // fmul v17.4s, v16.4s, v19.4s                  v86:f32x4 = mul v83 v66
-	WORD $0x4e31d5ce // fadd v14.4s, v14.4s, v17.4s                  v14:f32x4 = add v14 v86
-	WORD $0x6e34de10 // fmul v16.4s, v16.4s, v20.4s                  v87:f32x4 = mul v83 v71
-	WORD $0x4e30d5ef // fadd v15.4s, v15.4s, v16.4s                  v15:f32x4 = add v15 v87
-	ADD $8, R6
-	ADD $64, R7
-	ADD $8, R8
-	ADD $8, R9
-	ADD $8, R10
-	SUBS $1, R2
-	BNE l0
-done0:
-	WORD $0x6f046410 // mvni v16.4s, #128, lsl #24                   v89:i32x4 = splat 2147483647
-	WORD $0x4e301c11 // and v17.16b, v0.16b, v16.16b                 v90:i32x4 = and v88 v89
-	MOVD $0x7f800000, R16
-	WORD $0x4e040e12 // dup v18.4s, w16                              v91:i32x4 = splat 2139095040
-	WORD $0x4eb23631 // cmgt v17.4s, v17.4s, v18.4s                  v92:i32x4 = cmpgts v90 v91
-	MOVD $0x7fc00000, R16
-	WORD $0x4e040e13 // dup v19.4s, w16                              v93:i32x4 = splat 2143289344
-	WORD $0x6eb11e60 // bit v0.16b, v19.16b, v17.16b                 v94:i32x4 = bitsel v92 v93 v88
-	MOVD 16(R25), R2 // out
-	WORD $0x3d800040 // str q0, [x2]                                 store out+0 v95
-	WORD $0x4e301c20 // and v0.16b, v1.16b, v16.16b                  v97:i32x4 = and v96 v89
-	WORD $0x4eb23400 // cmgt v0.4s, v0.4s, v18.4s                    v98:i32x4 = cmpgts v97 v91
-	WORD $0x6ea01e61 // bit v1.16b, v19.16b, v0.16b                  v99:i32x4 = bitsel v98 v93 v96
-	WORD $0x3d800441 // str q1, [x2, #16]                            store out+16 v100
-	WORD $0x4e301c40 // and v0.16b, v2.16b, v16.16b                  v102:i32x4 = and v101 v89
-	WORD $0x4eb23400 // cmgt v0.4s, v0.4s, v18.4s                    v103:i32x4 = cmpgts v102 v91
-	WORD $0x6ea01e62 // bit v2.16b, v19.16b, v0.16b                  v104:i32x4 = bitsel v103 v93 v101
-	WORD $0x3d800842 // str q2, [x2, #32]                            store out+32 v105
-	WORD $0x4e301c60 // and v0.16b, v3.16b, v16.16b                  v107:i32x4 = and v106 v89
-	WORD $0x4eb23400 // cmgt v0.4s, v0.4s, v18.4s                    v108:i32x4 = cmpgts v107 v91
-	WORD $0x6ea01e63 // bit v3.16b, v19.16b, v0.16b                  v109:i32x4 = bitsel v108 v93 v106
-	WORD $0x3d800c43 // str q3, [x2, #48]                            store out+48 v110
-	WORD $0x4e301c80 // and v0.16b, v4.16b, v16.16b                  v112:i32x4 = and v111 v89
-	WORD $0x4eb23400 // cmgt v0.4s, v0.4s, v18.4s                    v113:i32x4 = cmpgts v112 v91
-	WORD $0x6ea01e64 // bit v4.16b, v19.16b, v0.16b                  v114:i32x4 = bitsel v113 v93 v111
-	MOVD 32(R25), R7 // step_out
-	MOVD $1, R6
-	MADD R7, R2, R6, R6
-	WORD $0x3d8000c4 // str q4, [x6]                                 store out+0 step_out*1 v115
-	WORD $0x4e301ca0 // and v0.16b, v5.16b, v16.16b                  v117:i32x4 = and v116 v89
-	WORD $0x4eb23400 // cmgt v0.4s, v0.4s, v18.4s                    v118:i32x4 = cmpgts v117 v91
-	WORD $0x6ea01e65 // bit v5.16b, v19.16b, v0.16b                  v119:i32x4 = bitsel v118 v93 v116
-	MOVD 32(R25), R7 // step_out
-	MOVD $1, R6
-	MADD R7, R2, R6, R6
-	WORD $0x3d8004c5 // str q5, [x6, #16]                            store out+16 step_out*1 v120
-	WORD $0x4e301cc0 // and v0.16b, v6.16b, v16.16b                  v122:i32x4 = and v121 v89
-	WORD $0x4eb23400 // cmgt v0.4s, v0.4s, v18.4s                    v123:i32x4 = cmpgts v122 v91
-	WORD $0x6ea01e66 // bit v6.16b, v19.16b, v0.16b                  v124:i32x4 = bitsel v123 v93 v121
-	MOVD 32(R25), R7 // step_out
-	MOVD $1, R6
-	MADD R7, R2, R6, R6
-	WORD $0x3d8008c6 // str q6, [x6, #32]                            store out+32 step_out*1 v125
-	WORD $0x4e301ce0 // and v0.16b, v7.16b, v16.16b                  v127:i32x4 = and v126 v89
-	WORD $0x4eb23400 // cmgt v0.4s, v0.4s, v18.4s                    v128:i32x4 = cmpgts v127 v91
-	WORD $0x6ea01e67 // bit v7.16b, v19.16b, v0.16b                  v129:i32x4 = bitsel v128 v93 v126
-	MOVD 32(R25), R7 // step_out
-	MOVD $1, R6
-	MADD R7, R2, R6, R6
-	WORD $0x3d800cc7 // str q7, [x6, #48]                            store out+48 step_out*1 v130
-	WORD $0x4e301d00 // and v0.16b, v8.16b, v16.16b                  v132:i32x4 = and v131 v89
-	WORD $0x4eb23400 // cmgt v0.4s, v0.4s, v18.4s                    v133:i32x4 = cmpgts v132 v91
-	WORD $0x6ea01e68 // bit v8.16b, v19.16b, v0.16b                  v134:i32x4 = bitsel v133 v93 v131
-	MOVD 32(R25), R7 // step_out
-	MOVD $2, R6
-	MADD R7, R2, R6, R6
-	WORD $0x3d8000c8 // str q8, [x6]                                 store out+0 step_out*2 v135
-	WORD $0x4e301d20 // and v0.16b, v9.16b, v16.16b                  v137:i32x4 = and v136 v89
-	WORD $0x4eb23400 // cmgt v0.4s, v0.4s, v18.4s                    v138:i32x4 = cmpgts v137 v91
-	WORD $0x6ea01e69 // bit v9.16b, v19.16b, v0.16b                  v139:i32x4 = bitsel v138 v93 v136
-	MOVD 32(R25), R7 // step_out
-	MOVD $2, R6
-	MADD R7, R2, R6, R6
-	WORD $0x3d8004c9 // str q9, [x6, #16]                            store out+16 step_out*2 v140
-	WORD $0x4e301d40 // and v0.16b, v10.16b, v16.16b                 v142:i32x4 = and v141 v89
-	WORD $0x4eb23400 // cmgt v0.4s, v0.4s, v18.4s                    v143:i32x4 = cmpgts v142 v91
-	WORD $0x6ea01e6a // bit v10.16b, v19.16b, v0.16b                 v144:i32x4 = bitsel v143 v93 v141
-	MOVD 32(R25), R7 // step_out
-	MOVD $2, R6
-	MADD R7, R2, R6, R6
-	WORD $0x3d8008ca // str q10, [x6, #32]                           store out+32 step_out*2 v145
-	WORD $0x4e301d60 // and v0.16b, v11.16b, v16.16b                 v147:i32x4 = and v146 v89
-	WORD $0x4eb23400 // cmgt v0.4s, v0.4s, v18.4s                    v148:i32x4 = cmpgts v147 v91
-	WORD $0x6ea01e6b // bit v11.16b, v19.16b, v0.16b                 v149:i32x4 = bitsel v148 v93 v146
-	MOVD 32(R25), R7 // step_out
-	MOVD $2, R6
-	MADD R7, R2, R6, R6
-	WORD $0x3d800ccb // str q11, [x6, #48]                           store out+48 step_out*2 v150
-	WORD $0x4e301d80 // and v0.16b, v12.16b, v16.16b                 v152:i32x4 = and v151 v89
-	WORD $0x4eb23400 // cmgt v0.4s, v0.4s, v18.4s                    v153:i32x4 = cmpgts v152 v91
-	WORD $0x6ea01e6c // bit v12.16b, v19.16b, v0.16b                 v154:i32x4 = bitsel v153 v93 v151
-	MOVD 32(R25), R7 // step_out
-	MOVD $3, R6
-	MADD R7, R2, R6, R6
-	WORD $0x3d8000cc // str q12, [x6]                                store out+0 step_out*3 v155
-	WORD $0x4e301da0 // and v0.16b, v13.16b, v16.16b                 v157:i32x4 = and v156 v89
-	WORD $0x4eb23400 // cmgt v0.4s, v0.4s, v18.4s                    v158:i32x4 = cmpgts v157 v91
-	WORD $0x6ea01e6d // bit v13.16b, v19.16b, v0.16b                 v159:i32x4 = bitsel v158 v93 v156
-	MOVD 32(R25), R7 // step_out
-	MOVD $3, R6
-	MADD R7, R2, R6, R6
-	WORD $0x3d8004cd // str q13, [x6, #16]                           store out+16 step_out*3 v160
-	WORD $0x4e301dc0 // and v0.16b, v14.16b, v16.16b                 v162:i32x4 = and v161 v89
-	WORD $0x4eb23400 // cmgt v0.4s, v0.4s, v18.4s                    v163:i32x4 = cmpgts v162 v91
-	WORD $0x6ea01e6e // bit v14.16b, v19.16b, v0.16b                 v164:i32x4 = bitsel v163 v93 v161
-	MOVD 32(R25), R7 // step_out
-	MOVD $3, R6
-	MADD R7, R2, R6, R6
-	WORD $0x3d8008ce // str q14, [x6, #32]                           store out+32 step_out*3 v165
-	WORD $0x4e301de0 // and v0.16b, v15.16b, v16.16b                 v167:i32x4 = and v166 v89
-	WORD $0x4eb23400 // cmgt v0.4s, v0.4s, v18.4s                    v168:i32x4 = cmpgts v167 v91
-	WORD $0x6ea01e6f // bit v15.16b, v19.16b, v0.16b                 v169:i32x4 = bitsel v168 v93 v166
-	MOVD 32(R25), R7 // step_out
-	MOVD $3, R6
-	MADD R7, R2, R6, R6
-	WORD $0x3d800ccf // str q15, [x6, #48]                           store out+48 step_out*3 v170
-	WORD $0x4f00e400 // movi v0.16b, #0                              v171:f32x4 = splat 0
-	WORD $0x4f00e401 // movi v1.16b, #0                              v172:f32x4 = splat 0
-	WORD $0x4f00e402 // movi v2.16b, #0                              v173:f32x4 = splat 0
-	WORD $0x4f00e403 // movi v3.16b, #0                              v174:f32x4 = splat 0
-	WORD $0x4f00e404 // movi v4.16b, #0                              v175:f32x4 = splat 0
-	WORD $0x4f00e405 // movi v5.16b, #0                              v176:f32x4 = splat 0
-	WORD $0x4f00e406 // movi v6.16b, #0                              v177:f32x4 = splat 0
-	WORD $0x4f00e407 // movi v7.16b, #0                              v178:f32x4 = splat 0
-	WORD $0x4f00e408 // movi v8.16b, #0                              v179:f32x4 = splat 0
-	WORD $0x4f00e409 // movi v9.16b, #0                              v180:f32x4 = splat 0
-	WORD $0x4f00e40a // movi v10.16b, #0                             v181:f32x4 = splat 0
-	WORD $0x4f00e40b // movi v11.16b, #0                             v182:f32x4 = splat 0
-	WORD $0x4f00e40c // movi v12.16b, #0                             v183:f32x4 = splat 0
-	WORD $0x4f00e40d // movi v13.16b, #0                             v184:f32x4 = splat 0
-	WORD $0x4f00e40e // movi v14.16b, #0                             v185:f32x4 = splat 0
-	WORD $0x4f00e40f // movi v15.16b, #0                             v186:f32x4 = splat 0
-	MOVD 40(R25), R6 // count_acc_ko
-	CMP $0, R6
+	WORD $0x4f00e403 // movi v3.16b, #0                              v3:f32x4 = splat 0
+	WORD $0x4f00e404 // movi v4.16b, #0                              v4:f32x4 = splat 0
+	WORD $0x4f00e405 // movi v5.16b, #0                              v5:f32x4 = splat 0
+	WORD $0x4f00e406 // movi v6.16b, #0                              v6:f32x4 = splat 0
+	WORD $0x4f00e407 // movi v7.16b, #0                              v7:f32x4 = splat 0
+	WORD $0x4f00e408 // movi v8.16b, #0                              v8:f32x4 = splat 0
+	WORD $0x4f00e409 // movi v9.16b, #0                              v9:f32x4 = splat 0
+	WORD $0x4f00e40a // movi v10.16b, #0                             v10:f32x4 = splat 0
+	WORD $0x4f00e40b // movi v11.16b, #0                             v11:f32x4 = splat 0
+	WORD $0x4f00e40c // movi v12.16b, #0                             v12:f32x4 = splat 0
+	WORD $0x4f00e40d // movi v13.16b, #0                             v13:f32x4 = splat 0
+	WORD $0x4f00e40e // movi v14.16b, #0                             v14:f32x4 = splat 0
+	WORD $0x4f00e40f // movi v15.16b, #0                             v15:f32x4 = splat 0
+	WORD $0x4f00e410 // movi v16.16b, #0                             v16:f32x4 = splat 0
+	WORD $0x4f00e411 // movi v17.16b, #0                             v17:f32x4 = splat 0
+	WORD $0x4f00e412 // movi v18.16b, #0                             v18:f32x4 = splat 0
+	MOVD 40(R25), R10 // count_acc_ko
+	CMP $0, R10
 	BLE done1
+	MOVD R0, R11
+	MOVD R1, R12
+	MOVD R3, R13
+	MOVD R4, R14
+	MOVD R5, R15
 	PCALIGN $32
 l1:
-	WORD $0x4d40c810 // ld1r {v16.4s}, [x0]                          v187:f32x4 = loadsplat a+0 l1*8
-	WORD $0xbd401031 // ldr s17, [x1, #16]                           v188:i8x4 = load b+16 l1*64
-	WORD $0x0f08a631 // sshll v17.8h, v17.8b, #0                     v189:i16x4 = widen v188
-	WORD $0x0f10a631 // sshll v17.4s, v17.4h, #0                     v190:i32x4 = widen v189
-	WORD $0x4e21da31 // scvtf v17.4s, v17.4s                         v191:f32x4 = cvtf32 v190
-	WORD $0x6e31de12 // fmul v18.4s, v16.4s, v17.4s                  v192:f32x4 = mul v187 v191
-	WORD $0x4e32d400 // fadd v0.4s, v0.4s, v18.4s                    v171:f32x4 = add v171 v192
-	WORD $0xbd401432 // ldr s18, [x1, #20]                           v193:i8x4 = load b+20 l1*64
-	WORD $0x0f08a652 // sshll v18.8h, v18.8b, #0                     v194:i16x4 = widen v193
-	WORD $0x0f10a652 // sshll v18.4s, v18.4h, #0                     v195:i32x4 = widen v194
-	WORD $0x4e21da52 // scvtf v18.4s, v18.4s                         v196:f32x4 = cvtf32 v195
-	WORD $0x6e32de13 // fmul v19.4s, v16.4s, v18.4s                  v197:f32x4 = mul v187 v196
-	WORD $0x4e33d421 // fadd v1.4s, v1.4s, v19.4s                    v172:f32x4 = add v172 v197
-	WORD $0xbd401833 // ldr s19, [x1, #24]                           v198:i8x4 = load b+24 l1*64
-	WORD $0x0f08a673 // sshll v19.8h, v19.8b, #0                     v199:i16x4 = widen v198
-	WORD $0x0f10a673 // sshll v19.4s, v19.4h, #0                     v200:i32x4 = widen v199
-	WORD $0x4e21da73 // scvtf v19.4s, v19.4s                         v201:f32x4 = cvtf32 v200
-	WORD $0x6e33de14 // fmul v20.4s, v16.4s, v19.4s                  v202:f32x4 = mul v187 v201
-	WORD $0x4e34d442 // fadd v2.4s, v2.4s, v20.4s                    v173:f32x4 = add v173 v202
-	WORD $0xbd401c34 // ldr s20, [x1, #28]                           v203:i8x4 = load b+28 l1*64
-	WORD $0x0f08a694 // sshll v20.8h, v20.8b, #0                     v204:i16x4 = widen v203
-	WORD $0x0f10a694 // sshll v20.4s, v20.4h, #0                     v205:i32x4 = widen v204
-	WORD $0x4e21da94 // scvtf v20.4s, v20.4s                         v206:f32x4 = cvtf32 v205
-	WORD $0x6e34de10 // fmul v16.4s, v16.4s, v20.4s                  v207:f32x4 = mul v187 v206
-	WORD $0x4e30d463 // fadd v3.4s, v3.4s, v16.4s                    v174:f32x4 = add v174 v207
-	WORD $0x4d40c870 // ld1r {v16.4s}, [x3]                          v208:f32x4 = loadsplat a+0 l1*8 step_a*1
-	WORD $0x6e31de15 // fmul v21.4s, v16.4s, v17.4s                  v209:f32x4 = mul v208 v191
-	WORD $0x4e35d484 // fadd v4.4s, v4.4s, v21.4s                    v175:f32x4 = add v175 v209
-	WORD $0x6e32de15 // fmul v21.4s, v16.4s, v18.4s                  v210:f32x4 = mul v208 v196
-	WORD $0x4e35d4a5 // fadd v5.4s, v5.4s, v21.4s                    v176:f32x4 = add v176 v210
-	WORD $0x6e33de15 // fmul v21.4s, v16.4s, v19.4s                  v211:f32x4 = mul v208 v201
-	WORD $0x4e35d4c6 // fadd v6.4s, v6.4s, v21.4s                    v177:f32x4 = add v177 v211
-	WORD $0x6e34de10 // fmul v16.4s, v16.4s, v20.4s                  v212:f32x4 = mul v208 v206
-	WORD $0x4e30d4e7 // fadd v7.4s, v7.4s, v16.4s                    v178:f32x4 = add v178 v212
-	WORD $0x4d40c890 // ld1r {v16.4s}, [x4]                          v213:f32x4 = loadsplat a+0 l1*8 step_a*2
-	WORD $0x6e31de15 // fmul v21.4s, v16.4s, v17.4s                  v214:f32x4 = mul v213 v191
-	WORD $0x4e35d508 // fadd v8.4s, v8.4s, v21.4s                    v179:f32x4 = add v179 v214
-	WORD $0x6e32de15 // fmul v21.4s, v16.4s, v18.4s                  v215:f32x4 = mul v213 v196
-	WORD $0x4e35d529 // fadd v9.4s, v9.4s, v21.4s                    v180:f32x4 = add v180 v215
-	WORD $0x6e33de15 // fmul v21.4s, v16.4s, v19.4s                  v216:f32x4 = mul v213 v201
-	WORD $0x4e35d54a // fadd v10.4s, v10.4s, v21.4s                  v181:f32x4 = add v181 v216
-	WORD $0x6e34de10 // fmul v16.4s, v16.4s, v20.4s                  v217:f32x4 = mul v213 v206
-	WORD $0x4e30d56b // fadd v11.4s, v11.4s, v16.4s                  v182:f32x4 = add v182 v217
-	WORD $0x4d40c8b0 // ld1r {v16.4s}, [x5]                          v218:f32x4 = loadsplat a+0 l1*8 step_a*3
-	WORD $0x6e31de11 // fmul v17.4s, v16.4s, v17.4s                  v219:f32x4 = mul v218 v191
-	WORD $0x4e31d58c // fadd v12.4s, v12.4s, v17.4s                  v183:f32x4 = add v183 v219
-	WORD $0x6e32de11 // fmul v17.4s, v16.4s, v18.4s                  v220:f32x4 = mul v218 v196
-	WORD $0x4e31d5ad // fadd v13.4s, v13.4s, v17.4s                  v184:f32x4 = add v184 v220
-	WORD $0x6e33de11 // fmul v17.4s, v16.4s, v19.4s                  v221:f32x4 = mul v218 v201
-	WORD $0x4e31d5ce // fadd v14.4s, v14.4s, v17.4s                  v185:f32x4 = add v185 v221
-	WORD $0x6e34de10 // fmul v16.4s, v16.4s, v20.4s                  v222:f32x4 = mul v218 v206
-	WORD $0x4e30d5ef // fadd v15.4s, v15.4s, v16.4s                  v186:f32x4 = add v186 v222
-	ADD $4, R0, R16
-	WORD $0x4d40ca10 // ld1r {v16.4s}, [x16]                         v223:f32x4 = loadsplat a+4 l1*8
-	WORD $0xbd403031 // ldr s17, [x1, #48]                           v224:i8x4 = load b+48 l1*64
-	WORD $0x0f08a631 // sshll v17.8h, v17.8b, #0                     v225:i16x4 = widen v224
-	WORD $0x0f10a631 // sshll v17.4s, v17.4h, #0                     v226:i32x4 = widen v225
-	WORD $0x4e21da31 // scvtf v17.4s, v17.4s                         v227:f32x4 = cvtf32 v226
-	WORD $0x6e31de12 // fmul v18.4s, v16.4s, v17.4s                  v228:f32x4 = mul v223 v227
-	WORD $0x4e32d400 // fadd v0.4s, v0.4s, v18.4s                    v171:f32x4 = add v171 v228
-	WORD $0xbd403432 // ldr s18, [x1, #52]                           v229:i8x4 = load b+52 l1*64
-	WORD $0x0f08a652 // sshll v18.8h, v18.8b, #0                     v230:i16x4 = widen v229
-	WORD $0x0f10a652 // sshll v18.4s, v18.4h, #0                     v231:i32x4 = widen v230
-	WORD $0x4e21da52 // scvtf v18.4s, v18.4s                         v232:f32x4 = cvtf32 v231
-	WORD $0x6e32de13 // fmul v19.4s, v16.4s, v18.4s                  v233:f32x4 = mul v223 v232
-	WORD $0x4e33d421 // fadd v1.4s, v1.4s, v19.4s                    v172:f32x4 = add v172 v233
-	WORD $0xbd403833 // ldr s19, [x1, #56]                           v234:i8x4 = load b+56 l1*64
-	WORD $0x0f08a673 // sshll v19.8h, v19.8b, #0                     v235:i16x4 = widen v234
-	WORD $0x0f10a673 // sshll v19.4s, v19.4h, #0                     v236:i32x4 = widen v235
-	WORD $0x4e21da73 // scvtf v19.4s, v19.4s                         v237:f32x4 = cvtf32 v236
-	WORD $0x6e33de14 // fmul v20.4s, v16.4s, v19.4s                  v238:f32x4 = mul v223 v237
-	WORD $0x4e34d442 // fadd v2.4s, v2.4s, v20.4s                    v173:f32x4 = add v173 v238
-	WORD $0xbd403c34 // ldr s20, [x1, #60]                           v239:i8x4 = load b+60 l1*64
-	WORD $0x0f08a694 // sshll v20.8h, v20.8b, #0                     v240:i16x4 = widen v239
-	WORD $0x0f10a694 // sshll v20.4s, v20.4h, #0                     v241:i32x4 = widen v240
-	WORD $0x4e21da94 // scvtf v20.4s, v20.4s                         v242:f32x4 = cvtf32 v241
-	WORD $0x6e34de10 // fmul v16.4s, v16.4s, v20.4s                  v243:f32x4 = mul v223 v242
-	WORD $0x4e30d463 // fadd v3.4s, v3.4s, v16.4s                    v174:f32x4 = add v174 v243
-	ADD $4, R3, R16
-	WORD $0x4d40ca10 // ld1r {v16.4s}, [x16]                         v244:f32x4 = loadsplat a+4 l1*8 step_a*1
-	WORD $0x6e31de15 // fmul v21.4s, v16.4s, v17.4s                  v245:f32x4 = mul v244 v227
-	WORD $0x4e35d484 // fadd v4.4s, v4.4s, v21.4s                    v175:f32x4 = add v175 v245
-	WORD $0x6e32de15 // fmul v21.4s, v16.4s, v18.4s                  v246:f32x4 = mul v244 v232
-	WORD $0x4e35d4a5 // fadd v5.4s, v5.4s, v21.4s                    v176:f32x4 = add v176 v246
-	WORD $0x6e33de15 // fmul v21.4s, v16.4s, v19.4s                  v247:f32x4 = mul v244 v237
-	WORD $0x4e35d4c6 // fadd v6.4s, v6.4s, v21.4s                    v177:f32x4 = add v177 v247
-	WORD $0x6e34de10 // fmul v16.4s, v16.4s, v20.4s                  v248:f32x4 = mul v244 v242
-	WORD $0x4e30d4e7 // fadd v7.4s, v7.4s, v16.4s                    v178:f32x4 = add v178 v248
-	ADD $4, R4, R16
-	WORD $0x4d40ca10 // ld1r {v16.4s}, [x16]                         v249:f32x4 = loadsplat a+4 l1*8 step_a*2
-	WORD $0x6e31de15 // fmul v21.4s, v16.4s, v17.4s                  v250:f32x4 = mul v249 v227
-	WORD $0x4e35d508 // fadd v8.4s, v8.4s, v21.4s                    v179:f32x4 = add v179 v250
-	WORD $0x6e32de15 // fmul v21.4s, v16.4s, v18.4s                  v251:f32x4 = mul v249 v232
-	WORD $0x4e35d529 // fadd v9.4s, v9.4s, v21.4s                    v180:f32x4 = add v180 v251
-	WORD $0x6e33de15 // fmul v21.4s, v16.4s, v19.4s                  v252:f32x4 = mul v249 v237
-	WORD $0x4e35d54a // fadd v10.4s, v10.4s, v21.4s                  v181:f32x4 = add v181 v252
-	WORD $0x6e34de10 // fmul v16.4s, v16.4s, v20.4s                  v253:f32x4 = mul v249 v242
-	WORD $0x4e30d56b // fadd v11.4s, v11.4s, v16.4s                  v182:f32x4 = add v182 v253
-	ADD $4, R5, R16
-	WORD $0x4d40ca10 // ld1r {v16.4s}, [x16]                         v254:f32x4 = loadsplat a+4 l1*8 step_a*3
-	WORD $0x6e31de11 // fmul v17.4s, v16.4s, v17.4s                  v255:f32x4 = mul v254 v227
-	WORD $0x4e31d58c // fadd v12.4s, v12.4s, v17.4s                  v183:f32x4 = add v183 v255
-	WORD $0x6e32de11 // fmul v17.4s, v16.4s, v18.4s                  v256:f32x4 = mul v254 v232
-	WORD $0x4e31d5ad // fadd v13.4s, v13.4s, v17.4s                  v184:f32x4 = add v184 v256
-	WORD $0x6e33de11 // fmul v17.4s, v16.4s, v19.4s                  v257:f32x4 = mul v254 v237
-	WORD $0x4e31d5ce // fadd v14.4s, v14.4s, v17.4s                  v185:f32x4 = add v185 v257
-	WORD $0x6e34de10 // fmul v16.4s, v16.4s, v20.4s                  v258:f32x4 = mul v254 v242
-	WORD $0x4e30d5ef // fadd v15.4s, v15.4s, v16.4s                  v186:f32x4 = add v186 v258
-	ADD $8, R0
-	ADD $64, R1
-	ADD $8, R3
-	ADD $8, R4
-	ADD $8, R5
-	SUBS $1, R6
+	WORD $0x4d40c973 // ld1r {v19.4s}, [x11]                         v19:f32x4 = loadsplat a+0 l1*8
+	WORD $0xbd400194 // ldr s20, [x12]                               v20:i8x4 = load b+0 l0*16 l1*64
+	WORD $0xf9840180 // prfm pldl1keep, [x12, #2048]                 prefetch b+2048 l0*16 l1*64
+	WORD $0xf9900182 // prfm pldl2keep, [x12, #8192]                 prefetch2 b+8192 l0*16 l1*64
+	WORD $0x0f08a694 // sshll v20.8h, v20.8b, #0                     v21:i16x4 = widen v20
+	WORD $0x0f10a694 // sshll v20.4s, v20.4h, #0                     v22:i32x4 = widen v21
+	WORD $0x4e21da94 // scvtf v20.4s, v20.4s                         v23:f32x4 = cvtf32 v22
+	WORD $0x6e34de75 // fmul v21.4s, v19.4s, v20.4s                  v24:f32x4 = mul v19 v23
+	WORD $0x4e35d463 // fadd v3.4s, v3.4s, v21.4s                    v3:f32x4 = add v3 v24
+	WORD $0xbd400595 // ldr s21, [x12, #4]                           v25:i8x4 = load b+4 l0*16 l1*64
+	WORD $0x0f08a6b5 // sshll v21.8h, v21.8b, #0                     v26:i16x4 = widen v25
+	WORD $0x0f10a6b5 // sshll v21.4s, v21.4h, #0                     v27:i32x4 = widen v26
+	WORD $0x4e21dab5 // scvtf v21.4s, v21.4s                         v28:f32x4 = cvtf32 v27
+	WORD $0x6e35de76 // fmul v22.4s, v19.4s, v21.4s                  v29:f32x4 = mul v19 v28
+	WORD $0x4e36d484 // fadd v4.4s, v4.4s, v22.4s                    v4:f32x4 = add v4 v29
+	WORD $0xbd400996 // ldr s22, [x12, #8]                           v30:i8x4 = load b+8 l0*16 l1*64
+	WORD $0x0f08a6d6 // sshll v22.8h, v22.8b, #0                     v31:i16x4 = widen v30
+	WORD $0x0f10a6d6 // sshll v22.4s, v22.4h, #0                     v32:i32x4 = widen v31
+	WORD $0x4e21dad6 // scvtf v22.4s, v22.4s                         v33:f32x4 = cvtf32 v32
+	WORD $0x6e36de77 // fmul v23.4s, v19.4s, v22.4s                  v34:f32x4 = mul v19 v33
+	WORD $0x4e37d4a5 // fadd v5.4s, v5.4s, v23.4s                    v5:f32x4 = add v5 v34
+	WORD $0xbd400d97 // ldr s23, [x12, #12]                          v35:i8x4 = load b+12 l0*16 l1*64
+	WORD $0x0f08a6f7 // sshll v23.8h, v23.8b, #0                     v36:i16x4 = widen v35
+	WORD $0x0f10a6f7 // sshll v23.4s, v23.4h, #0                     v37:i32x4 = widen v36
+	WORD $0x4e21daf7 // scvtf v23.4s, v23.4s                         v38:f32x4 = cvtf32 v37
+	WORD $0x6e37de73 // fmul v19.4s, v19.4s, v23.4s                  v39:f32x4 = mul v19 v38
+	WORD $0x4e33d4c6 // fadd v6.4s, v6.4s, v19.4s                    v6:f32x4 = add v6 v39
+	WORD $0x4d40c9b3 // ld1r {v19.4s}, [x13]                         v40:f32x4 = loadsplat a+0 l1*8 step_a*1
+	WORD $0x6e34de78 // fmul v24.4s, v19.4s, v20.4s                  v41:f32x4 = mul v40 v23
+	WORD $0x4e38d4e7 // fadd v7.4s, v7.4s, v24.4s                    v7:f32x4 = add v7 v41
+	WORD $0x6e35de78 // fmul v24.4s, v19.4s, v21.4s                  v42:f32x4 = mul v40 v28
+	WORD $0x4e38d508 // fadd v8.4s, v8.4s, v24.4s                    v8:f32x4 = add v8 v42
+	WORD $0x6e36de78 // fmul v24.4s, v19.4s, v22.4s                  v43:f32x4 = mul v40 v33
+	WORD $0x4e38d529 // fadd v9.4s, v9.4s, v24.4s                    v9:f32x4 = add v9 v43
+	WORD $0x6e37de73 // fmul v19.4s, v19.4s, v23.4s                  v44:f32x4 = mul v40 v38
+	WORD $0x4e33d54a // fadd v10.4s, v10.4s, v19.4s                  v10:f32x4 = add v10 v44
+	WORD $0x4d40c9d3 // ld1r {v19.4s}, [x14]                         v45:f32x4 = loadsplat a+0 l1*8 step_a*2
+	WORD $0x6e34de78 // fmul v24.4s, v19.4s, v20.4s                  v46:f32x4 = mul v45 v23
+	WORD $0x4e38d56b // fadd v11.4s, v11.4s, v24.4s                  v11:f32x4 = add v11 v46
+	WORD $0x6e35de78 // fmul v24.4s, v19.4s, v21.4s                  v47:f32x4 = mul v45 v28
+	WORD $0x4e38d58c // fadd v12.4s, v12.4s, v24.4s                  v12:f32x4 = add v12 v47
+	WORD $0x6e36de78 // fmul v24.4s, v19.4s, v22.4s                  v48:f32x4 = mul v45 v33
+	WORD $0x4e38d5ad // fadd v13.4s, v13.4s, v24.4s                  v13:f32x4 = add v13 v48
+	WORD $0x6e37de73 // fmul v19.4s, v19.4s, v23.4s                  v49:f32x4 = mul v45 v38
+	WORD $0x4e33d5ce // fadd v14.4s, v14.4s, v19.4s                  v14:f32x4 = add v14 v49
+	WORD $0x4d40c9f3 // ld1r {v19.4s}, [x15]                         v50:f32x4 = loadsplat a+0 l1*8 step_a*3
+	WORD $0x6e34de74 // fmul v20.4s, v19.4s, v20.4s                  v51:f32x4 = mul v50 v23
+	WORD $0x4e34d5ef // fadd v15.4s, v15.4s, v20.4s                  v15:f32x4 = add v15 v51
+	WORD $0x6e35de74 // fmul v20.4s, v19.4s, v21.4s                  v52:f32x4 = mul v50 v28
+	WORD $0x4e34d610 // fadd v16.4s, v16.4s, v20.4s                  v16:f32x4 = add v16 v52
+	WORD $0x6e36de74 // fmul v20.4s, v19.4s, v22.4s                  v53:f32x4 = mul v50 v33
+	WORD $0x4e34d631 // fadd v17.4s, v17.4s, v20.4s                  v17:f32x4 = add v17 v53
+	WORD $0x6e37de73 // fmul v19.4s, v19.4s, v23.4s                  v54:f32x4 = mul v50 v38
+	WORD $0x4e33d652 // fadd v18.4s, v18.4s, v19.4s                  v18:f32x4 = add v18 v54
+	ADD $4, R11, R16
+	WORD $0x4d40ca13 // ld1r {v19.4s}, [x16]                         v55:f32x4 = loadsplat a+4 l1*8
+	WORD $0xbd402194 // ldr s20, [x12, #32]                          v56:i8x4 = load b+32 l0*16 l1*64
+	WORD $0x0f08a694 // sshll v20.8h, v20.8b, #0                     v57:i16x4 = widen v56
+	WORD $0x0f10a694 // sshll v20.4s, v20.4h, #0                     v58:i32x4 = widen v57
+	WORD $0x4e21da94 // scvtf v20.4s, v20.4s                         v59:f32x4 = cvtf32 v58
+	WORD $0x6e34de75 // fmul v21.4s, v19.4s, v20.4s                  v60:f32x4 = mul v55 v59
+	WORD $0x4e35d463 // fadd v3.4s, v3.4s, v21.4s                    v3:f32x4 = add v3 v60
+	WORD $0xbd402595 // ldr s21, [x12, #36]                          v61:i8x4 = load b+36 l0*16 l1*64
+	WORD $0x0f08a6b5 // sshll v21.8h, v21.8b, #0                     v62:i16x4 = widen v61
+	WORD $0x0f10a6b5 // sshll v21.4s, v21.4h, #0                     v63:i32x4 = widen v62
+	WORD $0x4e21dab5 // scvtf v21.4s, v21.4s                         v64:f32x4 = cvtf32 v63
+	WORD $0x6e35de76 // fmul v22.4s, v19.4s, v21.4s                  v65:f32x4 = mul v55 v64
+	WORD $0x4e36d484 // fadd v4.4s, v4.4s, v22.4s                    v4:f32x4 = add v4 v65
+	WORD $0xbd402996 // ldr s22, [x12, #40]                          v66:i8x4 = load b+40 l0*16 l1*64
+	WORD $0x0f08a6d6 // sshll v22.8h, v22.8b, #0                     v67:i16x4 = widen v66
+	WORD $0x0f10a6d6 // sshll v22.4s, v22.4h, #0                     v68:i32x4 = widen v67
+	WORD $0x4e21dad6 // scvtf v22.4s, v22.4s                         v69:f32x4 = cvtf32 v68
+	WORD $0x6e36de77 // fmul v23.4s, v19.4s, v22.4s                  v70:f32x4 = mul v55 v69
+	WORD $0x4e37d4a5 // fadd v5.4s, v5.4s, v23.4s                    v5:f32x4 = add v5 v70
+	WORD $0xbd402d97 // ldr s23, [x12, #44]                          v71:i8x4 = load b+44 l0*16 l1*64
+	WORD $0x0f08a6f7 // sshll v23.8h, v23.8b, #0                     v72:i16x4 = widen v71
+	WORD $0x0f10a6f7 // sshll v23.4s, v23.4h, #0                     v73:i32x4 = widen v72
+	WORD $0x4e21daf7 // scvtf v23.4s, v23.4s                         v74:f32x4 = cvtf32 v73
+	WORD $0x6e37de73 // fmul v19.4s, v19.4s, v23.4s                  v75:f32x4 = mul v55 v74
+	WORD $0x4e33d4c6 // fadd v6.4s, v6.4s, v19.4s                    v6:f32x4 = add v6 v75
+	ADD $4, R13, R16
+	WORD $0x4d40ca13 // ld1r {v19.4s}, [x16]                         v76:f32x4 = loadsplat a+4 l1*8 step_a*1
+	WORD $0x6e34de78 // fmul v24.4s, v19.4s, v20.4s                  v77:f32x4 = mul v76 v59
+	WORD $0x4e38d4e7 // fadd v7.4s, v7.4s, v24.4s                    v7:f32x4 = add v7 v77
+	WORD $0x6e35de78 // fmul v24.4s, v19.4s, v21.4s                  v78:f32x4 = mul v76 v64
+	WORD $0x4e38d508 // fadd v8.4s, v8.4s, v24.4s                    v8:f32x4 = add v8 v78
+	WORD $0x6e36de78 // fmul v24.4s, v19.4s, v22.4s                  v79:f32x4 = mul v76 v69
+	WORD $0x4e38d529 // fadd v9.4s, v9.4s, v24.4s                    v9:f32x4 = add v9 v79
+	WORD $0x6e37de73 // fmul v19.4s, v19.4s, v23.4s                  v80:f32x4 = mul v76 v74
+	WORD $0x4e33d54a // fadd v10.4s, v10.4s, v19.4s                  v10:f32x4 = add v10 v80
+	ADD $4, R14, R16
+	WORD $0x4d40ca13 // ld1r {v19.4s}, [x16]                         v81:f32x4 = loadsplat a+4 l1*8 step_a*2
+	WORD $0x6e34de78 // fmul v24.4s, v19.4s, v20.4s                  v82:f32x4 = mul v81 v59
+	WORD $0x4e38d56b // fadd v11.4s, v11.4s, v24.4s                  v11:f32x4 = add v11 v82
+	WORD $0x6e35de78 // fmul v24.4s, v19.4s, v21.4s                  v83:f32x4 = mul v81 v64
+	WORD $0x4e38d58c // fadd v12.4s, v12.4s, v24.4s                  v12:f32x4 = add v12 v83
+	WORD $0x6e36de78 // fmul v24.4s, v19.4s, v22.4s                  v84:f32x4 = mul v81 v69
+	WORD $0x4e38d5ad // fadd v13.4s, v13.4s, v24.4s                  v13:f32x4 = add v13 v84
+	WORD $0x6e37de73 // fmul v19.4s, v19.4s, v23.4s                  v85:f32x4 = mul v81 v74
+	WORD $0x4e33d5ce // fadd v14.4s, v14.4s, v19.4s                  v14:f32x4 = add v14 v85
+	ADD $4, R15, R16
+	WORD $0x4d40ca13 // ld1r {v19.4s}, [x16]                         v86:f32x4 = loadsplat a+4 l1*8 step_a*3
+	WORD $0x6e34de74 // fmul v20.4s, v19.4s, v20.4s                  v87:f32x4 = mul v86 v59
+	WORD $0x4e34d5ef // fadd v15.4s, v15.4s, v20.4s                  v15:f32x4 = add v15 v87
+	WORD $0x6e35de74 // fmul v20.4s, v19.4s, v21.4s                  v88:f32x4 = mul v86 v64
+	WORD $0x4e34d610 // fadd v16.4s, v16.4s, v20.4s                  v16:f32x4 = add v16 v88
+	WORD $0x6e36de74 // fmul v20.4s, v19.4s, v22.4s                  v89:f32x4 = mul v86 v69
+	WORD $0x4e34d631 // fadd v17.4s, v17.4s, v20.4s                  v17:f32x4 = add v17 v89
+	WORD $0x6e37de73 // fmul v19.4s, v19.4s, v23.4s                  v90:f32x4 = mul v86 v74
+	WORD $0x4e33d652 // fadd v18.4s, v18.4s, v19.4s                  v18:f32x4 = add v18 v90
+	ADD $8, R11
+	ADD $64, R12
+	ADD $8, R13
+	ADD $8, R14
+	ADD $8, R15
+	SUBS $1, R10
 	BNE l1
 done1:
-	WORD $0x6f046410 // mvni v16.4s, #128, lsl #24                   v260:i32x4 = splat 2147483647
-	WORD $0x4e301c11 // and v17.16b, v0.16b, v16.16b                 v261:i32x4 = and v259 v260
-	MOVD $0x7f800000, R16
-	WORD $0x4e040e12 // dup v18.4s, w16                              v262:i32x4 = splat 2139095040
-	WORD $0x4eb23631 // cmgt v17.4s, v17.4s, v18.4s                  v263:i32x4 = cmpgts v261 v262
-	MOVD $0x7fc00000, R16
-	WORD $0x4e040e13 // dup v19.4s, w16                              v264:i32x4 = splat 2143289344
-	WORD $0x6eb11e60 // bit v0.16b, v19.16b, v17.16b                 v265:i32x4 = bitsel v263 v264 v259
-	WORD $0x3d801040 // str q0, [x2, #64]                            store out+64 v266
-	WORD $0x4e301c20 // and v0.16b, v1.16b, v16.16b                  v268:i32x4 = and v267 v260
-	WORD $0x4eb23400 // cmgt v0.4s, v0.4s, v18.4s                    v269:i32x4 = cmpgts v268 v262
-	WORD $0x6ea01e61 // bit v1.16b, v19.16b, v0.16b                  v270:i32x4 = bitsel v269 v264 v267
-	WORD $0x3d801441 // str q1, [x2, #80]                            store out+80 v271
-	WORD $0x4e301c40 // and v0.16b, v2.16b, v16.16b                  v273:i32x4 = and v272 v260
-	WORD $0x4eb23400 // cmgt v0.4s, v0.4s, v18.4s                    v274:i32x4 = cmpgts v273 v262
-	WORD $0x6ea01e62 // bit v2.16b, v19.16b, v0.16b                  v275:i32x4 = bitsel v274 v264 v272
-	WORD $0x3d801842 // str q2, [x2, #96]                            store out+96 v276
-	WORD $0x4e301c60 // and v0.16b, v3.16b, v16.16b                  v278:i32x4 = and v277 v260
-	WORD $0x4eb23400 // cmgt v0.4s, v0.4s, v18.4s                    v279:i32x4 = cmpgts v278 v262
-	WORD $0x6ea01e63 // bit v3.16b, v19.16b, v0.16b                  v280:i32x4 = bitsel v279 v264 v277
-	WORD $0x3d801c43 // str q3, [x2, #112]                           store out+112 v281
-	WORD $0x4e301c80 // and v0.16b, v4.16b, v16.16b                  v283:i32x4 = and v282 v260
-	WORD $0x4eb23400 // cmgt v0.4s, v0.4s, v18.4s                    v284:i32x4 = cmpgts v283 v262
-	WORD $0x6ea01e64 // bit v4.16b, v19.16b, v0.16b                  v285:i32x4 = bitsel v284 v264 v282
-	MOVD 32(R25), R1 // step_out
-	MOVD $1, R0
-	MADD R1, R2, R0, R0
-	WORD $0x3d801004 // str q4, [x0, #64]                            store out+64 step_out*1 v286
-	WORD $0x4e301ca0 // and v0.16b, v5.16b, v16.16b                  v288:i32x4 = and v287 v260
-	WORD $0x4eb23400 // cmgt v0.4s, v0.4s, v18.4s                    v289:i32x4 = cmpgts v288 v262
-	WORD $0x6ea01e65 // bit v5.16b, v19.16b, v0.16b                  v290:i32x4 = bitsel v289 v264 v287
-	MOVD 32(R25), R1 // step_out
-	MOVD $1, R0
-	MADD R1, R2, R0, R0
-	WORD $0x3d801405 // str q5, [x0, #80]                            store out+80 step_out*1 v291
-	WORD $0x4e301cc0 // and v0.16b, v6.16b, v16.16b                  v293:i32x4 = and v292 v260
-	WORD $0x4eb23400 // cmgt v0.4s, v0.4s, v18.4s                    v294:i32x4 = cmpgts v293 v262
-	WORD $0x6ea01e66 // bit v6.16b, v19.16b, v0.16b                  v295:i32x4 = bitsel v294 v264 v292
-	MOVD 32(R25), R1 // step_out
-	MOVD $1, R0
-	MADD R1, R2, R0, R0
-	WORD $0x3d801806 // str q6, [x0, #96]                            store out+96 step_out*1 v296
-	WORD $0x4e301ce0 // and v0.16b, v7.16b, v16.16b                  v298:i32x4 = and v297 v260
-	WORD $0x4eb23400 // cmgt v0.4s, v0.4s, v18.4s                    v299:i32x4 = cmpgts v298 v262
-	WORD $0x6ea01e67 // bit v7.16b, v19.16b, v0.16b                  v300:i32x4 = bitsel v299 v264 v297
-	MOVD 32(R25), R1 // step_out
-	MOVD $1, R0
-	MADD R1, R2, R0, R0
-	WORD $0x3d801c07 // str q7, [x0, #112]                           store out+112 step_out*1 v301
-	WORD $0x4e301d00 // and v0.16b, v8.16b, v16.16b                  v303:i32x4 = and v302 v260
-	WORD $0x4eb23400 // cmgt v0.4s, v0.4s, v18.4s                    v304:i32x4 = cmpgts v303 v262
-	WORD $0x6ea01e68 // bit v8.16b, v19.16b, v0.16b                  v305:i32x4 = bitsel v304 v264 v302
-	MOVD 32(R25), R1 // step_out
-	MOVD $2, R0
-	MADD R1, R2, R0, R0
-	WORD $0x3d801008 // str q8, [x0, #64]                            store out+64 step_out*2 v306
-	WORD $0x4e301d20 // and v0.16b, v9.16b, v16.16b                  v308:i32x4 = and v307 v260
-	WORD $0x4eb23400 // cmgt v0.4s, v0.4s, v18.4s                    v309:i32x4 = cmpgts v308 v262
-	WORD $0x6ea01e69 // bit v9.16b, v19.16b, v0.16b                  v310:i32x4 = bitsel v309 v264 v307
-	MOVD 32(R25), R1 // step_out
-	MOVD $2, R0
-	MADD R1, R2, R0, R0
-	WORD $0x3d801409 // str q9, [x0, #80]                            store out+80 step_out*2 v311
-	WORD $0x4e301d40 // and v0.16b, v10.16b, v16.16b                 v313:i32x4 = and v312 v260
-	WORD $0x4eb23400 // cmgt v0.4s, v0.4s, v18.4s                    v314:i32x4 = cmpgts v313 v262
-	WORD $0x6ea01e6a // bit v10.16b, v19.16b, v0.16b                 v315:i32x4 = bitsel v314 v264 v312
-	MOVD 32(R25), R1 // step_out
-	MOVD $2, R0
-	MADD R1, R2, R0, R0
-	WORD $0x3d80180a // str q10, [x0, #96]                           store out+96 step_out*2 v316
-	WORD $0x4e301d60 // and v0.16b, v11.16b, v16.16b                 v318:i32x4 = and v317 v260
-	WORD $0x4eb23400 // cmgt v0.4s, v0.4s, v18.4s                    v319:i32x4 = cmpgts v318 v262
-	WORD $0x6ea01e6b // bit v11.16b, v19.16b, v0.16b                 v320:i32x4 = bitsel v319 v264 v317
-	MOVD 32(R25), R1 // step_out
-	MOVD $2, R0
-	MADD R1, R2, R0, R0
-	WORD $0x3d801c0b // str q11, [x0, #112]                          store out+112 step_out*2 v321
-	WORD $0x4e301d80 // and v0.16b, v12.16b, v16.16b                 v323:i32x4 = and v322 v260
-	WORD $0x4eb23400 // cmgt v0.4s, v0.4s, v18.4s                    v324:i32x4 = cmpgts v323 v262
-	WORD $0x6ea01e6c // bit v12.16b, v19.16b, v0.16b                 v325:i32x4 = bitsel v324 v264 v322
-	MOVD 32(R25), R1 // step_out
-	MOVD $3, R0
-	MADD R1, R2, R0, R0
-	WORD $0x3d80100c // str q12, [x0, #64]                           store out+64 step_out*3 v326
-	WORD $0x4e301da0 // and v0.16b, v13.16b, v16.16b                 v328:i32x4 = and v327 v260
-	WORD $0x4eb23400 // cmgt v0.4s, v0.4s, v18.4s                    v329:i32x4 = cmpgts v328 v262
-	WORD $0x6ea01e6d // bit v13.16b, v19.16b, v0.16b                 v330:i32x4 = bitsel v329 v264 v327
-	MOVD 32(R25), R1 // step_out
-	MOVD $3, R0
-	MADD R1, R2, R0, R0
-	WORD $0x3d80140d // str q13, [x0, #80]                           store out+80 step_out*3 v331
-	WORD $0x4e301dc0 // and v0.16b, v14.16b, v16.16b                 v333:i32x4 = and v332 v260
-	WORD $0x4eb23400 // cmgt v0.4s, v0.4s, v18.4s                    v334:i32x4 = cmpgts v333 v262
-	WORD $0x6ea01e6e // bit v14.16b, v19.16b, v0.16b                 v335:i32x4 = bitsel v334 v264 v332
-	MOVD 32(R25), R1 // step_out
-	MOVD $3, R0
-	MADD R1, R2, R0, R0
-	WORD $0x3d80180e // str q14, [x0, #96]                           store out+96 step_out*3 v336
-	WORD $0x4e301de0 // and v0.16b, v15.16b, v16.16b                 v338:i32x4 = and v337 v260
-	WORD $0x4eb23400 // cmgt v0.4s, v0.4s, v18.4s                    v339:i32x4 = cmpgts v338 v262
-	WORD $0x6ea01e6f // bit v15.16b, v19.16b, v0.16b                 v340:i32x4 = bitsel v339 v264 v337
-	MOVD 32(R25), R1 // step_out
-	MOVD $3, R0
-	MADD R1, R2, R0, R0
-	WORD $0x3d801c0f // str q15, [x0, #112]                          store out+112 step_out*3 v341
+	WORD $0x4e201c73 // and v19.16b, v3.16b, v0.16b                  v92:i32x4 = and v91 v0
+	WORD $0x4ea13673 // cmgt v19.4s, v19.4s, v1.4s                   v93:i32x4 = cmpgts v92 v1
+	WORD $0x6eb31c43 // bit v3.16b, v2.16b, v19.16b                  v94:i32x4 = bitsel v93 v2 v91
+	WORD $0x3d800043 // str q3, [x2]                                 store out+0 l0*64 v95
+	WORD $0x4e201c83 // and v3.16b, v4.16b, v0.16b                   v97:i32x4 = and v96 v0
+	WORD $0x4ea13463 // cmgt v3.4s, v3.4s, v1.4s                     v98:i32x4 = cmpgts v97 v1
+	WORD $0x6ea31c44 // bit v4.16b, v2.16b, v3.16b                   v99:i32x4 = bitsel v98 v2 v96
+	WORD $0x3d800444 // str q4, [x2, #16]                            store out+16 l0*64 v100
+	WORD $0x4e201ca3 // and v3.16b, v5.16b, v0.16b                   v102:i32x4 = and v101 v0
+	WORD $0x4ea13463 // cmgt v3.4s, v3.4s, v1.4s                     v103:i32x4 = cmpgts v102 v1
+	WORD $0x6ea31c45 // bit v5.16b, v2.16b, v3.16b                   v104:i32x4 = bitsel v103 v2 v101
+	WORD $0x3d800845 // str q5, [x2, #32]                            store out+32 l0*64 v105
+	WORD $0x4e201cc3 // and v3.16b, v6.16b, v0.16b                   v107:i32x4 = and v106 v0
+	WORD $0x4ea13463 // cmgt v3.4s, v3.4s, v1.4s                     v108:i32x4 = cmpgts v107 v1
+	WORD $0x6ea31c46 // bit v6.16b, v2.16b, v3.16b                   v109:i32x4 = bitsel v108 v2 v106
+	WORD $0x3d800c46 // str q6, [x2, #48]                            store out+48 l0*64 v110
+	WORD $0x4e201ce3 // and v3.16b, v7.16b, v0.16b                   v112:i32x4 = and v111 v0
+	WORD $0x4ea13463 // cmgt v3.4s, v3.4s, v1.4s                     v113:i32x4 = cmpgts v112 v1
+	WORD $0x6ea31c47 // bit v7.16b, v2.16b, v3.16b                   v114:i32x4 = bitsel v113 v2 v111
+	WORD $0x3d8000e7 // str q7, [x7]                                 store out+0 l0*64 step_out*1 v115
+	WORD $0x4e201d03 // and v3.16b, v8.16b, v0.16b                   v117:i32x4 = and v116 v0
+	WORD $0x4ea13463 // cmgt v3.4s, v3.4s, v1.4s                     v118:i32x4 = cmpgts v117 v1
+	WORD $0x6ea31c48 // bit v8.16b, v2.16b, v3.16b                   v119:i32x4 = bitsel v118 v2 v116
+	WORD $0x3d8004e8 // str q8, [x7, #16]                            store out+16 l0*64 step_out*1 v120
+	WORD $0x4e201d23 // and v3.16b, v9.16b, v0.16b                   v122:i32x4 = and v121 v0
+	WORD $0x4ea13463 // cmgt v3.4s, v3.4s, v1.4s                     v123:i32x4 = cmpgts v122 v1
+	WORD $0x6ea31c49 // bit v9.16b, v2.16b, v3.16b                   v124:i32x4 = bitsel v123 v2 v121
+	WORD $0x3d8008e9 // str q9, [x7, #32]                            store out+32 l0*64 step_out*1 v125
+	WORD $0x4e201d43 // and v3.16b, v10.16b, v0.16b                  v127:i32x4 = and v126 v0
+	WORD $0x4ea13463 // cmgt v3.4s, v3.4s, v1.4s                     v128:i32x4 = cmpgts v127 v1
+	WORD $0x6ea31c4a // bit v10.16b, v2.16b, v3.16b                  v129:i32x4 = bitsel v128 v2 v126
+	WORD $0x3d800cea // str q10, [x7, #48]                           store out+48 l0*64 step_out*1 v130
+	WORD $0x4e201d63 // and v3.16b, v11.16b, v0.16b                  v132:i32x4 = and v131 v0
+	WORD $0x4ea13463 // cmgt v3.4s, v3.4s, v1.4s                     v133:i32x4 = cmpgts v132 v1
+	WORD $0x6ea31c4b // bit v11.16b, v2.16b, v3.16b                  v134:i32x4 = bitsel v133 v2 v131
+	WORD $0x3d80010b // str q11, [x8]                                store out+0 l0*64 step_out*2 v135
+	WORD $0x4e201d83 // and v3.16b, v12.16b, v0.16b                  v137:i32x4 = and v136 v0
+	WORD $0x4ea13463 // cmgt v3.4s, v3.4s, v1.4s                     v138:i32x4 = cmpgts v137 v1
+	WORD $0x6ea31c4c // bit v12.16b, v2.16b, v3.16b                  v139:i32x4 = bitsel v138 v2 v136
+	WORD $0x3d80050c // str q12, [x8, #16]                           store out+16 l0*64 step_out*2 v140
+	WORD $0x4e201da3 // and v3.16b, v13.16b, v0.16b                  v142:i32x4 = and v141 v0
+	WORD $0x4ea13463 // cmgt v3.4s, v3.4s, v1.4s                     v143:i32x4 = cmpgts v142 v1
+	WORD $0x6ea31c4d // bit v13.16b, v2.16b, v3.16b                  v144:i32x4 = bitsel v143 v2 v141
+	WORD $0x3d80090d // str q13, [x8, #32]                           store out+32 l0*64 step_out*2 v145
+	WORD $0x4e201dc3 // and v3.16b, v14.16b, v0.16b                  v147:i32x4 = and v146 v0
+	WORD $0x4ea13463 // cmgt v3.4s, v3.4s, v1.4s                     v148:i32x4 = cmpgts v147 v1
+	WORD $0x6ea31c4e // bit v14.16b, v2.16b, v3.16b                  v149:i32x4 = bitsel v148 v2 v146
+	WORD $0x3d800d0e // str q14, [x8, #48]                           store out+48 l0*64 step_out*2 v150
+	WORD $0x4e201de3 // and v3.16b, v15.16b, v0.16b                  v152:i32x4 = and v151 v0
+	WORD $0x4ea13463 // cmgt v3.4s, v3.4s, v1.4s                     v153:i32x4 = cmpgts v152 v1
+	WORD $0x6ea31c4f // bit v15.16b, v2.16b, v3.16b                  v154:i32x4 = bitsel v153 v2 v151
+	WORD $0x3d80012f // str q15, [x9]                                store out+0 l0*64 step_out*3 v155
+	WORD $0x4e201e03 // and v3.16b, v16.16b, v0.16b                  v157:i32x4 = and v156 v0
+	WORD $0x4ea13463 // cmgt v3.4s, v3.4s, v1.4s                     v158:i32x4 = cmpgts v157 v1
+	WORD $0x6ea31c50 // bit v16.16b, v2.16b, v3.16b                  v159:i32x4 = bitsel v158 v2 v156
+	WORD $0x3d800530 // str q16, [x9, #16]                           store out+16 l0*64 step_out*3 v160
+	WORD $0x4e201e23 // and v3.16b, v17.16b, v0.16b                  v162:i32x4 = and v161 v0
+	WORD $0x4ea13463 // cmgt v3.4s, v3.4s, v1.4s                     v163:i32x4 = cmpgts v162 v1
+	WORD $0x6ea31c51 // bit v17.16b, v2.16b, v3.16b                  v164:i32x4 = bitsel v163 v2 v161
+	WORD $0x3d800931 // str q17, [x9, #32]                           store out+32 l0*64 step_out*3 v165
+	WORD $0x4e201e43 // and v3.16b, v18.16b, v0.16b                  v167:i32x4 = and v166 v0
+	WORD $0x4ea13463 // cmgt v3.4s, v3.4s, v1.4s                     v168:i32x4 = cmpgts v167 v1
+	WORD $0x6ea31c52 // bit v18.16b, v2.16b, v3.16b                  v169:i32x4 = bitsel v168 v2 v166
+	WORD $0x3d800d32 // str q18, [x9, #48]                           store out+48 l0*64 step_out*3 v170
+	ADD $16, R1
+	ADD $64, R2
+	ADD $64, R7
+	ADD $64, R8
+	ADD $64, R9
+	SUBS $1, R6
+	BNE l0
+done0:
 	RET
 
 // func matmul_i8_8_neon(args *byte)
@@ -7211,9 +7153,12 @@ TEXT ·matmul_i8_8_neon(SB), NOSPLIT, $0-8
 	MOVD $7, R9
 	MADD R10, R2, R9, R9
 	MOVD 16(R25), R2 // acc
-	MOVD $4, R10
+	MOVD $2, R10
 	PCALIGN $32
 l0:
+	MOVD $2, R11
+	PCALIGN $32
+l1:
 	WORD $0x4f00e400 // movi v0.16b, #0                              v0:f32x4 = splat 0
 	WORD $0x4f00e401 // movi v1.16b, #0                              v1:f32x4 = splat 0
 	WORD $0x4f00e402 // movi v2.16b, #0                              v2:f32x4 = splat 0
@@ -7230,214 +7175,315 @@ l0:
 	WORD $0x4f00e40d // movi v13.16b, #0                             v13:f32x4 = splat 0
 	WORD $0x4f00e40e // movi v14.16b, #0                             v14:f32x4 = splat 0
 	WORD $0x4f00e40f // movi v15.16b, #0                             v15:f32x4 = splat 0
-	MOVD 48(R25), R11 // count_acc_ko
-	CMP $0, R11
-	BLE done1
-	MOVD R0, R12
-	MOVD R1, R13
-	MOVD R3, R14
-	MOVD R4, R15
-	MOVD R5, R19
-	MOVD R6, R20
-	MOVD R7, R21
-	MOVD R8, R22
-	MOVD R9, R23
+	MOVD 48(R25), R12 // count_acc_ko
+	CMP $0, R12
+	BLE done2
+	MOVD R0, R13
+	MOVD R1, R14
+	MOVD R3, R15
+	MOVD R4, R19
+	MOVD R5, R20
+	MOVD R6, R21
+	MOVD R7, R22
+	MOVD R8, R23
+	MOVD R9, R24
 	PCALIGN $32
-l1:
-	WORD $0x4d40c990 // ld1r {v16.4s}, [x12]                         v16:f32x4 = loadsplat a+0 l1*8
-	WORD $0xbd4001b1 // ldr s17, [x13]                               v17:i8x4 = load b+0 l0*8 l1*64
-	WORD $0xf98401a0 // prfm pldl1keep, [x13, #2048]                 prefetch b+2048 l0*8 l1*64
-	WORD $0xf99001a2 // prfm pldl2keep, [x13, #8192]                 prefetch2 b+8192 l0*8 l1*64
-	WORD $0x0f08a631 // sshll v17.8h, v17.8b, #0                     v18:i16x4 = widen v17
-	WORD $0x0f10a631 // sshll v17.4s, v17.4h, #0                     v19:i32x4 = widen v18
-	WORD $0x4e21da31 // scvtf v17.4s, v17.4s                         v20:f32x4 = cvtf32 v19
-	WORD $0x6e31de12 // fmul v18.4s, v16.4s, v17.4s                  v21:f32x4 = mul v16 v20
-	WORD $0x4e32d400 // fadd v0.4s, v0.4s, v18.4s                    v0:f32x4 = add v0 v21
-	WORD $0x4d40c9d2 // ld1r {v18.4s}, [x14]                         v22:f32x4 = loadsplat a+0 l1*8 step_a*1
-	WORD $0x6e31de53 // fmul v19.4s, v18.4s, v17.4s                  v23:f32x4 = mul v22 v20
-	WORD $0x4e33d421 // fadd v1.4s, v1.4s, v19.4s                    v1:f32x4 = add v1 v23
-	WORD $0x4d40c9f3 // ld1r {v19.4s}, [x15]                         v24:f32x4 = loadsplat a+0 l1*8 step_a*2
-	WORD $0x6e31de74 // fmul v20.4s, v19.4s, v17.4s                  v25:f32x4 = mul v24 v20
-	WORD $0x4e34d442 // fadd v2.4s, v2.4s, v20.4s                    v2:f32x4 = add v2 v25
-	WORD $0x4d40ca74 // ld1r {v20.4s}, [x19]                         v26:f32x4 = loadsplat a+0 l1*8 step_a*3
-	WORD $0x6e31de95 // fmul v21.4s, v20.4s, v17.4s                  v27:f32x4 = mul v26 v20
-	WORD $0x4e35d463 // fadd v3.4s, v3.4s, v21.4s                    v3:f32x4 = add v3 v27
-	WORD $0x4d40ca95 // ld1r {v21.4s}, [x20]                         v28:f32x4 = loadsplat a+0 l1*8 step_a*4
-	WORD $0x6e31deb6 // fmul v22.4s, v21.4s, v17.4s                  v29:f32x4 = mul v28 v20
-	WORD $0x4e36d484 // fadd v4.4s, v4.4s, v22.4s                    v4:f32x4 = add v4 v29
-	WORD $0x4d40cab6 // ld1r {v22.4s}, [x21]                         v30:f32x4 = loadsplat a+0 l1*8 step_a*5
-	WORD $0x6e31ded7 // fmul v23.4s, v22.4s, v17.4s                  v31:f32x4 = mul v30 v20
-	WORD $0x4e37d4a5 // fadd v5.4s, v5.4s, v23.4s                    v5:f32x4 = add v5 v31
-	WORD $0x4d40cad7 // ld1r {v23.4s}, [x22]                         v32:f32x4 = loadsplat a+0 l1*8 step_a*6
-	WORD $0x6e31def8 // fmul v24.4s, v23.4s, v17.4s                  v33:f32x4 = mul v32 v20
-	WORD $0x4e38d4c6 // fadd v6.4s, v6.4s, v24.4s                    v6:f32x4 = add v6 v33
-	WORD $0x4d40caf8 // ld1r {v24.4s}, [x23]                         v34:f32x4 = loadsplat a+0 l1*8 step_a*7
-	WORD $0x6e31df11 // fmul v17.4s, v24.4s, v17.4s                  v35:f32x4 = mul v34 v20
-	WORD $0x4e31d4e7 // fadd v7.4s, v7.4s, v17.4s                    v7:f32x4 = add v7 v35
-	WORD $0xbd4005b1 // ldr s17, [x13, #4]                           v36:i8x4 = load b+4 l0*8 l1*64
-	WORD $0x0f08a631 // sshll v17.8h, v17.8b, #0                     v37:i16x4 = widen v36
-	WORD $0x0f10a631 // sshll v17.4s, v17.4h, #0                     v38:i32x4 = widen v37
-	WORD $0x4e21da31 // scvtf v17.4s, v17.4s                         v39:f32x4 = cvtf32 v38
-	WORD $0x6e31de10 // fmul v16.4s, v16.4s, v17.4s                  v40:f32x4 = mul v16 v39
-	WORD $0x4e30d508 // fadd v8.4s, v8.4s, v16.4s                    v8:f32x4 = add v8 v40
-	WORD $0x6e31de50 // fmul v16.4s, v18.4s, v17.4s                  v41:f32x4 = mul v22 v39
-	WORD $0x4e30d529 // fadd v9.4s, v9.4s, v16.4s                    v9:f32x4 = add v9 v41
-	WORD $0x6e31de70 // fmul v16.4s, v19.4s, v17.4s                  v42:f32x4 = mul v24 v39
-	WORD $0x4e30d54a // fadd v10.4s, v10.4s, v16.4s                  v10:f32x4 = add v10 v42
-	WORD $0x6e31de90 // fmul v16.4s, v20.4s, v17.4s                  v43:f32x4 = mul v26 v39
-	WORD $0x4e30d56b // fadd v11.4s, v11.4s, v16.4s                  v11:f32x4 = add v11 v43
-	WORD $0x6e31deb0 // fmul v16.4s, v21.4s, v17.4s                  v44:f32x4 = mul v28 v39
-	WORD $0x4e30d58c // fadd v12.4s, v12.4s, v16.4s                  v12:f32x4 = add v12 v44
-	WORD $0x6e31ded0 // fmul v16.4s, v22.4s, v17.4s                  v45:f32x4 = mul v30 v39
-	WORD $0x4e30d5ad // fadd v13.4s, v13.4s, v16.4s                  v13:f32x4 = add v13 v45
-	WORD $0x6e31def0 // fmul v16.4s, v23.4s, v17.4s                  v46:f32x4 = mul v32 v39
-	WORD $0x4e30d5ce // fadd v14.4s, v14.4s, v16.4s                  v14:f32x4 = add v14 v46
-	WORD $0x6e31df10 // fmul v16.4s, v24.4s, v17.4s                  v47:f32x4 = mul v34 v39
-	WORD $0x4e30d5ef // fadd v15.4s, v15.4s, v16.4s                  v15:f32x4 = add v15 v47
-	ADD $4, R12, R16
-	WORD $0x4d40ca10 // ld1r {v16.4s}, [x16]                         v48:f32x4 = loadsplat a+4 l1*8
-	WORD $0xbd4021b1 // ldr s17, [x13, #32]                          v49:i8x4 = load b+32 l0*8 l1*64
-	WORD $0x0f08a631 // sshll v17.8h, v17.8b, #0                     v50:i16x4 = widen v49
-	WORD $0x0f10a631 // sshll v17.4s, v17.4h, #0                     v51:i32x4 = widen v50
-	WORD $0x4e21da31 // scvtf v17.4s, v17.4s                         v52:f32x4 = cvtf32 v51
-	WORD $0x6e31de12 // fmul v18.4s, v16.4s, v17.4s                  v53:f32x4 = mul v48 v52
-	WORD $0x4e32d400 // fadd v0.4s, v0.4s, v18.4s                    v0:f32x4 = add v0 v53
-	ADD $4, R14, R16
-	WORD $0x4d40ca12 // ld1r {v18.4s}, [x16]                         v54:f32x4 = loadsplat a+4 l1*8 step_a*1
-	WORD $0x6e31de53 // fmul v19.4s, v18.4s, v17.4s                  v55:f32x4 = mul v54 v52
-	WORD $0x4e33d421 // fadd v1.4s, v1.4s, v19.4s                    v1:f32x4 = add v1 v55
-	ADD $4, R15, R16
-	WORD $0x4d40ca13 // ld1r {v19.4s}, [x16]                         v56:f32x4 = loadsplat a+4 l1*8 step_a*2
-	WORD $0x6e31de74 // fmul v20.4s, v19.4s, v17.4s                  v57:f32x4 = mul v56 v52
-	WORD $0x4e34d442 // fadd v2.4s, v2.4s, v20.4s                    v2:f32x4 = add v2 v57
-	ADD $4, R19, R16
-	WORD $0x4d40ca14 // ld1r {v20.4s}, [x16]                         v58:f32x4 = loadsplat a+4 l1*8 step_a*3
-	WORD $0x6e31de95 // fmul v21.4s, v20.4s, v17.4s                  v59:f32x4 = mul v58 v52
-	WORD $0x4e35d463 // fadd v3.4s, v3.4s, v21.4s                    v3:f32x4 = add v3 v59
-	ADD $4, R20, R16
-	WORD $0x4d40ca15 // ld1r {v21.4s}, [x16]                         v60:f32x4 = loadsplat a+4 l1*8 step_a*4
-	WORD $0x6e31deb6 // fmul v22.4s, v21.4s, v17.4s                  v61:f32x4 = mul v60 v52
-	WORD $0x4e36d484 // fadd v4.4s, v4.4s, v22.4s                    v4:f32x4 = add v4 v61
-	ADD $4, R21, R16
-	WORD $0x4d40ca16 // ld1r {v22.4s}, [x16]                         v62:f32x4 = loadsplat a+4 l1*8 step_a*5
-	WORD $0x6e31ded7 // fmul v23.4s, v22.4s, v17.4s                  v63:f32x4 = mul v62 v52
-	WORD $0x4e37d4a5 // fadd v5.4s, v5.4s, v23.4s                    v5:f32x4 = add v5 v63
-	ADD $4, R22, R16
-	WORD $0x4d40ca17 // ld1r {v23.4s}, [x16]                         v64:f32x4 = loadsplat a+4 l1*8 step_a*6
-	WORD $0x6e31def8 // fmul v24.4s, v23.4s, v17.4s                  v65:f32x4 = mul v64 v52
-	WORD $0x4e38d4c6 // fadd v6.4s, v6.4s, v24.4s                    v6:f32x4 = add v6 v65
-	ADD $4, R23, R16
-	WORD $0x4d40ca18 // ld1r {v24.4s}, [x16]                         v66:f32x4 = loadsplat a+4 l1*8 step_a*7
-	WORD $0x6e31df11 // fmul v17.4s, v24.4s, v17.4s                  v67:f32x4 = mul v66 v52
-	WORD $0x4e31d4e7 // fadd v7.4s, v7.4s, v17.4s                    v7:f32x4 = add v7 v67
-	WORD $0xbd4025b1 // ldr s17, [x13, #36]                          v68:i8x4 = load b+36 l0*8 l1*64
-	WORD $0x0f08a631 // sshll v17.8h, v17.8b, #0                     v69:i16x4 = widen v68
-	WORD $0x0f10a631 // sshll v17.4s, v17.4h, #0                     v70:i32x4 = widen v69
-	WORD $0x4e21da31 // scvtf v17.4s, v17.4s                         v71:f32x4 = cvtf32 v70
-	WORD $0x6e31de10 // fmul v16.4s, v16.4s, v17.4s                  v72:f32x4 = mul v48 v71
-	WORD $0x4e30d508 // fadd v8.4s, v8.4s, v16.4s                    v8:f32x4 = add v8 v72
-	WORD $0x6e31de50 // fmul v16.4s, v18.4s, v17.4s                  v73:f32x4 = mul v54 v71
-	WORD $0x4e30d529 // fadd v9.4s, v9.4s, v16.4s                    v9:f32x4 = add v9 v73
-	WORD $0x6e31de70 // fmul v16.4s, v19.4s, v17.4s                  v74:f32x4 = mul v56 v71
-	WORD $0x4e30d54a // fadd v10.4s, v10.4s, v16.4s                  v10:f32x4 = add v10 v74
-	WORD $0x6e31de90 // fmul v16.4s, v20.4s, v17.4s                  v75:f32x4 = mul v58 v71
-	WORD $0x4e30d56b // fadd v11.4s, v11.4s, v16.4s                  v11:f32x4 = add v11 v75
-	WORD $0x6e31deb0 // fmul v16.4s, v21.4s, v17.4s                  v76:f32x4 = mul v60 v71
-	WORD $0x4e30d58c // fadd v12.4s, v12.4s, v16.4s                  v12:f32x4 = add v12 v76
-	WORD $0x6e31ded0 // fmul v16.4s, v22.4s, v17.4s                  v77:f32x4 = mul v62 v71
-	WORD $0x4e30d5ad // fadd v13.4s, v13.4s, v16.4s                  v13:f32x4 = add v13 v77
-	WORD $0x6e31def0 // fmul v16.4s, v23.4s, v17.4s                  v78:f32x4 = mul v64 v71
-	WORD $0x4e30d5ce // fadd v14.4s, v14.4s, v16.4s                  v14:f32x4 = add v14 v78
-	WORD $0x6e31df10 // fmul v16.4s, v24.4s, v17.4s                  v79:f32x4 = mul v66 v71
-	WORD $0x4e30d5ef // fadd v15.4s, v15.4s, v16.4s                  v15:f32x4 = add v15 v79
-	ADD $8, R12
-	ADD $64, R13
-	ADD $8, R14
-	ADD $8, R15
-	ADD $8, R19
-	ADD $8, R20
-	ADD $8, R21
-	ADD $8, R22
-	ADD $8, R23
+l2:
+	WORD $0x3dc001b0 // ldr q16, [x13]                               v16:i32x4 = load a+0 l2*16
+	WORD $0x4e040611 // dup v17.4s, v16.s[0]                         v18:f32x4 = spread v17 0
+	WORD $0xfd4001d2 // ldr d18, [x14]                               v19:i8x8 = load b+0 l0*16 l1*8 l2*128
+	WORD $0xf98401c0 // prfm pldl1keep, [x14, #2048]                 prefetch b+2048 l0*16 l1*8 l2*128
+	WORD $0xf99001c2 // prfm pldl2keep, [x14, #8192]                 prefetch2 b+8192 l0*16 l1*8 l2*128
+	WORD $0x0f08a652 // sshll v18.8h, v18.8b, #0                     v20:i16x8 = widen v19
+	// v21:i16x4 = half v20 0
+	WORD $0x0f10a653 // sshll v19.4s, v18.4h, #0                     v22:i32x4 = widen v21
+	// v23:i16x4 = half v20 1
+	WORD $0x4f10a652 // sshll2 v18.4s, v18.8h, #0                    v24:i32x4 = widen v23
+	WORD $0x4e21da73 // scvtf v19.4s, v19.4s                         v25:f32x4 = cvtf32 v22
+	WORD $0x4e21da52 // scvtf v18.4s, v18.4s                         v26:f32x4 = cvtf32 v24
+	WORD $0x6e33de34 // fmul v20.4s, v17.4s, v19.4s                  v27:f32x4 = mul v18 v25
+	WORD $0x6e32de31 // fmul v17.4s, v17.4s, v18.4s                  v28:f32x4 = mul v18 v26
+	WORD $0x4e34d400 // fadd v0.4s, v0.4s, v20.4s                    v0:f32x4 = add v0 v27
+	WORD $0x4e31d421 // fadd v1.4s, v1.4s, v17.4s                    v1:f32x4 = add v1 v28
+	WORD $0x4e0c0611 // dup v17.4s, v16.s[1]                         v29:f32x4 = spread v17 1
+	WORD $0xfd4011d4 // ldr d20, [x14, #32]                          v30:i8x8 = load b+32 l0*16 l1*8 l2*128
+	WORD $0x0f08a694 // sshll v20.8h, v20.8b, #0                     v31:i16x8 = widen v30
+	// v32:i16x4 = half v31 0
+	WORD $0x0f10a695 // sshll v21.4s, v20.4h, #0                     v33:i32x4 = widen v32
+	// v34:i16x4 = half v31 1
+	WORD $0x4f10a694 // sshll2 v20.4s, v20.8h, #0                    v35:i32x4 = widen v34
+	WORD $0x4e21dab5 // scvtf v21.4s, v21.4s                         v36:f32x4 = cvtf32 v33
+	WORD $0x4e21da94 // scvtf v20.4s, v20.4s                         v37:f32x4 = cvtf32 v35
+	WORD $0x6e35de36 // fmul v22.4s, v17.4s, v21.4s                  v38:f32x4 = mul v29 v36
+	WORD $0x6e34de31 // fmul v17.4s, v17.4s, v20.4s                  v39:f32x4 = mul v29 v37
+	WORD $0x4e36d400 // fadd v0.4s, v0.4s, v22.4s                    v0:f32x4 = add v0 v38
+	WORD $0x4e31d421 // fadd v1.4s, v1.4s, v17.4s                    v1:f32x4 = add v1 v39
+	WORD $0x4e140611 // dup v17.4s, v16.s[2]                         v40:f32x4 = spread v17 2
+	WORD $0xfd4021d6 // ldr d22, [x14, #64]                          v41:i8x8 = load b+64 l0*16 l1*8 l2*128
+	WORD $0xf98421c0 // prfm pldl1keep, [x14, #2112]                 prefetch b+2112 l0*16 l1*8 l2*128
+	WORD $0xf99021c2 // prfm pldl2keep, [x14, #8256]                 prefetch2 b+8256 l0*16 l1*8 l2*128
+	WORD $0x0f08a6d6 // sshll v22.8h, v22.8b, #0                     v42:i16x8 = widen v41
+	// v43:i16x4 = half v42 0
+	WORD $0x0f10a6d7 // sshll v23.4s, v22.4h, #0                     v44:i32x4 = widen v43
+	// v45:i16x4 = half v42 1
+	WORD $0x4f10a6d6 // sshll2 v22.4s, v22.8h, #0                    v46:i32x4 = widen v45
+	WORD $0x4e21daf7 // scvtf v23.4s, v23.4s                         v47:f32x4 = cvtf32 v44
+	WORD $0x4e21dad6 // scvtf v22.4s, v22.4s                         v48:f32x4 = cvtf32 v46
+	WORD $0x6e37de38 // fmul v24.4s, v17.4s, v23.4s                  v49:f32x4 = mul v40 v47
+	WORD $0x6e36de31 // fmul v17.4s, v17.4s, v22.4s                  v50:f32x4 = mul v40 v48
+	WORD $0x4e38d400 // fadd v0.4s, v0.4s, v24.4s                    v0:f32x4 = add v0 v49
+	WORD $0x4e31d421 // fadd v1.4s, v1.4s, v17.4s                    v1:f32x4 = add v1 v50
+	WORD $0x4e1c0610 // dup v16.4s, v16.s[3]                         v51:f32x4 = spread v17 3
+	WORD $0xfd4031d1 // ldr d17, [x14, #96]                          v52:i8x8 = load b+96 l0*16 l1*8 l2*128
+	WORD $0x0f08a631 // sshll v17.8h, v17.8b, #0                     v53:i16x8 = widen v52
+	// v54:i16x4 = half v53 0
+	WORD $0x0f10a638 // sshll v24.4s, v17.4h, #0                     v55:i32x4 = widen v54
+	// v56:i16x4 = half v53 1
+	WORD $0x4f10a631 // sshll2 v17.4s, v17.8h, #0                    v57:i32x4 = widen v56
+	WORD $0x4e21db18 // scvtf v24.4s, v24.4s                         v58:f32x4 = cvtf32 v55
+	WORD $0x4e21da31 // scvtf v17.4s, v17.4s                         v59:f32x4 = cvtf32 v57
+	WORD $0x6e38de19 // fmul v25.4s, v16.4s, v24.4s                  v60:f32x4 = mul v51 v58
+	WORD $0x6e31de10 // fmul v16.4s, v16.4s, v17.4s                  v61:f32x4 = mul v51 v59
+	WORD $0x4e39d400 // fadd v0.4s, v0.4s, v25.4s                    v0:f32x4 = add v0 v60
+	WORD $0x4e30d421 // fadd v1.4s, v1.4s, v16.4s                    v1:f32x4 = add v1 v61
+	WORD $0x3dc001f0 // ldr q16, [x15]                               v62:i32x4 = load a+0 l2*16 step_a*1
+	WORD $0x4e040619 // dup v25.4s, v16.s[0]                         v64:f32x4 = spread v63 0
+	WORD $0x6e33df3a // fmul v26.4s, v25.4s, v19.4s                  v65:f32x4 = mul v64 v25
+	WORD $0x6e32df39 // fmul v25.4s, v25.4s, v18.4s                  v66:f32x4 = mul v64 v26
+	WORD $0x4e3ad442 // fadd v2.4s, v2.4s, v26.4s                    v2:f32x4 = add v2 v65
+	WORD $0x4e39d463 // fadd v3.4s, v3.4s, v25.4s                    v3:f32x4 = add v3 v66
+	WORD $0x4e0c0619 // dup v25.4s, v16.s[1]                         v67:f32x4 = spread v63 1
+	WORD $0x6e35df3a // fmul v26.4s, v25.4s, v21.4s                  v68:f32x4 = mul v67 v36
+	WORD $0x6e34df39 // fmul v25.4s, v25.4s, v20.4s                  v69:f32x4 = mul v67 v37
+	WORD $0x4e3ad442 // fadd v2.4s, v2.4s, v26.4s                    v2:f32x4 = add v2 v68
+	WORD $0x4e39d463 // fadd v3.4s, v3.4s, v25.4s                    v3:f32x4 = add v3 v69
+	WORD $0x4e140619 // dup v25.4s, v16.s[2]                         v70:f32x4 = spread v63 2
+	WORD $0x6e37df3a // fmul v26.4s, v25.4s, v23.4s                  v71:f32x4 = mul v70 v47
+	WORD $0x6e36df39 // fmul v25.4s, v25.4s, v22.4s                  v72:f32x4 = mul v70 v48
+	WORD $0x4e3ad442 // fadd v2.4s, v2.4s, v26.4s                    v2:f32x4 = add v2 v71
+	WORD $0x4e39d463 // fadd v3.4s, v3.4s, v25.4s                    v3:f32x4 = add v3 v72
+	WORD $0x4e1c0610 // dup v16.4s, v16.s[3]                         v73:f32x4 = spread v63 3
+	WORD $0x6e38de19 // fmul v25.4s, v16.4s, v24.4s                  v74:f32x4 = mul v73 v58
+	WORD $0x6e31de10 // fmul v16.4s, v16.4s, v17.4s                  v75:f32x4 = mul v73 v59
+	WORD $0x4e39d442 // fadd v2.4s, v2.4s, v25.4s                    v2:f32x4 = add v2 v74
+	WORD $0x4e30d463 // fadd v3.4s, v3.4s, v16.4s                    v3:f32x4 = add v3 v75
+	WORD $0x3dc00270 // ldr q16, [x19]                               v76:i32x4 = load a+0 l2*16 step_a*2
+	WORD $0x4e040619 // dup v25.4s, v16.s[0]                         v78:f32x4 = spread v77 0
+	WORD $0x6e33df3a // fmul v26.4s, v25.4s, v19.4s                  v79:f32x4 = mul v78 v25
+	WORD $0x6e32df39 // fmul v25.4s, v25.4s, v18.4s                  v80:f32x4 = mul v78 v26
+	WORD $0x4e3ad484 // fadd v4.4s, v4.4s, v26.4s                    v4:f32x4 = add v4 v79
+	WORD $0x4e39d4a5 // fadd v5.4s, v5.4s, v25.4s                    v5:f32x4 = add v5 v80
+	WORD $0x4e0c0619 // dup v25.4s, v16.s[1]                         v81:f32x4 = spread v77 1
+	WORD $0x6e35df3a // fmul v26.4s, v25.4s, v21.4s                  v82:f32x4 = mul v81 v36
+	WORD $0x6e34df39 // fmul v25.4s, v25.4s, v20.4s                  v83:f32x4 = mul v81 v37
+	WORD $0x4e3ad484 // fadd v4.4s, v4.4s, v26.4s                    v4:f32x4 = add v4 v82
+	WORD $0x4e39d4a5 // fadd v5.4s, v5.4s, v25.4s                    v5:f32x4 = add v5 v83
+	WORD $0x4e140619 // dup v25.4s, v16.s[2]                         v84:f32x4 = spread v77 2
+	WORD $0x6e37df3a // fmul v26.4s, v25.4s, v23.4s                  v85:f32x4 = mul v84 v47
+	WORD $0x6e36df39 // fmul v25.4s, v25.4s, v22.4s                  v86:f32x4 = mul v84 v48
+	WORD $0x4e3ad484 // fadd v4.4s, v4.4s, v26.4s                    v4:f32x4 = add v4 v85
+	WORD $0x4e39d4a5 // fadd v5.4s, v5.4s, v25.4s                    v5:f32x4 = add v5 v86
+	WORD $0x4e1c0610 // dup v16.4s, v16.s[3]                         v87:f32x4 = spread v77 3
+	WORD $0x6e38de19 // fmul v25.4s, v16.4s, v24.4s                  v88:f32x4 = mul v87 v58
+	WORD $0x6e31de10 // fmul v16.4s, v16.4s, v17.4s                  v89:f32x4 = mul v87 v59
+	WORD $0x4e39d484 // fadd v4.4s, v4.4s, v25.4s                    v4:f32x4 = add v4 v88
+	WORD $0x4e30d4a5 // fadd v5.4s, v5.4s, v16.4s                    v5:f32x4 = add v5 v89
+	WORD $0x3dc00290 // ldr q16, [x20]                               v90:i32x4 = load a+0 l2*16 step_a*3
+	WORD $0x4e040619 // dup v25.4s, v16.s[0]                         v92:f32x4 = spread v91 0
+	WORD $0x6e33df3a // fmul v26.4s, v25.4s, v19.4s                  v93:f32x4 = mul v92 v25
+	WORD $0x6e32df39 // fmul v25.4s, v25.4s, v18.4s                  v94:f32x4 = mul v92 v26
+	WORD $0x4e3ad4c6 // fadd v6.4s, v6.4s, v26.4s                    v6:f32x4 = add v6 v93
+	WORD $0x4e39d4e7 // fadd v7.4s, v7.4s, v25.4s                    v7:f32x4 = add v7 v94
+	WORD $0x4e0c0619 // dup v25.4s, v16.s[1]                         v95:f32x4 = spread v91 1
+	WORD $0x6e35df3a // fmul v26.4s, v25.4s, v21.4s                  v96:f32x4 = mul v95 v36
+	WORD $0x6e34df39 // fmul v25.4s, v25.4s, v20.4s                  v97:f32x4 = mul v95 v37
+	WORD $0x4e3ad4c6 // fadd v6.4s, v6.4s, v26.4s                    v6:f32x4 = add v6 v96
+	WORD $0x4e39d4e7 // fadd v7.4s, v7.4s, v25.4s                    v7:f32x4 = add v7 v97
+	WORD $0x4e140619 // dup v25.4s, v16.s[2]                         v98:f32x4 = spread v91 2
+	WORD $0x6e37df3a // fmul v26.4s, v25.4s, v23.4s                  v99:f32x4 = mul v98 v47
+	WORD $0x6e36df39 // fmul v25.4s, v25.4s, v22.4s                  v100:f32x4 = mul v98 v48
+	WORD $0x4e3ad4c6 // fadd v6.4s, v6.4s, v26.4s                    v6:f32x4 = add v6 v99
+	WORD $0x4e39d4e7 // fadd v7.4s, v7.4s, v25.4s                    v7:f32x4 = add v7 v100
+	WORD $0x4e1c0610 // dup v16.4s, v16.s[3]                         v101:f32x4 = spread v91 3
+	WORD $0x6e38de19 // fmul v25.4s, v16.4s, v24.4s                  v102:f32x4 = mul v101 v58
+	WORD $0x6e31de10 // fmul v16.4s, v16.4s, v17.4s                  v103:f32x4 = mul v101 v59
+	WORD $0x4e39d4c6 // fadd v6.4s, v6.4s, v25.4s                    v6:f32x4 = add v6 v102
+	WORD $0x4e30d4e7 // fadd v7.4s, v7.4s, v16.4s                    v7:f32x4 = add v7 v103
+	WORD $0x3dc002b0 // ldr q16, [x21]                               v104:i32x4 = load a+0 l2*16 step_a*4
+	WORD $0x4e040619 // dup v25.4s, v16.s[0]                         v106:f32x4 = spread v105 0
+	WORD $0x6e33df3a // fmul v26.4s, v25.4s, v19.4s                  v107:f32x4 = mul v106 v25
+	WORD $0x6e32df39 // fmul v25.4s, v25.4s, v18.4s                  v108:f32x4 = mul v106 v26
+	WORD $0x4e3ad508 // fadd v8.4s, v8.4s, v26.4s                    v8:f32x4 = add v8 v107
+	WORD $0x4e39d529 // fadd v9.4s, v9.4s, v25.4s                    v9:f32x4 = add v9 v108
+	WORD $0x4e0c0619 // dup v25.4s, v16.s[1]                         v109:f32x4 = spread v105 1
+	WORD $0x6e35df3a // fmul v26.4s, v25.4s, v21.4s                  v110:f32x4 = mul v109 v36
+	WORD $0x6e34df39 // fmul v25.4s, v25.4s, v20.4s                  v111:f32x4 = mul v109 v37
+	WORD $0x4e3ad508 // fadd v8.4s, v8.4s, v26.4s                    v8:f32x4 = add v8 v110
+	WORD $0x4e39d529 // fadd v9.4s, v9.4s, v25.4s                    v9:f32x4 = add v9 v111
+	WORD $0x4e140619 // dup v25.4s, v16.s[2]                         v112:f32x4 = spread v105 2
+	WORD $0x6e37df3a // fmul v26.4s, v25.4s, v23.4s                  v113:f32x4 = mul v112 v47
+	WORD $0x6e36df39 // fmul v25.4s, v25.4s, v22.4s                  v114:f32x4 = mul v112 v48
+	WORD $0x4e3ad508 // fadd v8.4s, v8.4s, v26.4s                    v8:f32x4 = add v8 v113
+	WORD $0x4e39d529 // fadd v9.4s, v9.4s, v25.4s                    v9:f32x4 = add v9 v114
+	WORD $0x4e1c0610 // dup v16.4s, v16.s[3]                         v115:f32x4 = spread v105 3
+	WORD $0x6e38de19 // fmul v25.4s, v16.4s, v24.4s                  v116:f32x4 = mul v115 v58
+	WORD $0x6e31de10 // fmul v16.4s, v16.4s, v17.4s                  v117:f32x4 = mul v115 v59
+	WORD $0x4e39d508 // fadd v8.4s, v8.4s, v25.4s                    v8:f32x4 = add v8 v116
+	WORD $0x4e30d529 // fadd v9.4s, v9.4s, v16.4s                    v9:f32x4 = add v9 v117
+	WORD $0x3dc002d0 // ldr q16, [x22]                               v118:i32x4 = load a+0 l2*16 step_a*5
+	WORD $0x4e040619 // dup v25.4s, v16.s[0]                         v120:f32x4 = spread v119 0
+	WORD $0x6e33df3a // fmul v26.4s, v25.4s, v19.4s                  v121:f32x4 = mul v120 v25
+	WORD $0x6e32df39 // fmul v25.4s, v25.4s, v18.4s                  v122:f32x4 = mul v120 v26
+	WORD $0x4e3ad54a // fadd v10.4s, v10.4s, v26.4s                  v10:f32x4 = add v10 v121
+	WORD $0x4e39d56b // fadd v11.4s, v11.4s, v25.4s                  v11:f32x4 = add v11 v122
+	WORD $0x4e0c0619 // dup v25.4s, v16.s[1]                         v123:f32x4 = spread v119 1
+	WORD $0x6e35df3a // fmul v26.4s, v25.4s, v21.4s                  v124:f32x4 = mul v123 v36
+	WORD $0x6e34df39 // fmul v25.4s, v25.4s, v20.4s                  v125:f32x4 = mul v123 v37
+	WORD $0x4e3ad54a // fadd v10.4s, v10.4s, v26.4s                  v10:f32x4 = add v10 v124
+	WORD $0x4e39d56b // fadd v11.4s, v11.4s, v25.4s                  v11:f32x4 = add v11 v125
+	WORD $0x4e140619 // dup v25.4s, v16.s[2]                         v126:f32x4 = spread v119 2
+	WORD $0x6e37df3a // fmul v26.4s, v25.4s, v23.4s                  v127:f32x4 = mul v126 v47
+	WORD $0x6e36df39 // fmul v25.4s, v25.4s, v22.4s                  v128:f32x4 = mul v126 v48
+	WORD $0x4e3ad54a // fadd v10.4s, v10.4s, v26.4s                  v10:f32x4 = add v10 v127
+	WORD $0x4e39d56b // fadd v11.4s, v11.4s, v25.4s                  v11:f32x4 = add v11 v128
+	WORD $0x4e1c0610 // dup v16.4s, v16.s[3]                         v129:f32x4 = spread v119 3
+	WORD $0x6e38de19 // fmul v25.4s, v16.4s, v24.4s                  v130:f32x4 = mul v129 v58
+	WORD $0x6e31de10 // fmul v16.4s, v16.4s, v17.4s                  v131:f32x4 = mul v129 v59
+	WORD $0x4e39d54a // fadd v10.4s, v10.4s, v25.4s                  v10:f32x4 = add v10 v130
+	WORD $0x4e30d56b // fadd v11.4s, v11.4s, v16.4s                  v11:f32x4 = add v11 v131
+	WORD $0x3dc002f0 // ldr q16, [x23]                               v132:i32x4 = load a+0 l2*16 step_a*6
+	WORD $0x4e040619 // dup v25.4s, v16.s[0]                         v134:f32x4 = spread v133 0
+	WORD $0x6e33df3a // fmul v26.4s, v25.4s, v19.4s                  v135:f32x4 = mul v134 v25
+	WORD $0x6e32df39 // fmul v25.4s, v25.4s, v18.4s                  v136:f32x4 = mul v134 v26
+	WORD $0x4e3ad58c // fadd v12.4s, v12.4s, v26.4s                  v12:f32x4 = add v12 v135
+	WORD $0x4e39d5ad // fadd v13.4s, v13.4s, v25.4s                  v13:f32x4 = add v13 v136
+	WORD $0x4e0c0619 // dup v25.4s, v16.s[1]                         v137:f32x4 = spread v133 1
+	WORD $0x6e35df3a // fmul v26.4s, v25.4s, v21.4s                  v138:f32x4 = mul v137 v36
+	WORD $0x6e34df39 // fmul v25.4s, v25.4s, v20.4s                  v139:f32x4 = mul v137 v37
+	WORD $0x4e3ad58c // fadd v12.4s, v12.4s, v26.4s                  v12:f32x4 = add v12 v138
+	WORD $0x4e39d5ad // fadd v13.4s, v13.4s, v25.4s                  v13:f32x4 = add v13 v139
+	WORD $0x4e140619 // dup v25.4s, v16.s[2]                         v140:f32x4 = spread v133 2
+	WORD $0x6e37df3a // fmul v26.4s, v25.4s, v23.4s                  v141:f32x4 = mul v140 v47
+	WORD $0x6e36df39 // fmul v25.4s, v25.4s, v22.4s                  v142:f32x4 = mul v140 v48
+	WORD $0x4e3ad58c // fadd v12.4s, v12.4s, v26.4s                  v12:f32x4 = add v12 v141
+	WORD $0x4e39d5ad // fadd v13.4s, v13.4s, v25.4s                  v13:f32x4 = add v13 v142
+	WORD $0x4e1c0610 // dup v16.4s, v16.s[3]                         v143:f32x4 = spread v133 3
+	WORD $0x6e38de19 // fmul v25.4s, v16.4s, v24.4s                  v144:f32x4 = mul v143 v58
+	WORD $0x6e31de10 // fmul v16.4s, v16.4s, v17.4s                  v145:f32x4 = mul v143 v59
+	WORD $0x4e39d58c // fadd v12.4s, v12.4s, v25.4s                  v12:f32x4 = add v12 v144
+	WORD $0x4e30d5ad // fadd v13.4s, v13.4s, v16.4s                  v13:f32x4 = add v13 v145
+	WORD $0x3dc00310 // ldr q16, [x24]                               v146:i32x4 = load a+0 l2*16 step_a*7
+	WORD $0x4e040619 // dup v25.4s, v16.s[0]                         v148:f32x4 = spread v147 0
+	WORD $0x6e33df33 // fmul v19.4s, v25.4s, v19.4s                  v149:f32x4 = mul v148 v25
+	WORD $0x6e32df32 // fmul v18.4s, v25.4s, v18.4s                  v150:f32x4 = mul v148 v26
+	WORD $0x4e33d5ce // fadd v14.4s, v14.4s, v19.4s                  v14:f32x4 = add v14 v149
+	WORD $0x4e32d5ef // fadd v15.4s, v15.4s, v18.4s                  v15:f32x4 = add v15 v150
+	WORD $0x4e0c0612 // dup v18.4s, v16.s[1]                         v151:f32x4 = spread v147 1
+	WORD $0x6e35de53 // fmul v19.4s, v18.4s, v21.4s                  v152:f32x4 = mul v151 v36
+	WORD $0x6e34de52 // fmul v18.4s, v18.4s, v20.4s                  v153:f32x4 = mul v151 v37
+	WORD $0x4e33d5ce // fadd v14.4s, v14.4s, v19.4s                  v14:f32x4 = add v14 v152
+	WORD $0x4e32d5ef // fadd v15.4s, v15.4s, v18.4s                  v15:f32x4 = add v15 v153
+	WORD $0x4e140612 // dup v18.4s, v16.s[2]                         v154:f32x4 = spread v147 2
+	WORD $0x6e37de53 // fmul v19.4s, v18.4s, v23.4s                  v155:f32x4 = mul v154 v47
+	WORD $0x6e36de52 // fmul v18.4s, v18.4s, v22.4s                  v156:f32x4 = mul v154 v48
+	WORD $0x4e33d5ce // fadd v14.4s, v14.4s, v19.4s                  v14:f32x4 = add v14 v155
+	WORD $0x4e32d5ef // fadd v15.4s, v15.4s, v18.4s                  v15:f32x4 = add v15 v156
+	WORD $0x4e1c0610 // dup v16.4s, v16.s[3]                         v157:f32x4 = spread v147 3
+	WORD $0x6e38de12 // fmul v18.4s, v16.4s, v24.4s                  v158:f32x4 = mul v157 v58
+	WORD $0x6e31de10 // fmul v16.4s, v16.4s, v17.4s                  v159:f32x4 = mul v157 v59
+	WORD $0x4e32d5ce // fadd v14.4s, v14.4s, v18.4s                  v14:f32x4 = add v14 v158
+	WORD $0x4e30d5ef // fadd v15.4s, v15.4s, v16.4s                  v15:f32x4 = add v15 v159
+	ADD $16, R13
+	ADD $128, R14
+	ADD $16, R15
+	ADD $16, R19
+	ADD $16, R20
+	ADD $16, R21
+	ADD $16, R22
+	ADD $16, R23
+	ADD $16, R24
+	SUBS $1, R12
+	BNE l2
+done2:
+	WORD $0x3d800040 // str q0, [x2]                                 store acc+0 l0*64 l1*32 v0
+	WORD $0x3d800441 // str q1, [x2, #16]                            store acc+16 l0*64 l1*32 v1
+	WORD $0x3d802042 // str q2, [x2, #128]                           store acc+128 l0*64 l1*32 v2
+	WORD $0x3d802443 // str q3, [x2, #144]                           store acc+144 l0*64 l1*32 v3
+	WORD $0x3d804044 // str q4, [x2, #256]                           store acc+256 l0*64 l1*32 v4
+	WORD $0x3d804445 // str q5, [x2, #272]                           store acc+272 l0*64 l1*32 v5
+	WORD $0x3d806046 // str q6, [x2, #384]                           store acc+384 l0*64 l1*32 v6
+	WORD $0x3d806447 // str q7, [x2, #400]                           store acc+400 l0*64 l1*32 v7
+	WORD $0x3d808048 // str q8, [x2, #512]                           store acc+512 l0*64 l1*32 v8
+	WORD $0x3d808449 // str q9, [x2, #528]                           store acc+528 l0*64 l1*32 v9
+	WORD $0x3d80a04a // str q10, [x2, #640]                          store acc+640 l0*64 l1*32 v10
+	WORD $0x3d80a44b // str q11, [x2, #656]                          store acc+656 l0*64 l1*32 v11
+	WORD $0x3d80c04c // str q12, [x2, #768]                          store acc+768 l0*64 l1*32 v12
+	WORD $0x3d80c44d // str q13, [x2, #784]                          store acc+784 l0*64 l1*32 v13
+	WORD $0x3d80e04e // str q14, [x2, #896]                          store acc+896 l0*64 l1*32 v14
+	WORD $0x3d80e44f // str q15, [x2, #912]                          store acc+912 l0*64 l1*32 v15
+	ADD $8, R1
+	ADD $32, R2
 	SUBS $1, R11
 	BNE l1
 done1:
-	WORD $0x3d800040 // str q0, [x2]                                 store acc+0 l0*32 v0
-	WORD $0x3d802041 // str q1, [x2, #128]                           store acc+128 l0*32 v1
-	WORD $0x3d804042 // str q2, [x2, #256]                           store acc+256 l0*32 v2
-	WORD $0x3d806043 // str q3, [x2, #384]                           store acc+384 l0*32 v3
-	WORD $0x3d808044 // str q4, [x2, #512]                           store acc+512 l0*32 v4
-	WORD $0x3d80a045 // str q5, [x2, #640]                           store acc+640 l0*32 v5
-	WORD $0x3d80c046 // str q6, [x2, #768]                           store acc+768 l0*32 v6
-	WORD $0x3d80e047 // str q7, [x2, #896]                           store acc+896 l0*32 v7
-	WORD $0x3d800448 // str q8, [x2, #16]                            store acc+16 l0*32 v8
-	WORD $0x3d802449 // str q9, [x2, #144]                           store acc+144 l0*32 v9
-	WORD $0x3d80444a // str q10, [x2, #272]                          store acc+272 l0*32 v10
-	WORD $0x3d80644b // str q11, [x2, #400]                          store acc+400 l0*32 v11
-	WORD $0x3d80844c // str q12, [x2, #528]                          store acc+528 l0*32 v12
-	WORD $0x3d80a44d // str q13, [x2, #656]                          store acc+656 l0*32 v13
-	WORD $0x3d80c44e // str q14, [x2, #784]                          store acc+784 l0*32 v14
-	WORD $0x3d80e44f // str q15, [x2, #912]                          store acc+912 l0*32 v15
-	ADD $8, R1
-	ADD $32, R2
 	SUBS $1, R10
 	BNE l0
 done0:
-	WORD $0x6f046400 // mvni v0.4s, #128, lsl #24                    v80:i32x4 = splat 2147483647
+	WORD $0x6f046400 // mvni v0.4s, #128, lsl #24                    v160:i32x4 = splat 2147483647
 	MOVD $0x7f800000, R16
-	WORD $0x4e040e01 // dup v1.4s, w16                               v81:i32x4 = splat 2139095040
+	WORD $0x4e040e01 // dup v1.4s, w16                               v161:i32x4 = splat 2139095040
 	MOVD $0x7fc00000, R16
-	WORD $0x4e040e02 // dup v2.4s, w16                               v82:i32x4 = splat 2143289344
+	WORD $0x4e040e02 // dup v2.4s, w16                               v162:i32x4 = splat 2143289344
 	MOVD 24(R25), R0 // out
 	MOVD 40(R25), R4 // step_out
 	MOVD $1, R3
 	MUL R4, R3
 	MOVD $8, R1
 	PCALIGN $32
-l2:
-	WORD $0x3cd80043 // ldur q3, [x2, #-128]                         v83:f32x4 = load acc+0 l2*128
-	WORD $0x4e201c64 // and v4.16b, v3.16b, v0.16b                   v85:i32x4 = and v84 v80
-	WORD $0x4ea13484 // cmgt v4.4s, v4.4s, v1.4s                     v86:i32x4 = cmpgts v85 v81
-	WORD $0x6ea41c43 // bit v3.16b, v2.16b, v4.16b                   v87:i32x4 = bitsel v86 v82 v84
-	WORD $0x3d800003 // str q3, [x0]                                 store out+0 l2*0+1*step_out v88
-	WORD $0x3cd90043 // ldur q3, [x2, #-112]                         v89:f32x4 = load acc+16 l2*128
-	WORD $0x4e201c64 // and v4.16b, v3.16b, v0.16b                   v91:i32x4 = and v90 v80
-	WORD $0x4ea13484 // cmgt v4.4s, v4.4s, v1.4s                     v92:i32x4 = cmpgts v91 v81
-	WORD $0x6ea41c43 // bit v3.16b, v2.16b, v4.16b                   v93:i32x4 = bitsel v92 v82 v90
-	WORD $0x3d800403 // str q3, [x0, #16]                            store out+16 l2*0+1*step_out v94
-	WORD $0x3cda0043 // ldur q3, [x2, #-96]                          v95:f32x4 = load acc+32 l2*128
-	WORD $0x4e201c64 // and v4.16b, v3.16b, v0.16b                   v97:i32x4 = and v96 v80
-	WORD $0x4ea13484 // cmgt v4.4s, v4.4s, v1.4s                     v98:i32x4 = cmpgts v97 v81
-	WORD $0x6ea41c43 // bit v3.16b, v2.16b, v4.16b                   v99:i32x4 = bitsel v98 v82 v96
-	WORD $0x3d800803 // str q3, [x0, #32]                            store out+32 l2*0+1*step_out v100
-	WORD $0x3cdb0043 // ldur q3, [x2, #-80]                          v101:f32x4 = load acc+48 l2*128
-	WORD $0x4e201c64 // and v4.16b, v3.16b, v0.16b                   v103:i32x4 = and v102 v80
-	WORD $0x4ea13484 // cmgt v4.4s, v4.4s, v1.4s                     v104:i32x4 = cmpgts v103 v81
-	WORD $0x6ea41c43 // bit v3.16b, v2.16b, v4.16b                   v105:i32x4 = bitsel v104 v82 v102
-	WORD $0x3d800c03 // str q3, [x0, #48]                            store out+48 l2*0+1*step_out v106
-	WORD $0x3cdc0043 // ldur q3, [x2, #-64]                          v107:f32x4 = load acc+64 l2*128
-	WORD $0x4e201c64 // and v4.16b, v3.16b, v0.16b                   v109:i32x4 = and v108 v80
-	WORD $0x4ea13484 // cmgt v4.4s, v4.4s, v1.4s                     v110:i32x4 = cmpgts v109 v81
-	WORD $0x6ea41c43 // bit v3.16b, v2.16b, v4.16b                   v111:i32x4 = bitsel v110 v82 v108
-	WORD $0x3d801003 // str q3, [x0, #64]                            store out+64 l2*0+1*step_out v112
-	WORD $0x3cdd0043 // ldur q3, [x2, #-48]                          v113:f32x4 = load acc+80 l2*128
-	WORD $0x4e201c64 // and v4.16b, v3.16b, v0.16b                   v115:i32x4 = and v114 v80
-	WORD $0x4ea13484 // cmgt v4.4s, v4.4s, v1.4s                     v116:i32x4 = cmpgts v115 v81
-	WORD $0x6ea41c43 // bit v3.16b, v2.16b, v4.16b                   v117:i32x4 = bitsel v116 v82 v114
-	WORD $0x3d801403 // str q3, [x0, #80]                            store out+80 l2*0+1*step_out v118
-	WORD $0x3cde0043 // ldur q3, [x2, #-32]                          v119:f32x4 = load acc+96 l2*128
-	WORD $0x4e201c64 // and v4.16b, v3.16b, v0.16b                   v121:i32x4 = and v120 v80
-	WORD $0x4ea13484 // cmgt v4.4s, v4.4s, v1.4s                     v122:i32x4 = cmpgts v121 v81
-	WORD $0x6ea41c43 // bit v3.16b, v2.16b, v4.16b                   v123:i32x4 = bitsel v122 v82 v120
-	WORD $0x3d801803 // str q3, [x0, #96]                            store out+96 l2*0+1*step_out v124
-	WORD $0x3cdf0043 // ldur q3, [x2, #-16]                          v125:f32x4 = load acc+112 l2*128
-	WORD $0x4e201c64 // and v4.16b, v3.16b, v0.16b                   v127:i32x4 = and v126 v80
-	WORD $0x4ea13484 // cmgt v4.4s, v4.4s, v1.4s                     v128:i32x4 = cmpgts v127 v81
-	WORD $0x6ea41c43 // bit v3.16b, v2.16b, v4.16b                   v129:i32x4 = bitsel v128 v82 v126
-	WORD $0x3d801c03 // str q3, [x0, #112]                           store out+112 l2*0+1*step_out v130
+l3:
+	WORD $0x3cd80043 // ldur q3, [x2, #-128]                         v163:f32x4 = load acc+0 l3*128
+	WORD $0x4e201c64 // and v4.16b, v3.16b, v0.16b                   v165:i32x4 = and v164 v160
+	WORD $0x4ea13484 // cmgt v4.4s, v4.4s, v1.4s                     v166:i32x4 = cmpgts v165 v161
+	WORD $0x6ea41c43 // bit v3.16b, v2.16b, v4.16b                   v167:i32x4 = bitsel v166 v162 v164
+	WORD $0x3d800003 // str q3, [x0]                                 store out+0 l3*0+1*step_out v168
+	WORD $0x3cd90043 // ldur q3, [x2, #-112]                         v169:f32x4 = load acc+16 l3*128
+	WORD $0x4e201c64 // and v4.16b, v3.16b, v0.16b                   v171:i32x4 = and v170 v160
+	WORD $0x4ea13484 // cmgt v4.4s, v4.4s, v1.4s                     v172:i32x4 = cmpgts v171 v161
+	WORD $0x6ea41c43 // bit v3.16b, v2.16b, v4.16b                   v173:i32x4 = bitsel v172 v162 v170
+	WORD $0x3d800403 // str q3, [x0, #16]                            store out+16 l3*0+1*step_out v174
+	WORD $0x3cda0043 // ldur q3, [x2, #-96]                          v175:f32x4 = load acc+32 l3*128
+	WORD $0x4e201c64 // and v4.16b, v3.16b, v0.16b                   v177:i32x4 = and v176 v160
+	WORD $0x4ea13484 // cmgt v4.4s, v4.4s, v1.4s                     v178:i32x4 = cmpgts v177 v161
+	WORD $0x6ea41c43 // bit v3.16b, v2.16b, v4.16b                   v179:i32x4 = bitsel v178 v162 v176
+	WORD $0x3d800803 // str q3, [x0, #32]                            store out+32 l3*0+1*step_out v180
+	WORD $0x3cdb0043 // ldur q3, [x2, #-80]                          v181:f32x4 = load acc+48 l3*128
+	WORD $0x4e201c64 // and v4.16b, v3.16b, v0.16b                   v183:i32x4 = and v182 v160
+	WORD $0x4ea13484 // cmgt v4.4s, v4.4s, v1.4s                     v184:i32x4 = cmpgts v183 v161
+	WORD $0x6ea41c43 // bit v3.16b, v2.16b, v4.16b                   v185:i32x4 = bitsel v184 v162 v182
+	WORD $0x3d800c03 // str q3, [x0, #48]                            store out+48 l3*0+1*step_out v186
+	WORD $0x3cdc0043 // ldur q3, [x2, #-64]                          v187:f32x4 = load acc+64 l3*128
+	WORD $0x4e201c64 // and v4.16b, v3.16b, v0.16b                   v189:i32x4 = and v188 v160
+	WORD $0x4ea13484 // cmgt v4.4s, v4.4s, v1.4s                     v190:i32x4 = cmpgts v189 v161
+	WORD $0x6ea41c43 // bit v3.16b, v2.16b, v4.16b                   v191:i32x4 = bitsel v190 v162 v188
+	WORD $0x3d801003 // str q3, [x0, #64]                            store out+64 l3*0+1*step_out v192
+	WORD $0x3cdd0043 // ldur q3, [x2, #-48]                          v193:f32x4 = load acc+80 l3*128
+	WORD $0x4e201c64 // and v4.16b, v3.16b, v0.16b                   v195:i32x4 = and v194 v160
+	WORD $0x4ea13484 // cmgt v4.4s, v4.4s, v1.4s                     v196:i32x4 = cmpgts v195 v161
+	WORD $0x6ea41c43 // bit v3.16b, v2.16b, v4.16b                   v197:i32x4 = bitsel v196 v162 v194
+	WORD $0x3d801403 // str q3, [x0, #80]                            store out+80 l3*0+1*step_out v198
+	WORD $0x3cde0043 // ldur q3, [x2, #-32]                          v199:f32x4 = load acc+96 l3*128
+	WORD $0x4e201c64 // and v4.16b, v3.16b, v0.16b                   v201:i32x4 = and v200 v160
+	WORD $0x4ea13484 // cmgt v4.4s, v4.4s, v1.4s                     v202:i32x4 = cmpgts v201 v161
+	WORD $0x6ea41c43 // bit v3.16b, v2.16b, v4.16b                   v203:i32x4 = bitsel v202 v162 v200
+	WORD $0x3d801803 // str q3, [x0, #96]                            store out+96 l3*0+1*step_out v204
+	WORD $0x3cdf0043 // ldur q3, [x2, #-16]                          v205:f32x4 = load acc+112 l3*128
+	WORD $0x4e201c64 // and v4.16b, v3.16b, v0.16b                   v207:i32x4 = and v206 v160
+	WORD $0x4ea13484 // cmgt v4.4s, v4.4s, v1.4s                     v208:i32x4 = cmpgts v207 v161
+	WORD $0x6ea41c43 // bit v3.16b, v2.16b, v4.16b                   v209:i32x4 = bitsel v208 v162 v206
+	WORD $0x3d801c03 // str q3, [x0, #112]                           store out+112 l3*0+1*step_out v210
 	ADD $128, R2
 	ADD R3, R0
 	SUBS $1, R1
-	BNE l2
-done2:
+	BNE l3
+done3:
 	RET

@@ -588,13 +588,13 @@ type matmul_f32_4_avx512_args struct {
 func matmul_f32_4_avx512(args *matmul_f32_4_avx512_args)
 
 type matmul_f32_4_avx2_args struct {
-	a           unsafe.Pointer
-	b           unsafe.Pointer
-	acc         unsafe.Pointer
-	out         unsafe.Pointer
-	step_a      int64
-	step_out    int64
-	count_acc_k int64
+	a            unsafe.Pointer
+	b            unsafe.Pointer
+	acc          unsafe.Pointer
+	out          unsafe.Pointer
+	step_a       int64
+	step_out     int64
+	count_acc_ko int64
 }
 
 // matmul_f32_4_avx2 is matmul_f32_4 by the schedule traces/256/matmul_f32_4.json.
@@ -617,13 +617,13 @@ type matmul_f32_8_avx512_args struct {
 func matmul_f32_8_avx512(args *matmul_f32_8_avx512_args)
 
 type matmul_f32_8_avx2_args struct {
-	a           unsafe.Pointer
-	b           unsafe.Pointer
-	acc         unsafe.Pointer
-	out         unsafe.Pointer
-	step_a      int64
-	step_out    int64
-	count_acc_k int64
+	a            unsafe.Pointer
+	b            unsafe.Pointer
+	acc          unsafe.Pointer
+	out          unsafe.Pointer
+	step_a       int64
+	step_out     int64
+	count_acc_ko int64
 }
 
 // matmul_f32_8_avx2 is matmul_f32_8 by the schedule traces/256/matmul_f32_8.json.
@@ -749,13 +749,12 @@ type matmul_f16_8_avx2_args struct {
 func matmul_f16_8_avx2(args *matmul_f16_8_avx2_args)
 
 type matmul_bf16_1_avx512_args struct {
-	a           unsafe.Pointer
-	b           unsafe.Pointer
-	acc         unsafe.Pointer
-	out         unsafe.Pointer
-	step_a      int64
-	step_out    int64
-	count_acc_k int64
+	a            unsafe.Pointer
+	b            unsafe.Pointer
+	out          unsafe.Pointer
+	step_a       int64
+	step_out     int64
+	count_acc_ko int64
 }
 
 // matmul_bf16_1_avx512 is matmul_bf16_1 by the schedule traces/512/matmul_bf16_1.json.
@@ -764,13 +763,13 @@ type matmul_bf16_1_avx512_args struct {
 func matmul_bf16_1_avx512(args *matmul_bf16_1_avx512_args)
 
 type matmul_bf16_1_avx2_args struct {
-	a           unsafe.Pointer
-	b           unsafe.Pointer
-	acc         unsafe.Pointer
-	out         unsafe.Pointer
-	step_a      int64
-	step_out    int64
-	count_acc_k int64
+	a            unsafe.Pointer
+	b            unsafe.Pointer
+	acc          unsafe.Pointer
+	out          unsafe.Pointer
+	step_a       int64
+	step_out     int64
+	count_acc_ko int64
 }
 
 // matmul_bf16_1_avx2 is matmul_bf16_1 by the schedule traces/256/matmul_bf16_1.json.

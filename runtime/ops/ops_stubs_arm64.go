@@ -146,6 +146,7 @@ type softmax_neon_args struct {
 	first           unsafe.Pointer
 	end             unsafe.Pointer
 	masked          unsafe.Pointer
+	top32           unsafe.Pointer
 	top4            unsafe.Pointer
 	top2            unsafe.Pointer
 	top1            unsafe.Pointer
@@ -154,6 +155,7 @@ type softmax_neon_args struct {
 	total4          unsafe.Pointer
 	total1          unsafe.Pointer
 	count_masked_r  int64
+	count_top32_r   int64
 	count_top4_r    int64
 	count_top2_r    int64
 	count_top1_r    int64
@@ -300,13 +302,13 @@ type matmul_f32_4_neon_args struct {
 func matmul_f32_4_neon(args *matmul_f32_4_neon_args)
 
 type matmul_f32_8_neon_args struct {
-	a           unsafe.Pointer
-	b           unsafe.Pointer
-	acc         unsafe.Pointer
-	out         unsafe.Pointer
-	step_a      int64
-	step_out    int64
-	count_acc_k int64
+	a            unsafe.Pointer
+	b            unsafe.Pointer
+	acc          unsafe.Pointer
+	out          unsafe.Pointer
+	step_a       int64
+	step_out     int64
+	count_acc_ko int64
 }
 
 // matmul_f32_8_neon is matmul_f32_8 by the schedule traces/128/matmul_f32_8.json.
@@ -344,12 +346,13 @@ type matmul_f16_2_neon_args struct {
 func matmul_f16_2_neon(args *matmul_f16_2_neon_args)
 
 type matmul_f16_4_neon_args struct {
-	a           unsafe.Pointer
-	b           unsafe.Pointer
-	out         unsafe.Pointer
-	step_a      int64
-	step_out    int64
-	count_acc_k int64
+	a            unsafe.Pointer
+	b            unsafe.Pointer
+	acc          unsafe.Pointer
+	out          unsafe.Pointer
+	step_a       int64
+	step_out     int64
+	count_acc_ko int64
 }
 
 // matmul_f16_4_neon is matmul_f16_4 by the schedule traces/128/matmul_f16_4.json.
@@ -403,13 +406,13 @@ type matmul_bf16_2_neon_args struct {
 func matmul_bf16_2_neon(args *matmul_bf16_2_neon_args)
 
 type matmul_bf16_4_neon_args struct {
-	a           unsafe.Pointer
-	b           unsafe.Pointer
-	acc         unsafe.Pointer
-	out         unsafe.Pointer
-	step_a      int64
-	step_out    int64
-	count_acc_k int64
+	a            unsafe.Pointer
+	b            unsafe.Pointer
+	acc          unsafe.Pointer
+	out          unsafe.Pointer
+	step_a       int64
+	step_out     int64
+	count_acc_ko int64
 }
 
 // matmul_bf16_4_neon is matmul_bf16_4 by the schedule traces/128/matmul_bf16_4.json.

@@ -4,14 +4,12 @@ import (
 	"context"
 	"errors"
 	"math"
-	"os"
 	"reflect"
 	"slices"
 	"sync/atomic"
 	"testing"
 
 	"github.com/tmacc/tmacc/gen/operators"
-	"github.com/tmacc/tmacc/ir"
 	"github.com/tmacc/tmacc/ir/operator"
 	"github.com/tmacc/tmacc/lower"
 	"github.com/tmacc/tmacc/lower/targets"
@@ -126,27 +124,5 @@ func TestSkip(t *testing.T) {
 		Cost: func(_ context.Context, x space.Point) (float64, error) { return float64(len(x.Trace())), nil }}
 	if best, err := s.Improve(t.Context(), sp, first); err != nil || len(best) != 1 || !reflect.DeepEqual(best[0].Point, first) {
 		t.Errorf("%v, %v", best, err)
-	}
-}
-
-// Preparations without tables have schedules that compile.
-func TestPreparation(t *testing.T) {
-	if os.Getenv("TMACC_LONG") == "" {
-		t.Skip("takes a second of two cores and more: TMACC_LONG=1 runs it")
-	}
-	for _, name := range drawn.Some(drawn.New(t), 1, []string{"w2", "w4-g32", "w4-g128"}) {
-		p, err := ir.Named(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, target := range drawn.Some(drawn.New(t), 1, []string{"amd64/avx2", "amd64/avx512vbmi", "arm64/dotprod"}) {
-			trace, err := beam.Preparation(t.Context(), p, nil, 0, targets.ByName(target))
-			if err != nil {
-				t.Fatalf("%s on %s: %v", name, target, err)
-			}
-			if _, err := schedule.CompilePreparation(p, nil, trace); err != nil {
-				t.Errorf("%s on %s: %v", name, target, err)
-			}
-		}
 	}
 }

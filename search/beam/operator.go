@@ -3,6 +3,7 @@ package beam
 import (
 	"context"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/tmacc/tmacc/ir/nest"
@@ -17,7 +18,8 @@ import (
 // Operator chooses the schedule of a float operator on a target.
 func Operator(ctx context.Context, o operator.Operator, t lower.Target) (schedule.Trace, error) {
 	x := operatorCost{o, t}
-	return choose(ctx, space.ForOperator(o, t), x.of)
+	best, err := choose(ctx, space.ForOperator(o, t), x.of)
+	return best.Trace(), err
 }
 
 // operatorCost predicts how long an operator takes.
@@ -26,16 +28,18 @@ type operatorCost struct {
 	lower.Target
 }
 
-// of is the logarithm of the cycles of all calls by a schedule.
-func (x operatorCost) of(ctx context.Context, trace schedule.Trace) (sum float64, err error) {
-	k, err := schedule.CompileOperator(x.Operator, trace)
+// of is the logarithm of the cycles of all calls by a schedule. Stored inputs come to the first-level cache each time that a kernel goes over
+// them, and execution does not hide that.
+func (x operatorCost) of(ctx context.Context, at space.Point) (sum float64, err error) {
+	k, err := schedule.CompileOperator(x.Operator, at.Trace())
 	if err != nil {
 		return math.Inf(1), err
 	}
-	s, err := selected(ctx, x.Target, k.Nest)
+	s, err := selected(ctx, x.Target, k.Nest, cost.MostInstrs)
 	if err != nil {
-		return math.Inf(1), err
+		return refused, err
 	}
+	stored := func(param string) bool { return slices.Contains(x.Stored, param) }
 	for _, sizes := range x.Typical() {
 		trips := func(count vir.Extent, _ bool) float64 {
 			if count.Param < 0 {
@@ -48,28 +52,10 @@ func (x operatorCost) of(ctx context.Context, trace schedule.Trace) (sum float64
 		if p.Refused != nil {
 			return lacks(p)
 		}
-		sum += math.Log(p.Cycles) + farther*math.Log(1+linesAhead(s, trips))
+		brought := cost.Lines(s, trips, stored) * s.Machine.Core.Hierarchy.Line[cost.L2]
+		sum += math.Log(p.Cycles + brought + around(s, p, trips, 0))
 	}
 	return sum, nil
-}
-
-// farther is the power of the lines that a kernel asks for ahead by which it takes longer than from the first-level cache: lines that it
-// reads twice come twice from farther away.
-const farther = 0.1
-
-// linesAhead is how many lines a call of a kernel asks for ahead.
-func linesAhead(s *lower.Selected, trips func(count vir.Extent, listed bool) float64) (lines float64) {
-	vir.Walk(s.Func.Body, func(in *vir.Instr, around []*vir.Loop) {
-		if in.Op != vir.OpPrefetch {
-			return
-		}
-		n := 1.0
-		for _, l := range around {
-			n *= trips(l.Count, false)
-		}
-		lines += n
-	})
-	return lines
 }
 
 // lacks says how many registers a kernel lacks.
@@ -77,26 +63,52 @@ func lacks(p cost.Pipeline) (wrong float64, err error) {
 	return float64(max(p.Vectors+p.Scalars, 1)), p.Refused
 }
 
-// selected is the code of a nest before it has registers.
-func selected(ctx context.Context, t lower.Target, n *nest.Nest) (*lower.Selected, error) {
+// selected is the code of a nest before it has registers: of at most `most` instructions.
+func selected(ctx context.Context, t lower.Target, n *nest.Nest, most int) (*lower.Selected, error) {
 	f, err := lower.Vectorize(n, n.Name)
 	if err != nil {
 		return nil, err
 	}
-	return lower.Select(ctx, t, f)
+	return lower.SelectShort(ctx, t, f, most)
+}
+
+// instrBytes is about how long an instruction is, and foreseen how many iterations a loop may have whose end cores foresee.
+const (
+	instrBytes = 6
+	foreseen   = 48
+)
+
+// around is the cycles that a call takes beside the ones of its instructions: a share of what it takes to bring its code from the second-level
+// cache, since whoever calls it runs other code in between, and about as much as the latency of a line for each end of a loop that
+// is not foreseen.
+func around(s *lower.Selected, p cost.Pipeline, trips func(count vir.Extent, listed bool) float64, share float64) float64 {
+	h := s.Machine.Core.Hierarchy
+	cycles := float64(len(s.Rows)*instrBytes) / 64 * h.Line[cost.L2] * share
+	ends := map[*vir.Loop]float64{}
+	for _, x := range p.Stretches {
+		if x.Loop == nil {
+			continue
+		}
+		if n := trips(x.Loop.Count, x.Loop.List > 0); n > foreseen {
+			ends[x.Loop] = x.Times / n
+		}
+	}
+	for _, n := range ends {
+		cycles += n * h.Latency[cost.L2]
+	}
+	return cycles
 }
 
 // choose is the best point of a space of loops, first among points that spare registers. Costs are of data in the first-level cache, so
 // prefetches stay as the first point has them.
-func choose(ctx context.Context, sp *space.Space, of func(context.Context, schedule.Trace) (float64, error)) (schedule.Trace, error) {
+func choose(ctx context.Context, sp *space.Space, of func(context.Context, space.Point) (float64, error)) (space.Point, error) {
 	spare := sp.Spare()
 	first, err := spare.First()
 	if err != nil {
 		return nil, err
 	}
-	s := Search{Width: 2, Most: 12, Passes: 2, Budget: 2000,
-		Cost: func(ctx context.Context, x space.Point) (float64, error) { return of(ctx, x.Trace()) },
-		Skip: func(rule string) bool { return strings.HasPrefix(rule, "prefetch") }}
+	s := Search{Width: 2, Most: 12, Passes: 2, Budget: 2000, Cost: of,
+		Skip: func(rule string) bool { return strings.HasPrefix(rule, "prefetch") || rule == "chunk" }}
 	best, err := s.Improve(ctx, spare, first)
 	if err != nil {
 		return nil, err
@@ -104,5 +116,5 @@ func choose(ctx context.Context, sp *space.Space, of func(context.Context, sched
 	if best, err = s.Improve(ctx, sp, best[0].Point); err != nil {
 		return nil, err
 	}
-	return best[0].Trace(), nil
+	return best[0].Point, nil
 }

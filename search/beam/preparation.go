@@ -2,7 +2,10 @@ package beam
 
 import (
 	"context"
+	"fmt"
 	"math"
+	"strings"
+	"sync"
 
 	"github.com/tmacc/tmacc/ir"
 	"github.com/tmacc/tmacc/ir/vir"
@@ -13,37 +16,156 @@ import (
 )
 
 // Preparation chooses the schedule that prepares activations of p on a target, also tables if there are any. The tables of `chunk`
-// elements of K lie together, 0: of all elements.
+// elements of K lie together, 0: of all elements. This is how a column's tables lie in a block of several columns.
 func Preparation(ctx context.Context, p ir.Problem, tables *ir.Tables, chunk int, t lower.Target) (schedule.Trace, error) {
 	sp, err := space.ForPreparation(p, tables, chunk, t)
 	if err != nil {
 		return nil, err
 	}
-	return choose(ctx, sp, func(ctx context.Context, trace schedule.Trace) (float64, error) {
-		return preparationCost(ctx, p, tables, t, trace)
-	})
+	var x space.Point
+	for _, part := range sp.Parts() {
+		best, err := partOf(ctx, part, t)
+		if err != nil {
+			return nil, err
+		}
+		x = append(x, best...)
+	}
+	return ahead(ctx, sp, x, t)
 }
 
-// preparationCost is the cycles of a row of cost.TypicalK activations.
-func preparationCost(ctx context.Context, p ir.Problem, tables *ir.Tables, t lower.Target, trace schedule.Trace) (float64, error) {
-	k, err := schedule.CompilePreparation(p, tables, trace)
+// batch is about how many rows a preparation is called for, one after the other.
+const batch = 8
+
+// parts are the chosen points of parts of preparations, which many products have in common, by the text of the part and the target.
+var parts sync.Map
+
+// partOf chooses a point of a part of a preparation.
+func partOf(ctx context.Context, sp *space.Space, t lower.Target) (space.Point, error) {
+	first, err := sp.First()
+	if err != nil {
+		return nil, err
+	}
+	k, err := sp.Preparation(first)
+	if err != nil {
+		return nil, err
+	}
+	m := t.Machine()
+	key := fmt.Sprintf("%s %+v\n%v", m.ISA.Name, m.Core, k.Nest)
+	if tables := k.Nest.Loops[0].Root; strings.HasPrefix(tables, "table.") || strings.HasPrefix(tables, "wide.") {
+		key += fmt.Sprintf("%+v", *k.Tables)
+	}
+	if x, ok := parts.Load(key); ok {
+		return x.(space.Point), nil
+	}
+	var x space.Point
+	for _, most := range []int{cost.MostInstrs / 4, cost.MostInstrs} { // long code is rarely the best
+		if x, err = choose(ctx, sp, partCost{sp, t, most}.of); err == nil {
+			parts.Store(key, x)
+			break
+		}
+	}
+	return x, err
+}
+
+// partCost predicts how long points of a part of a preparation take, with code of at most `most` instructions.
+type partCost struct {
+	*space.Space
+	lower.Target
+	most int
+}
+
+// of is the logarithm of the cycles of a row in steps of `alike`.
+func (c partCost) of(ctx context.Context, x space.Point) (float64, error) {
+	k, err := c.Preparation(x)
 	if err != nil {
 		return math.Inf(1), err
 	}
-	s, err := selected(ctx, t, k.Nest)
+	s, p, wrong, err := pipeline(ctx, k, c.Target, c.most)
 	if err != nil {
-		return math.Inf(1), err
+		return wrong, err
 	}
+	return math.Round(math.Log(p.Cycles+around(s, p, trips(k), 1./batch)) / alike), nil
+}
+
+// alike are predictions of times: the logarithms of two that are this close say nothing, and the sensible decision stays.
+const alike = 0.02
+
+// refused is how wrong a schedule is that does not lower: more than one that lacks registers.
+const refused = 1e6
+
+// pipeline is the code of k, of at most `most` instructions, and what its execution units take for a row. With an error, the first result
+// but one says how wrong k is.
+func pipeline(ctx context.Context, k *schedule.PreparationKernel, t lower.Target, most int) (*lower.Selected, cost.Pipeline, float64, error) {
+	s, err := selected(ctx, t, k.Nest, most)
+	if err != nil {
+		return nil, cost.Pipeline{}, refused, err
+	}
+	p := cost.Code(s, trips(k))
+	if p.Refused == nil {
+		return s, p, 0, nil
+	}
+	wrong, err := lacks(p)
+	return nil, p, wrong, err
+}
+
+// trips says how often loops of k run for cost.TypicalK activations.
+func trips(k *schedule.PreparationKernel) func(count vir.Extent, listed bool) float64 {
 	counts := len(k.Nest.Params) - len(k.CountDiv)
-	x := cost.Code(s, func(count vir.Extent, _ bool) float64 {
+	return func(count vir.Extent, _ bool) float64 {
 		if count.Param < 0 {
 			return float64(count.Const)
 		}
 		div := k.CountDiv[count.Param-counts]
 		return float64((cost.TypicalK + div - 1) / div)
-	})
-	if x.Refused != nil {
-		return lacks(x)
 	}
-	return x.Cycles, nil
+}
+
+// ahead is the schedule x of a whole preparation, and the loop that asks for the next row, if one makes up for it: rows of a batch come from
+// the third-level cache, while the loop runs that asks for them, or else the first one that reads them.
+func ahead(ctx context.Context, sp *space.Space, x space.Point, t lower.Target) (schedule.Trace, error) {
+	least, best := math.Inf(1), schedule.Trace(nil)
+	var fail error
+	none := append(x, nil)
+	for _, y := range append([]space.Point{none}, sp.Options(none, len(x), math.MaxInt32)...) {
+		k, err := sp.Preparation(y)
+		if err != nil {
+			return nil, err
+		}
+		s, p, _, err := pipeline(ctx, k, t, cost.MostInstrs*len(sp.Parts()))
+		if err != nil {
+			fail = err
+			continue
+		}
+		brought := 4 * cost.TypicalK / 64 * s.Machine.Core.Hierarchy.Line[cost.L3]
+		if c := p.Cycles + max(0, brought-meanwhile(s, p)); c < least {
+			least, best = c, y.Trace()
+		}
+	}
+	if best == nil {
+		return nil, fail
+	}
+	return best, nil
+}
+
+// meanwhile is the cycles of the first loop that asks for activations ahead, or if there is none, of the first one that reads them.
+func meanwhile(s *lower.Selected, p cost.Pipeline) (cycles float64) {
+	var asks, reads *vir.Loop
+	vir.Walk(s.Func.Body, func(in *vir.Instr, around []*vir.Loop) {
+		switch {
+		case len(around) == 0 || !in.HasMem():
+		case asks == nil && in.Op == vir.OpPrefetch:
+			asks = around[len(around)-1]
+		case reads == nil && s.Func.Params[in.Mem.Buf].Name == "x":
+			reads = around[len(around)-1]
+		}
+	})
+	if asks == nil {
+		asks = reads
+	}
+	for _, x := range p.Stretches {
+		if asks != nil && x.Loop != nil && x.Loop.ID == asks.ID {
+			cycles += x.Cycles * x.Times
+		}
+	}
+	return cycles
 }

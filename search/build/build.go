@@ -14,6 +14,7 @@ import (
 	"github.com/tmacc/tmacc/lower/variant"
 	"github.com/tmacc/tmacc/schedule"
 	"github.com/tmacc/tmacc/search"
+	"github.com/tmacc/tmacc/search/beam"
 )
 
 // Variant compiles and prints the kernels of p for t, the narrowest first, and the
@@ -41,8 +42,12 @@ func Variant(ctx context.Context, p ir.Problem, t lower.Target, uses []search.Us
 		v.Kernels = append(v.Kernels, k)
 	}
 	slices.SortFunc(v.Kernels, func(a, b variant.Kernel) int { return cmp.Compare(a.Schedule.Cols, b.Schedule.Cols) })
+	var given schedule.Trace
+	if len(uses) > 0 {
+		given = uses[0].Prepare
+	}
 	var err error
-	v.Prepare, err = Prepare(ctx, p, v)
+	v.Prepare, err = prepared(ctx, p, v, given)
 	return v, err
 }
 
@@ -73,7 +78,12 @@ func lowered(ctx context.Context, p ir.Problem, t lower.Target, u search.Use) (k
 // Prepare compiles and prints the preparation of activations for the kernels of v, by its default
 // schedule.
 func Prepare(ctx context.Context, p ir.Problem, v variant.Variant) (*variant.Prepare, error) {
-	x, err := prepare(ctx, p, v)
+	return prepared(ctx, p, v, nil)
+}
+
+// prepared is Prepare by a given schedule, if that makes the tables of v.
+func prepared(ctx context.Context, p ir.Problem, v variant.Variant, given schedule.Trace) (*variant.Prepare, error) {
+	x, err := prepare(ctx, p, v, given)
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}
@@ -83,19 +93,45 @@ func Prepare(ctx context.Context, p ir.Problem, v variant.Variant) (*variant.Pre
 	return x, nil
 }
 
-func prepare(ctx context.Context, p ir.Problem, v variant.Variant) (*variant.Prepare, error) {
+func prepare(ctx context.Context, p ir.Problem, v variant.Variant, given schedule.Trace) (*variant.Prepare, error) {
 	tables := v.Tables()
-	trace, err := search.DefaultPrepare(p, tables, v.TableChunk(), v.Target)
-	if err != nil {
-		return nil, err
-	}
-	k, err := schedule.CompilePreparation(p, tables, trace)
-	if err != nil {
-		return nil, err
+	k, err := schedule.CompilePreparation(p, tables, given)
+	if given == nil || err != nil || k.Chunk != v.TableChunk() {
+		trace, err := beam.Preparation(ctx, p, tables, v.TableChunk(), v.Target)
+		if err != nil {
+			return nil, err
+		}
+		if k, err = schedule.CompilePreparation(p, tables, trace); err != nil {
+			return nil, err
+		}
 	}
 	code, err := lower.Build(ctx, v.Target, k.Nest)
 	if err != nil {
 		return nil, err
 	}
 	return &variant.Prepare{Schedule: k, Text: v.Target.Print(code)}, nil
+}
+
+// TablesOf returns the tables that schedules of p, the narrowest first, read; nil if they read none.
+// `chunk` is the number of elements of K whose tables lie together in the widest kernel's blocks.
+func TablesOf(p ir.Problem, uses []search.Use) (tables *ir.Tables, chunk int, err error) {
+	for _, u := range uses {
+		k, err := schedule.Compile(p, u.Trace)
+		if err != nil {
+			return nil, 0, err
+		}
+		if k.Tables != nil {
+			tables, chunk = k.Tables, k.Chunk
+		}
+	}
+	return tables, chunk, nil
+}
+
+// Preparation chooses the schedule that prepares activations for schedules of p, the narrowest first; nil if there is nothing to prepare.
+func Preparation(ctx context.Context, p ir.Problem, t lower.Target, uses []search.Use) (schedule.Trace, error) {
+	tables, chunk, err := TablesOf(p, uses)
+	if err != nil || tables == nil && p.Act.Floats() {
+		return nil, err
+	}
+	return beam.Preparation(ctx, p, tables, chunk, t)
 }

@@ -12,20 +12,27 @@ import (
 
 // CostReport says where the cycles of a call of p go, by the schedule among its stages.
 func CostReport(ctx context.Context, p ir.Problem, stages []Stage, t lower.Target) (string, error) {
-	for _, s := range stages {
-		trace, ok := s.Value.(schedule.Trace)
-		if !ok {
-			continue
-		}
-		k, err := schedule.Compile(p, trace)
-		if err != nil {
-			return "", err
-		}
-		code, err := cost.Compile(ctx, t, k)
-		if err != nil {
-			return "", err
-		}
-		return cost.Report(k, code), nil
+	trace, err := traceOf(stages)
+	if err != nil {
+		return "", err
 	}
-	return "", errors.New("there is no schedule to tell the cost of")
+	k, err := schedule.Compile(p, trace)
+	if err != nil {
+		return "", err
+	}
+	code, err := cost.Compile(ctx, t, k)
+	if err != nil {
+		return "", err
+	}
+	return cost.Report(k, code), nil
+}
+
+// traceOf is the schedule among stages.
+func traceOf(stages []Stage) (schedule.Trace, error) {
+	for _, s := range stages {
+		if trace, ok := s.Value.(schedule.Trace); ok {
+			return trace, nil
+		}
+	}
+	return nil, errors.New("there is no schedule to tell the cost of")
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/tmacc/tmacc/lower/spirv"
 	"github.com/tmacc/tmacc/schedule"
 	"github.com/tmacc/tmacc/search"
+	"github.com/tmacc/tmacc/search/beam"
 )
 
 // Names of stages, in the order of the compiler.
@@ -135,14 +136,14 @@ func OperatorStages(o operator.Operator, trace schedule.Trace, t lower.Target) (
 // preparation is the schedule of a preparation and the tables that it fills.
 func preparation(p ir.Problem, trace schedule.Trace, t lower.Target, uses []search.Use) (schedule.Trace, *ir.Tables, error) {
 	if k, err := schedule.Compile(p, trace); err == nil {
-		trace, err = search.DefaultPrepare(p, k.Tables, k.Chunk, t)
+		trace, err = beam.Preparation(context.Background(), p, k.Tables, k.Chunk, t)
 		return trace, k.Tables, err
 	}
-	tables, _, err := search.TablesOf(p, uses)
+	tables, _, err := TablesOf(p, uses)
 	return trace, tables, err
 }
 
-// TraceFor is the schedule for a number of columns among those of p on t. The error names the columns that they have.
+// TraceFor is the schedule for a number of columns among uses, of p on t. The error names the columns that they have.
 func TraceFor(p ir.Problem, t lower.Selector, uses []search.Use, cols int) (schedule.Trace, error) {
 	var have []string
 	for _, u := range uses {

@@ -42,6 +42,7 @@ type Chooser struct {
 type Chosen struct {
 	Uses   []search.Use
 	Record *tune.Entry
+	Kept   bool // they were chosen before: the folder had them
 }
 
 // Origin is Record or Default.
@@ -140,12 +141,12 @@ func (c *Chooser) choose(ctx context.Context, p ir.Problem, t lower.Target, e *t
 	if e != nil {
 		uses, err := replay(ctx, p, t, e)
 		if err == nil || ctx.Err() != nil {
-			return Chosen{uses, e}, ctx.Err()
+			return Chosen{Uses: uses, Record: e}, ctx.Err()
 		}
 		c.tell("a record is not used: " + message.Line(err))
 	}
-	uses, err := c.kept(ctx, p, t)
-	return Chosen{Uses: uses}, err
+	uses, kept, err := c.kept(ctx, p, t)
+	return Chosen{Uses: uses, Kept: kept}, err
 }
 
 // Uses returns the schedules that Choose finds.
@@ -172,22 +173,27 @@ type stored struct {
 	Cols   int            `json:"cols"`
 	Choice search.Choice  `json:"choice"`
 	Trace  schedule.Trace `json:"trace"`
+	// Prepare is the schedule of the preparation for all of them, at the first one.
+	Prepare schedule.Trace `json:"prepare,omitempty"`
 }
 
-// kept is search.Default by way of the folder.
-func (c *Chooser) kept(ctx context.Context, p ir.Problem, t lower.Target) ([]search.Use, error) {
+// kept is search.Default by way of the folder, and whether that had it.
+func (c *Chooser) kept(ctx context.Context, p ir.Problem, t lower.Target) (uses []search.Use, had bool, fail error) {
 	folder := c.opened()
 	if folder == nil {
-		return search.Default(ctx, p, t)
+		uses, fail = search.Default(ctx, p, t)
+		return uses, false, fail
 	}
 	id := identity(cache.ThisProgram(), p, t)
 	data, _, err := folder.Get(id)
 	if uses := decode(data); err == nil && uses != nil {
-		return uses, nil
+		return uses, true, nil
 	}
-	uses, fail := search.Default(ctx, p, t)
-	if fail != nil {
-		return nil, fail
+	if uses, fail = search.Default(ctx, p, t); fail != nil {
+		return nil, false, fail
+	}
+	if uses[0].Prepare, fail = build.Preparation(ctx, p, t, uses); fail != nil {
+		return nil, false, fail
 	}
 	if err == nil {
 		err = folder.Put(id, encode(uses))
@@ -195,7 +201,7 @@ func (c *Chooser) kept(ctx context.Context, p ir.Problem, t lower.Target) ([]sea
 	if err != nil {
 		c.tell("default schedules are not kept: " + message.Line(err))
 	}
-	return uses, nil
+	return uses, false, nil
 }
 
 // identity is everything that decides the default schedules of p on t. The program decides the instruction set and what a
@@ -212,7 +218,7 @@ func identity(program string, p ir.Problem, t lower.Target) []byte {
 func encode(uses []search.Use) []byte {
 	var out []stored
 	for _, u := range uses {
-		out = append(out, stored{u.Cols, u.Choice, u.Trace})
+		out = append(out, stored{u.Cols, u.Choice, u.Trace, u.Prepare})
 	}
 	return mustJSON(out)
 }
@@ -224,7 +230,7 @@ func decode(data []byte) (uses []search.Use) {
 		return nil
 	}
 	for _, x := range all {
-		uses = append(uses, search.Use{Cols: x.Cols, Choice: x.Choice, Trace: x.Trace})
+		uses = append(uses, search.Use{Cols: x.Cols, Choice: x.Choice, Trace: x.Trace, Prepare: x.Prepare})
 	}
 	return uses
 }

@@ -84,9 +84,13 @@ func TestSame(t *testing.T) {
 		for i := range 2 {
 			c := keeping(t, dir)
 			c.NoRecords = true
-			uses, err := c.Uses(t.Context(), p, x.target)
+			chosen, err := c.Choose(t.Context(), p, x.target)
 			if err != nil {
 				t.Fatal(err)
+			}
+			uses := chosen.Uses
+			if chosen.Kept != (i == 1) || uses[0].Prepare == nil {
+				t.Errorf("%s, time %d: kept: %t, preparation: %v", at, i, chosen.Kept, uses[0].Prepare)
 			}
 			if have := texts(t, p, x.target, uses); !slices.Equal(have, want) {
 				t.Errorf("%s, time %d:\n%q\nwant\n%q", at, i, have, want)

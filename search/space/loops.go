@@ -51,6 +51,7 @@ type nests interface {
 	Neighbours(root string, m schedule.Machine) bool
 	Builds(stage string) error
 	Sums(bits int) int
+	Fills(l nest.Loop) int
 }
 
 // ForPreparation is the space of the schedules that prepare activations of p on a target: down to 8 bits, and tables if the product has
@@ -60,19 +61,66 @@ func ForPreparation(p ir.Problem, tables *ir.Tables, chunk int, t lower.Selector
 	if err != nil {
 		return nil, err
 	}
-	rules := []Rule{{Name: "chunk", Offers: func(s schedule.State, _ schedule.Machine) (out []schedule.Trace) {
-		if x := (schedule.Trace{schedule.Pack{Tensor: "table", Chunk: chunk}}); chunk > 0 {
-			out = append(out, x)
-		}
-		return append(out, nil)
-	}}}
-	rules = append(rules, nestRules(s)...)
-	rules = append(rules, Rule{Name: "wide", Whole: true, Offers: optional(schedule.Stage{Value: "wide"})}, Rule{Name: "prefetch", Offers: optional(schedule.Prefetch{})})
-	return &Space{rules: rules, start: s, machine: MachineOf(t), fits: fitsNests, part: 1, known: newMemo(),
+	whole := &Space{start: s, machine: MachineOf(t), fits: fitsNests, part: 1, known: newMemo(),
 		proves: func(s schedule.State) error {
 			_, err := s.(*schedule.Preparation).Kernel()
 			return err
-		}}, nil
+		}}
+	for _, stages := range independent(s.Stages()) {
+		part := *whole
+		part.start, part.known = s.Only(stages...), newMemo()
+		part.rules = preparationRules(part.start, chunk)
+		whole.parts, whole.rules = append(whole.parts, &part), append(whole.rules, part.rules...)
+	}
+	for _, sp := range append(whole.parts, whole) {
+		sp.rules[len(sp.rules)-1].Whole = true
+	}
+	whole.rules = append(whole.rules, Rule{Name: "prefetch", Offers: ahead(each(schedule.Prefetch{}))})
+	return whole, nil
+}
+
+// Preparation is the kernel of a point: of a space's part, of its stages only.
+func (sp *Space) Preparation(x Point) (*schedule.PreparationKernel, error) {
+	states, err := sp.states(x)
+	if err != nil {
+		return nil, err
+	}
+	return states[len(states)-1].(*schedule.Preparation).Kernel()
+}
+
+// Parts are spaces whose decisions do not depend on each other. The traces of a point of each, one after the other, are a point of
+// sp that asks for nothing ahead. There are none of products and operators.
+func (sp *Space) Parts() []*Space { return sp.parts }
+
+// independent are stages whose schedules depend on each other: wide activations may be a part of the tables.
+func independent(stages []string) (out [][]string) {
+	for i, name := range stages {
+		if i > 0 && stages[i-1] == "wide" {
+			out[len(out)-1] = append(out[len(out)-1], name)
+			continue
+		}
+		out = append(out, []string{name})
+	}
+	return out
+}
+
+// preparationRules are the rules about some stages of a preparation.
+func preparationRules(s schedule.State, chunk int) (rules []Rule) {
+	of := s.(nests).Stages()
+	if chunk > 0 && slices.Contains(of, "table") {
+		rules = append(rules, Rule{Name: "chunk", Offers: ahead(together(chunk))})
+	}
+	if rules = append(rules, nestRules(s)...); slices.Contains(of, "wide") {
+		rules = append(rules, Rule{Name: "wide", Offers: ahead(each(schedule.Stage{Value: "wide"}))})
+	}
+	return rules
+}
+
+// together offers that the tables of `chunk` elements of K lie together, if they are whole blocks.
+func together(chunk int) offers {
+	return func(s schedule.State, _ schedule.Machine) []schedule.Trace {
+		return applying(s, []schedule.Trace{{schedule.Pack{Tensor: "table", Chunk: chunk}}})
+	}
 }
 
 // stageOf is the stage of a loop: axes are named after it.
@@ -127,7 +175,21 @@ func axis(root, part, to string) offers {
 		if of := s.(nests); l.Name == "" || lanes && (of.InOrder(root) || !of.Neighbours(root, m)) || to == "dot" && !of.Adds(root) {
 			return nil
 		}
-		for _, by := range parts(l.N, to, m) {
+		n, fill := l.N, s.(nests).Fills(l)
+		switch {
+		case fill == 1:
+			return nil
+		case fill > 0 && part == "t":
+			x := split(l.Name, fill, root+"o", root+part)
+			out := applying(s, []schedule.Trace{{x, runs(root+part, to)}, {x}})
+			if fill > mostTogether { // an unrolled loop inside has the room
+				slices.Reverse(out)
+			}
+			return out
+		case fill > 0:
+			n = fill
+		}
+		for _, by := range parts(n, to, m) {
 			if by == l.N && !(lanes && s.(nests).Reduces(root)) { // lanes of a sum are in a loop where it begins
 				out = append(out, schedule.Trace{runs(l.Name, to)})
 				continue
@@ -137,12 +199,43 @@ func axis(root, part, to string) offers {
 				out = append(out, schedule.Trace{x})
 			}
 		}
-		out = slices.DeleteFunc(out, func(t schedule.Trace) bool { _, err := after(s, t); return err != nil })
+		out = applying(s, out)
+		if lanes && around(s, root) { // then all of it, so that lanes are neighbours
+			all := func(t schedule.Trace) int {
+				if x, ok := t[0].(schedule.Split); ok && x.By < l.N {
+					return 1
+				}
+				return 0
+			}
+			slices.SortStableFunc(out, func(a, b schedule.Trace) int { return all(a) - all(b) })
+			return append(out, nil)
+		}
 		if part == "t" || m.Group > 0 && to == "unrolled" || (lanes || l.N == 0) && !last(s, root, m) {
 			return append([]schedule.Trace{nil}, out...)
 		}
 		return append(out, nil)
 	}
+}
+
+// around says that lanes of a stage go over an axis around this one.
+func around(s schedule.State, root string) bool {
+	for _, l := range s.Loops() {
+		if l.Root == root {
+			return false
+		}
+		if stageOf(l) == stageOf(nest.Loop{Root: root}) && l.Kind == nest.Vector {
+			return true
+		}
+	}
+	return false
+}
+
+// mostTogether bounds the iterations over the tables of a chunk that are first tried unrolled.
+const mostTogether = 16
+
+// applying are the traces that apply to s.
+func applying(s schedule.State, all []schedule.Trace) []schedule.Trace {
+	return slices.DeleteFunc(all, func(t schedule.Trace) bool { _, err := after(s, t); return err != nil })
 }
 
 // laneOffers makes lanes of the open part of an axis, on machines that have them: one loop of a stage. All stages have equally many.
@@ -221,7 +314,9 @@ func parts(n int, to string, m schedule.Machine) (out []int) {
 		}
 		want = append(want, m.Lanes(32)/2, m.Lanes(32)/4, n)
 	default:
-		want = []int{n, 4, 2, 8, 16, 3, 6, 32}
+		if want = []int{n, 4, 2, 8, 16, 32}; n > 0 {
+			want = append(want, 3, 6)
+		}
 		for by := n / 2; by > 1; by-- {
 			want = append(want, by)
 		}

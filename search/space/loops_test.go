@@ -12,7 +12,6 @@ import (
 	"github.com/tmacc/tmacc/lower"
 	"github.com/tmacc/tmacc/lower/targets"
 	"github.com/tmacc/tmacc/schedule"
-	"github.com/tmacc/tmacc/search"
 	"github.com/tmacc/tmacc/tests/drawn"
 )
 
@@ -59,49 +58,6 @@ func sameCode(t *testing.T, tg lower.Target, what []schedule.Trace, a, b *nest.N
 	}
 	if x, y := code(a), code(b); x != y {
 		t.Errorf("%v:\nother code:\n%.2000s\nthan\n%.2000s", what, x, y)
-	}
-}
-
-// The usual schedules of preparations are points, with the same code.
-func TestPreparationsAreMembers(t *testing.T) {
-	for _, c := range drawn.Some(drawn.New(t), 150, cellsOf(t, targets.Ordinary())) {
-		uses, err := search.Default(t.Context(), c.p, c.on)
-		if err != nil {
-			t.Fatal(err)
-		}
-		tables, chunk, err := search.TablesOf(c.p, uses)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if c.p.Act.Floats() && tables == nil {
-			continue
-		}
-		trace, err := search.DefaultPrepare(c.p, tables, chunk, c.on)
-		if err != nil {
-			t.Fatal(err)
-		}
-		sp, err := ForPreparation(c.p, tables, chunk, c.on)
-		if err != nil {
-			t.Fatal(err)
-		}
-		again, err := canonical(sp, trace)
-		if err != nil {
-			t.Errorf("%v: %v", c, err)
-			continue
-		}
-		if _, err := sp.Parse(again); err != nil {
-			t.Errorf("%v: %v\n%v\n%v", c, err, trace, again)
-		}
-		a, err := schedule.CompilePreparation(c.p, tables, trace)
-		if err != nil {
-			t.Fatal(err)
-		}
-		b, err := schedule.CompilePreparation(c.p, tables, again)
-		if err != nil {
-			t.Errorf("%v: %v", c, err)
-			continue
-		}
-		sameCode(t, c.on, []schedule.Trace{trace, again}, a.Nest, b.Nest)
 	}
 }
 

@@ -44,6 +44,7 @@ type Space struct {
 	keeps map[string][]func(schedule.State) bool
 	// moves are the rules whose decisions Neighbours and Mutate change, nil: all.
 	moves []string
+	parts []*Space
 	known *memo
 }
 

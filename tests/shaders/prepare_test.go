@@ -17,7 +17,7 @@ import (
 	"github.com/tmacc/tmacc/lower/spirv"
 	"github.com/tmacc/tmacc/lower/targets"
 	"github.com/tmacc/tmacc/schedule"
-	"github.com/tmacc/tmacc/search"
+	"github.com/tmacc/tmacc/search/beam"
 	"github.com/tmacc/tmacc/search/space"
 )
 
@@ -80,7 +80,7 @@ func TestPreparations(t *testing.T) {
 
 // onCPU is the preparation of activations by the default schedule of a CPU.
 func onCPU(t *testing.T, p ir.Problem) (*schedule.PreparationKernel, *vir.Func) {
-	trace, err := search.DefaultPrepare(p, nil, 0, targets.ByName("arm64/dotprod"))
+	trace, err := beam.Preparation(t.Context(), p, nil, 0, targets.ByName("arm64/dotprod"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package search
+package beam_test
 
 import (
 	"encoding/binary"
@@ -15,62 +15,79 @@ import (
 	"github.com/tmacc/tmacc/lower"
 	"github.com/tmacc/tmacc/lower/amd64"
 	"github.com/tmacc/tmacc/schedule"
+	"github.com/tmacc/tmacc/search/beam"
+	"github.com/tmacc/tmacc/search/space"
+	"github.com/tmacc/tmacc/tests/drawn"
 	"github.com/tmacc/tmacc/tests/native"
 )
 
 // Activations that compiled kernels prepare equal the activations that the definition gives.
-func TestDefaultPrepare(t *testing.T) {
-	rng := rand.New(rand.NewSource(1))
+func TestPreparation(t *testing.T) {
+	type cell struct {
+		name   string
+		group  int
+		k      int
+		parts  []int // of tables, or none
+		target lower.Target
+	}
+	var cells []cell
 	for _, tg := range native.Targets(t) {
-		for _, c := range []struct {
-			name  string
-			group int
-			k     int
-			parts []int // of tables, or none
-		}{{"w2", 0, 63, nil}, {"w2", 32, 4096, nil}, {"w4-g32", 0, 256, nil}, {"w4-g32", 32, 256, nil}, {"w4-g48", 16, 144, nil},
-			{"w4-g160", 160, 480, nil}, {"w1", 0, 4099, nil}, {"w2", 0, 207, []int{5, 5, 6}}, {"w1-g32", 32, 96, []int{4}},
-			{"w1", 0, 207, []int{4}}, {"ternary", 0, 4096, []int{2}}, {"w4", 128, 512, nil}, {"w4-g32", 256, 768, nil}, {"w4", 1072, 2144, nil}, {"w2-g4112", 0, 8224, nil},
-			{"w1-f32act", 0, 207, []int{4}}, {"ternary", 0, 209, []int{5}}, {"w2-f32act", 0, 208, []int{2, 2}}, {"w1-g32-f32act", 0, 96, []int{4, 4}}} {
-			p, err := ir.Named(c.name)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if c.group > 0 {
-				p.Act.Group = c.group
-			}
-			tables := tablesOf(t, p.Weight, c.parts)
-			if p.Act.Floats() {
-				tables = floatTables(t, p.Weight, c.parts)
-			}
-			chunk := 0
-			if tables != nil {
-				chunk = []int{0, 1, 8, 64, 3}[rng.Intn(5)] * tables.Digits() * tables.Together
-			}
-			tr, err := DefaultPrepare(p, tables, chunk, tg)
-			if err != nil {
-				t.Fatal(err)
-			}
-			k, err := schedule.CompilePreparation(p, tables, tr)
-			if err != nil {
-				t.Fatal(err)
-			}
-			f, err := lower.Vectorize(k.Nest, "prepare")
-			if err != nil {
-				t.Fatalf("%v\n%v", err, k.Nest)
-			}
-			m, err := lower.Compile(tg, f)
-			if err != nil {
-				t.Fatalf("%v\n%v", err, f)
-			}
-			code, err := native.Assemble(tg, []*lower.Kernel{m})
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(code.Close)
-			for kind := range 5 {
-				checkPrepare(t, rng, p, k, kind, c.k, func(a []vir.Arg) error { return vir.Eval(f, a) })
-				checkPrepare(t, rng, p, k, kind, c.k, func(a []vir.Arg) error { return code.Func(0, c.name)([][]vir.Arg{a}) })
-			}
+		for _, c := range []cell{{"w2", 0, 63, nil, tg}, {"w2", 32, 4096, nil, tg}, {"w4-g32", 0, 256, nil, tg}, {"w4-g32", 32, 256, nil, tg}, {"w4-g48", 16, 144, nil, tg},
+			{"w4-g160", 160, 480, nil, tg}, {"w1", 0, 4099, nil, tg}, {"w2", 0, 207, []int{5, 5, 6}, tg}, {"w1-g32", 32, 96, []int{4}, tg},
+			{"w1", 0, 207, []int{4}, tg}, {"ternary", 0, 4096, []int{2}, tg}, {"w4", 128, 512, nil, tg}, {"w4-g32", 256, 768, nil, tg}, {"w4", 1072, 2144, nil, tg}, {"w2-g4112", 0, 8224, nil, tg},
+			{"w1-f32act", 0, 207, []int{4}, tg}, {"ternary", 0, 209, []int{5}, tg}, {"w2-f32act", 0, 208, []int{2, 2}, tg}, {"w1-g32-f32act", 0, 96, []int{4, 4}, tg}} {
+			cells = append(cells, c)
+		}
+	}
+	rng := rand.New(rand.NewSource(1))
+	for _, c := range drawn.Some(drawn.New(t), 10, cells) {
+		p, err := ir.Named(c.name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c.group > 0 {
+			p.Act.Group = c.group
+		}
+		tables := tablesOf(t, p.Weight, c.parts)
+		if p.Act.Floats() {
+			tables = floatTables(t, p.Weight, c.parts)
+		}
+		chunk := 0
+		if tables != nil {
+			chunk = []int{0, 1, 8, 64, 3}[rng.Intn(5)] * tables.Digits() * tables.Together
+		}
+		trace, err := beam.Preparation(t.Context(), p, tables, chunk, c.target)
+		if err != nil {
+			t.Fatalf("%s on %s in chunks of %d: %v", c.name, c.target.Machine().Name, chunk, err)
+		}
+		k, err := schedule.CompilePreparation(p, tables, trace)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if sp, err := space.ForPreparation(p, tables, chunk, c.target); err != nil {
+			t.Error(err)
+		} else if _, err := sp.Parse(trace); err != nil {
+			t.Errorf("%s is no point of its space: %v: %v", c.name, err, trace)
+		}
+		if k.Chunk != chunk {
+			t.Errorf("chunks of %d, want %d: %v", k.Chunk, chunk, trace)
+		}
+		f, err := lower.Vectorize(k.Nest, "prepare")
+		if err != nil {
+			t.Fatalf("%v\n%v", err, k.Nest)
+		}
+		m, err := lower.Compile(c.target, f)
+		if err != nil {
+			t.Fatalf("%v\n%v", err, f)
+		}
+		code, err := native.Assemble(c.target, []*lower.Kernel{m})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(code.Close)
+		for kind := range 5 {
+			checkPrepare(t, rng, p, k, kind, c.k, func(a []vir.Arg) error { return vir.Eval(f, a) })
+			checkPrepare(t, rng, p, k, kind, c.k, func(a []vir.Arg) error { return code.Func(0, c.name)([][]vir.Arg{a}) })
 		}
 	}
 }
@@ -101,12 +118,14 @@ func TestPartsOfChunks(t *testing.T) {
 		t.Fatal(err)
 	}
 	tables, target := tablesOf(t, p.Weight, []int{4}), amd64.Targets()[0]
+	trace, err := beam.Preparation(t.Context(), p, tables, 16, target)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := slices.IndexFunc(trace, func(x schedule.Step) bool { return schedule.NameOf(x) == "pack" })
 	for chunk, want := range map[int]bool{16: true, 32: false, 512: false} {
-		tr, err := DefaultPrepare(p, tables, 0, target)
-		if err != nil {
-			t.Fatal(err)
-		}
-		k, err := schedule.CompilePreparation(p, tables, append(tr, schedule.Pack{Tensor: "table", Chunk: chunk}))
+		trace[at] = schedule.Pack{Tensor: "table", Chunk: chunk}
+		k, err := schedule.CompilePreparation(p, tables, trace)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,0 +1,14 @@
+package beam_test
+
+import (
+	"testing"
+
+	"github.com/tmacc/tmacc/search/worker"
+	"github.com/tmacc/tmacc/tests/sparing"
+)
+
+// TestMain lets the test be its own worker, in which kernels run.
+func TestMain(m *testing.M) {
+	worker.Main()
+	sparing.Run(m)
+}
