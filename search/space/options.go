@@ -27,7 +27,8 @@ func (sp *Space) Options(x Point, i, most int) (out []Point) {
 		if err != nil {
 			continue
 		}
-		if y, err := sp.walk(next, append(slices.Clone(x[:i]), offer), alike); err == nil {
+		left := 2 * len(sp.rules)
+		if y, err := sp.descend(next, append(slices.Clone(x[:i]), offer), alike, &left); err == nil {
 			out = append(out, y)
 		}
 	}
