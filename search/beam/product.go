@@ -3,6 +3,7 @@ package beam
 import (
 	"cmp"
 	"context"
+	"errors"
 	"math"
 	"slices"
 	"sync"
@@ -108,6 +109,9 @@ func (c *chooser) find(x space.Point, ps []Purpose, bound float64) *kernel {
 	return k
 }
 
+// muchCode makes code that is too long more wrong than code that lacks registers.
+const muchCode = 1e4
+
 // knows says that k was evaluated for some purposes.
 func (k *kernel) knows(ps []Purpose) bool {
 	return !slices.ContainsFunc(ps, func(x Purpose) bool { return k.cycles[x.At] == 0 })
@@ -122,6 +126,9 @@ func (c *chooser) evaluate(k *kernel, x space.Point, ps []Purpose, bound float64
 		return err
 	}
 	s, err := cost.Select(c.ctx, c.target, k.Kernel)
+	if long := (*lower.Long)(nil); errors.As(err, &long) {
+		k.wrong = muchCode + float64(long.Instrs)
+	}
 	if err != nil {
 		return err
 	}
