@@ -52,8 +52,10 @@ func (s *Search) Improve(ctx context.Context, sp *space.Space, start ...space.Po
 			break
 		}
 		before := best[0].Cost
-		for i, rule := range sp.Rules() {
-			if !sp.Moves(i) || s.Skip != nil && s.Skip(rule) {
+		rules := sp.Rules()
+		for n := range rules {
+			i := (n + len(rules) - 1) % len(rules) // the last one asks for data ahead, which counts more than anything else
+			if rule := rules[i]; !sp.Moves(i) || s.Skip != nil && s.Skip(rule) {
 				continue
 			}
 			var others []space.Point

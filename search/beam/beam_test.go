@@ -123,7 +123,9 @@ func TestWrong(t *testing.T) {
 func TestSkip(t *testing.T) {
 	sp, first := vectorized(t)
 	s := beam.Search{Width: 2, Most: 12, Passes: 2, Budget: 1000, Skip: func(string) bool { return true },
-		Cost: func(_ context.Context, x space.Point, _ float64) (float64, error) { return float64(len(x.Trace())), nil }}
+		Cost: func(_ context.Context, x space.Point, _ float64) (float64, error) {
+			return float64(len(x.Trace())), nil
+		}}
 	if best, err := s.Improve(t.Context(), sp, first); err != nil || len(best) != 1 || !reflect.DeepEqual(best[0].Point, first) {
 		t.Errorf("%v, %v", best, err)
 	}

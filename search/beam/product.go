@@ -76,6 +76,7 @@ type chooser struct {
 // kernel is the kernel of a point, and how long calls take.
 type kernel struct {
 	*schedule.Kernel
+	point  space.Point
 	err    error
 	wrong  float64                // what it lacks, +Inf: nothing would help
 	least  float64                // cycles of a call without any waiting
@@ -98,12 +99,12 @@ func (c *chooser) find(x space.Point, ps []Purpose, bound float64) *kernel {
 	c.mu.Lock()
 	k := c.kernels[key]
 	c.mu.Unlock()
-	if k == nil || k.err == nil && score([]*kernel{k}, ps) < bound && !k.knows(ps) {
-		k = &kernel{}
+	if k == nil || k.err == nil && score(set{k}, ps) < bound && !k.knows(ps) {
+		k = &kernel{point: x}
 		k.err = c.evaluate(k, x, ps, bound)
 		c.mu.Lock()
 		c.kernels[key] = k
-		c.tries++
+		c.tries++ // TODO
 		c.mu.Unlock()
 	}
 	return k
@@ -139,7 +140,7 @@ func (c *chooser) evaluate(k *kernel, x space.Point, ps []Purpose, bound float64
 	}
 	k.least, k.cycles = p.Cycles, map[cost.Place]float64{}
 	for _, x := range ps {
-		if score([]*kernel{k}, ps) >= bound {
+		if score(set{k}, ps) >= bound {
 			return nil
 		}
 		if k.cycles[x.At] == 0 {
@@ -156,12 +157,12 @@ func (c *chooser) search(ps []Purpose, width, most, passes, budget int) *Search 
 		if k.err != nil {
 			return k.wrong, k.err
 		}
-		return score([]*kernel{k}, ps), nil
+		return score(set{k}, ps), nil
 	}}
 }
 
 // score is the weighted mean of the logarithms of the times of some purposes by kernels, the narrowest first.
-func score(ks []*kernel, ps []Purpose) float64 {
+func score(ks set, ps []Purpose) float64 {
 	sum, all := 0.0, 0.0
 	for _, x := range ps {
 		sum += x.Weight * math.Log(product(ks, x.N, x.At))
@@ -171,7 +172,7 @@ func score(ks []*kernel, ps []Purpose) float64 {
 }
 
 // product is the time of n activations by kernels, as the runtime cuts them into blocks.
-func product(ks []*kernel, n int, at cost.Place) (time float64) {
+func product(ks set, n int, at cost.Place) (time float64) {
 	full, tail := abi.Blocks(len(ks), func(i int) int { return ks[i].Cols }, n)
 	if full > 0 {
 		k := ks[len(ks)-1]
@@ -183,8 +184,12 @@ func product(ks []*kernel, n int, at cost.Place) (time float64) {
 	return time
 }
 
-// layouts is how many ways to pack are followed to the end.
-var layouts = 2
+// What is followed: layouts that are not much worse than the best one for one column, and of these the best ones for few columns too.
+const (
+	mostLayouts  = 4
+	layouts      = 2
+	notMuchWorse = 0.15
+)
 
 func (c *chooser) uses() (uses []Use, err error) {
 	one := c.space.Columns(1)
@@ -200,21 +205,53 @@ func (c *chooser) uses() (uses []Use, err error) {
 		}
 		best = append(best, found[0])
 	}
-	slices.SortStableFunc(best, func(a, b *Found) int { return cmp.Compare(a.Cost, b.Cost) })
-	best, err = c.search(of(1), layouts, 6, 2, 80).Improve(c.ctx, one, points(best)...)
-	if err != nil {
+	if _, err = c.search(of(1), 2, 6, 2, 80).Improve(c.ctx, one, points(best)...); err != nil {
 		return nil, err
 	}
-	least := math.Inf(1)
-	for _, l := range best {
-		if found := c.widths(l.Point); score(found, Purposes) < least {
-			least, uses = score(found, Purposes), nil
-			for _, k := range found {
-				uses = append(uses, Use{k.Cols, k.Trace})
-			}
-		}
+	var sets []set
+	for _, k := range c.layouts() {
+		sets = append(sets, c.widths(set{k}, 4))
+	}
+	sortSets(sets, of(4))
+	for i := range sets[:min(layouts, len(sets))] {
+		sets[i] = c.worth(c.widths(sets[i], 2, 8, many))
+	}
+	sets = sets[:min(layouts, len(sets))]
+	sortSets(sets, Purposes)
+	for _, k := range sets[0] {
+		uses = append(uses, Use{k.Cols, k.Trace})
 	}
 	return uses, nil
+}
+
+// set is kernels of one layout, the narrowest first.
+type set []*kernel
+
+// sortSets puts the best sets for one column and for ps first.
+func sortSets(sets []set, ps []Purpose) {
+	ps = append(of(1), ps...)
+	slices.SortStableFunc(sets, func(a, b set) int { return cmp.Compare(score(a, ps), score(b, ps)) })
+}
+
+// layouts are kernels of one column that are the best of their layouts.
+func (c *chooser) layouts() (out []*kernel) {
+	var all []*kernel
+	for _, k := range c.kernels {
+		if k.err == nil && k.Cols == 1 && k.knows(of(1)) {
+			all = append(all, k)
+		}
+	}
+	worse := func(k *kernel) float64 { return score(set{k}, of(1)) }
+	slices.SortFunc(all, func(a, b *kernel) int {
+		return cmp.Or(cmp.Compare(worse(a), worse(b)), cmp.Compare(a.Trace.String(), b.Trace.String()))
+	})
+	for _, k := range all {
+		same := func(o *kernel) bool { return o.SharesBuffers(k.Kernel) }
+		if len(out) < mostLayouts && worse(k) < worse(all[0])+notMuchWorse && !slices.ContainsFunc(out, same) {
+			out = append(out, k)
+		}
+	}
+	return out
 }
 
 func points(fs []*Found) (out []space.Point) {
@@ -244,48 +281,51 @@ func (c *chooser) families(one *space.Space) ([]space.Point, error) {
 	return points(found), err
 }
 
-// widths finds kernels for more columns that share the layout of one.
-func (c *chooser) widths(one space.Point) []*kernel {
-	first := c.find(one, Purposes, math.Inf(1))
-	sp := c.space.Sharing(first.Kernel)
-	bases := []space.Point{one}
-	tile := slices.Index(sp.Rules(), "tile")
-	bases = append(bases, sp.Columns(1).Options(one, tile, 12)...)
-	all := []*kernel{first}
-	for _, n := range []int{4, 2, 8, many} {
+// widths adds kernels for some numbers of activations to kernels of a layout.
+func (c *chooser) widths(ks set, ns ...int) set {
+	sp := c.space.Sharing(ks[0].Kernel)
+	for _, n := range ns {
 		at := sp
 		if n < many {
 			at = sp.Columns(n)
 		}
-		var starts []space.Point
-		for _, b := range bases {
-			y, err := at.Near(b)
-			if err != nil {
-				continue
-			}
-			if starts = append(starts, y); n == many {
-				starts = append(starts, at.Options(y, slices.Index(at.Rules(), "columns"), 24)...)
-			}
-		}
-		found, err := c.search(of(n), 1, 5, 1, 30).Improve(c.ctx, at, starts...)
+		starts := c.blocks(at.Around(ks[len(ks)-1].point, "columns", "tile", "call"))
+		s := c.search(of(n), 1, 5, 1, 25+len(starts))
+		s.Strict = false
+		found, err := s.Improve(c.ctx, at, starts...)
 		if err != nil {
 			continue
 		}
-		all = append(all, c.find(found[0].Point, Purposes, math.Inf(1)))
-		bases = append([]space.Point{found[0].Point}, bases...)
+		k := c.find(found[0].Point, Purposes, math.Inf(1))
+		at0, has := slices.BinarySearchFunc(ks, k.Cols, func(o *kernel, n int) int { return cmp.Compare(o.Cols, n) })
+		if !has {
+			ks = slices.Insert(slices.Clone(ks), at0, k)
+		}
 	}
-	return c.worth(all)
+	return ks
+}
+
+// blocks are the first points of each size of blocks of rows and columns.
+func (c *chooser) blocks(xs []space.Point) (out []space.Point) {
+	seen := map[[2]int]bool{}
+	for _, x := range xs {
+		k, err := c.space.Kernel(x)
+		if err != nil || seen[[2]int{k.Rows, k.Cols}] {
+			continue
+		}
+		seen[[2]int{k.Rows, k.Cols}] = true
+		out = append(out, x)
+	}
+	return out
 }
 
 // worth drops kernels that are worth nothing.
-func (c *chooser) worth(all []*kernel) []*kernel {
-	slices.SortStableFunc(all, func(a, b *kernel) int { return cmp.Compare(a.Cols, b.Cols) })
-	all = slices.CompactFunc(all, func(a, b *kernel) bool { return a.Cols == b.Cols })
-	for i := len(all) - 1; i > 0; i-- {
-		without := slices.Delete(slices.Clone(all), i, i+1)
-		if score(without, Purposes) <= score(all, Purposes) {
-			all = without
+func (c *chooser) worth(ks set) set {
+	for i := len(ks) - 1; i > 0; i-- {
+		without := slices.Delete(slices.Clone(ks), i, i+1)
+		if score(without, Purposes) <= score(ks, Purposes) {
+			ks = without
 		}
 	}
-	return all
+	return ks
 }

@@ -35,6 +35,34 @@ func (sp *Space) Options(x Point, i, most int) (out []Point) {
 	return out
 }
 
+// Around are points with all decisions of rules of some names, each with everything else, and elsewhere the nearest to x's.
+func (sp *Space) Around(x Point, rules ...string) (out []Point) {
+	var visit func(s schedule.State, picks Point) bool
+	visit = func(s schedule.State, picks Point) (any bool) {
+		i := len(picks)
+		if i > lastOf(sp.rules, func(r Rule) bool { return slices.Contains(rules, r.Name) }) {
+			left := 2 * len(sp.rules)
+			y, err := sp.descend(s, picks, nearest(x), &left)
+			if err == nil {
+				out = append(out, y)
+			}
+			return err == nil
+		}
+		all := slices.Contains(rules, sp.rules[i].Name)
+		for n, offer := range near(x[i], sp.offers(i, s)) {
+			if !all && (any || n == mostTried) {
+				break
+			}
+			if next, err := sp.decide(i, s, offer); err == nil {
+				any = visit(next, append(slices.Clone(picks), offer)) || any
+			}
+		}
+		return any
+	}
+	visit(sp.start, nil)
+	return out
+}
+
 // alike prefers the first offers to a rule where x, whose states are given, has them too, and else the ones most like x's decisions.
 func (sp *Space) alike(x Point, states []schedule.State) prefer {
 	first := map[int]bool{}
