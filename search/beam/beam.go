@@ -25,13 +25,17 @@ type Search struct {
 	Budget int // calls of Cost, at most
 	// Strict says that points that are wrong are given up once one is right.
 	Strict bool
-	// Skip says that Cost knows nothing about what a rule decides: its decisions stay. Nil: about all it does.
-	Skip func(rule string) bool
+	// Skip says that other decisions of a rule would gain nothing: its decisions stay. Nil: they may.
+	Skip func(rule string, best *Found) bool
+	// Backward says that the last rules come first: from them fewer other decisions follow.
+	Backward bool
 
 	known map[string]*Found // by trace
 	calls int
 	bound float64 // costs from here up are not among the best
 }
+
+var Stat func(string, int, float64)
 
 // Found is a point and its cost.
 type Found struct {
@@ -54,15 +58,29 @@ func (s *Search) Improve(ctx context.Context, sp *space.Space, start ...space.Po
 		before := best[0].Cost
 		rules := sp.Rules()
 		for n := range rules {
-			i := (n + len(rules) - 1) % len(rules) // the last one asks for data ahead, which counts more than anything else
-			if rule := rules[i]; !sp.Moves(i) || s.Skip != nil && s.Skip(rule) {
+			i := n
+			if s.Backward {
+				i = len(rules) - 1 - n
+			}
+			if rule := rules[i]; !sp.Moves(i) || s.Skip != nil && s.Skip(rule, best[0]) {
 				continue
 			}
 			var others []space.Point
 			for _, b := range best {
 				others = append(others, sp.Options(b.Point, i, s.Most)...)
 			}
+			b0, c0 := best[0].Cost, s.calls
+			if best[0].err != nil {
+				b0 = 99
+			}
 			best = s.keep(append(best, s.try(ctx, others)...))
+			if Stat != nil {
+				gain := b0 - best[0].Cost
+				if b0 == 99 {
+					gain = 0
+				}
+				Stat(rules[i], s.calls-c0, gain)
+			}
 		}
 		if err := ctx.Err(); err != nil {
 			return nil, err

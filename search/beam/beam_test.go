@@ -122,7 +122,7 @@ func TestWrong(t *testing.T) {
 // Rules that are skipped decide nothing.
 func TestSkip(t *testing.T) {
 	sp, first := vectorized(t)
-	s := beam.Search{Width: 2, Most: 12, Passes: 2, Budget: 1000, Skip: func(string) bool { return true },
+	s := beam.Search{Width: 2, Most: 12, Passes: 2, Budget: 1000, Skip: func(string, *beam.Found) bool { return true },
 		Cost: func(_ context.Context, x space.Point, _ float64) (float64, error) {
 			return float64(len(x.Trace())), nil
 		}}

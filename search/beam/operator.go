@@ -96,7 +96,7 @@ func choose(ctx context.Context, sp *space.Space, of func(context.Context, sched
 	}
 	s := Search{Width: 2, Most: 12, Passes: 2, Budget: 2000,
 		Cost: func(ctx context.Context, x space.Point, _ float64) (float64, error) { return of(ctx, x.Trace()) },
-		Skip: func(rule string) bool { return strings.HasPrefix(rule, "prefetch") }}
+		Skip: func(rule string, _ *Found) bool { return strings.HasPrefix(rule, "prefetch") }}
 	best, err := s.Improve(ctx, spare, first)
 	if err != nil {
 		return nil, err

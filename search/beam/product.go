@@ -152,14 +152,29 @@ func (c *chooser) evaluate(k *kernel, x space.Point, ps []Purpose, bound float64
 
 // search is a search for what is best for some purposes.
 func (c *chooser) search(ps []Purpose, width, most, passes, budget int) *Search {
-	return &Search{Width: width, Most: most, Passes: passes, Budget: budget, Strict: true, Cost: func(_ context.Context, x space.Point, bound float64) (float64, error) {
-		k := c.find(x, ps, bound)
-		if k.err != nil {
-			return k.wrong, k.err
-		}
-		return score(set{k}, ps), nil
-	}}
+	return &Search{Width: width, Most: most, Passes: passes, Budget: budget, Backward: true,
+		Cost: func(_ context.Context, x space.Point, bound float64) (float64, error) {
+			k := c.find(x, ps, bound)
+			if k.err != nil {
+				return k.wrong, k.err
+			}
+			return score(set{k}, ps), nil
+		},
+		Skip: func(rule string, best *Found) bool {
+			if rule != "prefetch" || best.err != nil {
+				return false
+			}
+			k := *c.find(best.Point, ps, math.Inf(1))
+			waits := score(set{&k}, ps)
+			k.cycles = nil
+			return waits-score(set{&k}, ps) < worthPrefetching
+		}}
 }
+
+func (c *chooser) strict(s *Search) *Search { s.Strict = true; return s }
+
+// worthPrefetching is a part of the time: kernels that wait less for memory have no other prefetches.
+const worthPrefetching = 0.01
 
 // score is the weighted mean of the logarithms of the times of some purposes by kernels, the narrowest first.
 func score(ks set, ps []Purpose) float64 {
@@ -199,22 +214,26 @@ func (c *chooser) uses() (uses []Use, err error) {
 	}
 	var best []*Found
 	for _, f := range starts {
-		found, err := c.search(of(1), 1, 5, 1, 50).Improve(c.ctx, one, f)
+		found, err := c.strict(c.search(of(1), 1, 5, 1, 50)).Improve(c.ctx, one, f)
 		if err != nil {
 			return nil, err
 		}
 		best = append(best, found[0])
 	}
-	if _, err = c.search(of(1), 2, 6, 2, 80).Improve(c.ctx, one, points(best)...); err != nil {
+	if _, err = c.strict(c.search(of(1), 2, 6, 2, 80)).Improve(c.ctx, one, points(best)...); err != nil {
 		return nil, err
 	}
+	ones := c.layouts()
+	if len(ones) == 0 {
+		return nil, errors.New("TODO")
+	}
 	var sets []set
-	for _, k := range c.layouts() {
+	for _, k := range ones {
 		sets = append(sets, c.widths(set{k}, 4))
 	}
 	sortSets(sets, of(4))
 	for i := range sets[:min(layouts, len(sets))] {
-		sets[i] = c.worth(c.widths(sets[i], 2, 8, many))
+		sets[i] = worth(c.widths(sets[i], 2, 8, many))
 	}
 	sets = sets[:min(layouts, len(sets))]
 	sortSets(sets, Purposes)
@@ -247,7 +266,10 @@ func (c *chooser) layouts() (out []*kernel) {
 	})
 	for _, k := range all {
 		same := func(o *kernel) bool { return o.SharesBuffers(k.Kernel) }
-		if len(out) < mostLayouts && worse(k) < worse(all[0])+notMuchWorse && !slices.ContainsFunc(out, same) {
+		if len(out) == mostLayouts || len(out) > 0 && worse(k) > worse(out[0])+notMuchWorse {
+			break
+		}
+		if !slices.ContainsFunc(out, same) && c.allocates(k) {
 			out = append(out, k)
 		}
 	}
@@ -268,7 +290,7 @@ func (c *chooser) families(one *space.Space) ([]space.Point, error) {
 		return nil, err
 	}
 	last := len(one.Rules()) - 1
-	s := c.search(of(1), 1, 12, 1, 30)
+	s := c.strict(c.search(of(1), 1, 12, 1, 30))
 	found, err := s.Improve(c.ctx, one, append(one.Options(first, last, 12), first)...)
 	if err != nil {
 		return nil, err
@@ -281,6 +303,12 @@ func (c *chooser) families(one *space.Space) ([]space.Point, error) {
 	return points(found), err
 }
 
+// allocates says that the registers of k suffice, which was an estimate.
+func (c *chooser) allocates(k *kernel) bool {
+	_, k.err = lower.BuildOnce(c.ctx, c.target, k.Nest)
+	return k.err == nil
+}
+
 // widths adds kernels for some numbers of activations to kernels of a layout.
 func (c *chooser) widths(ks set, ns ...int) set {
 	sp := c.space.Sharing(ks[0].Kernel)
@@ -289,14 +317,18 @@ func (c *chooser) widths(ks set, ns ...int) set {
 		if n < many {
 			at = sp.Columns(n)
 		}
-		starts := c.blocks(at.Around(ks[len(ks)-1].point, "columns", "tile", "call"))
-		s := c.search(of(n), 1, 5, 1, 25+len(starts))
-		s.Strict = false
+		from := slices.MinFunc(ks, func(a, b *kernel) int { return cmp.Compare(score(set{a}, of(n)), score(set{b}, of(n))) })
+		starts := c.blocks(at.Around(from.point, "columns", "tile", "call"))
+		s := c.search(of(n), 2, 5, 1, 25+len(starts))
 		found, err := s.Improve(c.ctx, at, starts...)
 		if err != nil {
 			continue
 		}
-		k := c.find(found[0].Point, Purposes, math.Inf(1))
+		i := slices.IndexFunc(found, func(f *Found) bool { return c.allocates(c.find(f.Point, Purposes, math.Inf(1))) })
+		if i < 0 {
+			continue
+		}
+		k := c.find(found[i].Point, Purposes, math.Inf(1))
 		at0, has := slices.BinarySearchFunc(ks, k.Cols, func(o *kernel, n int) int { return cmp.Compare(o.Cols, n) })
 		if !has {
 			ks = slices.Insert(slices.Clone(ks), at0, k)
@@ -319,13 +351,18 @@ func (c *chooser) blocks(xs []space.Point) (out []space.Point) {
 	return out
 }
 
-// worth drops kernels that are worth nothing.
-func (c *chooser) worth(ks set) set {
-	for i := len(ks) - 1; i > 0; i-- {
-		without := slices.Delete(slices.Clone(ks), i, i+1)
-		if score(without, Purposes) <= score(ks, Purposes) {
-			ks = without
+// worth is the kernels of ks that are worth having: the best of all choices, and of equally good ones the one of the fewest.
+func worth(ks set) (best set) {
+	for choice := range 1 << (len(ks) - 1) {
+		some := set{ks[0]}
+		for i, k := range ks[1:] {
+			if choice>>i&1 != 0 {
+				some = append(some, k)
+			}
+		}
+		if better := len(best) == 0 || score(some, Purposes) < score(best, Purposes); better {
+			best = some
 		}
 	}
-	return ks
+	return best
 }
