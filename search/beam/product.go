@@ -110,8 +110,11 @@ func (c *chooser) find(x space.Point, ps []Purpose, bound float64) *kernel {
 	return k
 }
 
-// muchCode makes code that is too long more wrong than code that lacks registers.
-const muchCode = 1e4
+// Code that is too long is more wrong than code that lacks registers, and less wrong than no code.
+const (
+	muchCode = 1e4
+	noKernel = 1e6
+)
 
 // knows says that k was evaluated for some purposes.
 func (k *kernel) knows(ps []Purpose) bool {
@@ -126,6 +129,7 @@ func (c *chooser) evaluate(k *kernel, x space.Point, ps []Purpose, bound float64
 	if k.Kernel, err = c.space.Kernel(x); err != nil {
 		return err
 	}
+	k.wrong = noKernel
 	s, err := cost.Select(c.ctx, c.target, k.Kernel)
 	if long := (*lower.Long)(nil); errors.As(err, &long) {
 		k.wrong = muchCode + float64(long.Instrs)
@@ -161,8 +165,11 @@ func (c *chooser) search(ps []Purpose, width, most, passes, budget int) *Search 
 			return score(set{k}, ps), nil
 		},
 		Skip: func(rule string, best *Found) bool {
-			if rule != "prefetch" || best.err != nil {
-				return false
+			if rule != "prefetch" {
+				return rule == "chunk"
+			}
+			if best.err != nil {
+				return true
 			}
 			k := *c.find(best.Point, ps, math.Inf(1))
 			waits := score(set{&k}, ps)
@@ -319,6 +326,9 @@ func (c *chooser) widths(ks set, ns ...int) set {
 		}
 		from := slices.MinFunc(ks, func(a, b *kernel) int { return cmp.Compare(score(set{a}, of(n)), score(set{b}, of(n))) })
 		starts := c.blocks(at.Around(from.point, "columns", "tile", "call"))
+		if n < many {
+			starts = append(starts, c.blocks(at.Anew(from.point, "columns", "tile", "call"))...)
+		}
 		s := c.search(of(n), 2, 5, 1, 25+len(starts))
 		found, err := s.Improve(c.ctx, at, starts...)
 		if err != nil {

@@ -35,21 +35,34 @@ func (sp *Space) Options(x Point, i, most int) (out []Point) {
 	return out
 }
 
-// Around are points with all decisions of rules of some names, each with everything else, and elsewhere the nearest to x's.
-func (sp *Space) Around(x Point, rules ...string) (out []Point) {
+// Around are points with all decisions of rules of some names. Their other decisions are the nearest to x's.
+func (sp *Space) Around(x Point, rules ...string) []Point { return sp.around(x, nearest(x), rules) }
+
+// Anew are points as Around lists them, with the first offers to the rules that packing does not follow from.
+func (sp *Space) Anew(x Point, rules ...string) []Point {
+	return sp.around(x, func(rule int, offers []schedule.Trace) []schedule.Trace {
+		if sp.rules[rule].Layout {
+			return near(x[rule], offers)
+		}
+		return offers
+	}, rules)
+}
+
+func (sp *Space) around(x Point, by prefer, rules []string) (out []Point) {
+	last := lastOf(sp.rules, func(r Rule) bool { return slices.Contains(rules, r.Name) })
 	var visit func(s schedule.State, picks Point) bool
 	visit = func(s schedule.State, picks Point) (any bool) {
 		i := len(picks)
-		if i > lastOf(sp.rules, func(r Rule) bool { return slices.Contains(rules, r.Name) }) {
+		if i > last {
 			left := 2 * len(sp.rules)
-			y, err := sp.descend(s, picks, nearest(x), &left)
+			y, err := sp.descend(s, picks, by, &left)
 			if err == nil {
 				out = append(out, y)
 			}
 			return err == nil
 		}
 		all := slices.Contains(rules, sp.rules[i].Name)
-		for n, offer := range near(x[i], sp.offers(i, s)) {
+		for n, offer := range by(i, sp.offers(i, s)) {
 			if !all && (any || n == mostTried) {
 				break
 			}
