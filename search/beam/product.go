@@ -208,8 +208,8 @@ func product(ks set, n int, at cost.Place) (time float64) {
 
 // What is followed: layouts that are not much worse than the best one for one column, and of these the best ones for few columns too.
 const (
-	mostLayouts  = 4
-	layouts      = 2
+	mostLayouts  = 3
+	layouts      = 1
 	notMuchWorse = 0.15
 )
 
@@ -221,13 +221,13 @@ func (c *chooser) uses() (uses []Use, err error) {
 	}
 	var best []*Found
 	for _, f := range starts {
-		found, err := c.strict(c.search(of(1), 1, 5, 1, 50)).Improve(c.ctx, one, f)
+		found, err := c.strict(c.search(of(1), 1, 5, 1, 25)).Improve(c.ctx, one, f)
 		if err != nil {
 			return nil, err
 		}
 		best = append(best, found[0])
 	}
-	if _, err = c.strict(c.search(of(1), 2, 6, 2, 80)).Improve(c.ctx, one, points(best)...); err != nil {
+	if _, err = c.strict(c.search(of(1), 2, 5, 2, 60)).Improve(c.ctx, one, points(best)...); err != nil {
 		return nil, err
 	}
 	ones := c.layouts()
@@ -297,14 +297,14 @@ func (c *chooser) families(one *space.Space) ([]space.Point, error) {
 		return nil, err
 	}
 	last := len(one.Rules()) - 1
-	s := c.strict(c.search(of(1), 1, 12, 1, 30))
-	found, err := s.Improve(c.ctx, one, append(one.Options(first, last, 12), first)...)
+	s := c.strict(c.search(of(1), 1, 8, 0, 30))
+	found, err := s.Improve(c.ctx, one, append(one.Options(first, last, 8), first)...)
 	if err != nil {
 		return nil, err
 	}
 	starts := []space.Point{found[0].Point}
 	for i := range 3 {
-		starts = append(starts, one.Options(starts[0], i, 12)...)
+		starts = append(starts, one.Options(starts[0], i, 8)...)
 	}
 	found, err = c.search(of(1), 2, 0, 0, 100).Improve(c.ctx, one, starts...)
 	return points(found), err
@@ -329,7 +329,7 @@ func (c *chooser) widths(ks set, ns ...int) set {
 		if n < many {
 			starts = append(starts, c.blocks(at.Anew(from.point, "columns", "tile", "call"))...)
 		}
-		s := c.search(of(n), 2, 5, 1, 25+len(starts))
+		s := c.search(of(n), 1, 4, 1, 20+len(starts))
 		found, err := s.Improve(c.ctx, at, starts...)
 		if err != nil {
 			continue

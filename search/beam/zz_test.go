@@ -98,6 +98,11 @@ func TestZZ(t *testing.T) {
 			old = append(old, k.Trace)
 		}
 		begin := cpuTime()
+		if os.Getenv("TIME") != "" {
+			search.Default(t.Context(), r.Problem, tg)
+			r.Seconds = (cpuTime() - begin).Seconds()
+			begin = cpuTime()
+		}
 		c := &chooser{ctx: t.Context(), target: tg, space: sp.Exact(), kernels: map[string]*kernel{}}
 		uses, err := c.uses()
 		took := cpuTime() - begin
