@@ -209,7 +209,6 @@ func product(ks set, n int, at cost.Place) (time float64) {
 // What is followed: layouts that are not much worse than the best one for one column, and of these the best ones for few columns too.
 const (
 	mostLayouts  = 3
-	layouts      = 1
 	notMuchWorse = 0.15
 )
 
@@ -219,15 +218,17 @@ func (c *chooser) uses() (uses []Use, err error) {
 	if err != nil {
 		return nil, err
 	}
-	var best []*Found
+	var found []*Found
 	for _, f := range starts {
-		found, err := c.strict(c.search(of(1), 1, 5, 1, 25)).Improve(c.ctx, one, f)
+		forward := c.strict(c.search(of(1), 1, 8, 1, 50))
+		forward.Backward = false
+		some, err := forward.Improve(c.ctx, one, f)
 		if err != nil {
 			return nil, err
 		}
-		best = append(best, found[0])
+		found = append(found, some...)
 	}
-	if _, err = c.strict(c.search(of(1), 2, 5, 2, 60)).Improve(c.ctx, one, points(best)...); err != nil {
+	if _, err = c.strict(c.search(of(1), 2, 5, 2, 70)).Improve(c.ctx, one, points(found)...); err != nil {
 		return nil, err
 	}
 	ones := c.layouts()
@@ -236,15 +237,11 @@ func (c *chooser) uses() (uses []Use, err error) {
 	}
 	var sets []set
 	for _, k := range ones {
-		sets = append(sets, c.widths(set{k}, 4))
+		sets = append(sets, c.widths(set{k}, 6, 4))
 	}
-	sortSets(sets, of(4))
-	for i := range sets[:min(layouts, len(sets))] {
-		sets[i] = worth(c.widths(sets[i], 2, 8, many))
-	}
-	sets = sets[:min(layouts, len(sets))]
-	sortSets(sets, Purposes)
-	for _, k := range sets[0] {
+	ps := append(of(1), of(4)...)
+	best := slices.MinFunc(sets, func(a, b set) int { return cmp.Compare(score(a, ps), score(b, ps)) })
+	for _, k := range worth(c.widths(best[:1], 20, 4, 2, 8, many)) {
 		uses = append(uses, Use{k.Cols, k.Trace})
 	}
 	return uses, nil
@@ -252,12 +249,6 @@ func (c *chooser) uses() (uses []Use, err error) {
 
 // set is kernels of one layout, the narrowest first.
 type set []*kernel
-
-// sortSets puts the best sets for one column and for ps first.
-func sortSets(sets []set, ps []Purpose) {
-	ps = append(of(1), ps...)
-	slices.SortStableFunc(sets, func(a, b set) int { return cmp.Compare(score(a, ps), score(b, ps)) })
-}
 
 // layouts are kernels of one column that are the best of their layouts.
 func (c *chooser) layouts() (out []*kernel) {
@@ -317,7 +308,7 @@ func (c *chooser) allocates(k *kernel) bool {
 }
 
 // widths adds kernels for some numbers of activations to kernels of a layout.
-func (c *chooser) widths(ks set, ns ...int) set {
+func (c *chooser) widths(ks set, budget int, ns ...int) set {
 	sp := c.space.Sharing(ks[0].Kernel)
 	for _, n := range ns {
 		at := sp
@@ -325,11 +316,14 @@ func (c *chooser) widths(ks set, ns ...int) set {
 			at = sp.Columns(n)
 		}
 		from := slices.MinFunc(ks, func(a, b *kernel) int { return cmp.Compare(score(set{a}, of(n)), score(set{b}, of(n))) })
-		starts := c.blocks(at.Around(from.point, "columns", "tile", "call"))
+		starts := c.blocks(at.Around(from.point, "columns", "tile", "call"), n)
 		if n < many {
-			starts = append(starts, c.blocks(at.Anew(from.point, "columns", "tile", "call"))...)
+			starts = append(starts, c.blocks(at.Anew(from.point, "columns", "tile", "call"), n)...)
 		}
-		s := c.search(of(n), 1, 4, 1, 20+len(starts))
+		s := c.search(of(n), 1, 4, 1, budget+len(starts))
+		if n == 2 || n == 8 {
+			s.Budget = 7 + len(starts)
+		}
 		found, err := s.Improve(c.ctx, at, starts...)
 		if err != nil {
 			continue
@@ -347,16 +341,23 @@ func (c *chooser) widths(ks set, ns ...int) set {
 	return ks
 }
 
-// blocks are the first points of each size of blocks of rows and columns.
-func (c *chooser) blocks(xs []space.Point) (out []space.Point) {
-	seen := map[[2]int]bool{}
+// blocks are the first points of each size of blocks of rows and columns. For many activations the block is as large as it can be, of
+// one tile.
+func (c *chooser) blocks(xs []space.Point, n int) (out []space.Point) {
+	var sizes [][2]int
+	most := 0
 	for _, x := range xs {
-		k, err := c.space.Kernel(x)
-		if err != nil || seen[[2]int{k.Rows, k.Cols}] {
-			continue
+		size := [2]int{}
+		if k, err := c.space.Kernel(x); err == nil && (n < many || k.Rows <= k.Weights.TileM) {
+			size = [2]int{k.Rows, k.Cols}
 		}
-		seen[[2]int{k.Rows, k.Cols}] = true
-		out = append(out, x)
+		sizes, most = append(sizes, size), max(most, size[0]*size[1])
+	}
+	for i, x := range xs {
+		size := sizes[i][0] * sizes[i][1]
+		if size > 0 && (n < many || 2*size >= most) && slices.Index(sizes, sizes[i]) == i {
+			out = append(out, x)
+		}
 	}
 	return out
 }
