@@ -35,8 +35,6 @@ type Search struct {
 	bound float64 // costs from here up are not among the best
 }
 
-var Stat func(string, int, float64)
-
 // Found is a point and its cost.
 type Found struct {
 	space.Point
@@ -69,18 +67,7 @@ func (s *Search) Improve(ctx context.Context, sp *space.Space, start ...space.Po
 			for _, b := range best {
 				others = append(others, sp.Options(b.Point, i, s.Most)...)
 			}
-			b0, c0 := best[0].Cost, s.calls
-			if best[0].err != nil {
-				b0 = 99
-			}
 			best = s.keep(append(best, s.try(ctx, others)...))
-			if Stat != nil {
-				gain := b0 - best[0].Cost
-				if b0 == 99 {
-					gain = 0
-				}
-				Stat(rules[i], s.calls-c0, gain)
-			}
 		}
 		if err := ctx.Err(); err != nil {
 			return nil, err
