@@ -55,13 +55,15 @@ type Use struct {
 
 // How far a choice goes: about 300 points are evaluated. Each search begins where the one before it ended.
 var (
-	startsSearch  = Search{Width: 2, Budget: 60, Most: 8}                           // among ways to decompose
-	earlySearch   = Search{Width: 3, Budget: 120, Most: 6, Passes: 1, Strict: true} // for one column
+	startsSearch  = Search{Width: 40, Budget: 120, Most: 8}                        // among ways to decompose
+	earlySearch   = Search{Width: 3, Budget: 90, Most: 6, Passes: 1, Strict: true} // for one column
 	lateSearch    = Search{Width: 2, Budget: 70, Most: 5, Passes: 1, Strict: true, Backward: true}
 	columnsSearch = Search{Width: 1, Most: 4, Passes: 1, Backward: true} // for more columns, beside its starts
 )
 
 const (
+	eachKind      = 4    // starts of each kind
+	muchWorse     = 0.5  // in the score: a start of other means that is worse by more is none
 	mostLayouts   = 3    // that are followed
 	notMuchWorse  = 0.15 // layouts whose score for one column is worse by more are not
 	fewTries      = 6    // for each of them, for four columns
@@ -132,21 +134,29 @@ func (c *chooser) choose() (set, error) {
 	return worth(best), nil
 }
 
-// oneColumn searches kernels for one column: first by early decisions, since most others follow from them, then by late ones.
+// oneColumn searches kernels for one column: first by early decisions, since most others follow from them, then by late ones. Tables and dot
+// products have little in common, so each are searched by themselves.
 func (c *chooser) oneColumn() error {
 	one := c.space.Columns(1)
-	found, err := c.starts(one)
-	for _, s := range []Search{earlySearch, lateSearch} {
-		if err == nil {
-			found, err = c.search(s, of(1)).Improve(c.ctx, one, points(found)...)
-		}
+	starts, err := c.starts(one)
+	if err != nil {
+		return err
 	}
+	var all []space.Point
+	for _, x := range starts {
+		found, err := c.search(earlySearch, of(1)).Improve(c.ctx, one, x)
+		if err != nil {
+			return err
+		}
+		all = append(all, points(found)...)
+	}
+	_, err = c.search(lateSearch, of(1)).Improve(c.ctx, one, all...)
 	return err
 }
 
-// starts are the best ones of the first point, with what it asks for ahead, and its neighbours by another way to fill groups, to decompose or
-// to keep entries.
-func (c *chooser) starts(one *space.Space) ([]*Found, error) {
+// starts are the best point of those of all kinds, with what the best first point asks for ahead, and the best point of the others: by
+// tables if it is by dot products, or the other way round, unless it is much worse.
+func (c *chooser) starts(one *space.Space) ([]space.Point, error) {
 	first, err := one.First()
 	if err != nil {
 		return nil, err
@@ -156,11 +166,18 @@ func (c *chooser) starts(one *space.Space) ([]*Found, error) {
 	if err != nil {
 		return nil, err
 	}
-	starts := []space.Point{found[0].Point}
-	for i := range slices.Index(one.Rules(), "zero") {
-		starts = append(starts, one.Options(starts[0], i, s.Most)...)
+	found, err = s.Improve(c.ctx, one, append(one.Kinds(found[0].Point, eachKind), found[0].Point)...)
+	if err != nil {
+		return nil, err
 	}
-	return s.Improve(c.ctx, one, starts...)
+	tables := func(f *Found) bool { return c.find(f.Point, of(1), math.Inf(1)).Tables != nil }
+	starts := []space.Point{found[0].Point}
+	for _, f := range found {
+		if tables(f) != tables(found[0]) && f.Cost < found[0].Cost+muchWorse {
+			return append(starts, f.Point), nil
+		}
+	}
+	return starts, nil
 }
 
 func points(fs []*Found) (out []space.Point) {

@@ -35,6 +35,27 @@ func (sp *Space) Options(x Point, i, most int) (out []Point) {
 	return out
 }
 
+// Kinds are points of each kind, at most `most` of each, from all over what begins so. Their other decisions are first offers, the last
+// one is as in x.
+func (sp *Space) Kinds(x Point, most int) (out []Point) {
+	first := func(rule int, offers []schedule.Trace) []schedule.Trace {
+		if rule == len(sp.rules)-1 {
+			return near(x[rule], offers)
+		}
+		return offers
+	}
+	for _, kind := range sp.kinds() {
+		for i := range min(most, len(kind)) {
+			from := kind[i*len(kind)/min(most, len(kind))]
+			left := 2 * len(sp.rules)
+			if y, err := sp.descend(from.state, from.picks, first, &left); err == nil {
+				out = append(out, y)
+			}
+		}
+	}
+	return out
+}
+
 // Around are points with all decisions of rules of some names. Their other decisions are the nearest to x's.
 func (sp *Space) Around(x Point, rules ...string) []Point { return sp.around(x, nearest(x), rules) }
 
