@@ -42,7 +42,9 @@ func MachineOf(t lower.Target) schedule.Machine {
 }
 
 // Moves says that Neighbours, Mutate and searches change decisions of rule i.
-func (sp *Space) Moves(i int) bool { return sp.moves == nil || slices.Contains(sp.moves, sp.rules[i].Name) }
+func (sp *Space) Moves(i int) bool {
+	return sp.moves == nil || slices.Contains(sp.moves, sp.rules[i].Name)
+}
 
 // Columns is sp with kernels of n columns only.
 func (sp *Space) Columns(n int) *Space {
