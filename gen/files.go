@@ -31,6 +31,7 @@ func (w *writer) file() *jen.File {
 	f.ImportName(runtimePath, "runtime")
 	f.ImportName(abiPath, "abi")
 	f.ImportName(formatPath, "format")
+	f.ImportName(devicePath, "device")
 	return f
 }
 
@@ -102,11 +103,12 @@ func (w *writer) overview() []string {
 	if len(w.Tensors) > 0 {
 		text = append(text, "Tensors lists the matrices of the model. Tensors.Open and Tensors.New make one of them by its name.")
 	}
-	return append(text, "Products lists the products, which model.Open of package runtime/model takes as its kernels.",
+	text = append(text, "Products lists the products, which model.Open of package runtime/model takes as its kernels.",
 		fmt.Sprintf("%s.NewMatrix takes the codes and scales of any matrix, and %[1]s.NewMatrixOfBlocks the bytes of a tensor of a GGUF file.", first),
 		fmt.Sprintf("When several matrices share activations, prepare them once (%s.PrepareAct) and multiply with runtime.GemmAll.", first), "",
 		"The functions of this package do the same on slices that the caller owns. They may be called concurrently and allocate",
 		"nothing unless they say so. An error names the argument and the remedy, on one line.")
+	return append(text, w.deviceOverview()...)
 }
 
 // zeros are arguments for the numbers of a role.
@@ -134,8 +136,8 @@ func (w *writer) apiOf(f *jen.File, p product) {
 	spec := p.spec
 	spec.Variants = nil // they depend on the architecture
 	var more []jen.Code
-	if len(w.arches) > 0 {
-		more = append(more, field("Variants", jen.Id(p.variants)))
+	if len(w.arches)+len(p.shaders) > 0 {
+		more = append(more, field("Variants", w.allVariants(p)))
 	}
 	f.Var().Id(p.id).Op("=").Add(rt("New")).Call(rt("Spec").Add(body(reflect.ValueOf(spec), more...)))
 	for _, fn := range functions {
@@ -342,6 +344,9 @@ func (w *writer) bind(files []lower.File) {
 	id := fmt.Sprintf("build_%016x", h.Sum64())
 	for i := range files {
 		f := &files[i]
+		if isModule(f.Name) { // its sum is in the package
+			continue
+		}
 		f.Data = append(bytes.TrimRight(f.Data, "\n"), '\n')
 		switch {
 		case f.Name == w.Package+".go":

@@ -9,6 +9,7 @@
 //	kern_noasm.go            no kernels                 !(amd64 || arm64) || purego
 //	kern_tensors.go          the matrices of a model, if it is for one
 //	kern_test.go             all of it against the definition
+//	kern_spirv.go, ...       shaders for devices, if it has any: see shaders.go
 package gen
 
 import (
@@ -47,16 +48,19 @@ type Product struct {
 	Prefix   string
 	Problem  ir.Problem
 	Variants []variant.Variant // in any order: programs try them as lower.Preferred says; none: pure Go only
+	Shaders  []variant.Shaders // for devices of Vulkan
 }
 
 // KernelName is the name in assembly of the function that v calls what: "n8" or
 // "prepare".
 func (p Product) KernelName(v *variant.Variant, what string) string { return p.kernels(v) + what }
 
+// prefix begins the names of all kernels.
+func (p Product) prefix() string { return cmp.Or(p.Prefix, strings.ToLower(p.Name), "product") }
+
 // kernels begins the names of the kernels of v.
 func (p Product) kernels(v *variant.Variant) string {
-	prefix := cmp.Or(p.Prefix, strings.ToLower(p.Name), "product")
-	return prefix + "_" + v.Target.Machine().Identifier() + "_"
+	return p.prefix() + "_" + v.Target.Machine().Identifier() + "_"
 }
 
 // Module is a go.mod of the package's own.
@@ -90,6 +94,9 @@ func Package(s Spec) ([]lower.File, error) {
 	if len(w.arches) > 0 {
 		files = append(files, w.noasm())
 	}
+	if w.hasShaders() {
+		files = append(files, w.shaders()...)
+	}
 	asm, err := w.assembly()
 	if err != nil {
 		return nil, err
@@ -118,6 +125,7 @@ type product struct {
 	Product
 	id       string // variable
 	variants string // variable of its kernels
+	shaders  []shaded
 	spec     runtime.Spec
 	problem  string // JSON
 }
@@ -166,12 +174,15 @@ func newWriter(s Spec) (*writer, error) {
 
 // claim takes the names that p declares in the package.
 func (p *product) claim(names map[string]string) error {
-	declared := []string{p.id, p.variants, "Test" + p.id, "Example" + p.id}
+	declared := []string{p.id, p.variants, p.onDevice(), "Test" + p.id, "Example" + p.id}
 	for _, f := range functions {
 		declared = append(declared, p.Name+f.name)
 	}
 	for _, v := range p.spec.Variants {
 		declared = append(declared, kernelNames(v)...)
+	}
+	for _, v := range p.shaders {
+		declared = append(declared, v.variables()...)
 	}
 	for _, n := range declared {
 		if other, taken := names[n]; taken {
@@ -238,7 +249,18 @@ func (w *writer) product(p Product) (product, error) {
 	if len(p.Variants) == 0 {
 		q.spec.Layouts = []*format.Layout{format.PlainLayout(p.Problem.Weight)}
 	}
-	if err := q.spec.Validate(); err != nil {
+	for i := range p.Shaders {
+		x, err := q.shader(&p.Shaders[i])
+		if err != nil {
+			return q, err
+		}
+		q.shaders = append(q.shaders, x)
+	}
+	all := q.spec
+	for _, x := range q.shaders {
+		all.Variants = append(all.Variants[:len(all.Variants):len(all.Variants)], x.Variant)
+	}
+	if err := all.Validate(); err != nil {
 		return q, errorf(thing, "%v", err)
 	}
 	return q, nil
@@ -279,10 +301,6 @@ func (p *product) variant(t variant.Variant) (v abi.Variant, _ error) {
 			return v, errorf(thing, "kernel %s was compiled for another problem", name)
 		}
 	}
-	v.Layout = slices.IndexFunc(p.spec.Layouts, func(l *format.Layout) bool { return l.Hash() == weights.Hash() })
-	if v.Layout < 0 {
-		v.Layout = len(p.spec.Layouts)
-		p.spec.Layouts = append(p.spec.Layouts, weights)
-	}
+	v.Layout = p.layout(weights)
 	return v, nil
 }

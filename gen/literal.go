@@ -54,6 +54,7 @@ func body(v reflect.Value, more ...jen.Code) *jen.Statement {
 func structFields(v reflect.Value, all bool) (out []jen.Code) {
 	for i := range v.NumField() {
 		switch f := v.Type().Field(i); {
+		case f.Type.Kind() == reflect.Func && isModule(v.FieldByName("Name").String()): // a shader has none
 		case f.Type.Kind() == reflect.Func:
 			out = append(out, field(f.Name, jen.Id(v.FieldByName("Name").String())))
 		case all || !v.Field(i).IsZero():
@@ -74,6 +75,8 @@ func scalar(v reflect.Value) *jen.Statement {
 		return jen.Qual(formatPath, map[format.Per]string{format.PerTensor: "PerTensor", format.PerRow: "PerRow", format.PerGroup: "PerGroup"}[x])
 	case int, string, bool, float64:
 		return jen.Lit(x)
+	case uint32:
+		return jen.Id(fmt.Sprint(x))
 	default:
 		panic(fmt.Sprintf("BUG: gen: no literal of %T", x))
 	}

@@ -64,6 +64,10 @@ func (w *filler) fill(v reflect.Value, field string) {
 	case reflect.Uint8:
 		v.SetUint(uint64(128 + w.n%64)) // no UTF-8
 		text = fmt.Sprintf(`\[\]byte\("\\x%02x"\)`, v.Uint())
+	case reflect.Uint32:
+		v.SetUint(uint64(w.n))
+		text = fmt.Sprintf(`%d\b`, w.n)
+	case reflect.Interface: // a device, which shaders.go writes
 	case reflect.Float64:
 		v.SetFloat(float64(w.n) + 0.5)
 		text = fmt.Sprintf(`%d\.5\b`, w.n)

@@ -34,8 +34,13 @@ type fitter struct {
 }
 
 func (c *fitter) allocate(watch []Watch) (*Kernel, error) {
+	fewer := false
 	if c.f.Grid != nil || c.f.Lanes() != nil {
 		return nil, refuse(c.f.Name, "%s has no workgroups and no lanes of them: bind no loop to group or lane", c.t.m.Name)
+	}
+	eachLoop(c.f.Body, func(l *vir.Loop) { fewer = fewer || l.Count.Less > 0 })
+	if fewer {
+		return nil, refuse(c.f.Name, "%s has no loops that run less often than a parameter says", c.t.m.Name)
 	}
 	p, k, err := c.fit()
 	if len(watch) > 0 {

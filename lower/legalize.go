@@ -153,7 +153,11 @@ func (l *legalizer) original(r vir.Reg) vir.Reg {
 	}
 }
 
-func (l *legalizer) isWide(r vir.Reg) bool { return l.b.TypeOf(r).Bits() > l.t.m.VecBits }
+// isWide says that no register holds r. A tile that no row has is in no smaller ones.
+func (l *legalizer) isWide(r vir.Reg) bool {
+	t := l.b.TypeOf(r)
+	return t.Bits() > l.t.m.VecBits && !t.Tile()
+}
 
 func (l *legalizer) wide(in *vir.Instr) bool {
 	return in.Dst != vir.NoReg && l.isWide(in.Dst) || slices.ContainsFunc(in.Args, l.isWide)

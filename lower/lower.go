@@ -52,6 +52,7 @@ type ISA struct {
 	NumGP   int    // allocatable general registers
 	Narrow  int    // products of bytes that one instruction adds to a sum of 16 bits: 2 or 1
 	Octets  bool   // an instruction multiplies two rows by two columns, eight elements of K of each
+	Group   int    // lanes of a workgroup, at most; 0: there are no workgroups
 	Indexed bool   // an address may be the sum of two registers
 	Has     Features
 }

@@ -8,7 +8,7 @@ import (
 )
 
 // FindRow returns the cheapest row of t for in, the first of equal ones, or nil.
-// A bitcast fits every row between registers of its size, whatever the lanes.
+// A bitcast fits every row between registers of its size and use, whatever the lanes.
 func FindRow(t Selector, f *vir.Func, in *vir.Instr) *Row { return newTable(t).find(f, in) }
 
 // table is a back end and its usable rows by operation and result.
@@ -24,9 +24,9 @@ type rowKey uint64
 
 func keyOf(op vir.Op, dst vir.Type) rowKey {
 	if op == vir.OpBitcast {
-		dst = vir.Type{Lanes: dst.Bits()}
+		dst = vir.Type{Lanes: dst.Bits(), Use: dst.Use}
 	}
-	return rowKey(dst.Lanes)<<32 | rowKey(dst.Elem)<<16 | rowKey(op)
+	return rowKey(dst.Use)<<60 | rowKey(dst.Rows)<<48 | rowKey(dst.Lanes)<<32 | rowKey(dst.Elem)<<16 | rowKey(op)
 }
 
 // Can reports whether the machine of t has an instruction that ok accepts.
@@ -87,7 +87,7 @@ func (t *table) has(op vir.Op, dst vir.Type, args ...vir.Type) bool {
 
 func fits(f *vir.Func, in *vir.Instr, r *Row) bool {
 	if in.Op == vir.OpBitcast {
-		return in.Fold == 0
+		return in.Fold == 0 && f.ArgType(in, 0).Use == r.Args[0].Use
 	}
 	if len(r.Args) != len(in.Args) {
 		return false

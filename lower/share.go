@@ -8,7 +8,7 @@ import (
 )
 
 // share makes the body of the innermost open loop read a buffer by way of a copy that the lanes around it share. Each of
-// them copies as much as the others:
+// them copies as much as the others; cooperate waits for them:
 //
 //	loop l0 64 lane                       loop l0 64 lane
 //	    loop l1 n                             loop l1 n
@@ -18,47 +18,67 @@ import (
 //	                                              v0:i8x16 = load shared+0
 //	                                              ...
 //	                                              barrier
-func (v *vectorizer) share(body []vir.Node, param string) ([]vir.Node, error) {
+func (v *vectorizer) share(body []vir.Node, param string) (fill, rest []vir.Node, err error) {
 	buf := v.params[param]
 	r := &region{v: v, buf: buf}
 	vir.Walk(body, r.add)
 	if r.err != nil || r.loads == 0 {
-		return body, r.err
+		return nil, body, r.err
 	}
-	shared := vir.Param{Name: ParamName(param) + "_shared", Shared: r.high - r.low}
-	v.f.Params = append(v.f.Params, shared)
-	fill, err := r.fill(len(v.f.Params) - 1)
-	if err != nil {
-		return nil, err
+	r.row = r.v.rows(r.wholeRows(body))
+	copy := len(v.f.Params)
+	v.f.Params = append(v.f.Params, vir.Param{Name: ParamName(param) + "_shared"})
+	if fill, err = r.fill(copy); err != nil {
+		return nil, nil, err
 	}
-	out := vir.Map(body, func(in *vir.Instr) []*vir.Instr {
+	v.f.Params[copy].Shared = r.row.at(r.high - r.low)
+	return fill, vir.Map(body, func(in *vir.Instr) []*vir.Instr {
 		if in.Op == vir.OpPrefetch && in.Mem.Buf == buf {
 			return nil
 		}
 		if in.HasMem() && in.Mem.Buf == buf {
 			in = in.Clone()
-			in.Mem = vir.Mem{Buf: len(v.f.Params) - 1, Off: in.Mem.Off - r.low, Stride: r.split(in.Mem, false)}
+			in.Mem = vir.Mem{Buf: copy, Off: r.row.at(in.Mem.Off - r.low), Stride: r.split(in.Mem, false), Apart: in.Mem.Apart}
+			in.Mem.Apart.Bytes = r.row.at(in.Mem.Apart.Bytes)
+			for i, s := range in.Mem.Stride {
+				in.Mem.Stride[i].Bytes = r.row.at(s.Bytes)
+			}
 		}
 		return []*vir.Instr{in}
-	})
-	wait := &vir.Instr{Op: vir.OpBarrier, Dst: vir.NoReg}
-	return slices.Concat(fill, []vir.Node{wait}, out, []vir.Node{wait.Clone()}), nil
+	}), nil
 }
 
-// region is what the body of a loop reads of a buffer: bytes low to high, from an address that moves with loops around.
+// region is what the lanes read of a buffer in the body of a loop: bytes low to high, from an address that moves with serial loops around.
 type region struct {
 	v         *vectorizer
 	buf       int
 	loads     int
 	base      vir.Mem
 	low, high int
+	row       row // of the copy
 	err       error
 }
 
-// split are the strides of m over the loops that are open, or over the ones in them.
+// wholeRows says that body reads rows of tiles, and the lanes copy units of them.
+func (r *region) wholeRows(body []vir.Node) bool {
+	n, whole := r.v.depth(), (r.high-r.low)%bank == 0
+	vir.Walk(body, func(in *vir.Instr, _ []*vir.Loop) {
+		if !in.HasMem() || in.Mem.Buf != r.buf || in.Op == vir.OpPrefetch || in.Op == vir.OpPrefetch2 {
+			return
+		}
+		_, bytes := r.v.f.TileRuns(in)
+		whole = whole && bytes == n && (in.Mem.Off-r.low)%n == 0 && in.Mem.Apart.Bytes%n == 0
+		for _, s := range r.split(in.Mem, false) {
+			whole = whole && s.Bytes%n == 0 && s.Bytes >= 0
+		}
+	})
+	return whole
+}
+
+// split are the strides of m over the serial loops that are open, or over lanes and the loops in the body.
 func (r *region) split(m vir.Mem, open bool) (out []vir.Stride) {
 	for _, s := range m.Stride {
-		if slices.ContainsFunc(r.v.serial, func(o *openLoop) bool { return o.node.ID == s.Loop }) == open {
+		if slices.ContainsFunc(r.v.serial, func(o *openLoop) bool { return o.node.ID == s.Loop && !o.node.Lane }) == open {
 			out = append(out, s)
 		}
 	}
@@ -72,13 +92,16 @@ func (r *region) add(in *vir.Instr, loops []*vir.Loop) {
 	}
 	base := vir.Mem{Buf: r.buf, Stride: r.split(in.Mem, true), Plus: in.Mem.Plus}
 	low, high := in.Mem.Off, in.Mem.Off+r.v.f.MemBytes(in)
+	for _, o := range r.v.serial {
+		loops = append(slices.Clip(loops), o.node)
+	}
 	for _, s := range r.split(in.Mem, false) {
-		i := slices.IndexFunc(loops, func(l *vir.Loop) bool { return l.ID == s.Loop })
-		if n := loops[i].Count; n.Param >= 0 || s.Times != 0 {
+		n := loops[slices.IndexFunc(loops, func(l *vir.Loop) bool { return l.ID == s.Loop })].Count
+		if n.Param >= 0 || s.Times != 0 {
 			r.err = refuse(r.v.n.Name, "lanes cannot share what a loop reads whose trip count is known at run time only")
 			return
 		}
-		far := s.Bytes * (loops[i].Count.Const - 1)
+		far := s.Bytes * (n.Const - 1)
 		low, high = low+min(far, 0), high+max(far, 0)
 	}
 	if r.loads++; r.loads == 1 {
@@ -93,15 +116,14 @@ func (r *region) add(in *vir.Instr, loops []*vir.Loop) {
 // fill copies the region: 16 bytes of each lane at once, or 8 or 4.
 func (r *region) fill(shared int) (out []vir.Node, err error) {
 	lanes, strides := 1, []vir.Stride{}
-	for _, o := range slices.Backward(r.v.serial) {
+	all := r.v.serial
+	if r.v.n.Holders > 0 {
+		all = append(slices.Clone(all), r.v.holders()...)
+	}
+	for _, o := range slices.Backward(all) {
 		if o.node.Lane {
 			strides = append(strides, vir.Stride{Loop: o.node.ID, Bytes: lanes})
 			lanes *= o.node.Count.Const
-		}
-	}
-	for _, s := range strides {
-		if slices.ContainsFunc(r.base.Stride, func(x vir.Stride) bool { return x.Loop == s.Loop }) {
-			return nil, refuse(r.v.n.Name, "lanes read different parts of what they should share")
 		}
 	}
 	unit := 16
@@ -111,11 +133,16 @@ func (r *region) fill(shared int) (out []vir.Node, err error) {
 	if (r.high-r.low)%(unit*lanes) != 0 {
 		return nil, refuse(r.v.n.Name, "%d bytes that %d lanes share are no whole words of each", r.high-r.low, lanes)
 	}
+	if unit != bank {
+		r.row = row{1, 1}
+	}
+	near := slices.Clone(strides)
 	for i := range strides {
 		strides[i].Bytes *= unit
+		near[i].Bytes = r.row.at(strides[i].Bytes)
 	}
-	byLoop := func(a, b vir.Stride) int { return a.Loop - b.Loop }
 	slices.SortFunc(strides, byLoop)
+	slices.SortFunc(near, byLoop)
 	for at := 0; at < r.high-r.low; at += unit * lanes {
 		from := r.base
 		from.Off = r.low + at
@@ -123,7 +150,7 @@ func (r *region) fill(shared int) (out []vir.Node, err error) {
 		slices.SortFunc(from.Stride, byLoop)
 		x := r.v.reg(vir.Type{Elem: format.U8, Lanes: unit})
 		out = append(out, &vir.Instr{Op: vir.OpLoad, Dst: x, Mem: from},
-			&vir.Instr{Op: vir.OpStore, Dst: vir.NoReg, Args: []vir.Reg{x}, Mem: vir.Mem{Buf: shared, Off: at, Stride: strides}})
+			&vir.Instr{Op: vir.OpStore, Dst: vir.NoReg, Args: []vir.Reg{x}, Mem: vir.Mem{Buf: shared, Off: r.row.at(at), Stride: near}})
 	}
 	return out, nil
 }

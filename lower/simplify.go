@@ -390,10 +390,10 @@ func sweep(body []vir.Node, need []bool) []vir.Node {
 	return out
 }
 
-// sweptLoop is sweep of a loop, nil if nothing is left of it.
+// sweptLoop is sweep of a loop, nil if nothing is left of it. Lanes stay: they say how many there are, which hold tiles.
 func sweptLoop(n *vir.Loop, need []bool) *vir.Loop {
 	body := sweep(n.Body, need)
-	if len(body) == 0 {
+	if len(body) == 0 && !n.Lane {
 		return nil
 	}
 	l := *n

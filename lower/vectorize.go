@@ -22,11 +22,13 @@ func Vectorize(n *nest.Nest, name string) (*vir.Func, error) {
 	v := newVectorizer(n, name)
 	for i, p := range n.Params {
 		v.params[p] = i
-		v.f.Params = append(v.f.Params, vir.Param{Name: ParamName(p), Int: nest.IntParam(p), Align: n.Aligned[p]})
+		v.f.Params = append(v.f.Params, vir.Param{Name: ParamName(p), Int: nest.IntParam(p), Align: n.Aligned[p], Shared: n.Local[p]})
 	}
 	for _, b := range n.Buffers {
 		p, t := &v.f.Params[v.params[b.Base().Param]], b.Base().Tensor
-		p.Most, p.Words = t.Most, t.Most > 0 && t.Elem == format.I32
+		if p.Shared == 0 {
+			p.Most, p.Words = t.Most, t.Most > 0 && t.Elem == format.I32
+		}
 	}
 	for _, l := range n.Loops {
 		if l.Root != "" {
@@ -42,7 +44,7 @@ func Vectorize(n *nest.Nest, name string) (*vir.Func, error) {
 			return nil, refuse(n.Name, "registers of %d bytes, at most %d", t.Bytes(), vir.MaxBytes)
 		}
 	}
-	v.f.Body = body
+	v.f.Body = v.inOrder(body)
 	if n.Repeat != nil {
 		r := v.moves(*n.Repeat)
 		v.f.Repeat = &r
@@ -53,9 +55,37 @@ func Vectorize(n *nest.Nest, name string) (*vir.Func, error) {
 	return v.f, nil
 }
 
+// inOrder is a body whose lanes wait before they load what others have stored.
+func (v *vectorizer) inOrder(body []vir.Node) (out []vir.Node) {
+	if !slices.ContainsFunc(v.n.Loops, func(l nest.Loop) bool { return l.Kind == nest.Lane }) {
+		return body
+	}
+	stored := map[int]bool{}
+	for _, n := range body {
+		wait := false
+		var stores []int
+		vir.Walk([]vir.Node{n}, func(in *vir.Instr, _ []*vir.Loop) {
+			if in.Op == vir.OpStore {
+				stores = append(stores, in.Mem.Buf)
+			} else if in.HasMem() {
+				wait = wait || stored[in.Mem.Buf]
+			}
+		})
+		if wait {
+			out = append(out, &vir.Instr{Op: vir.OpBarrier, Dst: vir.NoReg})
+			clear(stored)
+		}
+		for _, b := range stores {
+			stored[b] = true
+		}
+		out = append(out, n)
+	}
+	return out
+}
+
 func newVectorizer(n *nest.Nest, name string) *vectorizer {
 	return &vectorizer{n: n, f: &vir.Func{Name: name}, vars: map[string]*variable{}, affine: map[*ir.Expr][]affineIndex{}, temps: map[string]*temp{},
-		roots: map[string][]nest.Loop{}, params: map[string]int{}, places: map[string]accessed{}, sums: map[nest.Buffer]*sums{}}
+		roots: map[string][]nest.Loop{}, params: map[string]int{}, places: map[string]accessed{}, sums: map[nest.Buffer]*sums{}, decoded: map[string]*decoded{}}
 }
 
 // moves moves those pointers that the body uses: others may be nil.
@@ -96,6 +126,9 @@ type vectorizer struct {
 	scratch []nest.Pos
 	loopID  int
 	count   int
+	decoded map[string]*decoded // by the name of a staged value
+	filling *filling            // nil: lanes do not share out anything
+	inner   []*openLoop         // the lanes that hold tiles, once they do something in the innermost open loop
 }
 
 // openLoop is a vir loop being written.
@@ -152,7 +185,11 @@ func (v *vectorizer) walk(body []nest.Stmt) error {
 		var err error
 		switch s := s.(type) {
 		case *nest.For:
-			err = v.loop(s)
+			if loops, a := chain(s); v.shares(a) {
+				err = v.fill(loops, a)
+			} else {
+				err = v.loop(s)
+			}
 		case *nest.Assign:
 			err = v.assign(s)
 		}
@@ -170,11 +207,11 @@ func (v *vectorizer) loop(s *nest.For) error {
 	case nest.Outer, nest.Group:
 		v.set(l.Name, 0)
 		return v.walk(s.Body)
-	case nest.Vector, nest.Dot:
+	case nest.Vector, nest.Dot, nest.Tile:
 		v.set(l.Name, 0)
 		v.lanes = append(v.lanes, l)
 		defer func() { v.lanes = v.lanes[:len(v.lanes)-1] }()
-		if v.width() > vir.MaxLanes {
+		if v.width() > vir.MaxLanes && l.Kind != nest.Tile {
 			return refuse(l.Name, "%d lanes, at most %d", v.width(), vir.MaxLanes)
 		}
 		return v.walk(s.Body)
@@ -201,7 +238,7 @@ func (v *vectorizer) repeat(s *nest.For, n int) error {
 }
 
 func (v *vectorizer) serialLoop(s *nest.For) error {
-	node := &vir.Loop{ID: v.loopID, Count: vir.Extent{Const: s.Loop.N, Param: -1}, Lane: s.Loop.Kind == nest.Lane}
+	node := &vir.Loop{ID: v.loopID, Count: vir.Extent{Const: s.Loop.N, Param: -1}, Lane: s.Loop.Kind == nest.Lane, Ahead: s.Loop.Ahead}
 	v.loopID++
 	if s.Loop.N == 0 {
 		node.Count = vir.Extent{Param: v.params[nest.CountParam(s.Loop)]}
@@ -211,12 +248,14 @@ func (v *vectorizer) serialLoop(s *nest.For) error {
 	}
 	v.set(s.Loop.Name, 0)
 	v.serial = append(v.serial, &openLoop{s.Loop, node})
+	inner := v.inner
+	v.inner = nil
 	body, err := v.block(s.Body)
-	for _, x := range v.n.Shared {
-		if err == nil && x.At == s.Loop.Name {
-			body, err = v.share(body, x.Param)
-		}
+	var fills []vir.Node
+	if err == nil {
+		fills, body, err = v.cooperate(s.Loop.Name, body)
 	}
+	v.inner = inner
 	v.serial = v.serial[:len(v.serial)-1]
 	if err != nil {
 		return err
@@ -224,10 +263,16 @@ func (v *vectorizer) serialLoop(s *nest.For) error {
 	if i := slices.IndexFunc(node.Carried, func(r vir.Reg) bool { return v.typeOf(r).Elem.Bits() < 32 }); node.Lane && i >= 0 {
 		return refuse(s.Loop.Name, "lanes have sums of 32 bits, not of %v", v.typeOf(node.Carried[i]).Elem)
 	}
-	node.Body = body
 	slices.Sort(node.Carried)
-	v.out = append(v.out, node)
 	v.loads = map[string]vir.Reg{}
+	if i := slices.IndexFunc(v.n.Shared, func(x nest.Shared) bool { return x.At == s.Loop.Name && x.Ahead }); len(fills) > 0 && i >= 0 {
+		return v.pipeline(node, fills, body, v.n.Shared[i].Halves)
+	}
+	node.Body = body
+	if len(fills) > 0 {
+		node.Body = slices.Concat(fills, wait(), body, wait())
+	}
+	v.out = append(v.out, node)
 	return nil
 }
 
@@ -366,8 +411,12 @@ func (v *vectorizer) accumulate(s *nest.Assign, t *temp, lanes []string, key str
 	if err != nil {
 		return err
 	}
-	if s.Op != ir.Add && slices.ContainsFunc(v.serial[t.depth:], func(o *openLoop) bool { return o.node.Lane }) {
-		return refuse(s.Dst.Name, "lanes have sums, not the largest value")
+	for _, o := range v.serial[t.depth:] {
+		if most := s.Op != ir.Add; o.node.Lane && len(o.node.Carried) > 0 && o.node.Max != most {
+			return refuse(s.Dst.Name, "lanes have sums or the largest value, not both")
+		} else if o.node.Lane {
+			o.node.Max = most
+		}
 	}
 	s = &nest.Assign{Dst: s.Dst, Index: s.Index, How: s.How, Op: s.Op, Value: value}
 	op := combineOps[s.Op]
@@ -380,6 +429,9 @@ func (v *vectorizer) accumulate(s *nest.Assign, t *temp, lanes []string, key str
 		return nil
 	}
 	last := v.lanes[len(v.lanes)-1]
+	if last.Kind == nest.Tile {
+		return v.matMul(s, t)
+	}
 	if last.Kind == nest.Dot && len(lanes) == len(v.lanes)-1 {
 		return v.dot(s, t, last.N)
 	}
@@ -498,6 +550,9 @@ func (v *vectorizer) reducePairs(s *nest.Assign, t *temp, last nest.Loop) error 
 
 // store writes a value to a buffer.
 func (v *vectorizer) store(b nest.Buffer, s *nest.Assign) error {
+	if v.tiled() {
+		return v.storeTile(b, s)
+	}
 	r, err := v.vec(s.Value)
 	if err != nil {
 		return err

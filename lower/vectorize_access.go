@@ -87,6 +87,7 @@ func (v *vectorizer) accessKey(b nest.Buffer, index []ir.Expr) (string, error) {
 		key = append(append(key, '/'), strconv.Itoa(o.node.ID)...)
 	}
 	defer v.setLanes(0)
+	v.settle()
 	for _, lane := range []int{0, v.width() - 1} {
 		v.setLanes(lane)
 		for j := range index {
@@ -276,6 +277,7 @@ func (v *vectorizer) lanePlaces(b nest.Buffer, index []laneIndex, out []nest.Pos
 		moved  [4]int
 		values [4][]int
 	}
+	v.settle()
 	moved, values := append(rooms.moved[:0], make([]int, len(index))...), append(rooms.values[:0], make([][]int, len(index))...)
 	for j, x := range index {
 		if values[j] = x.values; x.affine {
@@ -368,6 +370,7 @@ func (v *vectorizer) sumsOf(b nest.Buffer) *sums {
 func (v *vectorizer) laneValues(e ir.Expr) ([]int, error) {
 	out := make([]int, v.width())
 	defer v.setLanes(0)
+	v.settle()
 	at := func(i int) (int, error) {
 		v.setLanes(i)
 		x, err := ir.EvalExpr(e, v)

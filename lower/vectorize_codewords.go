@@ -15,6 +15,9 @@ func (v *vectorizer) unjoin(p *format.Part, word int, stored func(int) (vir.Reg,
 	if err != nil {
 		return 0, err
 	}
+	if c := p.Codewords; c.Fraction && v.typeOf(x).Lanes >= 4 {
+		return v.digit(x, c.Levels, word%c.Words()), nil
+	}
 	value, used := p.Codewords.Decoder(len(bits), word%p.Codewords.Words())
 	if len(value) <= 128 {
 		return v.lookBytes(x, value), nil
@@ -23,6 +26,33 @@ func (v *vectorizer) unjoin(p *format.Part, word int, stored func(int) (vir.Reg,
 		return v.lookSteps(x, inSteps(value, used), class), nil
 	}
 	return v.lookHalves(x, halve(value, used)), nil
+}
+
+// digit is digit number n of fractions x to the base of levels: what the product with the next power of levels has above the lowest 8
+// bits, without levels times what the product before has there. Products have 16 bits, even and odd bytes in words of their own.
+//
+//	v1:u32x4 = and v0 00ff00ff00ff00ff            even bytes; the odd ones are shifted before
+//	v2:u32x4 = mul v1 3^n
+func (v *vectorizer) digit(x vir.Reg, levels, n int) vir.Reg {
+	const even = 0x00ff00ff
+	t := v.typeOf(x)
+	w := vir.Type{Elem: format.U32, Lanes: t.Lanes / 4}
+	and := func(a vir.Reg, mask int64) vir.Reg { return v.op(w, vir.OpAnd, 0, a, v.splat(w, mask)) }
+	mul := func(a vir.Reg, by int) vir.Reg { return v.op(w, vir.OpMul, 0, a, v.splat(w, int64(by))) }
+	x = v.cast(x, w)
+	above := func(power int) vir.Reg {
+		low, high := mul(and(x, even), power), mul(and(v.op(w, vir.OpShrU, 8, x), even), power)
+		return v.op(w, vir.OpOr, 0, and(v.op(w, vir.OpShrU, 8, low), even), and(high, even<<8))
+	}
+	power := 1
+	for range n {
+		power *= levels
+	}
+	d := above(power * levels)
+	if n > 0 {
+		d = v.op(w, vir.OpSub, 0, d, mul(above(power), levels))
+	}
+	return v.cast(d, t)
 }
 
 // stepBits is how many low bits of a codeword of 8 bits a table of 64 entries does not see.

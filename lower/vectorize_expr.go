@@ -13,6 +13,9 @@ import (
 
 // vec computes e in all open lanes.
 func (v *vectorizer) vec(e ir.Expr) (vir.Reg, error) {
+	if v.tiled() {
+		return v.tileVec(e)
+	}
 	if x, ok, err := v.number(e); ok || err != nil {
 		return v.splat(v.laneType(e), x), err
 	}
@@ -46,6 +49,9 @@ func (v *vectorizer) vec(e ir.Expr) (vir.Reg, error) {
 }
 
 func (v *vectorizer) laneType(e ir.Expr) vir.Type {
+	if v.tiled() {
+		return v.tileType(e.Type())
+	}
 	return vir.Type{Elem: e.Type(), Lanes: v.width()}
 }
 

@@ -37,7 +37,7 @@ func (v *vectorizer) inSerial(e ir.Expr) bool {
 	found := false
 	ir.Walk(e, func(x ir.Expr) {
 		a, ok := x.(ir.Axis)
-		found = found || ok && slices.ContainsFunc(v.serial, func(o *openLoop) bool { return o.loop.Name == a.Name || o.loop.Root == a.Name })
+		found = found || ok && (v.sharesOut(a.Name) || slices.ContainsFunc(v.serial, func(o *openLoop) bool { return o.loop.Name == a.Name || o.loop.Root == a.Name }))
 	})
 	return found
 }

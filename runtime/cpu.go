@@ -39,7 +39,12 @@ func (s *Spec) candidates() (out []cpu.Candidate) {
 }
 
 func candidate(v *abi.Variant) cpu.Candidate {
-	return cpu.Candidate{Target: v.Target, Need: v.Need, CPUs: v.CPUs}
+	c := cpu.Candidate{Target: v.Target, Need: v.Need, CPUs: v.CPUs}
+	if v.Device != nil {
+		arch, _, _ := strings.Cut(v.Target, "/")
+		c.Named, c.Serves = true, []string{arch}
+	}
+	return c
 }
 
 // warned are the texts that warn has written.

@@ -81,6 +81,9 @@ func (p *Product) Gemm(dst []float32, packed, act []byte, lo, hi int, opt Option
 	if err := p.ready(); err != nil {
 		return err
 	}
+	if p.runner != nil {
+		return p.gemmOn(nil, dst, packed, act, lo, hi, &opt)
+	}
 	if opt.Threads == 0 || opt.Threads == 1 {
 		return p.gemmAlone(dst, packed, act, lo, hi, &opt)
 	}
@@ -118,6 +121,21 @@ func (p *Product) gemmAlone(dst []float32, packed, act []byte, lo, hi int, opt *
 	t.run()
 	s.once = t.once()
 	return nil
+}
+
+// gemmOn is Gemm on a device, which has a copy of the matrix, or gets one for this call.
+func (p *Product) gemmOn(loaded abi.Loaded, dst []float32, packed, act []byte, lo, hi int, opt *Options) error {
+	s := p.pool.Get().(*scratch)
+	defer p.release(s)
+	t := &s.alone
+	t.p, t.scratch = p, s
+	if err := t.open(dst, packed, act, opt); err != nil {
+		return err
+	}
+	if err := t.cutRows(lo, hi); err != nil {
+		return err
+	}
+	return t.runLoaded(loaded)
 }
 
 // once is a product of all rows of a matrix that is one call of a kernel, stored as it is: what the last one of a scratch came

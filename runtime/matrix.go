@@ -4,6 +4,7 @@ import (
 	"cmp"
 
 	"github.com/tmacc/tmacc/ir/format"
+	"github.com/tmacc/tmacc/runtime/abi"
 )
 
 // Matrix is a packed matrix and the product that multiplies it. Its methods may be
@@ -13,6 +14,7 @@ type Matrix struct {
 	p      *Product
 	buffer *Buffer
 	m, k   int
+	loaded abi.Loaded // a copy in the memory of the device that p runs on, nil if it runs on this CPU
 }
 
 // NewMatrix packs a matrix of m rows and k columns into memory of its own.
@@ -44,7 +46,16 @@ func (p *Product) newMatrix(m, k int, unfit error, pack func([]byte) error) (*Ma
 		b.Close()
 		return nil, err
 	}
-	return &Matrix{p, b, m, k}, nil
+	return p.matrixIn(b, m, k)
+}
+
+// matrixIn is the matrix in b, which it closes after an error.
+func (p *Product) matrixIn(b *Buffer, m, k int) (*Matrix, error) {
+	loaded, err := p.load(b.Bytes())
+	if err != nil {
+		return nil, cmp.Or(b.Close(), err)
+	}
+	return &Matrix{p, b, m, k, loaded}, nil
 }
 
 // LoadMatrix is the matrix in a file that Save wrote, as Load maps it.
@@ -57,7 +68,7 @@ func (p *Product) LoadMatrix(path string) (*Matrix, error) {
 	if err != nil {
 		return nil, cmp.Or(b.Close(), err)
 	}
-	return &Matrix{p, b, m, k}, nil
+	return p.matrixIn(b, m, k)
 }
 
 // MatrixOf is the matrix in memory of the caller's, who keeps it until the matrix is closed. It reads the header only, as Load does.
@@ -66,7 +77,7 @@ func (p *Product) MatrixOf(packed []byte) (*Matrix, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Matrix{p, &Buffer{data: packed}, m, k}, nil
+	return p.matrixIn(&Buffer{data: packed}, m, k)
 }
 
 // usable is an error unless x has its memory.
@@ -146,6 +157,10 @@ func (x *Matrix) Close() error {
 	if x == nil {
 		return nil
 	}
+	if x.loaded != nil {
+		x.loaded.Free()
+		x.loaded = nil
+	}
 	return x.buffer.Close()
 }
 
@@ -154,6 +169,9 @@ func (x *Matrix) Close() error {
 func (x *Matrix) Gemm(dst []float32, act []byte, opt Options) error {
 	if err := x.usable(); err != nil {
 		return err
+	}
+	if x.loaded != nil {
+		return x.p.gemmOn(x.loaded, dst, x.Packed(), act, 0, x.m, &opt)
 	}
 	return x.p.Gemm(dst, x.Packed(), act, 0, x.m, opt)
 }

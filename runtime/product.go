@@ -139,6 +139,7 @@ type Product struct {
 	parts   [numParts]*format.Part // nil if there is none
 	has     []int                  // those that there are
 	kernels []placed               // of the variant
+	runner  abi.Runner             // of the device that runs them, nil: this CPU does
 	decode  func() *decoder
 	packer  func() *format.Packer
 	log     *logger   // nil: none
@@ -164,21 +165,37 @@ const EnvCPU = cpu.Env
 func New(s Spec) *Product {
 	m := cpu.ParseMask(os.Getenv(EnvCPU))
 	i, why := choose(s.Name, s.candidates(), m)
+	if i >= 0 && s.Variants[i].Device != nil {
+		p, err := onDevice(s, i, "", why, m)
+		if err == nil {
+			return p
+		}
+		warn(fmt.Sprintf("%s=%s: %v: products run on the CPU", EnvCPU, m.Text, err))
+		i, _ = cpu.Choose(s.candidates(), cpu.This(), cpu.Mask{})
+		why = "there is no device: " + err.Error()
+	}
 	return newProduct(s, i, why, m)
 }
 
 // On is the product as the given target runs it: "amd64/avx2" or "avx2", also where it is tuned for another core only, or "purego" for
 // pure Go. It is an error if this binary or this CPU cannot run it. Buffers of
 // one may not fit the other.
+//
+// "spirv" is on a device of Vulkan, "spirv@NAME" on the one that NAME stands for as in TMACC_DEVICE, if the package was compiled for it. An error
+// says why there is none. A Matrix of the product has a copy in the device's memory; Gemm of a packed matrix copies it for the call.
 func (p *Product) On(target string) (*Product, error) {
 	if err := p.ready(); err != nil {
 		return nil, err
 	}
+	target, device := splitTarget(target)
 	all := func(string) bool { return true }
 	if i, _ := cpu.Choose(p.spec.candidates(), cpu.Host{Has: all, ID: cpu.This().ID}, cpu.Only(target)); i >= 0 {
 		v := &p.spec.Variants[i]
 		if missing := cpu.Lacks(v.Need, cpu.Has); missing != "" {
 			return nil, p.spec.errorf("target "+v.Target, "this CPU lacks %s; it runs %v", missing, p.Targets())
+		}
+		if v.Device != nil {
+			return onDevice(p.spec, i, device, "chosen by the caller", cpu.Mask{})
 		}
 		return newProduct(p.spec, i, "chosen by the caller", cpu.Mask{}), nil
 	}
@@ -195,6 +212,11 @@ func (p *Product) Targets() []string {
 	}
 	var names []string
 	for _, v := range p.spec.Variants {
+		if v.Device != nil {
+			if _, err := v.Device.Open("", &v, p.spec.Layouts[v.Layout]); err != nil {
+				continue
+			}
+		}
 		if cpu.Lacks(v.Need, cpu.Has) == "" {
 			names = append(names, v.Target)
 		}
@@ -327,6 +349,7 @@ type scratch struct {
 	prep              abi.PrepareArgs
 	rest              abi.PrepareArgs // of a second call for residuals
 	out               []float32       // a kernel's tile
+	blocks            []byte          // of activations for a device
 	x                 []float32       // a padded row of activations
 	codes, table      []byte
 	rows, residuals   []byte // of a block, one after the other

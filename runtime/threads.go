@@ -45,6 +45,11 @@ func GemmAll(threads int, calls ...Call) error {
 			return fmt.Errorf("GemmAll: call %d of %d: %w", i+1, len(calls), err)
 		}
 	}
+	for i := range calls {
+		if err := r.tasks[i].onDevice(calls[i].matrix); err != nil {
+			return fmt.Errorf("GemmAll: call %d of %d: %w", i+1, len(calls), err)
+		}
+	}
 	r.run(threads)
 	return nil
 }

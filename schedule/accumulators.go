@@ -74,7 +74,7 @@ func (x WidenEvery) Apply(s *Product) (*Product, error) {
 	switch {
 	case len(st.accumulators) == 0 || l.Root != "k":
 		return nil, illegal(x, x.Loop, "is not a loop over the elements of a group")
-	case l.Kind == nest.Vector || l.Kind == nest.Dot:
+	case l.Kind == nest.Vector || l.Kind == nest.Dot || l.Kind == nest.Tile:
 		return nil, illegal(x, x.Loop, "is %s: there is nothing to flush inside an instruction", l.Kind)
 	case l.Kind == nest.Averaged:
 		return nil, illegal(x, x.Loop, "is averaged: its iterations are one sum")

@@ -43,7 +43,14 @@ func (s *Product) complete() error {
 	if err := s.groupOrder(); err != nil {
 		return err
 	}
-	if err := st.groups(s.shared); err != nil {
+	if err := st.groups("act", s.shared); err != nil {
+		return err
+	}
+	if err := st.groups("w", s.decoded); err != nil {
+		return err
+	}
+	tile, err := s.completeTile()
+	if err != nil {
 		return err
 	}
 	if s.Problem.Act.Floats() {
@@ -59,22 +66,50 @@ func (s *Product) complete() error {
 	if s.tables != nil {
 		return st.repeated(planeLoop, partLoop, halfLoop)
 	}
+	if tile {
+		return nil
+	}
 	return s.completeDot(dot)
 }
 
+// completeTile checks the loops of a tile, if there is one: they are the innermost ones, rows first, and what lanes hold together
+// is read from what they share.
+func (s *Product) completeTile() (is bool, err error) {
+	st := s.main()
+	i := slices.IndexFunc(st.loops, func(l nest.Loop) bool { return l.Kind == nest.Tile })
+	if i < 0 {
+		return false, nil
+	}
+	var roots string
+	for _, l := range st.loops[i:] {
+		if roots += l.Root; l.Kind != nest.Tile {
+			return true, &Unfinished{"loop " + l.Name, "the loops of a tile are the innermost ones"}
+		}
+	}
+	switch {
+	case roots != "mnk":
+		return true, &Unfinished{"tile", "has its rows first, then its columns, then what it sums over"}
+	case st.lowest().Temp.Elem != format.I32:
+		return true, &Unfinished{"tile", "sums to 32 bits: accumulate i32"}
+	case st.holders > 0 && s.decoded == "":
+		return true, &Unfinished{"tile", "is held by lanes that have no weights of their own: stage w, shared"}
+	}
+	return true, nil
+}
+
 // groups: workgroups have tiles of rows. Their lanes share something at a loop that is there.
-func (st *stage) groups(shared string) error {
+func (st *stage) groups(value, shared string) error {
 	has := func(kind nest.Kind, root string) bool {
 		return slices.ContainsFunc(st.loops, func(l nest.Loop) bool { return l.Kind == kind && (root == "" || l.Root == root) })
 	}
-	if (has(nest.Group, "") || has(nest.Lane, "")) && (!has(nest.Group, "m") || has(nest.Outer, "m")) {
+	if (has(nest.Group, "") || has(nest.Lane, "") || st.holders > 0) && (!has(nest.Group, "m") || has(nest.Outer, "m")) {
 		return &Unfinished{"groups and lanes", "need the tiles of rows bound to group"}
 	}
 	if shared != "" && !slices.ContainsFunc(st.loops, func(l nest.Loop) bool { return l.Name == shared && l.Kind == nest.Serial }) {
-		return &Unfinished{"stage act at " + shared, "needs a serial loop of this name"}
+		return &Unfinished{"stage " + value + " at " + shared, "needs a serial loop of this name"}
 	}
-	if shared != "" && !has(nest.Lane, "") {
-		return &Unfinished{"stage act", "needs lanes that share what they read"}
+	if shared != "" && !has(nest.Lane, "") && st.holders == 0 {
+		return &Unfinished{"stage " + value, "needs lanes that share what they read"}
 	}
 	return nil
 }

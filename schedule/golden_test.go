@@ -90,7 +90,7 @@ func byTritsOf(cell int) Trace {
 // byNibbles is a product by tables. A vector reads four of them.
 func byNibbles() Trace {
 	return trace(byTable, Bind{"plane", "unrolled"}, unsign, columns, lanes, Split{"k", 8, Pair{"ks", "kk"}}, Split{"kk", 4, Pair{"f", "q"}},
-		Bind{"f", "unrolled"}, Tensorize{"q", "dot4"}, Reorder{[]string{"n", "mt", "ks", "f", "plane", "part", "half", "l", "q"}},
+		Bind{"f", "unrolled"}, Tensorize{Loop: "q", To: "dot4"}, Reorder{[]string{"n", "mt", "ks", "f", "plane", "part", "half", "l", "q"}},
 		Pack{Tensor: "codes", Order: []string{"mt", "ks", "planes", "l", "q"}, Fields: []string{"f", "digit"}, Map: "planes"})
 }
 
@@ -122,12 +122,18 @@ func trace(parts ...any) Trace {
 
 // ready is the product of small tiles with all its loops, and its codes packed.
 func ready() Trace {
-	return trace(dot, unsign, columns, lanes, fields, Tensorize{"j", "dot4"}, order, packed)
+	return trace(dot, unsign, columns, lanes, fields, Tensorize{Loop: "j", To: "dot4"}, order, packed)
 }
+
+// tiles is a product by tiles of 8 rows and columns, which 8 lanes hold: tensorize, pack and stage come last.
+var tiles = trace(dot, Split{"n", 8, Pair{"nt", "c"}}, Bind{"nt", "group"}, Split{"m", 8, Pair{"mt", "i"}}, Bind{"mt", "group"},
+	Split{"k", 16, Pair{"ks", "kk"}}, Split{"kk", 8, Pair{"f", "j"}}, Bind{"f", "unrolled"}, Reorder{[]string{"nt", "mt", "ks", "f", "i", "c", "j"}},
+	Tensorize{Loop: "j", To: "tile", Rows: "i", Columns: "c", Lanes: 8}, Pack{Tensor: "codes", Order: []string{"mt", "ks", "i", "j"}, Fields: []string{"f"}, Map: "dense"},
+	Stage{Value: "w", At: "ks", Shared: true, Ahead: true})
 
 // readyPairs is ready with sums of two products.
 func readyPairs() Trace {
-	return trace(dot, unsign, columns, lanes, pairs, Tensorize{"j", "dot2"},
+	return trace(dot, unsign, columns, lanes, pairs, Tensorize{Loop: "j", To: "dot2"},
 		Reorder{[]string{"n", "mt", "ks", "f", "l", "jo", "j"}},
 		Pack{Tensor: "codes", Order: []string{"mt", "ks", "l", "jo", "j"}, Fields: []string{"f"}, Map: "dense"})
 }
@@ -135,7 +141,7 @@ func readyPairs() Trace {
 // grouped is ready for weights in groups of 32.
 func grouped(at string) Trace {
 	return trace(dot, HoistZero{at}, columns, lanes, Split{"k", 8, Pair{"u", "kk"}}, Split{"kk", 4, Pair{"f", "j"}},
-		Bind{"u", "unrolled"}, Bind{"f", "unrolled"}, Tensorize{"j", "dot4"}, Reorder{[]string{"n", "mt", "g", "u", "f", "l", "j"}})
+		Bind{"u", "unrolled"}, Bind{"f", "unrolled"}, Tensorize{Loop: "j", To: "dot4"}, Reorder{[]string{"n", "mt", "g", "u", "f", "l", "j"}})
 }
 
 // An example is a step applied to a small state; its file in testdata holds both.
@@ -157,6 +163,7 @@ var examples = []example{
 	{"decompose_mirror", "w2", nil, Decompose{Family: "table", Value: "signs", Parts: []int{4}, Mirror: true}},
 	{"quantize_table_mirror", "ternary", trace(byTrits), QuantizeTable{Kind: "split"}},
 	{"quantize_table_q8", "w2", trace(byTable), QuantizeTable{Kind: "q8"}},
+	{"quantize", "w2", byGroups("n mt l ks f j", "group", "lane"), Quantize{Trace{Split{"act.k", 16, Pair{"act.o", "act.l"}}, Bind{"act.l", "lane"}}, 4096}},
 	{"halving_add", "w2", trace(byTable, QuantizeTable{Kind: "q8"}, Split{"k", 4, Pair{"ks", "f"}}, Bind{"f", "unrolled"}), HalvingAdd{"f"}},
 	{"pack_signs", "ternary", with(byTritsOf(8), "pack"), byTritsOf(8)[len(byTritsOf(8))-1]},
 	{"pack_wide_words", "w3", trace(Decompose{Family: "table", Value: "codes", Parts: []int{1}}, columns, lanes, Split{"k", 32, Pair{"ks", "u"}}, Bind{"u", "unrolled"}),
@@ -179,24 +186,26 @@ var examples = []example{
 	{"bind_unrolled", "w2", trace(dot, columns, fields[:2]), Bind{"f", "unrolled"}},
 	{"bind_pair", "w2", byPairs(), Bind{"e", "pair"}},
 	{"bind_outer", "w2", trace(dot), Bind{"n", "outer"}},
-	{"tensorize_dot4", "w2", trace(dot, columns, lanes, Split{"k", 4, Pair{"ks", "j"}}, Reorder{[]string{"n", "mt", "ks", "l", "j"}}), Tensorize{"j", "dot4"}},
-	{"tensorize_dot2", "w2", trace(dot, columns, lanes, Split{"k", 2, Pair{"ks", "j"}}, Reorder{[]string{"n", "mt", "ks", "l", "j"}}), Tensorize{"j", "dot2"}},
-	{"tensorize_dot1", "w2", trace(dot, columns, lanes, Split{"k", 1, Pair{"ks", "j"}}, Reorder{[]string{"n", "mt", "ks", "l", "j"}}), Tensorize{"j", "dot1"}},
+	{"tensorize_dot4", "w2", trace(dot, columns, lanes, Split{"k", 4, Pair{"ks", "j"}}, Reorder{[]string{"n", "mt", "ks", "l", "j"}}), Tensorize{Loop: "j", To: "dot4"}},
+	{"tensorize_dot2", "w2", trace(dot, columns, lanes, Split{"k", 2, Pair{"ks", "j"}}, Reorder{[]string{"n", "mt", "ks", "l", "j"}}), Tensorize{Loop: "j", To: "dot2"}},
+	{"tensorize_dot1", "w2", trace(dot, columns, lanes, Split{"k", 1, Pair{"ks", "j"}}, Reorder{[]string{"n", "mt", "ks", "l", "j"}}), Tensorize{Loop: "j", To: "dot1"}},
+	{"tensorize_tile", "w4", tiles[:len(tiles)-3], tiles[len(tiles)-3]},
+	{"stage_shared", "w4", tiles[:len(tiles)-1], tiles[len(tiles)-1]},
 	{"rfactor", "w2", trace(dot, columns, lanes, Split{"k", 4, Pair{"ks", "f"}}, Bind{"f", "unrolled"}, Reorder{[]string{"n", "mt", "ks", "f", "l"}}), Rfactor{"f"}},
 	{"read_scaled_all", "w2", ready(), ReadScaled{8}},
 	{"read_scaled_below_4", "w2", ready(), ReadScaled{4}},
-	{"read_scaled_words", "ternary", trace(dot, unsign, columns, lanes, fives, Tensorize{"j", "dot4"}, order, joined), ReadScaled{8}},
+	{"read_scaled_words", "ternary", trace(dot, unsign, columns, lanes, fives, Tensorize{Loop: "j", To: "dot4"}, order, joined), ReadScaled{8}},
 	{"stage_w", "w2", trace(dot, unsign, Split{"n", 2, Pair{"nt", "nc"}}, Bind{"nt", "outer"}, Bind{"nc", "unrolled"}, lanes,
-		Split{"k", 4, Pair{"ks", "j"}}, Tensorize{"j", "dot4"}, Reorder{[]string{"nt", "mt", "ks", "nc", "l", "j"}}), Stage{"w", "ks"}},
+		Split{"k", 4, Pair{"ks", "j"}}, Tensorize{Loop: "j", To: "dot4"}, Reorder{[]string{"nt", "mt", "ks", "nc", "l", "j"}}), Stage{Value: "w", At: "ks"}},
 	{"stage_a", "w2", trace(dot, unsign, columns, Split{"m", 32, Pair{"mt", "mi"}}, Split{"mi", 16, Pair{"r", "l"}}, Bind{"mt", "outer"}, Bind{"r", "unrolled"},
-		Bind{"l", "vector"}, Split{"k", 4, Pair{"ks", "j"}}, Tensorize{"j", "dot4"}, Reorder{[]string{"n", "mt", "ks", "r", "l", "j"}}), Stage{"a", "ks"}},
+		Bind{"l", "vector"}, Split{"k", 4, Pair{"ks", "j"}}, Tensorize{Loop: "j", To: "dot4"}, Reorder{[]string{"n", "mt", "ks", "r", "l", "j"}}), Stage{Value: "a", At: "ks"}},
 	{"stage_super", "w4-g32-s64-m", trace(with(grouped("init"), "reorder"), Split{"g", 2, Pair{"gt", "gi"}}, Reorder{[]string{"n", "mt", "gt", "gi", "u", "f", "l", "j"}}),
-		Stage{"super", "gt"}},
+		Stage{Value: "super", At: "gt"}},
 	{"pack_dense", "w2", trace(dot, unsign, columns, lanes, fields, order), packed},
 	{"pack_planes", "w3", trace(dot, unsign, columns, lanes, Split{"k", 32, Pair{"ks", "kk"}}, Split{"kk", 4, Pair{"f", "j"}}, Bind{"f", "unrolled"}, order),
 		Pack{Tensor: "codes", Order: []string{"mt", "ks", "words", "l", "j"}, Fields: []string{"f"}, Map: "planes"}},
-	{"pack_words", "ternary", trace(dot, unsign, columns, lanes, fives, Tensorize{"j", "dot4"}, order), joined},
-	{"pack_head", "ternary", trace(dot, unsign, columns, lanes, fives, Tensorize{"j", "dot4"}, order), headed},
+	{"pack_words", "ternary", trace(dot, unsign, columns, lanes, fives, Tensorize{Loop: "j", To: "dot4"}, order), joined},
+	{"pack_head", "ternary", trace(dot, unsign, columns, lanes, fives, Tensorize{Loop: "j", To: "dot4"}, order), headed},
 	{"pack_groups", "w4-g32-z", grouped("flush"), Pack{Tensor: "codes", Order: []string{"mt", "g", "u", "l", "j"}, Fields: []string{"f"}, Map: "dense"}},
 	{"pack_act", "w2", ready(), Pack{Tensor: "act", Chunk: 16}},
 	{"widen_every", "w2", trace(dot, columns, lanes, Split{"k", 16, Pair{"ko", "ki"}}, Reorder{[]string{"n", "mt", "ko", "ki", "l"}}), WidenEvery{"ki"}},
@@ -283,6 +292,9 @@ func picture(s *Product) string {
 	var b strings.Builder
 	if s.fill != nil {
 		fmt.Fprintf(&b, "groups of %d elements of K are filled up to %d\n", s.fill.group, s.fill.to)
+	}
+	if s.quantized != nil {
+		fmt.Fprintf(&b, "activations of up to %d elements are quantized here: %v\n", s.quantized.Room, s.quantized.Trace)
 	}
 	if len(s.stages) == 0 {
 		return b.String() + s.Graph.String()
@@ -379,6 +391,8 @@ func TestJSON(t *testing.T) {
 				f.Set(reflect.ValueOf([]int{5, 6}))
 			case Pair:
 				f.Set(reflect.ValueOf(Pair{"p", "q"}))
+			case Trace:
+				f.Set(reflect.ValueOf(Trace{Bind{"p", "q"}}))
 			default:
 				t.Fatalf("%s: no value for a %v", name, f.Type())
 			}
@@ -406,7 +420,7 @@ func TestBadJSON(t *testing.T) {
 		{`{}`, `trace: json: cannot unmarshal object into Go value of type []json.RawMessage`},
 		{`[7]`, `trace: step 0 is no object`},
 		{`[{"split":{"loop":"m","by":2,"into":["a","b"],"to":"x"}}]`, `trace: step 0: split: unknown field "to"; there are loop, by, into`},
-		{`[{"tensorize":{"loop":"j","TO":"dot2"}}]`, `trace: step 0: tensorize: unknown field "TO"; there are loop, to`},
+		{`[{"tensorize":{"loop":"j","TO":"dot2"}}]`, `trace: step 0: tensorize: unknown field "TO"; there are loop, to, rows, columns, lanes`},
 		{`[{"split":{"by":8,"BY":16}}]`, `trace: step 0: split: unknown field "BY"; there are loop, by, into`},
 		{`[{"split":{"by":8,"by":16}}]`, `trace: step 0: split: field "by" is there twice`},
 		{`[{"bind":{}},{"prefetch":{"bytes":4096},"prefetch":{"bytes":64}}]`, `trace: step 1 names 2 transforms, want 1`},
@@ -426,7 +440,7 @@ func TestBadJSON(t *testing.T) {
 }
 
 func TestTraceString(t *testing.T) {
-	got := trace(readyPairs(), ReadScaled{4}, Rfactor{"jo"}, WidenEvery{"f"}, Accumulate{"i16"}, Fuse{"a", "b", "c"}, Stage{"w", "ks"}, ScaleAt{"end"}, Prefetch{Bytes: 4096}).String()
+	got := trace(readyPairs(), ReadScaled{4}, Rfactor{"jo"}, WidenEvery{"f"}, Accumulate{"i16"}, Fuse{"a", "b", "c"}, Stage{Value: "w", At: "ks"}, ScaleAt{"end"}, Prefetch{Bytes: 4096}).String()
 	const want = "decompose dot affine; hoist_zero init; bind n outer; split m 16 mt l; bind mt outer; bind l vector; split k 16 ks kk; " +
 		"split kk 4 f jj; split jj 2 jo j; bind f unrolled; bind jo vector; tensorize j dot2; reorder n mt ks f l jo j; " +
 		"pack codes mt ks l jo j f dense; read_scaled 4; rfactor jo; widen_every f; accumulate i16; fuse a b c; stage w ks; scale_at end; prefetch 4096"

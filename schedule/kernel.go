@@ -24,6 +24,10 @@ type Kernel struct {
 	ScaledSums bool           // it passes what ir.Problem.ScaledSum makes of them instead
 	StepK      int            // elements of K per iteration of the run-time loop: the trip count is ceil(FilledK(K)/StepK)
 	Deviation  Deviation      // of the integer sum of a group
+
+	// Quantized is how workgroups prepare activations from floats, of at most Room elements of K; nil: the caller prepares them.
+	Quantized *PreparationKernel
+	Room      int
 }
 
 // Buffers names the packed matrices and prepared activations that k reads: kernels for products of one problem share

@@ -135,7 +135,7 @@ func TestPadLimit(t *testing.T) {
 func TestStageAtFirst(t *testing.T) {
 	s := start(t, "w2", trace(dot))
 	first := s.main().loops[0].Name
-	c, err := Stage{"w", first}.Apply(s)
+	c, err := Stage{Value: "w", At: first}.Apply(s)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -310,9 +310,20 @@ func (x Bind) edit(n *nests, _ int) error {
 //	vector l 16                          vector l 16
 //	    for j 4                     ->       dot j 4
 //	        acc[l] += w[l,j]*a[j]                acc[l] += w[l,j]*a[j]
+//
+// "tile" makes three loops one product of matrices, of Rows by Columns, which sums over Loop. Lanes lanes of a workgroup hold
+// the matrices together, a subgroup. Without Lanes, each lane or core has its own.
+//
+//	for i 16                             tile i 16
+//	    for c 16                             tile c 16
+//	        for j 32                ->           tile j 32
+//	            acc[i,c] += w[i,j]*a[c,j]            acc[i,c] += w[i,j]*a[c,j]
 type Tensorize struct {
-	Loop string `json:"loop"`
-	To   string `json:"to"`
+	Loop    string `json:"loop"`
+	To      string `json:"to"`
+	Rows    string `json:"rows,omitempty"`
+	Columns string `json:"columns,omitempty"`
+	Lanes   int    `json:"lanes,omitempty"`
 }
 
 // Apply implements Step.
@@ -326,17 +337,50 @@ func (x Tensorize) edit(n *nests, unit int) error {
 	if err != nil {
 		return err
 	}
+	if x.To == "tile" {
+		return x.tile(st, unit)
+	}
 	l := &st.loops[i]
 	want := map[string]int{"dot4": 4, "dot2": 2, "dot1": 1}[x.To]
 	switch {
 	case want == 0:
-		return illegal(x, x.Loop, "no instruction %q; have dot4, dot2, dot1", x.To)
+		return illegal(x, x.Loop, "no instruction %q; have dot4, dot2, dot1, tile", x.To)
+	case x.Rows != "" || x.Columns != "" || x.Lanes != 0:
+		return illegal(x, x.Loop, "rows, columns and lanes are a tile's")
 	case l.Kind != nest.Serial:
 		return illegal(x, x.Loop, "is bound %s already", l.Kind)
 	case !st.reduce[l.Root] || l.Root == "g" || l.Coef != unit || l.N != want:
 		return illegal(x, x.Loop, "%s wants the innermost %d steps of %d along K, this is %d of %s with stride %d", x.To, want, unit, l.N, l.Root, l.Coef)
 	}
 	l.Kind = nest.Dot
+	return nil
+}
+
+// tile makes the loops of a tile ones.
+func (x Tensorize) tile(st *stage, unit int) error {
+	if x.Lanes < 0 || x.Lanes > MostGroupLanes || x.Lanes&(x.Lanes-1) != 0 {
+		return illegal(x, x.Loop, "%d lanes: want a power of two of at most %d", x.Lanes, MostGroupLanes)
+	}
+	for _, part := range []struct {
+		name, root string
+		coef       int
+	}{{x.Rows, "m", 1}, {x.Columns, "n", 1}, {x.Loop, "k", unit}} {
+		i := slices.IndexFunc(st.loops, func(l nest.Loop) bool { return l.Name == part.name })
+		if i < 0 {
+			return illegal(x, x.Loop, "there is no loop %q over %s", part.name, part.root)
+		}
+		switch l := &st.loops[i]; {
+		case l.Root != part.root || l.Coef != part.coef:
+			return illegal(x, part.name, "a tile wants the innermost steps of %d along %s, this is of %s with stride %d", part.coef, part.root, l.Root, l.Coef)
+		case l.Kind != nest.Serial:
+			return illegal(x, part.name, "is bound %s already", l.Kind)
+		case l.N < 1 || l.N > MostLanes || l.N&(l.N-1) != 0:
+			return illegal(x, part.name, "%d is not a power of two of at most %d", l.N, MostLanes)
+		default:
+			l.Kind = nest.Tile
+		}
+	}
+	st.holders = x.Lanes
 	return nil
 }
 
@@ -388,7 +432,7 @@ func (x Tensorize) Propose(s State, m Machine) []Step {
 	if n != 4 && n != m.Narrow && (!ok || p.tables == nil) || n == 2 && ok && p.tables == nil && (!p.hoisted || p.checkPairs() != nil) {
 		return nil
 	}
-	return []Step{Tensorize{x.Loop, fmt.Sprint("dot", n)}}
+	return []Step{Tensorize{Loop: x.Loop, To: fmt.Sprint("dot", n)}}
 }
 
 // Propose implements Proposer: the loops of Order stay innermost, those over K in the order that they have. The rows, the row fields

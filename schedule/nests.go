@@ -164,6 +164,7 @@ type stage struct {
 	superSpan int // groups of a super-block, at least 1
 	block     int // groups that are one integer when floats scale it, at least 1
 	made      int // accumulators that decompose made, the last one of a group
+	holders   int // lanes that hold tiles together
 	final     ir.Expr
 }
 

@@ -39,7 +39,8 @@ import (
 //
 // Head instead of Mirror numbers codewords of 8 bits so that lookups of 64 entries find
 // each code (format.HeadCodes): without its two lowest bits a codeword tells the first Head
-// codes, and which two more bits the others depend on.
+// codes, and which two more bits the others depend on. Fraction numbers them so that products take them apart
+// (format.FractionCodes), for machines that have no fast lookups.
 //
 // Word neighbouring bytes of a cell stay together, whatever the order, so that lanes of Word bytes can read them. Then
 // "words" counts words of this size.
@@ -63,6 +64,8 @@ type Pack struct {
 	Lead   bool     `json:"lead,omitempty"`
 	Word   int      `json:"word,omitempty"` // 0 is 1
 	Chunk  int      `json:"chunk,omitempty"`
+
+	Fraction bool `json:"fraction,omitempty"`
 }
 
 // Apply implements Step.
@@ -115,7 +118,7 @@ func (x Pack) chunks(old, unit int) error {
 	if x.Chunk < unit || x.Chunk > MostChunk || x.Chunk%unit != 0 {
 		return illegal(x, x.Tensor, "chunk %d: want a multiple of %d up to %d", x.Chunk, unit, MostChunk)
 	}
-	if x.Order != nil || x.Fields != nil || x.Map != "" || x.Join != 0 || x.Mirror != 0 || x.Head != 0 || x.Lead || x.Word != 0 {
+	if x.Order != nil || x.Fields != nil || x.Map != "" || x.Join != 0 || x.Mirror != 0 || x.Head != 0 || x.Lead || x.Word != 0 || x.Fraction {
 		return illegal(x, x.Tensor, "takes a chunk only")
 	}
 	return nil
@@ -124,8 +127,8 @@ func (x Pack) chunks(old, unit int) error {
 // cell is what Map makes of a cell of fields codes of w.
 func (x Pack) cell(w format.Weight, fields int) (m [][]format.BitPos, words int, c *format.Codewords, err error) {
 	switch {
-	case x.Map != "words" && x.Map != "signs" && (x.Join != 0 || x.Mirror != 0 || x.Head != 0):
-		return nil, 0, nil, fmt.Errorf("join, mirror and head are for the maps words and signs, not %q", x.Map)
+	case x.Map != "words" && x.Map != "signs" && (x.Join != 0 || x.Mirror != 0 || x.Head != 0 || x.Fraction):
+		return nil, 0, nil, fmt.Errorf("join, mirror, head and fraction are for the maps words and signs, not %q", x.Map)
 	case x.Map == "dense":
 		m, words, err = format.DenseMap(w.Bits, fields)
 		return m, words, nil, err
@@ -137,8 +140,8 @@ func (x Pack) cell(w format.Weight, fields int) (m [][]format.BitPos, words int,
 		return nil, 0, nil, fmt.Errorf("no bit map %q; have dense, planes, words, signs", x.Map)
 	case x.Map == "signs" && x.Mirror == 0:
 		return nil, 0, nil, fmt.Errorf("the map signs is for codewords that have one: mirror some of their codes")
-	case x.Head != 0 && x.Mirror != 0:
-		return nil, 0, nil, fmt.Errorf("codewords with a head are not mirrored")
+	case (x.Head != 0 || x.Fraction) && x.Mirror != 0 || x.Head != 0 && x.Fraction:
+		return nil, 0, nil, fmt.Errorf("codewords have a head, are mirrored or are fractions: one of these")
 	}
 	c, bits, err := x.codewords(w)
 	if err != nil {
@@ -161,8 +164,12 @@ func (x Pack) cell(w format.Weight, fields int) (m [][]format.BitPos, words int,
 
 // codewords are the codewords of codes of w, and their bits.
 func (x Pack) codewords(w format.Weight) (c *format.Codewords, bits int, err error) {
-	if x.Head > 0 {
+	switch {
+	case x.Head > 0:
 		c, err = format.HeadCodes(w.Codes(), x.Join, x.Head)
+		return c, 8, err
+	case x.Fraction:
+		c, err = format.FractionCodes(w.Codes(), x.Join)
 		return c, 8, err
 	}
 	return format.JoinCodes(w.Codes(), x.Join, x.Mirror)
@@ -547,12 +554,14 @@ func (p *packing) shared(lay *format.Layout) error {
 
 // sharedLoops are the loops that count, within a record, the rows and the groups
 // of span elements of K (0: rows only); rows in their natural order, so that the
-// scales of neighbouring lanes are neighbours.
+// scales of neighbouring lanes are neighbours, or with lanes of workgroups and without
+// tiles in the order of codes.
 func (p *packing) sharedLoops(span int) (loops []nest.Loop, err error) {
-	all := slices.Clone(p.loops[2:])
+	var all []nest.Loop
 	for _, d := range p.fields {
 		all = append(all, p.s.loopOf(d))
 	}
+	all = append(all, p.loops[2:]...)
 	for _, l := range all {
 		switch {
 		case l.Root == "m":
@@ -563,6 +572,10 @@ func (p *packing) sharedLoops(span int) (loops []nest.Loop, err error) {
 		default:
 			return nil, illegal(p.x, l.Name, "straddles the weight groups of %d", span)
 		}
+	}
+	runs := func(kind nest.Kind) func(nest.Loop) bool { return func(l nest.Loop) bool { return l.Kind == kind } }
+	if slices.ContainsFunc(loops, runs(nest.Lane)) && !slices.ContainsFunc(p.s.Loops(), runs(nest.Tile)) {
+		return loops, nil // as the codes, of which neighbouring lanes read neighbours
 	}
 	slices.SortStableFunc(loops, func(a, b nest.Loop) int {
 		if a.Root == "m" && b.Root == "m" {
@@ -654,13 +667,17 @@ func (s *Product) codings() (out []coding) {
 // Propose implements Proposer. Of activations it lists chunks. Of codes, Order has the loops over tiles, the word "words" and what follows
 // it in a layout; the loops over rows go in between: all together behind the loops over K, or the outer ones of them around the loops
 // within a group or a record. Shared values of groups may lie behind the codes of each group, or lead a record.
-func (x Pack) Propose(s State, _ Machine) (out []Step) {
+func (x Pack) Propose(s State, m Machine) (out []Step) {
 	p, ok := s.(*Product)
 	if !ok || len(p.stages) == 0 {
 		return nil
 	}
 	if x.Tensor == "act" {
-		for _, chunk := range []int{16, 32, 64} {
+		chunks := []int{16, 32, 64}
+		if m.Group > 0 && p.weights != nil {
+			chunks = []int{p.weights.RecordK}
+		}
+		for _, chunk := range chunks {
 			if p.weights != nil && p.weights.RecordK%chunk == 0 {
 				out = append(out, Pack{Tensor: "act", Chunk: chunk})
 			}
@@ -681,14 +698,17 @@ func (x Pack) Propose(s State, _ Machine) (out []Step) {
 		if !of.fills(n) {
 			continue
 		}
-		m := of.Pack
-		m.Tensor, m.Fields, m.Word = x.Tensor, x.Fields, x.Word
-		for _, m.Order = range placements {
-			out = append(out, m)
+		y := of.Pack
+		y.Tensor, y.Fields, y.Word = x.Tensor, x.Fields, x.Word
+		if y.Fraction = m.Group > 0 && y.Join > 0; y.Fraction && (of.bits < 8 || y.Mirror+y.Head > 0) {
+			continue
+		}
+		for _, y.Order = range placements {
+			out = append(out, y)
 			if p.Problem.Unit() > p.Problem.GroupK() && p.tables == nil {
-				m.Lead = true
-				out = append(out, m)
-				m.Lead = false
+				y.Lead = true
+				out = append(out, y)
+				y.Lead = false
 			}
 		}
 	}

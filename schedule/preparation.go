@@ -134,8 +134,8 @@ func (s *Preparation) Kernel() (*PreparationKernel, error) {
 // add appends the loops of one stage.
 func (k *PreparationKernel) add(st *stage) error {
 	for _, l := range st.loops {
-		if l.Kind == nest.Group || l.Kind == nest.Lane {
-			return &Unfinished{"loop " + l.Name, "activations are prepared in one lane"}
+		if l.Kind == nest.Group {
+			return &Unfinished{"loop " + l.Name, "a workgroup prepares a row of activations"}
 		}
 		if l.N != 0 {
 			continue

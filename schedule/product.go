@@ -20,7 +20,12 @@ type Product struct {
 	hoisted bool
 	tables  *ir.Tables // of activations; nil if the product has none
 	shared  string     // loop at which lanes share activations; "": they do not
-	sumBy   int        // factor that the caller multiplies activation sums by; 0: the caller does not
+	decoded string     // loop at which lanes share decoded weights; "": they do not
+	ahead   bool       // they load them while the iteration before computes
+	halves  bool       // they fill one half of the buffers while the other is used
+
+	quantized *Quantize // how groups prepare activations; nil: they do not
+	sumBy     int       // factor that the caller multiplies activation sums by; 0: the caller does not
 }
 
 // NewProduct is the state of a product before any step.
@@ -114,6 +119,11 @@ func (s *Product) Kernel() (*Kernel, error) {
 	k.Nest.Loops = append(slices.Clone(st.loops), keepLoops(plan)...)
 	k.Nest.Buffers = s.buffers(k)
 	k.Deviation = s.deviation()
+	if s.quantized != nil {
+		if err := s.quantized.prepared(k); err != nil {
+			return nil, err
+		}
+	}
 	return k, nil
 }
 
@@ -159,8 +169,12 @@ func (s *Product) kernel(scaledSums bool) *Kernel {
 		k.grid(groups["n"])
 	}
 	if s.shared != "" {
-		k.Nest.Shared = []nest.Shared{{Param: "act", At: s.shared}}
+		k.Nest.Shared = append(k.Nest.Shared, nest.Shared{Param: "act", At: s.shared})
 	}
+	if s.decoded != "" {
+		k.Nest.Shared = append(k.Nest.Shared, nest.Shared{Temp: "w", At: s.decoded, Ahead: s.ahead, Halves: s.halves})
+	}
+	k.Nest.Holders = s.main().holders
 	return k
 }
 

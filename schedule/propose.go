@@ -29,6 +29,7 @@ type Machine struct {
 	Unsigned bool // such an instruction takes weights without a sign
 	Gathers  bool // an instruction gathers lanes from two registers
 	Octets   bool // an instruction multiplies two rows by two columns, eight elements of K of each
+	Group    int  // lanes of a workgroup, at most; 0: there are no workgroups
 }
 
 // Lanes is how many lanes of some bits fill a vector.
@@ -91,5 +92,5 @@ func loopCalled(s State, name string) nest.Loop {
 
 // isLane says that the iterations of l run at once.
 func isLane(l nest.Loop) bool {
-	return l.Kind == nest.Vector || l.Kind == nest.Dot || l.Kind == nest.Pair
+	return l.Kind == nest.Vector || l.Kind == nest.Dot || l.Kind == nest.Pair || l.Kind == nest.Tile
 }

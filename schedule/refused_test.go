@@ -43,6 +43,13 @@ func leading(order string, fields ...string) Pack {
 	return p
 }
 
+// untiled is tiles without its last three steps.
+var untiled = tiles[:len(tiles)-3]
+
+func tileOf(rows, columns string, lanes int) Tensorize {
+	return Tensorize{Loop: "j", To: "tile", Rows: rows, Columns: columns, Lanes: lanes}
+}
+
 // Products by tables of one byte.
 var (
 	byBytes    = trace(byTable, QuantizeTable{Kind: "q8"}, Split{"k", 96, Pair{"ks", "f"}})
@@ -56,6 +63,16 @@ var refused = []struct {
 	step   Step
 	want   string
 }{
+	{"w4", untiled, Tensorize{Loop: "j", To: "dot4", Rows: "i"}, `tensorize j: rows, columns and lanes are a tile's`},
+	{"w4", untiled, tileOf("i", "c", 12), `tensorize j: 12 lanes: want a power of two of at most 1024`},
+	{"w4", untiled, tileOf("i", "i", 8), `tensorize i: a tile wants the innermost steps of 1 along n, this is of m with stride 1`},
+	{"w4", untiled, tileOf("i", "q", 8), `tensorize j: there is no loop "q" over n`},
+	{"w4", untiled, tileOf("mt", "c", 8), `tensorize mt: a tile wants the innermost steps of 1 along m, this is of m with stride 8`},
+	{"w4", trace(untiled, Bind{"c", "vector"}), tileOf("i", "c", 8), `tensorize c: is bound vector already`},
+	{"w4", trace(dot, Split{"n", 6, Pair{"nt", "c"}}, Split{"m", 8, Pair{"mt", "i"}}), Tensorize{Loop: "k", To: "tile", Rows: "i", Columns: "c"}, `tensorize c: 6 is not a power of two of at most 64`},
+	{"w4", tiles[:len(tiles)-1], Stage{Value: "a", At: "ks", Shared: true}, `stage a: is no value that lanes share so; have w, shared, and then ahead, and then by halves`},
+	{"w4", tiles[:len(tiles)-1], Stage{Value: "w", At: "f", Shared: true}, `stage f: is no serial loop`},
+	{"w4", tiles[:len(tiles)-1], Stage{Value: "w", At: "i"}, `stage i: is tile: a value cannot be staged between lanes`},
 	{"w2", ready(), dot, `decompose dot: already decomposed`},
 	{"w2", trace(dot, unsign, Split{"m", 272, Pair{"mt", "mm"}}, Split{"mm", 16, Pair{"side", "l"}}, fields), pack("mt side ks l j", "f"), `pack side: 17 tiles side by side: at most 16`},
 	{"w2", trace(dot, unsign, Split{"m", 32, Pair{"mt", "mm"}}, Split{"mm", 16, Pair{"side", "l"}}, fields), pack("mt l ks side j", "f"), `pack l: the second loop must be the run-time loop over K: one linear stream`},
@@ -114,7 +131,7 @@ var refused = []struct {
 	{"w2", trace(byAverages[:4], WidenEvery{"ks"}), HalvingAdd{"f"}, `halving_add f: must come before steps that add accumulators, set their type or stage values`},
 	{"w2", trace(byAverages[:4], Accumulate{"i16"}), HalvingAdd{"f"}, `halving_add f: must come before steps that add accumulators, set their type or stage values`},
 	{"w2", trace(byAverages, WidenEvery{"ks"}), WidenEvery{"f"}, `widen_every f: is averaged: its iterations are one sum`},
-	{"w2", byAverages, Stage{"x", "ks"}, `stage x: differs between lookups that are averaged`},
+	{"w2", byAverages, Stage{Value: "x", At: "ks"}, `stage x: differs between lookups that are averaged`},
 	{"w2", trace(byTable), QuantizeTable{Kind: "i16", Low: 5}, `quantize_table i16: is not split into halves`},
 	{"w2", trace(byTable), QuantizeTable{Kind: "split", Low: 9}, `quantize_table split: a lower half of 9 bits: want 1 to 8`},
 	{"w2", trace(byTable), QuantizeTable{Kind: "split", Low: 1}, `quantize_table split: entries of part 0 reach 508: more than 1 bits and a byte`},
@@ -136,7 +153,7 @@ var refused = []struct {
 	{"w2", nil, unsign, `hoist_zero init: decompose first`},
 	{"w2", trace(dot), HoistZero{"end"}, `hoist_zero end: want init or flush`},
 	{"w2", trace(dot, unsign), unsign, `hoist_zero init: already hoisted`},
-	{"w2", trace(dot, columns, lanes, Stage{"w", "k"}), unsign, `hoist_zero init: must come before stage w`},
+	{"w2", trace(dot, columns, lanes, Stage{Value: "w", At: "k"}), unsign, `hoist_zero init: must come before stage w`},
 	{"w1", trace(dot), unsign, `hoist_zero init: levels 2 apart cannot start the accumulator; use flush`},
 
 	{"w2", trace(dot), Split{"q", 2, Pair{"a", "b"}}, `split q: no such loop`},
@@ -153,7 +170,7 @@ var refused = []struct {
 	{"w2", trace(dot), Split{"k", 2, Pair{"scale", "b"}}, `split k: there is a loop or axis scale already`},
 	{"w2", trace(dot), Split{"m", 2, Pair{"words", "b"}}, `split m: there is a loop or axis words already`},
 	{"w2", trace(dot, Split{"k", 8, Pair{"ks", "kk"}}, WidenEvery{"kk"}), Split{"kk", 2, Pair{"a", "b"}}, `split kk: accumulator acc2 refers to it; split first`},
-	{"w2", trace(dot, Stage{"w", "k"}), Split{"k", 2, Pair{"a", "b"}}, `split k: staged w refers to it; split first`},
+	{"w2", trace(dot, Stage{Value: "w", At: "k"}), Split{"k", 2, Pair{"a", "b"}}, `split k: staged w refers to it; split first`},
 
 	{"w2", trace(dot), Fuse{"q", "k", "a"}, `fuse q: no such loop`},
 	{"w2", trace(dot), Fuse{"n", "k", "a"}, `fuse n: loop k is not right inside it`},
@@ -163,7 +180,7 @@ var refused = []struct {
 	{"w2", trace(dot, fields), Fuse{"f", "j", "a"}, `fuse f: a bound loop cannot be fused`},
 	{"w2", trace(dot, columns, lanes, fields[:2], Reorder{[]string{"n", "mt", "l", "ks", "f", "j"}}, pack("mt ks l j", "f")), Fuse{"f", "j", "a"}, `fuse f: fuse before pack: the layout is made of the loops`},
 	{"w2", trace(dot, fields[:2], WidenEvery{"f"}), Fuse{"f", "j", "a"}, `fuse f: accumulator acc2 refers to it`},
-	{"w2", trace(dot, fields[:2], WidenEvery{"j"}, Stage{"w", "f"}), Fuse{"f", "j", "a"}, `fuse f: staged w refers to it`},
+	{"w2", trace(dot, fields[:2], WidenEvery{"j"}, Stage{Value: "w", At: "f"}), Fuse{"f", "j", "a"}, `fuse f: staged w refers to it`},
 	{"w2", trace(dot, fields[:2], WidenEvery{"j"}), Fuse{"f", "j", "a"}, `fuse j: accumulator acc2 refers to it`},
 	{"w2", trace(dot, fields[:2]), Fuse{"f", "j", "1"}, `fuse f: "1" is not a loop name`},
 	{"w2", trace(dot, fields[:2]), Fuse{"f", "j", "ks"}, `fuse f: there is a loop or axis ks already`},
@@ -185,13 +202,13 @@ var refused = []struct {
 	{"w2", trace(dot, Split{"m", 65, Pair{"mt", "r"}}), Bind{"r", "unrolled"}, `bind r: 65 iterations are too many to unroll`},
 	{"w2", trace(dot, Split{"m", 24, Pair{"mt", "l"}}), Bind{"l", "vector"}, `bind l: 24 is not a power of two of at most 64 lanes`},
 
-	{"w2", trace(dot), Tensorize{"q", "dot4"}, `tensorize q: no such loop`},
-	{"w2", trace(dot, fields), Tensorize{"j", "dot8"}, `tensorize j: no instruction "dot8"; have dot4, dot2, dot1`},
-	{"w2", trace(dot, fields), Tensorize{"f", "dot4"}, `tensorize f: is bound unroll already`},
-	{"w2", trace(dot, fields), Tensorize{"j", "dot2"}, `tensorize j: dot2 wants the innermost 2 steps of 1 along K, this is 4 of k with stride 1`},
-	{"w2", trace(dot, fields[:2]), Tensorize{"f", "dot4"}, `tensorize f: dot4 wants the innermost 4 steps of 1 along K, this is 4 of k with stride 4`},
-	{"w2", trace(dot, Split{"m", 4, Pair{"mt", "r"}}), Tensorize{"r", "dot4"}, `tensorize r: dot4 wants the innermost 4 steps of 1 along K, this is 4 of m with stride 1`},
-	{"w4-g32", trace(dot, Split{"g", 4, Pair{"gt", "gi"}}), Tensorize{"gi", "dot4"}, `tensorize gi: dot4 wants the innermost 4 steps of 1 along K, this is 4 of g with stride 1`},
+	{"w2", trace(dot), Tensorize{Loop: "q", To: "dot4"}, `tensorize q: no such loop`},
+	{"w2", trace(dot, fields), Tensorize{Loop: "j", To: "dot8"}, `tensorize j: no instruction "dot8"; have dot4, dot2, dot1, tile`},
+	{"w2", trace(dot, fields), Tensorize{Loop: "f", To: "dot4"}, `tensorize f: is bound unroll already`},
+	{"w2", trace(dot, fields), Tensorize{Loop: "j", To: "dot2"}, `tensorize j: dot2 wants the innermost 2 steps of 1 along K, this is 4 of k with stride 1`},
+	{"w2", trace(dot, fields[:2]), Tensorize{Loop: "f", To: "dot4"}, `tensorize f: dot4 wants the innermost 4 steps of 1 along K, this is 4 of k with stride 4`},
+	{"w2", trace(dot, Split{"m", 4, Pair{"mt", "r"}}), Tensorize{Loop: "r", To: "dot4"}, `tensorize r: dot4 wants the innermost 4 steps of 1 along K, this is 4 of m with stride 1`},
+	{"w4-g32", trace(dot, Split{"g", 4, Pair{"gt", "gi"}}), Tensorize{Loop: "gi", To: "dot4"}, `tensorize gi: dot4 wants the innermost 4 steps of 1 along K, this is 4 of g with stride 1`},
 
 	{"w2", ready(), Rfactor{"q"}, `rfactor q: no such loop`},
 	{"w2", ready(), Rfactor{"l"}, `rfactor l: is not a loop of a reduction`},
@@ -219,22 +236,22 @@ var refused = []struct {
 	{"w2", ready(), ReadScaled{9}, `read_scaled codes: below 9: want 2 to 8`},
 	{"w2", ready(), ReadScaled{1}, `read_scaled codes: below 1: want 2 to 8`},
 	{"w2", with(ready(), "hoist_zero"), ReadScaled{8}, `read_scaled codes: the weight is not its code: only evenly spaced levels after hoist_zero are`},
-	{"w2", trace(ready(), Stage{"w", "ks"}), ReadScaled{8}, `read_scaled codes: must come before stage w`},
+	{"w2", trace(ready(), Stage{Value: "w", At: "ks"}), ReadScaled{8}, `read_scaled codes: must come before stage w`},
 	{"w2", trace(ready(), ReadScaled{4}), ReadScaled{8}, `read_scaled codes: already read scaled`},
 	{"w8", trace(with(ready(), "pack"), pack("mt ks f l j")), ReadScaled{8}, `read_scaled codes: a byte holds one field`},
 
-	{"w2", nil, Stage{"w", "k"}, `stage w: decompose first`},
-	{"w2", ready(), Stage{"scale", "ks"}, `stage scale: no such value; have w, a, x, super, act, wide`},
-	{"w2", byGroups("n mt l ks f j", "group", "lane"), Stage{"act", "f"}, `stage f: is no serial loop`},
-	{"w2", trace(byGroups("n mt l ks f j", "group", "lane"), Stage{"act", "ks"}), Stage{"act", "ks"}, `stage act: is staged already`},
-	{"w2", ready(), Stage{"super", "ks"}, `stage super: the scales have one level`},
-	{"w4-g32-s64", trace(dot), Stage{"super", "k"}, `stage k: is not a loop over groups`},
-	{"w4-g32-s64", nil, Stage{"super", "g"}, `stage super: decompose first`},
-	{"w2", ready(), Stage{"x", "ks"}, `stage x: is no value of this decomposition`},
-	{"w2", ready(), Stage{"w", "q"}, `stage q: no such loop`},
-	{"w2", ready(), Stage{"w", "l"}, `stage l: is vector: a value cannot be staged between lanes`},
-	{"w2", ready(), Stage{"w", "j"}, `stage j: is dot: a value cannot be staged between lanes`},
-	{"w2", trace(ready(), Stage{"w", "ks"}), Stage{"w", "f"}, `stage w: is staged already`},
+	{"w2", nil, Stage{Value: "w", At: "k"}, `stage w: decompose first`},
+	{"w2", ready(), Stage{Value: "scale", At: "ks"}, `stage scale: no such value; have w, a, x, super, act, wide`},
+	{"w2", byGroups("n mt l ks f j", "group", "lane"), Stage{Value: "act", At: "f"}, `stage f: is no serial loop`},
+	{"w2", trace(byGroups("n mt l ks f j", "group", "lane"), Stage{Value: "act", At: "ks"}), Stage{Value: "act", At: "ks"}, `stage act: is staged already`},
+	{"w2", ready(), Stage{Value: "super", At: "ks"}, `stage super: the scales have one level`},
+	{"w4-g32-s64", trace(dot), Stage{Value: "super", At: "k"}, `stage k: is not a loop over groups`},
+	{"w4-g32-s64", nil, Stage{Value: "super", At: "g"}, `stage super: decompose first`},
+	{"w2", ready(), Stage{Value: "x", At: "ks"}, `stage x: is no value of this decomposition`},
+	{"w2", ready(), Stage{Value: "w", At: "q"}, `stage q: no such loop`},
+	{"w2", ready(), Stage{Value: "w", At: "l"}, `stage l: is vector: a value cannot be staged between lanes`},
+	{"w2", ready(), Stage{Value: "w", At: "j"}, `stage j: is dot: a value cannot be staged between lanes`},
+	{"w2", trace(ready(), Stage{Value: "w", At: "ks"}), Stage{Value: "w", At: "f"}, `stage w: is staged already`},
 	{"w2", nil, ScaleAt{"begin"}, `scale_at begin: decompose first`},
 	{"w2", trace(dot), ScaleAt{"middle"}, `scale_at middle: want begin or end`},
 	{"w2", trace(dot, ScaleAt{"begin"}), ScaleAt{"begin"}, `scale_at scale: is staged already`},
@@ -259,7 +276,16 @@ var refused = []struct {
 	{"w2", ready(), Prefetch{Bytes: 2048, Far: 4000}, `prefetch codes: 4000 bytes into the second-level cache: want 0 or a multiple of 64 above 2048 up to 1 MiB`},
 	{"w2", trace(ready(), Prefetch{Bytes: 64}), Prefetch{Bytes: 128}, `prefetch codes: already prefetched`},
 	{"w2", trace(byTable), Prefetch{Bytes: 64, Act: 100}, `prefetch act: 100 bytes: want 0 or a multiple of 64 up to 1 MiB`},
-	{"w2", ready(), Prefetch{Bytes: 64, In: "kt"}, `prefetch kt: loops are named in preparations of activations only`},
+	{"w2", ready(), Prefetch{Bytes: 64, In: "kt"}, `prefetch kt: no such loop`},
+	{"w2", ready(), Prefetch{In: "ks"}, `prefetch ks: runs in no lanes of a workgroup`},
+	{"w2", byGroups("n mt l ks f j", "group", "lane"), Prefetch{In: "ks", Act: 64}, `prefetch ks: asks for the next iteration, at no distance`},
+	{"w2", byGroups("n mt l ks f j", "group", "lane"), Prefetch{In: "f"}, `prefetch f: is no serial loop of a sum`},
+	{"w2", trace(byGroups("n mt l ks f j", "group", "lane"), Prefetch{In: "ks"}), Prefetch{In: "ks"}, `prefetch ks: already prefetched`},
+
+	{"w2", nil, Quantize{Room: 64}, `quantize x: decompose first`},
+	{"w2", ready(), Quantize{Room: 1 << 16}, `quantize x: room for 65536 elements: want 1 to 32768`},
+	{"w2", trace(ready(), Quantize{Room: 64}), Quantize{Room: 64}, `quantize x: is quantized already`},
+	{"w2", trace(byTable), Quantize{Room: 64}, `quantize x: becomes 8-bit activations: not f32 ones, tables of them or filled groups`},
 
 	{"w2", nil, packed, `pack codes: decompose first`},
 	{"w2", ready(), packed, `pack codes: already packed`},
@@ -285,11 +311,13 @@ var refused = []struct {
 	{"w2", unpacked(), pack("mt f l j", "ks"), `pack ks: a field loop needs a constant trip count`},
 	{"w2", unpacked(), pack("mt ks", "l", "f", "j"), `pack codes: 256 fields in a cell`},
 	{"w2", unpacked(), Pack{Tensor: "codes", Order: []string{"mt", "ks", "l", "j"}, Fields: []string{"f"}, Map: "sparse"}, `pack codes: no bit map "sparse"; have dense, planes, words, signs`},
-	{"w2", unpacked(), Pack{Tensor: "codes", Order: []string{"mt", "ks", "l", "j"}, Fields: []string{"f"}, Map: "dense", Join: 2}, `pack codes: join, mirror and head are for the maps words and signs, not "dense"`},
+	{"w2", unpacked(), Pack{Tensor: "codes", Order: []string{"mt", "ks", "l", "j"}, Fields: []string{"f"}, Map: "dense", Join: 2}, `pack codes: join, mirror, head and fraction are for the maps words and signs, not "dense"`},
 	{"ternary", with(byTritsOf(8), "pack"), Pack{Tensor: "codes", Order: []string{"mt", "ks", "words", "l"}, Fields: []string{"f", "digit"}, Map: "signs", Join: 3}, `pack codes: the map signs is for codewords that have one: mirror some of their codes`},
 	{"ternary", with(byTritsOf(4), "pack"), Pack{Tensor: "codes", Order: []string{"mt", "ks", "words", "l"}, Fields: []string{"f", "digit"}, Map: "signs", Join: 3, Mirror: 3}, `pack codes: signs lie together by 8 codewords, not 4`},
 	{"w2", unpacked(), Pack{Tensor: "codes", Order: []string{"mt", "ks", "l", "j"}, Fields: []string{"f"}, Map: "words", Join: 5}, `pack codes: format: codewords of 5 codes of 4 levels: there must be 2 to 8 codes, and at most 256 ways to choose them`},
-	{"w2", unpacked(), Pack{Tensor: "codes", Order: []string{"mt", "ks", "l", "j"}, Fields: []string{"f"}, Map: "words", Join: 4, Head: 1, Mirror: 4}, `pack codes: codewords with a head are not mirrored`},
+	{"w2", unpacked(), Pack{Tensor: "codes", Order: []string{"mt", "ks", "l", "j"}, Fields: []string{"f"}, Map: "words", Join: 4, Head: 1, Mirror: 4}, `pack codes: codewords have a head, are mirrored or are fractions: one of these`},
+	{"w2", unpacked(), Pack{Tensor: "codes", Order: []string{"mt", "ks", "l", "j"}, Fields: []string{"f"}, Map: "dense", Fraction: true}, `pack codes: join, mirror, head and fraction are for the maps words and signs, not "dense"`},
+	{"w2", unpacked(), Pack{Tensor: "codes", Order: []string{"mt", "ks", "l", "j"}, Fields: []string{"f"}, Map: "words", Join: 4, Fraction: true, Mirror: 4}, `pack codes: codewords have a head, are mirrored or are fractions: one of these`},
 	{"w2", unpacked(), Pack{Tensor: "codes", Order: []string{"mt", "ks", "l", "j"}, Fields: []string{"f"}, Map: "words", Join: 3, Head: 1}, `pack codes: format: codewords of 3 codes of 4 levels: with 1 codes at the head they would still have 6 bits, which one lookup tells apart`},
 	{"w2", unpacked(), Pack{Tensor: "codes", Order: []string{"mt", "ks", "l", "j"}, Fields: []string{"f"}, Map: "words", Join: 3}, `pack codes: 4 fields are not whole codewords of 3`},
 	{"w2", unpacked(), Pack{Tensor: "codes", Order: []string{"mt", "ks", "l", "j"}, Fields: []string{"f"}, Map: "planes"}, `pack codes: bit planes have a multiple of 8 fields, not 4`},
@@ -319,23 +347,35 @@ var unfinished = []struct {
 	trace  Trace
 	want   string
 }{
+	{"w4", tiles[:len(tiles)-1], `tile: is held by lanes that have no weights of their own: stage w, shared`},
+	{"w4", trace(untiled, tileOf("i", "c", 0), tiles[len(tiles)-2:]), `stage w: needs lanes that share what they read`},
+	{"w4", trace(untiled, tileOf("i", "c", 8), Reorder{[]string{"nt", "mt", "ks", "i", "c", "f", "j"}}, tiles[len(tiles)-2:]), `loop f: the loops of a tile are the innermost ones`},
+	{"w4", trace(untiled, tileOf("i", "c", 8), Reorder{[]string{"nt", "mt", "ks", "f", "c", "i", "j"}}, tiles[len(tiles)-2:]), `tile: has its rows first, then its columns, then what it sums over`},
+	{"w4", trace(untiled, tileOf("i", "c", 8), tiles[len(tiles)-2], Rfactor{"f"}, WidenEvery{"f"}, Accumulate{"i16"}, tiles[len(tiles)-1]), `tile: sums to 32 bits: accumulate i32`},
 	{"w2", nil, `trace: has no decompose`},
+	{"w2", trace(ready(), Quantize{Room: 64}), `quantize: is for products of one column, bound to group, in lanes`},
+	{"w2", trace(inGroups(), Quantize{Room: 64}), `quantize: loop act.k of 1 elements: must make whole iterations of the product's loop over K`},
+	{"w2", trace(inGroups(), Quantize{Trace{Split{"act.k", 8, Pair{"act.o", "act.l"}}, Bind{"act.l", "lane"}}, 64}),
+		`quantize: lanes [8] of stage act: must be as many as the product has`},
+	{"w4-g32-m", trace(dot, Bind{"n", "group"}, Split{"m", 16, Pair{"mt", "l"}}, Bind{"mt", "group"}, Bind{"l", "lane"}, Split{"k", 8, Pair{"u", "kk"}},
+		Split{"kk", 4, Pair{"f", "j"}}, Bind{"f", "unrolled"}, Tensorize{Loop: "j", To: "dot4"}, Reorder{strings.Fields("n mt l g u f j")}, pack("mt g u l j", "f"), Quantize{Room: 64}),
+		`quantize: makes no sums of activations that are multiplied by their scales`},
 	{"w2", unpacked(), `trace: has no pack of the codes`},
 	{"w4-g32-z", with(grouped("init"), "hoist_zero", pack("mt g u l j", "f")), `zero points: need hoist_zero: level - zero does not fit a byte`},
 	{"w2", with(ready(), "bind", Bind{"mt", "outer"}), `loop n: counts rows or columns at run time: bind it outer`},
 	{"w2", with(ready(), "reorder", Reorder{[]string{"mt", "ks", "n", "f", "l", "j"}}), `loop n: outer loops come first`},
 	{"w2", byGroups("n mt ks l f j", "group", "lane"), `loop l: lanes of rows come right after outer loops`},
-	{"w2", trace(dot, Stage{"act", "k"}, byGroups("n mt l ks f j", "group", "lane")[1:]), `stage act at k: needs a serial loop of this name`},
-	{"w2", trace(byGroups("n mt ks f l j", "group", "vector"), Stage{"act", "ks"}), `stage act: needs lanes that share what they read`},
+	{"w2", trace(dot, Stage{Value: "act", At: "k"}, byGroups("n mt l ks f j", "group", "lane")[1:]), `stage act at k: needs a serial loop of this name`},
+	{"w2", trace(byGroups("n mt ks f l j", "group", "vector"), Stage{Value: "act", At: "ks"}), `stage act: needs lanes that share what they read`},
 	{"w2", byGroups("n mt l ks f j", "outer", "lane"), `groups and lanes: need the tiles of rows bound to group`},
 	{"w2", with(ready(), "tensorize"), `trace: has no tensorize`},
 	{"w2", trace(dot, unsign, columns, Split{"m", 16, Pair{"mt", "mi"}}, Split{"mi", 4, Pair{"s", "l"}}, Bind{"mt", "outer"}, Bind{"s", "outer"}, Bind{"l", "vector"},
-		Split{"k", 4, Pair{"ks", "j"}}, Tensorize{"j", "dot4"}, Reorder{[]string{"n", "mt", "s", "ks", "l", "j"}}, pack("mt ks l j", "s")),
+		Split{"k", 4, Pair{"ks", "j"}}, Tensorize{Loop: "j", To: "dot4"}, Reorder{[]string{"n", "mt", "s", "ks", "l", "j"}}, pack("mt ks l j", "s")),
 		`loop s: a call takes all fields of a cell`},
 	{"w2", trace(ready(), Prefetch{Bytes: 64, Rest: true}), `prefetch: has no other tiles side by side than the first`},
 	{"w2", readyPairs(), `dot2: sums to 16 bits: accumulate i16`},
 	{"w2", trace(dot, unsign, columns, lanes, Split{"k", 16, Pair{"ks", "kk"}}, Split{"kk", 4, Pair{"f", "jj"}}, Split{"jj", 1, Pair{"jo", "j"}},
-		Bind{"f", "unrolled"}, Bind{"jo", "vector"}, Tensorize{"j", "dot1"}, Reorder{[]string{"n", "mt", "ks", "f", "l", "jo", "j"}},
+		Bind{"f", "unrolled"}, Bind{"jo", "vector"}, Tensorize{Loop: "j", To: "dot1"}, Reorder{[]string{"n", "mt", "ks", "f", "l", "jo", "j"}},
 		Pack{Tensor: "codes", Order: []string{"mt", "ks", "l", "jo", "j"}, Fields: []string{"f"}, Map: "dense"}), `dot1: sums to 16 bits: accumulate i16`},
 	{"w2", trace(ready(), Rfactor{"f"}, Accumulate{"i16"}), `dot4: sums to 32 bits: accumulate i32`},
 	{"w2", trace(with(readyPairs(), "hoist_zero"), Rfactor{"jo"}, Accumulate{"i16"}), `dot2: wants unsigned weights: hoist_zero`},
@@ -346,12 +386,12 @@ var unfinished = []struct {
 	{"w4-g32", fourGroups("n mt gt gi u f l j", Bind{"gi", "vector"}), `loop gi: groups are summed in order, not in lanes`},
 	{"w4-g32", fourGroups("n mt gi gt u f l j"), `loop gt: groups are summed in ascending order`},
 	{"w2", trace(dot, unsign, columns, Split{"m", 32, Pair{"mt", "mm"}}, Split{"mm", 2, Pair{"l", "mi"}}, Bind{"mt", "outer"}, Bind{"mi", "outer"}, Bind{"l", "vector"},
-		fields, Tensorize{"j", "dot4"}, Reorder{[]string{"n", "mt", "mi", "ks", "f", "l", "j"}}, pack("mt ks mi l j", "f")),
+		fields, Tensorize{Loop: "j", To: "dot4"}, Reorder{[]string{"n", "mt", "mi", "ks", "f", "l", "j"}}, pack("mt ks mi l j", "f")),
 		`loop mi: the rows and columns of one call must be consecutive`},
-	{"w4-g32-s64", trace(with(grouped("init"), "reorder"), Split{"g", 4, Pair{"gt", "gx"}}, Split{"gx", 2, Pair{"gb", "gi"}}, Stage{"super", "gt"},
+	{"w4-g32-s64", trace(with(grouped("init"), "reorder"), Split{"g", 4, Pair{"gt", "gx"}}, Split{"gx", 2, Pair{"gb", "gi"}}, Stage{Value: "super", At: "gt"},
 		Reorder{strings.Fields("n mt gt gb gi u f l j")}, pack("mt gt gb gi u l j", "f")), `loop gb: leaves the super-block: stage super in it`},
 	{"w4-g16-s64/32", fourGroups("n mt gt gi u f l j"), `loop gi: leaves a block of groups that are one integer: split it into whole blocks and the groups in them`},
-	{"w4-g32-s128", fourGroups("n mt gt gi u f l j", Stage{"super", "gi"}), `stage super: is needed when all groups of a block are summed: stage it outside the loops over them`},
+	{"w4-g32-s128", fourGroups("n mt gt gi u f l j", Stage{Value: "super", At: "gi"}), `stage super: is needed when all groups of a block are summed: stage it outside the loops over them`},
 	{"w2", with(byNibbles(), "hoist_zero"), `digits: leave a bias to the activation sums: hoist_zero`},
 	{"w2", trace(byPairs()[:len(byPairs())-1], Bind{"e", "pair"}), `loop e: a pair becomes two registers of twice the width: accumulate in half the bits of the accumulator above`},
 	{"w2", with(byNibbles(), "bind", Bind{"n", "outer"}, Bind{"mt", "outer"}), `loop plane: must be bound unrolled`},
@@ -373,8 +413,14 @@ func inParts(order ...string) Trace {
 // TestRefused: each of them is refused, for its reason.
 // byGroups is a schedule whose tiles of rows are bound to something, and the rows in them to something else.
 func byGroups(order, tiles, rows string) Trace {
-	return trace(dot, unsign, columns, Split{"m", 16, Pair{"mt", "l"}}, Bind{"mt", tiles}, Bind{"l", rows}, fields, Tensorize{"j", "dot4"},
+	return trace(dot, unsign, columns, Split{"m", 16, Pair{"mt", "l"}}, Bind{"mt", tiles}, Bind{"l", rows}, fields, Tensorize{Loop: "j", To: "dot4"},
 		Reorder{strings.Fields(order)}, pack("mt ks l j", "f"))
+}
+
+// inGroups is a product of one column in groups of 16 rows, a lane each.
+func inGroups() Trace {
+	return trace(dot, unsign, Bind{"n", "group"}, Split{"m", 16, Pair{"mt", "l"}}, Bind{"mt", "group"}, Bind{"l", "lane"}, fields, Tensorize{Loop: "j", To: "dot4"},
+		Reorder{strings.Fields("n mt l ks f j")}, pack("mt ks l j", "f"))
 }
 
 func TestRefused(t *testing.T) {
@@ -407,7 +453,7 @@ func TestPreparing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, step := range []Step{dot, unsign, packed, ReadScaled{8}, Accumulate{"i16"}, Stage{"w", "amax.k"}, ScaleAt{"begin"}, Prefetch{Bytes: 64}, WidenEvery{"amax.k"}, Fission{"amax.k"}, HalvingAdd{"amax.k"}, FillGroups{64}, QuantizeTable{Kind: "i16"}} {
+	for _, step := range []Step{dot, unsign, packed, ReadScaled{8}, Accumulate{"i16"}, Stage{Value: "w", At: "amax.k"}, ScaleAt{"begin"}, Prefetch{Bytes: 64}, WidenEvery{"amax.k"}, Fission{"amax.k"}, HalvingAdd{"amax.k"}, FillGroups{64}, QuantizeTable{Kind: "i16"}} {
 		_, err := Trace{step}.ReplayPreparation(s)
 		var illegal *Illegal
 		if !errors.As(err, &illegal) || illegal.Reason != "is for products; activations are prepared by loops alone" {
@@ -464,10 +510,10 @@ func TestPreparing(t *testing.T) {
 	}
 	for at, want := range map[string]string{"act.k": "stage act.k: is not the innermost loop over tables", "table.x": "stage table.x: is not the innermost loop over tables",
 		"q": "stage q: is not the innermost loop over tables", "table.u": "<nil>"} {
-		if c, err := (Stage{"wide", at}).ApplyPreparation(s); fmt.Sprint(err) != want {
+		if c, err := (Stage{Value: "wide", At: at}).ApplyPreparation(s); fmt.Sprint(err) != want {
 			t.Errorf("%v, want %s", err, want)
 		} else if err == nil {
-			_, err = Stage{"wide", at}.ApplyPreparation(c)
+			_, err = Stage{Value: "wide", At: at}.ApplyPreparation(c)
 			if err == nil || err.Error() != "stage wide: no table is made of wide activations here" {
 				t.Error(err)
 			}
@@ -505,7 +551,7 @@ func TestTableChunks(t *testing.T) {
 	}
 	for want, trace := range map[string]Trace{
 		"stage table: loop c: pads rows to a multiple of more than 1048576":           {Split{"table.u", 4096, Pair{"a", "b"}}, Split{"a", 256, Pair{"c", "d"}}},
-		"stage table: loop a: activations are prepared in one lane":                   {Split{"table.u", 8, Pair{"a", "b"}}, Bind{"a", "group"}},
+		"stage table: loop a: a workgroup prepares a row of activations":              {Split{"table.u", 8, Pair{"a", "b"}}, Bind{"a", "group"}},
 		"stage table: loop a: makes tables of more elements at once than a chunk has": {Pack{Tensor: "table", Chunk: 16}, Split{"table.u", 8, Pair{"a", "b"}}},
 	} {
 		if _, err := CompilePreparation(p, tables, trace); fmt.Sprint(err) != want {
@@ -536,7 +582,7 @@ func TestEveryRule(t *testing.T) {
 	}
 	tested = append(tested, "is for products; activations are prepared by loops alone", "would change the order of a float sum",
 		"makes more groups at once than callers have room for", "are f32 and read as they are, unless kernels have tables", // TestNothingToPrepare
-		"pads rows to a multiple of more than 1048576", "makes tables of more elements at once than a chunk has", "activations are prepared in one lane", "this preparation makes no tables",
+		"pads rows to a multiple of more than 1048576", "makes tables of more elements at once than a chunk has", "a workgroup prepares a row of activations", "this preparation makes no tables",
 		"asks for the next row, at no distance", "is no serial loop", gone, "is not the innermost loop over tables", "no table is made of wide activations here") // TestPreparing, TestFloatSum, TestGroupRoom, TestTableChunks
 	for _, c := range refusedOperators {
 		tested = append(tested, c.want)

@@ -12,7 +12,9 @@ import (
 // it below: "w" the decoded weight, "a" the activation, or of a product by tables "x"
 // the index; "super" the super-scale and the super-minimum if the format has two levels.
 // "act" are all activations that an iteration of the serial loop At reads. The lanes of a workgroup copy them into a buffer that
-// they share.
+// they share. Shared, the decoded weights of an iteration of the serial loop At are in such a buffer too: each lane decodes
+// some of them. Ahead, lanes load what they decode, and activations that they share at the same loop, while the iteration before
+// computes. With Halves, they fill one half of the buffers while they multiply the other.
 //
 //	for r                              for r
 //	    for n                              w1 = decode(codes[r])
@@ -22,16 +24,25 @@ import (
 // In a preparation of activations with tables, "wide" is an activation in 16 bits, computed at the innermost loop over tables: they
 // are no array then, made before tables are.
 type Stage struct {
-	Value string `json:"value"`
-	At    string `json:"at"`
+	Value  string `json:"value"`
+	At     string `json:"at"`
+	Shared bool   `json:"shared,omitempty"`
+	Ahead  bool   `json:"ahead,omitempty"`
+	Halves bool   `json:"halves,omitempty"`
 }
 
 // Apply implements Step.
 func (x Stage) Apply(s *Product) (*Product, error) {
+	if (x.Shared || x.Ahead || x.Halves) && (x.Value != "w" || !x.Shared || x.Halves && !x.Ahead) {
+		return nil, illegal(x, x.Value, "is no value that lanes share so; have w, shared, and then ahead, and then by halves")
+	}
 	switch x.Value {
 	case "w", "a", "x":
 		if len(s.stages) > 0 && s.main().values[x.Value] == nil {
 			return nil, illegal(x, x.Value, "is no value of this decomposition")
+		}
+		if x.Shared {
+			return x.sharedWeights(s)
 		}
 		return stageAt(x, s, x.Value, x.At)
 	case "super":
@@ -110,6 +121,17 @@ func (x Stage) shared(s *Product) (*Product, error) {
 	c := s.clone()
 	c.shared = x.At
 	return c, nil
+}
+
+func (x Stage) sharedWeights(s *Product) (*Product, error) {
+	if st, i := s.find(x.At); st == nil || st.loops[i].Kind != nest.Serial {
+		return nil, illegal(x, x.At, "is no serial loop")
+	}
+	c, err := stageAt(x, s, x.Value, x.At)
+	if err == nil {
+		c.decoded, c.ahead, c.halves = x.At, x.Ahead, x.Halves
+	}
+	return c, err
 }
 
 func (x Stage) super(s *Product) (*Product, error) {
@@ -210,8 +232,8 @@ func stageAt(x Step, s *Product, name, at string) (*Product, error) {
 		if l < 0 {
 			return nil, illegal(x, at, "no such loop")
 		}
-		if k := st.loops[l].Kind; k == nest.Vector || k == nest.Dot || k == nest.Pair {
-			return nil, illegal(x, at, "is %s: a value cannot be staged between lanes", k)
+		if isLane(st.loops[l]) {
+			return nil, illegal(x, at, "is %s: a value cannot be staged between lanes", st.loops[l].Kind)
 		}
 	}
 	if st.isStaged(name) {
@@ -253,7 +275,8 @@ func typeOf(st *stage, name string) format.DType {
 //	                                      x = load codes+64*ks
 //
 // In a preparation of activations, In is a serial loop that reads them. It asks for the activations of the next row in
-// the same places. In an operator, Tensor is the input that Bytes, Far and Every are of.
+// the same places. In a product, In is a serial loop of lanes of workgroups: they load the weights of its next iteration into registers
+// before they use this one's. In an operator, Tensor is the input that Bytes, Far and Every are of.
 type Prefetch struct {
 	Bytes int    `json:"bytes,omitempty"`
 	Far   int    `json:"far,omitempty"`
@@ -270,6 +293,9 @@ func (x Prefetch) Apply(s *Product) (*Product, error) {
 	if err := s.decomposed(x, "codes"); err != nil {
 		return nil, err
 	}
+	if x.In != "" {
+		return x.next(s)
+	}
 	if err := x.distances("codes"); err != nil {
 		return nil, err
 	}
@@ -280,13 +306,31 @@ func (x Prefetch) Apply(s *Product) (*Product, error) {
 		return nil, illegal(x, "codes", "no lines of the rest of the tiles: want a distance")
 	case x.Act < 0 || x.Act > 1<<20 || x.Act%64 != 0:
 		return nil, illegal(x, "act", "%d bytes: want 0 or a multiple of 64 up to 1 MiB", x.Act)
-	case x.In != "":
-		return nil, illegal(x, x.In, "loops are named in preparations of activations only")
 	case s.streams != (nest.Streams{}):
 		return nil, illegal(x, "codes", "already prefetched")
 	}
 	c := s.clone()
 	c.streams = nest.Streams{Ahead: x.Bytes, Far: x.Far, Every: x.Every, Rest: x.Rest, Act: x.Act}
+	return c, nil
+}
+
+// next makes the lanes of a workgroup load the weights of the next iteration of a loop.
+func (x Prefetch) next(s *Product) (*Product, error) {
+	c := s.clone()
+	st, i, err := c.loop(x, x.In)
+	switch {
+	case err != nil:
+		return nil, err
+	case x != Prefetch{In: x.In}:
+		return nil, illegal(x, x.In, "asks for the next iteration, at no distance")
+	case st.loops[i].Kind != nest.Serial || !st.reduce[st.loops[i].Root]:
+		return nil, illegal(x, x.In, "is no serial loop of a sum")
+	case st.loops[i].Ahead:
+		return nil, illegal(x, x.In, "already prefetched")
+	case !slices.ContainsFunc(st.loops, func(l nest.Loop) bool { return l.Kind == nest.Lane }):
+		return nil, illegal(x, x.In, "runs in no lanes of a workgroup")
+	}
+	st.loops[i].Ahead = true
 	return c, nil
 }
 
@@ -349,7 +393,7 @@ const mostStaged = 8
 func (x Stage) Propose(s State, m Machine) (out []Step) {
 	if x.Value == "wide" {
 		for _, l := range s.Loops() {
-			if y := (Stage{x.Value, l.Name}); l.Root == "table.u" {
+			if y := (Stage{Value: x.Value, At: l.Name}); l.Root == "table.u" {
 				out = []Step{y} // the innermost one
 			}
 		}
@@ -369,7 +413,7 @@ func (x Stage) Propose(s State, m Machine) (out []Step) {
 			return out
 		}
 		if x.Value != "super" || l.Root == "g" {
-			out = append(out, Stage{x.Value, l.Name})
+			out = append(out, Stage{Value: x.Value, At: l.Name})
 		}
 		if l.Root != "n" && x.Value != "super" {
 			size *= max(l.N, 1)
@@ -397,7 +441,7 @@ func (x Fission) Propose(s State, _ Machine) (out []Step) {
 
 // Propose implements Proposer: distances on ladders, of the weights by steps of about 1.4, alone or with activations, of tables farther
 // ahead; or with a second stream into the second-level cache; and all of these without the first of tiles side by side.
-func (x Prefetch) Propose(s State, _ Machine) (out []Step) {
+func (x Prefetch) Propose(s State, m Machine) (out []Step) {
 	p, ok := s.(*Product)
 	switch s := s.(type) {
 	case *Preparation:
@@ -415,6 +459,16 @@ func (x Prefetch) Propose(s State, _ Machine) (out []Step) {
 	}
 	if !ok || p.weights == nil {
 		return nil
+	}
+	if m.Group > 0 {
+		for _, l := range s.Loops() {
+			if y := (Prefetch{In: l.Name}); l.Kind == nest.Serial && l.N == 0 {
+				if _, err := y.Apply(p); err == nil {
+					out = append(out, y)
+				}
+			}
+		}
+		return out
 	}
 	acts := []int{0, 128, 256}
 	if p.tables != nil {

@@ -60,6 +60,7 @@ var steps = map[string]Step{
 	"quantize_table": QuantizeTable{},
 	"halving_add":    HalvingAdd{},
 	"inline":         Inline{},
+	"quantize":       Quantize{},
 }
 
 // StepNames lists all steps.

@@ -39,6 +39,7 @@ type benchFlags struct {
 	rounds      int
 	json, quiet bool
 	noRecords   bool
+	device      string
 	model       benchModelFlags
 }
 
@@ -72,6 +73,11 @@ tg128 generates 128 tokens one by one, @ d512 does so after 512 tokens. Tokens p
 out tokenizing and sampling. After each prompt and each token the same run measures the model's
 products alone, and the machine's read bandwidth and int8 peak.
 
+-target spirv measures shaders on a device of Vulkan, by its own clock, as a program calls them that has its weights there.
+Their bits are compared with the definition first. The share is of the device's read bandwidth, which the same run
+measures. dram cycles through copies of 256 MiB, l2 reads one copy. Shaders run in the program tmacc-vulkan, which is
+built if it is neither beside tmacc nor in PATH.
+
 -model with -peer llama=FOLDER measures the model beside llama.cpp, whose libraries in that folder
 run it in a process of its own: flash attention, repacked weights, the variant for this CPU that its
 own score picks. Rounds alternate, and each side sleeps in the other's turns. A test that takes over
@@ -81,6 +87,7 @@ own score picks. Rounds alternate, and each side sleeps in the other's turns. A 
   tmacc bench -check docs/lab/limits.json
   tmacc bench -lock tmacc.lock -format w2 -rounds 5
   tmacc bench -lock tmacc.lock -check docs/lab/limits.json
+  tmacc bench -target spirv -format w2 -mode dram -n 1 -device nvidia
   tmacc bench -model model.gguf -threads 1,2
   tmacc bench -model synthetic:bitnet-2b -p 512 -n 128 -d 0,512 -o json
   tmacc bench -model model.gguf -peer llama=node_modules/@node-llama-cpp/linux-x64/bins/linux-x64
@@ -97,6 +104,7 @@ own score picks. Rounds alternate, and each side sleeps in the other's turns. A 
 	f.StringVar(&b.trace, "trace", "", "JSON `file` with the schedule to measure instead of the default ones")
 	f.StringVar(&b.lock, "lock", "", "`file` that tmacc tune has written: its schedules are measured beside the default ones, with -check and -peer in their place")
 	noRecordsVar(f, &b.noRecords)
+	deviceVar(f, &b.device)
 	f.StringVar(&b.check, "check", "", "JSON `file` with limits to hold the measurements against")
 	f.StringVar(&b.peer, "peer", "", "ggml=`folder` of ggml's libraries, to measure beside ours; with -model llama=folder, of libllama.so")
 	f.IntSliceVar(&b.threads, "threads", []int{1}, "with -peer and -model: numbers of threads")
@@ -111,6 +119,16 @@ own score picks. Rounds alternate, and each side sleeps in the other's turns. A 
 		lock, err := c.readLock(b.lock)
 		if err != nil {
 			return err
+		}
+		on, err := shaderTargets(b.targets)
+		if err != nil {
+			return err
+		}
+		if len(on) > 0 {
+			return c.benchDevice(cmd.Context(), b, on, lock)
+		}
+		if b.device != "" {
+			return fmt.Errorf("-device %s: is for -target spirv", quotedIfOdd(b.device))
 		}
 		if err := mapping("bench"); err != nil {
 			return err

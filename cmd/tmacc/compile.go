@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 
 	"github.com/tmacc/tmacc/gen/gomod"
 	"github.com/tmacc/tmacc/gen/order"
+	"github.com/tmacc/tmacc/lower/spirv"
 	"github.com/tmacc/tmacc/lower/targets"
 	"github.com/tmacc/tmacc/search/defaults"
 	"github.com/tmacc/tmacc/search/delivery"
@@ -63,6 +65,9 @@ no-measure: false.
 A kernel is for an instruction set, tuned for its most ordinary core; -core adds kernels for other
 cores, which run on the CPUs that have them. -core file.json describes a core of your own, with the
 fields that tmacc cores -json NAME prints. -target host is for this machine's core.
+
+-target spirv adds shaders for devices of Vulkan, in files of their own. The package then also imports what calls
+Vulkan. Its products run on the CPU, and by On("spirv") on a device, where the error says why there is none.
 
 The trace of a kernel is for its target, which may be left out if there is only one. Entries
 that differ only in target and trace are one product, with default schedules on other targets.
@@ -143,6 +148,7 @@ type compilation struct {
 	compileFlags
 	*order.Order
 	targets []targets.Target // in the order in which programs try them
+	shaders []spirv.Target
 	made    *delivery.Package
 	usual   *defaults.Chooser
 	bar     *progress
@@ -299,7 +305,11 @@ func (x *compilation) begin() (err error) {
 	if x.targets, err = x.targetList(); err != nil {
 		return err
 	}
-	x.Order, err = order.New(order.Options{Act: x.act, MaxK: x.maxK, Targets: x.targets, Find: oneTarget, Inputs: x.inputs()})
+	var ofShaders []targets.Selector
+	for _, t := range x.shaders {
+		ofShaders = append(ofShaders, t)
+	}
+	x.Order, err = order.New(order.Options{Act: x.act, MaxK: x.maxK, Targets: x.targets, Shaders: ofShaders, Find: oneTarget, Inputs: x.inputs()})
 	var bad *order.OptionError
 	if errors.As(err, &bad) {
 		return x.from.At(bad.Key, "", err)
@@ -344,7 +354,7 @@ func (x *compilation) readKernels() error {
 
 // readPlace finds out about the directory of the package: its name there, the lock, and the module.
 func (x *compilation) readPlace() (err error) {
-	x.made, err = delivery.New(delivery.Options{Order: x.Order, Targets: x.targets, Dir: x.dir, Name: x.pkg, Module: x.module,
+	x.made, err = delivery.New(delivery.Options{Order: x.Order, Targets: x.targets, Shaders: x.shaders, Dir: x.dir, Name: x.pkg, Module: x.module,
 		Unchecked: x.noCheck, ReadOnly: x.current, Probing: quick, Events: x.hear, Defaults: x.usual})
 	var bad *delivery.OptionError
 	if errors.As(err, &bad) {
@@ -355,17 +365,28 @@ func (x *compilation) readPlace() (err error) {
 
 // targetList is what -target and -core, or the file, name.
 func (x *compilation) targetList() ([]targets.Target, error) {
+	var ofCPUs []string
 	for _, word := range x.on {
+		if t, ok := spirv.ByName(word); ok {
+			if !slices.ContainsFunc(x.shaders, func(o spirv.Target) bool { return o.Machine().Name == t.Machine().Name }) {
+				x.shaders = append(x.shaders, t)
+			}
+			continue
+		}
+		ofCPUs = append(ofCPUs, word)
 		if _, err := x.cli.targetList([]string{word}, nil); err != nil {
 			return nil, x.from.At("target", word, err)
 		}
 	}
 	for _, word := range x.tunedFor {
-		if _, err := x.cli.targetList(x.on, []string{word}); err != nil {
+		if _, err := x.cli.targetList(ofCPUs, []string{word}); err != nil {
 			return nil, x.from.At("core", word, err)
 		}
 	}
-	return x.cli.targetList(x.on, x.tunedFor)
+	if len(ofCPUs)+len(x.tunedFor) == 0 && len(x.shaders) > 0 {
+		return nil, nil
+	}
+	return x.cli.targetList(ofCPUs, x.tunedFor)
 }
 
 // readTrace reads the schedule of -trace.

@@ -19,7 +19,7 @@ func completeCompile(cmd *cobra.Command) {
 		"format":    format.Names,
 		"model":     order.Models,
 		"core":      func() []string { return append([]string{"all"}, targeting.CoreNames()...) },
-		"target":    func() []string { return append([]string{"host", "all"}, shortNames()...) },
+		"target":    func() []string { return append([]string{"host", "all", "spirv"}, shortNames()...) },
 		"act-group": func() []string { return []string{"0", "32", "64", "128", "256"} },
 	}
 	for name, list := range values {

@@ -136,7 +136,10 @@ func (c *cli) targets() *cobra.Command {
 		Long: `List the targets: instruction sets that kernels are compiled for, and the CPU
 features they need beyond the architecture's own. Every generated package also has pure Go
 for all other CPUs. A target with a core, TARGET+CORE, has the same instructions and is tuned
-for that core: see tmacc cores.`,
+for that core: see tmacc cores.
+
+Besides there are spirv/dot and spirv/plain: shaders for devices of Vulkan, with integer dot products and without.
+spirv is the first.`,
 	}
 	js := asJSON(cmd)
 	cmd.RunE = func(*cobra.Command, []string) error {

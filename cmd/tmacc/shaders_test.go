@@ -36,8 +36,8 @@ func TestShadersRefused(t *testing.T) {
 	trace := filepath.Join("..", "..", "tests", "shaders", "testdata", "w2.gemv.json")
 	vir := file(t, "f.vir", "func f(a ptr, n int, s int)\n\trepeat n a+s\n\tv0:i32x1 = splat 1\n\tstore a+0 v0\n")
 	for _, c := range [][2]string{
-		{"show -format w2 -target spirv", "show: there are no default schedules of products and of preparations for spirv/dot yet: give the one of a product with -trace"},
-		{"show -format w2 -target spirv -prepare -trace " + trace, "show: there are no default schedules"},
+		{"show -format w2 -target spirv -cols 3", "no default schedule of w2 on spirv/dot has 3 columns: have 1, 2, 4"},
+		{"show -format w2 -target spirv -prepare -trace " + trace, "show: -prepare: the CPU prepares activations for devices: give its -target"},
 		{"show -format w2 -target spirv -cost -trace " + trace, "show: there is no model of devices for -cost: leave it out with -target spirv"},
 		{"show -format w2 -target spirv -core zen4 -trace " + trace, "-core zen4: shaders are not tuned for a core: leave it out with -target spirv"},
 		{"show -format w2 -target avx2 -trace " + trace, "amd64/avx2 has no workgroups and no lanes of them: bind no loop to group or lane"},

@@ -13,6 +13,7 @@ import (
 	"github.com/tmacc/tmacc/gen/order"
 	"github.com/tmacc/tmacc/ir"
 	"github.com/tmacc/tmacc/ir/operator"
+	"github.com/tmacc/tmacc/lower/spirv"
 	"github.com/tmacc/tmacc/lower/targets"
 	"github.com/tmacc/tmacc/search"
 	"github.com/tmacc/tmacc/search/build"
@@ -54,7 +55,7 @@ func (c *cli) show() *cobra.Command {
 what it waits for if weights come from the second-level cache (l2), the third (l3) or memory (dram).
 
 A float operator of language models, -op, has no problem, no origin, no layout and no cost. Attention is several operators.
-A shader, -target spirv, has no machine and no cost, and needs -trace.`,
+A shader, -target spirv, has no machine and no cost.`,
 		Example: `  tmacc show -format w2 -stage trace,nest
   tmacc show -format w4-g32 -cols 8 -target avx2 -stage asm
   tmacc show -format w4 -stage vir > w4.vir && tmacc lower w4.vir -target avx512vbmi
@@ -120,7 +121,7 @@ func (c *cli) runShow(ctx context.Context, x showFlags) error {
 	case x.cost:
 		err = fmt.Errorf("show: there is no model of devices for -cost: leave it out with -target %s", x.target)
 	default:
-		all, err = c.shaderStages(x, p, selector)
+		all, err = c.shaderStages(ctx, x, p, selector.(spirv.Target))
 	}
 	if err != nil {
 		return err
@@ -175,17 +176,30 @@ func (c *cli) stagesOf(ctx context.Context, x showFlags, p ir.Problem, t targets
 	return slices.Insert(all, 0, build.Stage{Name: originStage, Text: origin}), nil
 }
 
-// shaderStages are the stages of a shader by a schedule of the user's.
-func (c *cli) shaderStages(x showFlags, p ir.Problem, t targets.Selector) ([]build.Stage, error) {
-	if x.trace == "" || x.prepare {
-		return nil, fmt.Errorf("show: there are no default schedules of products and of preparations for %s yet: give the one of a product with -trace", t.Machine().Name)
+// shaderStages are the stages of a shader.
+func (c *cli) shaderStages(ctx context.Context, x showFlags, p ir.Problem, t spirv.Target) ([]build.Stage, error) {
+	if x.prepare {
+		return nil, errors.New("show: -prepare: the CPU prepares activations for devices: give its -target")
 	}
-	trace, err := c.inputs().Trace(x.trace)
+	lock, err := c.readLock(x.lock)
 	if err != nil {
 		return nil, err
 	}
-	origin := build.Stage{Name: originStage, Text: fmt.Sprintf("%s: %s", defaults.Trace, x.trace)}
-	return slices.Insert(build.Stages(p, trace, t), 0, origin), nil
+	uses, by, err := c.shaderUses(ctx, p, t, x.trace, lock)
+	if err != nil {
+		return nil, err
+	}
+	trace := uses[0].Trace
+	if by != defaults.Trace {
+		if trace, err = build.TraceFor(p, t, uses, x.cols); err != nil {
+			return nil, err
+		}
+	}
+	origin := string(by)
+	if file := x.trace + x.lock; file != "" && by != defaults.Default {
+		origin += ": " + file
+	}
+	return slices.Insert(build.Stages(p, trace, t), 0, build.Stage{Name: originStage, Text: origin}), nil
 }
 
 // shown is the schedules of a product by the lock, else by a record or the default ones, and where they come from.

@@ -38,6 +38,8 @@ type tuneFlags struct {
 	records              string // folder of records to change instead of a lock
 	plot                 string
 	runner, runnerPrefix string
+	device               string
+	traces               []string // files of schedules that a search on a device begins with
 }
 
 func (c *cli) tune() *cobra.Command {
@@ -71,6 +73,9 @@ fastest that the log has of other searches on such a core.
 the default ones. The best is compared with the default schedules without records, and with the record that is there.
 It is recorded only if it saves ` + fmt.Sprintf("%.0f", 100*records.Margin) + ` % of the default's time beyond the noise; a record that does not any more is removed.
 
+-target spirv searches on a device of Vulkan, which another program measures by the device's clock (tmacc bench -h). The search
+begins with the default schedules, locked ones, and the files of -trace. The lock's entry names the device.
+
 -runner measures on another machine that ssh reaches without asking: a board, from a
 laptop. The worker is built here and sent; the machine needs nothing but a shell. The search waits for
 connections that are cut, and for a machine that starts again.`,
@@ -99,11 +104,27 @@ connections that are cut, and for a machine that starts again.`,
 	f.BoolVar(&x.json, "json", false, "print one JSON object per search at its end, and all else on standard error")
 	f.StringVar(&x.plot, "plot", "", "`file` of a picture, .svg or .png: the best so far over the trials, of each family; of several searches, each has its format and target in the name")
 	noRecordsVar(f, &x.noRecords)
+	deviceVar(f, &x.device)
+	f.StringSliceVar(&x.traces, "trace", nil, "with -target spirv: JSON `files` of schedules that the search begins with, besides the default and the locked ones")
 	f.StringVar(&x.records, "record", "", "`folder` whose records get what is found, instead of a lock: search/records of a checkout of tmacc")
 	f.BoolVarP(&x.quiet, "quiet", "q", false, "no progress on standard error")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if err := x.validate(cmd.Flags()); err != nil {
 			return err
+		}
+		on, err := shaderTargets(x.targets)
+		switch {
+		case err != nil:
+			return err
+		case len(on) > 0:
+			if err := x.validateDevice(cmd.Flags()); err != nil {
+				return err
+			}
+			return c.tuneDevice(cmd.Context(), x, on)
+		case x.device != "":
+			return fmt.Errorf("-device %s: is for -target spirv", quotedIfOdd(x.device))
+		case len(x.traces) > 0:
+			return errNoTraces
 		}
 		return c.runTune(cmd.Context(), x)
 	}

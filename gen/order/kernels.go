@@ -187,22 +187,27 @@ func differing(p, q ir.Problem) string {
 
 // traceTarget is the name of the target that the trace of k is for.
 func (o *Order) traceTarget(k Kernel) (string, error) {
-	ts := o.options.Targets
+	ts := o.options.targets()
 	if k.Target == "" {
 		if len(ts) != 1 {
 			return "", fmt.Errorf("a trace is for one target: these are %d: give the entry the target of its trace", len(ts))
 		}
 		return ts[0].Machine().Name, nil
 	}
-	if t := lower.Find(ts, k.Target); t != nil { // a user's own core is in no other list
+	if t := lower.Find(o.options.Targets, k.Target); t != nil { // a user's own core is in no other list
 		return t.Machine().Name, nil
+	}
+	for _, t := range o.options.Shaders {
+		if m := t.Machine(); k.Target == m.Name || k.Target == m.ShortName() || k.Target == m.Arch() {
+			return m.Name, nil
+		}
 	}
 	t, err := o.options.Find(k.Target)
 	if err != nil {
 		return "", err
 	}
 	name := t.Machine().Name
-	if lower.Find(ts, name) != nil {
+	if lower.Find(o.options.Targets, name) != nil {
 		return name, nil
 	}
 	var names []string

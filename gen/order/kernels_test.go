@@ -41,13 +41,13 @@ func TestKernelsOfOneName(t *testing.T) {
 		t.Fatalf("%d products", len(o.Products))
 	}
 	own, other := o.Products[0], o.Products[1]
-	if traced := strings.Join(own.Traced(o.options.Targets), " "); own.Name() != "Own" || own.Label() != "Own" || own.Problem.Act.Group != 32 || traced != "amd64/avx2 arm64/dotprod" {
+	if traced := strings.Join(own.Traced(o.options.targets()), " "); own.Name() != "Own" || own.Label() != "Own" || own.Problem.Act.Group != 32 || traced != "amd64/avx2 arm64/dotprod" {
 		t.Errorf("%s: %+v, traces for %s", own.Name(), own.Problem.Act, traced)
 	}
 	if own.Traces["amd64/avx2"].Path != path {
 		t.Errorf("%+v", own.Traces)
 	}
-	if other.Name() != "Other" || other.Problem.LimitK() != 8192 || other.Traced(o.options.Targets) != nil {
+	if other.Name() != "Other" || other.Problem.LimitK() != 8192 || other.Traced(o.options.targets()) != nil {
 		t.Errorf("%s: %d, %v", other.Name(), other.Problem.LimitK(), other.Traces)
 	}
 }

@@ -22,9 +22,10 @@ import (
 
 // Options are what all products of an order share.
 type Options struct {
-	Act     Act            // of products that name no activations of their own
-	MaxK    int            // largest K that kernels are proven exact for; 0: ir.DefaultMaxK, or more if a matrix has more
-	Targets []lower.Target // that the products are compiled for; each trace is for one of them
+	Act     Act              // of products that name no activations of their own
+	MaxK    int              // largest K that kernels are proven exact for; 0: ir.DefaultMaxK, or more if a matrix has more
+	Targets []lower.Target   // that the products are compiled for; each trace is for one of them, or of Shaders
+	Shaders []lower.Selector // targets of shaders that the products are compiled for besides
 	// Find returns the target that a word names. It says why a trace is for none of Targets; nil stands for
 	// targets.ByName. The command's also knows the word "host".
 	Find   func(word string) (lower.Target, error)
@@ -79,6 +80,14 @@ func New(options Options) (*Order, error) {
 	return &Order{options: options, files: map[string]bool{}, inFiles: map[string]int{}, problems: map[string]ir.Problem{}}, nil
 }
 
+// targets are the targets of CPUs, then of shaders.
+func (o *Options) targets() (all []lower.Selector) {
+	for _, t := range o.Targets {
+		all = append(all, t)
+	}
+	return append(all, o.Shaders...)
+}
+
 // named is the target of a name, with or without its architecture.
 func named(word string) (lower.Target, error) {
 	if t := targets.ByName(word); t != nil {
@@ -113,7 +122,7 @@ func (o *Order) AddFormat(name string) error {
 // SetTrace gives the only product on the only target the schedule in a JSON file. Several products or targets are
 // an error.
 func (o *Order) SetTrace(path string) (err error) {
-	ts := o.options.Targets
+	ts := o.options.targets()
 	if len(o.Products) != 1 || len(ts) != 1 {
 		return fmt.Errorf("-trace is for one format on one target: these are %d formats on %d targets; -kernel takes a trace for each target", len(o.Products), len(ts))
 	}

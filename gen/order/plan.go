@@ -25,12 +25,12 @@ type Planned struct {
 // Plan lists what o would compile into package pkg in the folder dir.
 func (o *Order) Plan(pkg, dir string) Plan {
 	p := Plan{Package: pkg, Dir: dir, Products: []Planned{}, LeftOut: append([]Left{}, o.Left...), Floats: append([]string{}, o.Floats...), Others: append([]string{}, o.Others...)}
-	for _, t := range o.options.Targets {
+	for _, t := range o.options.targets() {
 		p.Targets = append(p.Targets, t.Machine().Name)
 	}
 	for _, w := range o.Products {
 		x := w.Problem
-		p.Products = append(p.Products, Planned{Name: w.Name(), Format: x.Name(), Traced: w.Traced(o.options.Targets), ActGroup: x.Act.Group, Shapes: w.Shapes})
+		p.Products = append(p.Products, Planned{Name: w.Name(), Format: x.Name(), Traced: w.Traced(o.options.targets()), ActGroup: x.Act.Group, Shapes: w.Shapes})
 	}
 	return p
 }

@@ -47,10 +47,10 @@ func (w *Product) Name() string { return cmp.Or(w.name, productName(w.Problem.Na
 func (w *Product) Label() string { return cmp.Or(w.name, w.Problem.Name()) }
 
 // Trace is the schedule that was given for t, or nil.
-func (w *Product) Trace(t lower.Target) schedule.Trace { return w.Traces[t.Machine().Name].Trace }
+func (w *Product) Trace(t lower.Selector) schedule.Trace { return w.Traces[t.Machine().Name].Trace }
 
 // Traced names the targets among ts that a schedule was given for, or nil.
-func (w *Product) Traced(ts []lower.Target) (names []string) {
+func (w *Product) Traced(ts []lower.Selector) (names []string) {
 	for _, t := range ts {
 		if w.Trace(t) != nil {
 			names = append(names, t.Machine().Name)

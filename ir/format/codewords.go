@@ -20,6 +20,8 @@ type Codewords struct {
 	// Apart says that each code decodes to a word of its own, instead of several codes to one word:
 	// looking a code up takes no longer than moving it out of a word.
 	Apart bool `json:"apart,omitempty"`
+	// Fraction says that codewords are what FractionCodes makes: products take them apart, without tables.
+	Fraction bool `json:"fraction,omitempty"`
 }
 
 // maxJoin is the most codes of a codeword: its 8 bits hold no more.
@@ -89,6 +91,26 @@ func HeadCodes(levels, join, head int) (*Codewords, error) {
 	c.Apart = true
 	for i := range c.Table {
 		c.Table[i] = byte(i%n*rest + i/n)
+	}
+	return c, nil
+}
+
+// FractionCodes makes codewords of 8 bits that are fractions, in 256ths, rounded up, whose digits to the base of levels are the
+// codes. The codeword times levels has the first code above its lowest 8 bits, and in them the codeword of the codes that follow.
+//
+//	levels 3, join 5     (256*n + 242) / 243     n = 81*c0 + 27*c1 + 9*c2 + 3*c3 + c4
+func FractionCodes(levels, join int) (*Codewords, error) {
+	c, _, err := JoinCodes(levels, join, 0)
+	if err != nil {
+		return nil, err
+	}
+	c.Apart, c.Fraction = true, true
+	for i := range c.Table {
+		n := 0
+		for j := range join {
+			n = n*levels + i/power(levels, j)%levels
+		}
+		c.Table[i] = byte((256*n + len(c.Table) - 1) / len(c.Table))
 	}
 	return c, nil
 }
@@ -219,6 +241,9 @@ func (c *Codewords) valid(p *Part) error {
 		return bad("has %d codewords for %d codes of %d levels, which are %d", len(c.Table), c.Join, c.Levels, power(c.Levels, c.Join))
 	case len(p.Map)*c.Join > maxFields:
 		return bad("has %d fields; at most %d are allowed", len(p.Map)*c.Join, maxFields)
+	}
+	if f, err := FractionCodes(c.Levels, c.Join); c.Fraction && (err != nil || !bytes.Equal(c.Table, f.Table) || !c.Apart || len(p.Map[0]) != 8) {
+		return bad("codewords are no fractions of 256ths in 8 bits, with codes apart")
 	}
 	for i, word := range c.Table {
 		if int(word)>>len(p.Map[0]) != 0 {

@@ -305,6 +305,47 @@ func TestJoinCodes(t *testing.T) {
 	}
 }
 
+// TestFractionCodes: codewords are different, decode, and a product by the number of levels has the first code above bit 8.
+func TestFractionCodes(t *testing.T) {
+	made := 0
+	for levels := 2; levels <= 16; levels++ {
+		for join := 2; join <= 8; join++ {
+			c, err := FractionCodes(levels, join)
+			if err != nil {
+				continue
+			}
+			made++
+			m, _ := StringMap(8, 1)
+			p := &Part{Name: Codes, Map: m, Codewords: c}
+			if err := c.valid(p); err != nil {
+				t.Fatalf("%d levels, %d joined: %v", levels, join, err)
+			}
+			for n, word := range c.Table {
+				x := int(word)
+				for i := range join {
+					x *= levels
+					if code, ok := c.Code(word, i); x>>8 != n/pow(levels, i)%levels || !ok || int(code) != x>>8 {
+						t.Fatalf("%d levels, %d joined: code %d of %d is %d by products, %d by the table", levels, join, i, n, x>>8, code)
+					}
+					x &= 255
+				}
+			}
+			wrong := *c
+			wrong.Table = slices.Clone(c.Table)
+			wrong.Table[0], wrong.Table[1] = wrong.Table[1], wrong.Table[0]
+			if wrong.valid(p) == nil {
+				t.Errorf("%d levels, %d joined: other codewords are valid fractions", levels, join)
+			}
+		}
+	}
+	if made < 10 {
+		t.Errorf("%d kinds of fractions", made)
+	}
+	if _, err := FractionCodes(3, 6); err == nil {
+		t.Error("fractions of 729 in 8 bits")
+	}
+}
+
 // TestHeadCodes: codewords are different, decode, and without two bits still tell the head.
 func TestHeadCodes(t *testing.T) {
 	made := 0

@@ -25,9 +25,10 @@ const (
 	Averaged             // not run: the body of the plan is the average over it already
 	Group                // workgroups, which run at once: like Outer, by Nest.Grid
 	Lane                 // lanes of a workgroup, which run at once
+	Tile                 // rows, columns or depth of a tile, which one instruction multiplies
 )
 
-var kindNames = [...]string{"for", "unroll", "vector", "dot", "outer", "pair", "average", "group", "lane"}
+var kindNames = [...]string{"for", "unroll", "vector", "dot", "outer", "pair", "average", "group", "lane", "tile"}
 
 func (k Kind) String() string { return kindNames[k] }
 
@@ -43,6 +44,7 @@ type Loop struct {
 	Coef, N    int
 	Kind       Kind
 	ListedBy   string // "": never
+	Ahead      bool   // an iteration may load the weights of the next one before it uses its own
 }
 
 func (l Loop) String() string {
@@ -52,6 +54,9 @@ func (l Loop) String() string {
 	}
 	if l.ListedBy != "" {
 		n += fmt.Sprintf(", listed if %s", l.ListedBy)
+	}
+	if l.Ahead {
+		n += ", ahead"
 	}
 	return fmt.Sprintf("%s %s %s", l.Kind, l.Name, n)
 }
@@ -96,6 +101,8 @@ type Nest struct {
 	Repeat  *Repeat           // nil: Body runs once
 	Grid    []Repeat          // dimensions of workgroups, x first: Body runs for each of them
 	Shared  []Shared          // buffers of workgroups
+	Holders int               // lanes that hold tiles together; 0: each lane has its own
+	Local   map[string]int    // bytes of parameters that are buffers of a workgroup, the last ones
 	Aligned map[string]int    // by parameter: a power of two that its number, or the address of its buffer, is a multiple of
 	Body    []Stmt
 }
@@ -107,9 +114,13 @@ type Repeat struct {
 	Moves []Move
 }
 
-// Shared is a copy that the lanes of a workgroup make, in each iteration of the loop At, of all that the iteration reads of the
-// buffer Param.
-type Shared struct{ Param, At string }
+// Shared is what the lanes of a workgroup make together in each iteration of the loop At: a copy of all that the iteration reads
+// of the buffer Param, or all values of the staged Temp. Ahead, they load what that needs while the iteration before computes. With
+// Halves, they fill one half of the buffers while the other is used.
+type Shared struct {
+	Param, Temp, At string
+	Ahead, Halves   bool
+}
 
 // Move adds the parameter By, in bytes, to the pointer Param.
 type Move struct{ Param, By string }
@@ -145,7 +156,10 @@ func (n *Nest) String() string {
 		r.print(&b, "groups")
 	}
 	for _, s := range n.Shared {
-		fmt.Fprintf(&b, "shared %s at %s\n", s.Param, s.At)
+		fmt.Fprintf(&b, "shared %s at %s%s%s\n", s.Param+s.Temp, s.At, map[bool]string{true: " ahead"}[s.Ahead], map[bool]string{true: ", by halves"}[s.Halves])
+	}
+	if n.Holders > 0 {
+		fmt.Fprintf(&b, "tiles of %d lanes\n", n.Holders)
 	}
 	printBody(&b, n.Body, 1)
 	return b.String()

@@ -61,6 +61,9 @@ func (x *opInfo) form() string {
 	if x.mem {
 		words = append(words, "mem")
 	}
+	if x.apart {
+		words = append(words, "by", "apart")
+	}
 	for _, w := range []string{x.args, x.imm} {
 		if w != "" {
 			words = append(words, w)

@@ -140,6 +140,8 @@ type address struct {
 	buf   []byte
 	off   int
 	bytes int
+	runs  int   // stretches that are accessed
+	each  int   // bytes of each
 	most  Param // of a load: what bounds its bytes or words
 	terms []addrTerm
 }
@@ -156,7 +158,7 @@ func (m *machine) compile(body []Node) []step {
 		case *Loop:
 			count := n.Count.Const
 			if n.Count.Param >= 0 {
-				count = int(m.args[n.Count.Param].Int)
+				count = int(m.args[n.Count.Param].Int) - n.Count.Less
 			}
 			if n.Lane {
 				steps = append(steps, m.lanes(n))
@@ -206,7 +208,13 @@ func (m *machine) instr(in *Instr) step {
 	}
 	if n := m.f.MemBytes(in); n > 0 {
 		s.addr = m.address(in.Mem, n)
-		if in.Op != OpStore {
+		if s.addr.runs, s.addr.each = m.f.TileRuns(in); s.addr.runs == 0 {
+			s.addr.runs, s.addr.each = 1, n
+		} else {
+			s.apart = in.Mem.Apart.Bytes + m.bytes(in.Mem.Apart.Multiple)
+			s.addr.bytes = (s.addr.runs-1)*s.apart + s.addr.each
+		}
+		if !in.Op.Stores() {
 			s.addr.most = m.f.Params[in.Mem.Buf]
 		}
 	}
@@ -244,6 +252,8 @@ func (f *Func) MemBytes(in *Instr) int {
 		return f.Regs[in.Dst].Elem.Bytes()
 	case OpStore:
 		return f.Regs[in.Args[0]].Bytes()
+	case OpLoadRows, OpLoadColumns, OpStoreRows, OpStoreColumns:
+		return f.tileBytes(in)
 	}
 	return 0
 }
@@ -346,6 +356,9 @@ func (p Param) holds(mem []byte, off int) error {
 // access finds the bytes of s and reads its folded argument, if it has one.
 func (m *machine) access(s *step) error {
 	a := s.addr
+	if s.apart < 0 || s.apart > maxDisp || s.in.Op.Stores() && a.runs > 1 && s.apart < a.each {
+		return fmt.Errorf("rows or columns are %d bytes apart", s.apart)
+	}
 	off := a.off
 	for _, t := range a.terms {
 		off += *t.iter * t.bytes
@@ -354,13 +367,21 @@ func (m *machine) access(s *step) error {
 		return fmt.Errorf("bytes [%d,%d) of %s, which has %d", off, off+a.bytes, m.f.Params[s.in.Mem.Buf].Name, len(a.buf))
 	}
 	s.mem = a.buf[off : off+a.bytes]
-	if m.races != nil {
-		if err := m.races.access(m, s.in, off, a.bytes); err != nil {
+	lane := m.lane
+	if n, _ := m.f.TileRuns(s.in); n > 0 && m.races != nil {
+		m.races.tiles--
+		lane = m.races.tiles
+	}
+	for i := range a.runs {
+		at := i * s.apart
+		if m.races != nil {
+			if err := m.races.access(lane, s.in, off+at, a.each); err != nil {
+				return err
+			}
+		}
+		if err := a.most.holds(s.mem[at:at+a.each], off+at); err != nil {
 			return err
 		}
-	}
-	if err := a.most.holds(s.mem, off); err != nil {
-		return err
 	}
 	if s.fold == nil {
 		return nil

@@ -206,8 +206,8 @@ var evalRows = []struct{ instr, args, want string }{
 	{"u8x1 = lookup64mod u8x1 u8x64", "128 | 77 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0", "77"},
 }
 
-// memOps have their own tests below.
-var memOps = []Op{OpLoad, OpLoadSplat, OpStore, OpPrefetch, OpPrefetch2, OpConst, OpBarrier}
+// memOps have their own tests, below or in tile_test.go.
+var memOps = []Op{OpLoad, OpLoadSplat, OpStore, OpPrefetch, OpPrefetch2, OpConst, OpBarrier, OpLoadRows, OpLoadColumns, OpStoreRows, OpStoreColumns, OpMatMul}
 
 func TestEvalRows(t *testing.T) {
 	seen := map[Op]bool{}
@@ -270,7 +270,7 @@ func TestLookupGroups(t *testing.T) {
 func TestNaNArithmetic(t *testing.T) {
 	for _, op := range []string{"add", "sub", "mul", "div"} {
 		f := mustParse(t, oneOp("f32x1", op, []string{"f32x1", "f32x1"}, ""))
-		nan, out := bytesOf(Type{f32, 1}, []int64{0x7fc00001}), make([]byte, 4)
+		nan, out := bytesOf(Type{Elem: f32, Lanes: 1}, []int64{0x7fc00001}), make([]byte, 4)
 		if err := Eval(f, []Arg{{Buf: nan}, {Buf: make([]byte, 4)}, {Buf: out}}); err != nil {
 			t.Fatal(err)
 		}
@@ -561,7 +561,7 @@ func BenchmarkEval(b *testing.B) {
 func TestKinds(t *testing.T) {
 	for _, op := range Ops() {
 		name := op.String()
-		if dot, lookup := strings.HasPrefix(name, "dot") || op == OpMMLA, strings.HasPrefix(name, "lookup"); op.IsDot() != dot || op.IsLookup() != lookup {
+		if dot, lookup := strings.HasPrefix(name, "dot") || op == OpMMLA || op == OpMatMul, strings.HasPrefix(name, "lookup"); op.IsDot() != dot || op.IsLookup() != lookup {
 			t.Errorf("%s: a dot product %v, a lookup %v", name, op.IsDot(), op.IsLookup())
 		}
 	}

@@ -11,6 +11,7 @@ import (
 // prints as text that parses to the same.
 func FuzzParse(f *testing.F) {
 	f.Add(everyForm)
+	f.Add(tileText)
 	for seed := range uint64(8) {
 		f.Add(randomFunc(rand.New(rand.NewPCG(seed, 3))).String())
 	}

@@ -49,6 +49,7 @@ func (m *machine) group() error {
 // sum is a register that a loop of lanes carries: around the loop, and in each lane.
 type sum struct {
 	elem  format.DType
+	max   bool
 	all   []int64
 	parts [][]int64
 }
@@ -57,7 +58,10 @@ type sum struct {
 func (s *sum) begin() {
 	for _, p := range s.parts {
 		for i := range p {
-			if p[i] = 0; s.elem == f32 {
+			switch p[i] = 0; {
+			case s.max:
+				p[i] = s.all[i]
+			case s.elem == f32:
 				p[i] = 1 << 31
 			}
 		}
@@ -68,7 +72,9 @@ func (s *sum) begin() {
 func (s *sum) end() {
 	for _, p := range s.parts {
 		for i, x := range p {
-			if s.elem == f32 {
+			if s.max {
+				s.all[i] = max(s.all[i], x)
+			} else if s.elem == f32 {
 				s.all[i] = bitsOf(floatOf(s.all[i]) + floatOf(x))
 			} else {
 				s.all[i] = int64(int32(s.all[i] + x))
@@ -82,7 +88,7 @@ func (s *sum) end() {
 func (m *machine) lanes(l *Loop) step {
 	s := step{loop: l, count: l.Count.Const}
 	for _, r := range l.Carried {
-		s.sums = append(s.sums, &sum{elem: m.f.Regs[r].Elem, all: m.regs[r]})
+		s.sums = append(s.sums, &sum{elem: m.f.Regs[r].Elem, max: l.Max, all: m.regs[r]})
 	}
 	for i := range s.count {
 		lane := *m
@@ -175,6 +181,7 @@ type races struct {
 	base  []int        // by parameter, how far the workgroup has moved the pointer
 	group int          // that runs, from 1
 	epoch int          // barriers so far
+	tiles int          // minus the accesses of tiles so far, each as by a lane of its own: which lane has which element is unknown
 }
 
 // accesses are the ones of a byte that matter.
@@ -186,6 +193,13 @@ type accesses struct {
 
 // access is who accessed a byte, group 0 nobody.
 type access struct{ group, lane, epoch int }
+
+func (a access) String() string {
+	if a.lane < 0 {
+		return fmt.Sprintf("a tile of group %d", a.group-1)
+	}
+	return fmt.Sprintf("lane %d of group %d", a.lane, a.group-1)
+}
 
 // concurrent says that nothing orders a and b.
 func concurrent(a, b access) bool {
@@ -210,12 +224,12 @@ func (r *races) begin() {
 	}
 }
 
-// access is in, by lane m, at bytes [off, off+n) of its buffer.
-func (r *races) access(m *machine, in *Instr, off, n int) error {
+// access is in, by a lane, at bytes [off, off+n) of its buffer.
+func (r *races) access(lane int, in *Instr, off, n int) error {
 	buf := in.Mem.Buf
-	me := access{r.group, m.lane, r.epoch}
+	me := access{r.group, lane, r.epoch}
 	for i := off + r.base[buf]; i < off+r.base[buf]+n; i++ {
-		if err := r.bytes[buf][i].add(me, in.Op == OpStore, r.f.Params[buf].Shared > 0); err != nil {
+		if err := r.bytes[buf][i].add(me, in.Op.Stores(), r.f.Params[buf].Shared > 0); err != nil {
 			return fmt.Errorf("byte %d of %s %w", i, r.f.Params[buf].Name, err)
 		}
 	}
@@ -225,11 +239,11 @@ func (r *races) access(m *machine, in *Instr, off, n int) error {
 func (b *accesses) add(me access, store, shared bool) error {
 	switch {
 	case concurrent(b.store, me):
-		return fmt.Errorf("is stored by lane %d of group %d and accessed by lane %d of group %d, and no barrier is between", b.store.lane, b.store.group-1, me.lane, me.group-1)
+		return fmt.Errorf("is stored by %v and accessed by %v, and no barrier is between", b.store, me)
 	case store && (b.groups || b.lanes && b.load.epoch == me.epoch):
-		return fmt.Errorf("is loaded by several lanes and stored by lane %d of group %d, and no barrier is between", me.lane, me.group-1)
+		return fmt.Errorf("is loaded by several lanes and stored by %v, and no barrier is between", me)
 	case store && concurrent(b.load, me):
-		return fmt.Errorf("is loaded by lane %d of group %d and stored by lane %d of group %d, and no barrier is between", b.load.lane, b.load.group-1, me.lane, me.group-1)
+		return fmt.Errorf("is loaded by %v and stored by %v, and no barrier is between", b.load, me)
 	case !store && shared && b.store.group == 0:
 		return fmt.Errorf("is loaded before it is stored")
 	case store:

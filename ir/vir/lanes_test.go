@@ -44,6 +44,43 @@ func TestLanes(t *testing.T) {
 	}
 }
 
+// Lanes have the largest of their numbers, or the value before; a loop ahead is a loop.
+func TestLargest(t *testing.T) {
+	const text = `func largest(in ptr, out ptr, n int)
+	v0:i32x1 = load out+0
+	loop l0 2 lane max carry v0
+		loop l1 n ahead carry v0
+			v1:i32x1 = load in+0 l0*4 l1*8
+			v0:i32x1 = maxs v0 v1
+		end
+	end
+	store out+0 v0
+`
+	f := mustParse(t, text)
+	if have := f.String(); have != text {
+		t.Errorf("prints\n%s", have)
+	}
+	for _, c := range []struct{ before, want int32 }{{-9, 7}, {8, 8}} {
+		in, out := make([]byte, 24), make([]byte, 4)
+		for i, x := range []int32{-1, 5, 2, 7, -8, 0} {
+			binary.LittleEndian.PutUint32(in[4*i:], uint32(x))
+		}
+		binary.LittleEndian.PutUint32(out, uint32(c.before))
+		if err := Eval(f, []Arg{{Buf: in}, {Buf: out}, {Int: 3}}); err != nil {
+			t.Fatal(err)
+		}
+		if have := int32(binary.LittleEndian.Uint32(out)); have != c.want {
+			t.Errorf("%d, want %d", have, c.want)
+		}
+	}
+	for from, want := range map[string]string{" lane max": " max", "i32": "f32"} {
+		of := strings.ReplaceAll(text, from, want)
+		if g, err := Parse(strings.ReplaceAll(of, "maxs", map[bool]string{true: "maxf", false: "maxs"}[want == "f32"])); err != nil || Verify(g) == nil {
+			t.Errorf("%v: accepts\n%s", err, of)
+		}
+	}
+}
+
 // What depends on the order of lanes or of workgroups is an error, and says where.
 func TestRaces(t *testing.T) {
 	for _, c := range []struct{ name, from, to, want string }{

@@ -19,6 +19,8 @@ type call struct {
 	out []int64
 	arg [3][]int64
 	mem []byte // the bytes at Instr.Mem, or of the constant
+
+	apart int // bytes from one row or column of a tile in mem to the next
 }
 
 // wrap reduces every lane to the range of d.

@@ -75,5 +75,10 @@ const (
 	OpLookup128              // b[i/128*128 + a[i]]: a table of 128 entries per 128 lanes; an index of 128 or more is an error
 	OpLookup128Mod           // lookup128 by the low 7 bits of the index
 	OpLookupPair             // the lanes of b, then the lanes of c, at a[i] modulo 2M: one table for all lanes
+	OpLoadRows               // a tile whose rows are that many bytes apart, each with its elements side by side
+	OpLoadColumns            // a tile whose columns are that many bytes apart, each with its elements side by side
+	OpStoreRows              // mem = a, as loadrows reads it
+	OpStoreColumns           // mem = a, as loadcolumns reads it
+	OpMatMul                 // c + a * b, products of matrices; i32 wraps, f32 is exact: a sum that is no f32 is an error
 	OpBarrier                // no lane of the workgroup goes on before all are here, and see what the others stored
 )

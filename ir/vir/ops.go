@@ -22,6 +22,7 @@ type opInfo struct {
 	args   string // names of the arguments in their order: "c a b"
 	result bool
 	mem    bool   // Instr.Mem is its address
+	apart  bool   // its address says how far rows or columns are apart
 	imm    string // what Instr.Imm is in text: "imm", or "cK" for constant K; "": it does not count
 	typ    rule
 	eval   func(*call) error // sets call.out (a store: call.mem)
@@ -29,6 +30,7 @@ type opInfo struct {
 	table  int               // lookups: the number of entries of a table
 	mod    bool              // lookups: only the low bits of the index count
 	dot    bool              // it sums products
+	tiles  bool              // it is for tiles too
 	means  string            // the meaning, lane by lane: dst[i] is ...
 }
 
@@ -60,9 +62,9 @@ var ops = named([]opInfo{
 		means: "hint: the line at mem will be read later than soon, so the second-level cache will do; may lie outside the buffer"},
 	{id: "Const", result: true, imm: "cK", typ: anyType(0), eval: evalLoad,
 		means: "constant K"},
-	{id: "Splat", result: true, imm: "imm", typ: anyType(0), eval: evalSplat,
+	{id: "Splat", result: true, imm: "imm", typ: anyType(0), eval: evalSplat, tiles: true,
 		means: "imm in every lane, wrapped; for f32 and f16 its bits"},
-	{id: "Bitcast", args: "a", result: true, typ: sameBits, eval: evalBitcast, bound: boundBitcast,
+	{id: "Bitcast", args: "a", result: true, typ: sameBits, eval: evalBitcast, bound: boundBitcast, tiles: true,
 		means: "the bytes of a"},
 	{id: "Half", args: "a", result: true, imm: "imm", typ: halfLanes, eval: evalHalf, bound: boundArg0,
 		means: "lanes of half imm of a: 0 low, 1 high"},
@@ -92,11 +94,11 @@ var ops = named([]opInfo{
 		means: "a >> imm, filling with zeros"},
 	{id: "ShrS", args: "a", result: true, imm: "imm", typ: same(1, ints), eval: lanes1(shrS), bound: boundShrS,
 		means: "a >> imm, filling with the top bit"},
-	{id: "Add", args: "a b", result: true, typ: same(2, addTypes), eval: arith(addInt, addFloat), bound: boundAdd,
+	{id: "Add", args: "a b", result: true, typ: same(2, addTypes), eval: arith(addInt, addFloat), bound: boundAdd, tiles: true,
 		means: "a + b; integers wrap, f32 rounds to nearest even"},
-	{id: "Sub", args: "a b", result: true, typ: same(2, addTypes), eval: arith(subInt, subFloat), bound: boundSub,
+	{id: "Sub", args: "a b", result: true, typ: same(2, addTypes), eval: arith(subInt, subFloat), bound: boundSub, tiles: true,
 		means: "a - b; integers wrap, f32 rounds to nearest even"},
-	{id: "Mul", args: "a b", result: true, typ: same(2, mulTypes), eval: arith(mulInt, mulFloat), bound: boundMul,
+	{id: "Mul", args: "a b", result: true, typ: same(2, mulTypes), eval: arith(mulInt, mulFloat), bound: boundMul, tiles: true,
 		means: "a * b; the low half, f32 rounds to nearest even"},
 	{id: "Div", args: "a b", result: true, typ: same(2, []format.DType{f32}), eval: arith(nil, divFloat),
 		means: "a / b, rounded to nearest even"},
@@ -144,13 +146,13 @@ var ops = named([]opInfo{
 		means: "sums of lanes 2i and 2i+1, wrapping: first of a, then of b"},
 	{id: "Sum2", args: "c a", result: true, typ: sum2, eval: evalSum2, bound: boundSum2,
 		means: "c[i] + a[2i] + a[2i+1], wrapping"},
-	{id: "CvtF32", args: "a", result: true, typ: converted(f32, i32), eval: evalCvtF32,
+	{id: "CvtF32", args: "a", result: true, typ: converted(f32, i32), eval: evalCvtF32, tiles: true,
 		means: "the nearest f32, ties to even"},
 	{id: "CvtI32", args: "a", result: true, typ: converted(i32, f32), eval: evalCvtI32,
 		means: "the nearest integer, ties to even; outside i32, or NaN, is an error"},
-	{id: "CvtHalf", args: "a", result: true, typ: converted(f32, f16), eval: evalCvtHalf,
+	{id: "CvtHalf", args: "a", result: true, typ: converted(f32, f16), eval: evalCvtHalf, tiles: true,
 		means: "the same value; a NaN becomes quiet"},
-	{id: "CanonNaN", args: "a", result: true, typ: same(1, []format.DType{f32}), eval: evalCanonNaN,
+	{id: "CanonNaN", args: "a", result: true, typ: same(1, []format.DType{f32}), eval: evalCanonNaN, tiles: true,
 		means: "every NaN becomes 0x7fc00000"},
 	{id: "CvtF16", args: "a", result: true, typ: converted(f16, f32), eval: evalCvtF16,
 		means: "the nearest f16, ties to even; a NaN becomes quiet and keeps its sign and upper bits"},
@@ -178,6 +180,16 @@ var ops = named([]opInfo{
 	lookupInfo(128, true),
 	{id: "LookupPair", args: "a b c", result: true, typ: pairLookup, eval: evalLookupPair, bound: boundArgs12,
 		means: "the lanes of b, then the lanes of c, at a[i] modulo 2M: one table for all lanes"},
+	{id: "LoadRows", result: true, mem: true, apart: true, typ: tileLoad, eval: evalLoadTile(true), tiles: true,
+		means: "a tile whose rows are that many bytes apart, each with its elements side by side"},
+	{id: "LoadColumns", result: true, mem: true, apart: true, typ: tileLoad, eval: evalLoadTile(false), tiles: true,
+		means: "a tile whose columns are that many bytes apart, each with its elements side by side"},
+	{id: "StoreRows", args: "a", mem: true, apart: true, typ: tileStore, eval: evalStoreTile(true), tiles: true,
+		means: "mem = a, as loadrows reads it"},
+	{id: "StoreColumns", args: "a", mem: true, apart: true, typ: tileStore, eval: evalStoreTile(false), tiles: true,
+		means: "mem = a, as loadcolumns reads it"},
+	{id: "MatMul", args: "c a b", result: true, typ: tileProduct, eval: evalMatMul, bound: boundMatMul, dot: true, tiles: true,
+		means: "c + a * b, products of matrices; i32 wraps, f32 is exact: a sum that is no f32 is an error"},
 	{id: "Barrier", typ: noTypes, eval: evalNothing,
 		means: "no lane of the workgroup goes on before all are here, and see what the others stored"},
 })
@@ -227,7 +239,10 @@ func (op Op) HasImm() bool { return ops[op].imm != "" }
 func (op Op) Pure() bool { return ops[op].result && !ops[op].mem }
 
 // Orders says that loads before and after op may find other bytes in memory.
-func (op Op) Orders() bool { return op == OpStore || op == OpBarrier }
+func (op Op) Orders() bool { return op.Stores() || op == OpBarrier }
+
+// Stores says that op writes to memory.
+func (op Op) Stores() bool { return op == OpStore || op == OpStoreRows || op == OpStoreColumns }
 
 // Entries is the number of entries of the tables of a lookup, 0 for operations
 // that have none.

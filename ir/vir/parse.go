@@ -258,12 +258,20 @@ func (p *parser) loop() error {
 		p.next()
 		l.Lane = true
 	}
+	if len(p.words) > 0 && p.words[0] == "max" {
+		p.next()
+		l.Max = true
+	}
 	if len(p.words) > 1 && p.words[0] == "list" {
 		p.next()
 		name := p.next()
 		if l.List = 1 + p.paramIndex(name); l.List == 0 {
 			return fmt.Errorf("list: no parameter %s", name)
 		}
+	}
+	if len(p.words) > 0 && p.words[0] == "ahead" {
+		p.next()
+		l.Ahead = true
 	}
 	if len(p.words) > 0 {
 		if l.Carried, err = p.carried(); err != nil {
@@ -297,11 +305,19 @@ func (p *parser) extent(w string) (Extent, error) {
 	if n, err := number(w, ""); err == nil {
 		return Extent{Const: n, Param: -1}, nil
 	}
-	i := p.paramIndex(w)
+	name, fewer, some := strings.Cut(w, "-")
+	i := p.paramIndex(name)
 	if i < 0 {
 		return Extent{}, fmt.Errorf("trip count %.80q is neither a number nor a parameter", w)
 	}
-	return Extent{Param: i}, nil
+	x := Extent{Param: i}
+	if some {
+		var err error
+		if x.Less, err = number(fewer, ""); err != nil || x.Less == 0 {
+			return Extent{}, fmt.Errorf("trip count %.80q: want a parameter less a number", w)
+		}
+	}
+	return x, nil
 }
 
 // instr reads "v1:u8x64 = load codes+0 l0*64".
@@ -327,6 +343,11 @@ func (p *parser) instr() (*Instr, error) {
 			return nil, fmt.Errorf("%v: %w", in.Op, err)
 		}
 		in.Mem = mem
+	}
+	if ops[in.Op].apart {
+		if err := p.apart(&in.Mem.Apart); err != nil {
+			return nil, fmt.Errorf("%v: %w", in.Op, err)
+		}
 	}
 	if err := p.operands(in); err != nil {
 		return nil, fmt.Errorf("%v: %w", in.Op, err)
@@ -464,6 +485,30 @@ func (p *parser) mem() (Mem, error) {
 	return m, nil
 }
 
+// apart reads "by 64" or "by 0+1*step".
+func (p *parser) apart(a *Apart) error {
+	w := p.next()
+	if w != "by" {
+		return fmt.Errorf("%.80q: want by and a number of bytes", w)
+	}
+	bytes, multiple, stepped := strings.Cut(p.next(), "+")
+	var err error
+	if a.Bytes, err = strconv.Atoi(bytes); err != nil {
+		return fmt.Errorf("by %.80q: want a number of bytes", bytes)
+	}
+	if !stepped {
+		return nil
+	}
+	times, of, _ := strings.Cut(multiple, "*")
+	if a.Times, err = strconv.Atoi(times); err != nil || a.Times == 0 {
+		return fmt.Errorf("by %.80q: want times that is not 0", multiple)
+	}
+	if a.By = p.paramIndex(of); a.By < 0 {
+		return fmt.Errorf("by %.80q: no parameter %s", multiple, of)
+	}
+	return nil
+}
+
 // moves adds "l0*64", "l0*64+2*n" or "n*3" to an address.
 func (p *parser) moves(m *Mem, w string) error {
 	thing, by, _ := strings.Cut(w, "*")
@@ -535,10 +580,13 @@ func number(w, prefix string) (int, error) {
 
 func parseType(w string) (Type, error) {
 	elem, lanes, _ := strings.Cut(w, "x")
-	n, err := number(lanes, "")
 	var d format.DType
+	if n := len(lanes); n > 0 && strings.IndexByte(useNames, lanes[n-1]) > 0 && d.UnmarshalText([]byte(elem)) == nil {
+		return parseTile(d, lanes)
+	}
+	n, err := number(lanes, "")
 	if err != nil || d.UnmarshalText([]byte(elem)) != nil {
 		return Type{}, fmt.Errorf("%.80q: want a type such as u8x64", w)
 	}
-	return Type{d, n}, nil
+	return Type{Elem: d, Lanes: n}, nil
 }

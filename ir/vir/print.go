@@ -77,15 +77,23 @@ func (f *Func) print(b *strings.Builder, body []Node, depth int) {
 func (f *Func) formatLoop(l *Loop) string {
 	s := fmt.Sprintf("loop l%d ", l.ID)
 	if l.Count.Param >= 0 {
-		s += f.paramName(l.Count.Param)
+		if s += f.paramName(l.Count.Param); l.Count.Less != 0 {
+			s += fmt.Sprintf("-%d", l.Count.Less)
+		}
 	} else {
 		s += fmt.Sprint(l.Count.Const)
 	}
 	if l.Lane {
 		s += " lane"
 	}
+	if l.Max {
+		s += " max"
+	}
 	if l.List > 0 {
 		s += " list " + f.paramName(l.List-1)
+	}
+	if l.Ahead {
+		s += " ahead"
 	}
 	if len(l.Carried) > 0 {
 		s += " carry"
@@ -107,6 +115,9 @@ func (f *Func) Format(in *Instr) string {
 	b.WriteString(in.Op.String())
 	if in.Op.valid() && in.Op.HasMem() {
 		b.WriteString(" " + f.formatMem(in.Mem))
+		if ops[in.Op].apart {
+			b.WriteString(" by " + f.formatApart(in.Mem.Apart))
+		}
 	}
 	for i, r := range in.Args {
 		if i == in.Fold-1 {
@@ -136,6 +147,14 @@ func (f *Func) formatMem(m Mem) string {
 		if x.Times != 0 {
 			s += fmt.Sprintf(" %s*%d", f.paramName(x.By), x.Times)
 		}
+	}
+	return s
+}
+
+func (f *Func) formatApart(a Apart) string {
+	s := fmt.Sprint(a.Bytes)
+	if a.Times != 0 {
+		s += fmt.Sprintf("+%d*%s", a.Times, f.paramName(a.By))
 	}
 	return s
 }

@@ -93,7 +93,7 @@ func (a *rangeAnalysis) mostOf(in *Instr) Param {
 
 func (a *rangeAnalysis) movedFrom(in *Instr) Param {
 	switch in.Op {
-	case OpLoad, OpLoadSplat:
+	case OpLoad, OpLoadSplat, OpLoadRows, OpLoadColumns:
 		return a.f.Params[in.Mem.Buf]
 	case OpBitcast, OpHalf, OpSplatLane, OpTile, OpSpread:
 		if in.FoldConst > 0 {

@@ -217,7 +217,7 @@ func randomArgs(rng *rand.Rand) []Arg {
 // returns nil if the draw is not legal.
 func randomInstr(rng *rand.Rand, f *Func) *Instr {
 	op := Op(1 + rng.IntN(len(ops)-1))
-	typ := Type{elems[rng.IntN(len(elems))], 1 << rng.IntN(7)}
+	typ := Type{Elem: elems[rng.IntN(len(elems))], Lanes: 1 << rng.IntN(7)}
 	if typ.Bytes() > 64 || !op.HasResult() {
 		return nil
 	}

@@ -92,9 +92,9 @@ var spread = rule{"TxN <- TxM; T any", func(dst Type, a []Type) bool { return ds
 var widened = rule{"i16xN <- i8xN or u8xN; i32xN <- i16xN, u16xN, i8xN or u8xN", func(dst Type, a []Type) bool {
 	switch a[0].Elem {
 	case i8, u8:
-		return dst == Type{i16, a[0].Lanes} || dst == Type{i32, a[0].Lanes}
+		return dst == Type{Elem: i16, Lanes: a[0].Lanes} || dst == Type{Elem: i32, Lanes: a[0].Lanes}
 	case i16, u16:
-		return dst == Type{i32, a[0].Lanes}
+		return dst == Type{Elem: i32, Lanes: a[0].Lanes}
 	}
 	return false
 }}
@@ -107,36 +107,36 @@ var truncated = rule{"TxN <- i32xN; T u8 i8 u16 i16; or TxN <- i16xN; T u8 i8", 
 var dot4 = rule{"i32xN <- i32xN, TxM, i8xM; T u8 i8; M = 4N", func(dst Type, a []Type) bool {
 	m := 4 * dst.Lanes
 	return dst.Elem == i32 && a[0] == dst &&
-		(a[1] == Type{u8, m} || a[1] == Type{i8, m}) && a[2] == Type{i8, m}
+		(a[1] == Type{Elem: u8, Lanes: m} || a[1] == Type{Elem: i8, Lanes: m}) && a[2] == Type{Elem: i8, Lanes: m}
 }}
 
 var dot4unit = rule{"i32xN <- i32xN, TxL, i8xM; T u8 i8; L = 4N; M >= 4", func(dst Type, a []Type) bool {
 	l := 4 * dst.Lanes
-	return dst.Elem == i32 && a[0] == dst && (a[1] == Type{u8, l} || a[1] == Type{i8, l}) && a[2].Elem == i8 && a[2].Lanes >= 4
+	return dst.Elem == i32 && a[0] == dst && (a[1] == Type{Elem: u8, Lanes: l} || a[1] == Type{Elem: i8, Lanes: l}) && a[2].Elem == i8 && a[2].Lanes >= 4
 }}
 
 var mmla = rule{"i32x4 <- i32x4, i8x16, i8x16", func(dst Type, a []Type) bool {
-	return dst == Type{i32, 4} && a[0] == dst && a[1] == Type{i8, 16} && a[2] == a[1]
+	return dst == Type{Elem: i32, Lanes: 4} && a[0] == dst && a[1] == Type{Elem: i8, Lanes: 16} && a[2] == a[1]
 }}
 
 var dot2 = rule{"i32xN <- i32xN, i16xM, i16xM; M = 2N", func(dst Type, a []Type) bool {
-	m := Type{i16, 2 * dst.Lanes}
+	m := Type{Elem: i16, Lanes: 2 * dst.Lanes}
 	return dst.Elem == i32 && a[0] == dst && a[1] == m && a[2] == m
 }}
 
 var dot2wrap = rule{"i32xN <- i16xM, i16xM; M = 2N", func(dst Type, a []Type) bool {
-	m := Type{i16, 2 * dst.Lanes}
+	m := Type{Elem: i16, Lanes: 2 * dst.Lanes}
 	return dst.Elem == i32 && a[0] == m && a[1] == m
 }}
 
 var dot2sat = rule{"i16xN <- u8xM, i8xM; M = 2N", func(dst Type, a []Type) bool {
 	m := 2 * dst.Lanes
-	return dst.Elem == i16 && a[0] == Type{u8, m} && a[1] == Type{i8, m}
+	return dst.Elem == i16 && a[0] == Type{Elem: u8, Lanes: m} && a[1] == Type{Elem: i8, Lanes: m}
 }}
 
 // productsOf says whether a and b are bytes for n products or 2n.
 func productsOf(n int, a, b Type) bool {
-	return (a.Elem == u8 || a.Elem == i8) && b == Type{i8, a.Lanes} && (a.Lanes == n || a.Lanes == 2*n)
+	return (a.Elem == u8 || a.Elem == i8) && b == Type{Elem: i8, Lanes: a.Lanes} && (a.Lanes == n || a.Lanes == 2*n)
 }
 
 var mulwide = rule{"i16xN <- TxM, i8xM; T u8 i8; M = N or M = 2N", func(dst Type, a []Type) bool {
@@ -152,30 +152,30 @@ var pairs = rule{"TxN <- TxN, TxN; T i16 i32; N > 1", func(dst Type, a []Type) b
 }}
 
 var sum2 = rule{"i32xN <- i32xN, i16xM; M = 2N", func(dst Type, a []Type) bool {
-	return dst.Elem == i32 && a[0] == dst && a[1] == Type{i16, 2 * dst.Lanes}
+	return dst.Elem == i32 && a[0] == dst && a[1] == Type{Elem: i16, Lanes: 2 * dst.Lanes}
 }}
 
 // converted is the rule of one element type made from another.
 func converted(dst, arg format.DType) rule {
 	return rule{dst.String() + "xN <- " + arg.String() + "xN", func(d Type, a []Type) bool {
-		return d.Elem == dst && a[0] == Type{arg, d.Lanes}
+		return d.Elem == dst && a[0] == d.With(arg)
 	}}
 }
 
 var compared = rule{"i32xN <- f32xN, f32xN", func(d Type, a []Type) bool {
-	return d.Elem == i32 && a[0] == Type{f32, d.Lanes} && a[1] == a[0]
+	return d.Elem == i32 && a[0] == Type{Elem: f32, Lanes: d.Lanes} && a[1] == a[0]
 }}
 
 // lookup is the rule of tables of n entries.
 func lookup(n int) rule {
 	sig := strings.ReplaceAll("TxN <- UxN, TxM; T any, U unsigned of its size; M = max(N, #)", "#", strconv.Itoa(n))
 	return rule{sig, func(dst Type, a []Type) bool {
-		return a[0] == Type{dst.Elem.Unsigned(), dst.Lanes} && a[1] == Type{dst.Elem, max(n, dst.Lanes)}
+		return a[0] == Type{Elem: dst.Elem.Unsigned(), Lanes: dst.Lanes} && a[1] == Type{Elem: dst.Elem, Lanes: max(n, dst.Lanes)}
 	}}
 }
 
 // pairLookup is the rule of one table of 8 to 128 entries in two registers.
 var pairLookup = rule{"TxN <- UxN, TxM, TxM; T any, U unsigned of its size; N <= M; 4 <= M <= 64", func(dst Type, a []Type) bool {
-	return a[0] == Type{dst.Elem.Unsigned(), dst.Lanes} && a[1] == a[2] && a[1].Elem == dst.Elem &&
+	return a[0] == Type{Elem: dst.Elem.Unsigned(), Lanes: dst.Lanes} && a[1] == a[2] && a[1].Elem == dst.Elem &&
 		dst.Lanes <= a[1].Lanes && 4 <= a[1].Lanes && a[1].Lanes <= 64
 }}

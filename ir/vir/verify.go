@@ -49,6 +49,7 @@ type verifier struct {
 	loops []*loopState // enclosing, outermost first
 	ids   map[int]bool // loop ids seen
 	group []int        // lanes of a workgroup
+	tiles int          // 1 + loops of lanes around tiles, 0 while there are none
 }
 
 // regState says where a register is defined.
@@ -134,8 +135,8 @@ func (v *verifier) lanes(l *Loop) error {
 		return fmt.Errorf("lanes %v in all, at most %d", v.group, MaxLanesOfGroup)
 	}
 	for _, r := range l.Carried {
-		if e := v.f.typeOf(r).Elem; e != i32 && e != f32 {
-			return fmt.Errorf("lanes carry %v of %v: they have sums of i32 or f32", r, v.f.typeOf(r))
+		if t := v.f.typeOf(r); t.Elem != i32 && (t.Elem != f32 || l.Max) || t.Tile() {
+			return fmt.Errorf("lanes carry %v of %v: they have sums of i32 or f32, or the largest of i32", r, v.f.typeOf(r))
 		}
 	}
 	return nil
@@ -222,6 +223,8 @@ func (v *verifier) checkLoop(l *Loop) error {
 		return fmt.Errorf("a constant trip count is at least 1, not %d", l.Count.Const)
 	case l.Count.Param < 0 && l.Count.Const > maxCount:
 		return fmt.Errorf("a constant trip count is at most %d, not %d", maxCount, l.Count.Const)
+	case l.Count.Less < 0 || l.Count.Less > maxCount || l.Count.Param < 0 && l.Count.Less > 0:
+		return fmt.Errorf("%d iterations fewer: want a number of at most %d, and a parameter", l.Count.Less, maxCount)
 	case l.Count.Param >= len(v.f.Params):
 		return fmt.Errorf("no parameter %d", l.Count.Param)
 	case l.Count.Param >= 0 && !v.f.Params[l.Count.Param].Int:
@@ -232,6 +235,8 @@ func (v *verifier) checkLoop(l *Loop) error {
 		return fmt.Errorf("no parameter %d", l.List-1)
 	case l.List > 0 && v.f.Params[l.List-1].Int:
 		return fmt.Errorf("%s is an integer, not a list", v.f.Params[l.List-1].Name)
+	case l.Max && !l.Lane:
+		return errors.New("the largest value is for lanes")
 	case l.Lane:
 		return v.lanes(l)
 	}
@@ -245,7 +250,7 @@ func (v *verifier) instr(in *Instr) error {
 	if n := in.Op.NumArgs(); len(in.Args) != n {
 		return fmt.Errorf("%d arguments, want %d", len(in.Args), n)
 	}
-	for _, check := range []func(*Instr) error{v.args, v.types, v.address, v.imm} {
+	for _, check := range []func(*Instr) error{v.args, v.types, v.checkApart, v.address, v.imm} {
 		if err := check(in); err != nil {
 			return err
 		}
@@ -411,6 +416,8 @@ func (v *verifier) accessed(in *Instr) int {
 		return v.f.Regs[in.Dst].Bytes()
 	case OpLoadSplat:
 		return v.f.Regs[in.Dst].Elem.Bytes()
+	case OpLoadRows, OpLoadColumns, OpStoreRows, OpStoreColumns:
+		return v.f.tileBytes(in)
 	}
 	return 0
 }
@@ -468,7 +475,7 @@ func (v *verifier) types(in *Instr) error {
 	if rule := ops[in.Op].typ; !rule.ok(dst, arg) {
 		return fmt.Errorf("arguments are %v; %v is %s", arg, in.Op, rule.sig)
 	}
-	return nil
+	return v.checkTiles(in, dst, arg)
 }
 
 func checkType(t Type) error {
@@ -480,6 +487,9 @@ func checkType(t Type) error {
 	}
 	if n := t.Lanes; n < 1 || n > MaxLanes || n&(n-1) != 0 || t.Bytes() > MaxBytes {
 		return fmt.Errorf("%v: lanes are a power of two, at most %d and %d bytes", t, MaxLanes, MaxBytes)
+	}
+	if t.Use != NoTile || t.Rows != 0 {
+		return checkTile(t)
 	}
 	return nil
 }

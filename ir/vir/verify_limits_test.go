@@ -75,7 +75,7 @@ func TestVerifyStructureLimits(t *testing.T) {
 	nested := func(n int) []Node {
 		var body []Node
 		for i := range n {
-			body = []Node{&Loop{ID: i, Count: Extent{1, -1}, Body: body}}
+			body = []Node{&Loop{ID: i, Count: Extent{Const: 1, Param: -1}, Body: body}}
 		}
 		return body
 	}
@@ -85,17 +85,17 @@ func TestVerifyStructureLimits(t *testing.T) {
 		return &Func{Name: "f", Params: ints, Repeat: &Repeat{Count: count, Moves: moves}}
 	}
 	instr := func(in *Instr) *Func {
-		return &Func{Name: "f", Params: ints, Regs: []Type{{i8, 4}}, Consts: [][]byte{{1, 2, 3, 4}}, Body: []Node{in}}
+		return &Func{Name: "f", Params: ints, Regs: []Type{{Elem: i8, Lanes: 4}}, Consts: [][]byte{{1, 2, 3, 4}}, Body: []Node{in}}
 	}
 	abs := func(edit func(*Instr)) *Func {
-		in := &Instr{Op: OpAbs, Args: []Reg{NoReg}, Fold: 1, FoldConst: 1, FoldType: Type{i8, 4}}
+		in := &Instr{Op: OpAbs, Args: []Reg{NoReg}, Fold: 1, FoldConst: 1, FoldType: Type{Elem: i8, Lanes: 4}}
 		edit(in)
 		return instr(in)
 	}
 	// moved is an access in a loop that is counted by the first parameter. One iteration counts.
 	moved := func(stride, off int) *Func {
 		in := &Instr{Op: OpPrefetch, Dst: NoReg, Mem: Mem{Buf: 1, Off: off, Stride: []Stride{{Loop: 0, Bytes: stride}}}}
-		return &Func{Name: "f", Params: ints, Body: []Node{&Loop{Count: Extent{0, 0}, Body: []Node{in}}}}
+		return &Func{Name: "f", Params: ints, Body: []Node{&Loop{Count: Extent{Const: 0, Param: 0}, Body: []Node{in}}}}
 	}
 	const place = "a constant is neither repeated nor at an address"
 	for _, row := range []struct {
@@ -156,14 +156,14 @@ func TestVerifyStructureLimits(t *testing.T) {
 		{instr(&Instr{Op: OpStore, Dst: NoReg, Args: []Reg{1}, Mem: Mem{Buf: 1}}), "no register v1"},
 		{instr(&Instr{Op: OpStore, Dst: NoReg, Args: []Reg{0}, Mem: Mem{Buf: 1}}), "v0 is used before it is defined"},
 
-		{&Func{Name: "f", Params: ints, Body: []Node{&Loop{Count: Extent{0, 3}, List: 3}}}, ""},
-		{&Func{Name: "f", Params: ints[:3], Body: []Node{&Loop{Count: Extent{0, 0}, List: 3}}}, ""},
-		{&Func{Name: "f", Params: ints[:3], Body: []Node{&Loop{Count: Extent{0, 0}, List: 4}}}, "no parameter 3"},
-		{&Func{Name: "f", Params: ints, Body: []Node{&Loop{Count: Extent{0, 0}, List: -1}}}, "no parameter -2"},
-		{&Func{Name: "f", Params: ints, Body: []Node{&Loop{Count: Extent{0, 4}}}}, "no parameter 4"},
-		{&Func{Name: "f", Params: ints, Body: []Node{&Loop{Count: Extent{1 << 40, 0}}}}, ""}, // the constant does not count
-		{&Func{Name: "f", Params: ints, Repeat: &Repeat{Count: 0}, Body: []Node{&Loop{Count: Extent{0, 0}}}}, "n counts how often the body runs"},
-		{&Func{Name: "f", Params: ints, Repeat: &Repeat{Count: 0}, Body: []Node{&Loop{Count: Extent{0, 3}}}}, ""},
+		{&Func{Name: "f", Params: ints, Body: []Node{&Loop{Count: Extent{Const: 0, Param: 3}, List: 3}}}, ""},
+		{&Func{Name: "f", Params: ints[:3], Body: []Node{&Loop{Count: Extent{Const: 0, Param: 0}, List: 3}}}, ""},
+		{&Func{Name: "f", Params: ints[:3], Body: []Node{&Loop{Count: Extent{Const: 0, Param: 0}, List: 4}}}, "no parameter 3"},
+		{&Func{Name: "f", Params: ints, Body: []Node{&Loop{Count: Extent{Const: 0, Param: 0}, List: -1}}}, "no parameter -2"},
+		{&Func{Name: "f", Params: ints, Body: []Node{&Loop{Count: Extent{Const: 0, Param: 4}}}}, "no parameter 4"},
+		{&Func{Name: "f", Params: ints, Body: []Node{&Loop{Count: Extent{Const: 1 << 40, Param: 0}}}}, ""}, // the constant does not count
+		{&Func{Name: "f", Params: ints, Repeat: &Repeat{Count: 0}, Body: []Node{&Loop{Count: Extent{Const: 0, Param: 0}}}}, "n counts how often the body runs"},
+		{&Func{Name: "f", Params: ints, Repeat: &Repeat{Count: 0}, Body: []Node{&Loop{Count: Extent{Const: 0, Param: 3}}}}, ""},
 		{moved(1<<30, 0), ""},
 		{moved(1<<30, 1), "reaches 1073741825 bytes from a: out of range, at most 1073741824"},
 

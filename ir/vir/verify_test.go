@@ -130,7 +130,7 @@ func TestTypeRules(t *testing.T) {
 
 // TestVerifyStructure has what no text says.
 func TestVerifyStructure(t *testing.T) {
-	u8x1 := []Type{{u8, 1}}
+	u8x1 := []Type{{Elem: u8, Lanes: 1}}
 	for want, f := range map[string]*Func{
 		`vir: func : "" is no identifier`:                                                        {},
 		`vir: func f: parameter "" is no identifier`:                                             {Name: "f", Params: []Param{{}}},
@@ -149,13 +149,13 @@ func TestVerifyStructure(t *testing.T) {
 		`vir: func f: parameter a: bytes up to 128: want 1 to 127, of a pointer`:                 {Name: "f", Params: []Param{{Name: "a", Most: 128}}},
 		`vir: func f: v0:u8x1 = abs none: no argument 2 to fold`:                                 {Name: "f", Regs: u8x1, Body: []Node{&Instr{Op: OpAbs, Args: []Reg{NoReg}, Fold: 2}}},
 		`vir: func f: v0:u8x1 = splat 0: a constant, but no argument to fold`:                    {Name: "f", Regs: u8x1, Body: []Node{&Instr{Op: OpSplat, FoldConst: 1}}},
-		`vir: func f: v0:i8x1 = abs [c0 i8x1]: a constant is neither repeated nor at an address`: {Name: "f", Regs: []Type{{i8, 1}}, Consts: [][]byte{{1}}, Body: []Node{&Instr{Op: OpAbs, Args: []Reg{NoReg}, Fold: 1, FoldConst: 1, FoldUnit: 1, FoldType: Type{i8, 1}}}},
+		`vir: func f: v0:i8x1 = abs [c0 i8x1]: a constant is neither repeated nor at an address`: {Name: "f", Regs: []Type{{Elem: i8, Lanes: 1}}, Consts: [][]byte{{1}}, Body: []Node{&Instr{Op: OpAbs, Args: []Reg{NoReg}, Fold: 1, FoldConst: 1, FoldUnit: 1, FoldType: Type{Elem: i8, Lanes: 1}}}},
 		`vir: func f: repeat: param1 is no integer`:                                              {Name: "f", Params: []Param{{Name: "a"}}, Repeat: &Repeat{Count: 1}},
 		`vir: func f: repeat: a moves twice`: {Name: "f", Params: []Param{{Name: "a"}, {Name: "n", Int: true}, {Name: "m", Int: true}},
 			Repeat: &Repeat{Count: 1, Moves: []Move{{0, 2}, {0, 2}}}},
-		`vir: func f: loop l-1 1: negative loop id`:          {Name: "f", Body: []Node{&Loop{ID: -1, Count: Extent{1, -1}}}},
-		`vir: func f: loop l0 1 list param4: no parameter 4`: {Name: "f", Body: []Node{&Loop{Count: Extent{1, -1}, List: 5}}},
-		`vir: func f: loop l0 param4: no parameter 4`:        {Name: "f", Body: []Node{&Loop{Count: Extent{0, 4}}}},
+		`vir: func f: loop l-1 1: negative loop id`:          {Name: "f", Body: []Node{&Loop{ID: -1, Count: Extent{Const: 1, Param: -1}}}},
+		`vir: func f: loop l0 1 list param4: no parameter 4`: {Name: "f", Body: []Node{&Loop{Count: Extent{Const: 1, Param: -1}, List: 5}}},
+		`vir: func f: loop l0 param4: no parameter 4`:        {Name: "f", Body: []Node{&Loop{Count: Extent{Const: 0, Param: 4}}}},
 	} {
 		if err := Verify(f); err == nil || err.Error() != want {
 			t.Errorf("have %v\nwant %s", err, want)

@@ -13,10 +13,14 @@ import (
 	"github.com/tmacc/tmacc/ir/format"
 )
 
-// Type is a vector type: Lanes lanes of Elem. A scalar has one lane.
+// Type is a vector type: Lanes lanes of Elem. A scalar has one lane. With a Use it is a tile, a matrix of Rows, whose elements
+// are its lanes. On targets with lanes of a workgroup, the lanes of the loops that are not around an instruction on tiles hold
+// them together. No such lane knows which elements it has.
 type Type struct {
 	Elem  format.DType
 	Lanes int
+	Rows  int // 0 of a vector
+	Use   Use
 }
 
 // Bits is the total width of t.
@@ -25,8 +29,13 @@ func (t Type) Bits() int { return t.Elem.Bits() * t.Lanes }
 // Bytes is the total width of t in bytes.
 func (t Type) Bytes() int { return t.Elem.Bytes() * t.Lanes }
 
-// String prints t as text has it: "u8x64".
-func (t Type) String() string { return fmt.Sprintf("%vx%d", t.Elem, t.Lanes) }
+// String prints t as text has it: "u8x64", or of a tile "i8x16x32a".
+func (t Type) String() string {
+	if t.Tile() {
+		return fmt.Sprintf("%vx%dx%d%c", t.Elem, t.Rows, t.Columns(), useNames[min(int(t.Use), len(useNames)-1)])
+	}
+	return fmt.Sprintf("%vx%d", t.Elem, t.Lanes)
+}
 
 // Reg names a virtual register of its Func. NoReg is none.
 type Reg int32
@@ -72,6 +81,13 @@ type Mem struct {
 	Off    int
 	Stride []Stride    // sorted by Loop, none that moves nothing
 	Plus   [2]Multiple // sorted by By; the ones of 0 times come last, and have By 0
+	Apart  Apart       // of a tile; of others nothing
+}
+
+// Apart is how far the rows or columns of a tile are from each other in memory.
+type Apart struct {
+	Bytes    int
+	Multiple // its By is 0 if Times is
 }
 
 // Stride moves an address by Bytes, and by a multiple of a parameter, times the number of
@@ -103,6 +119,7 @@ func (m Mem) AppendKey(key []byte) []byte {
 	for _, x := range m.Plus {
 		numbers(-1, x.Times, x.By) // -1 is no loop
 	}
+	numbers(m.Apart.Bytes, m.Apart.Times, m.Apart.By)
 	return key
 }
 
@@ -137,20 +154,26 @@ func (in *Instr) HasMem() bool { return in.Op.HasMem() || in.Fold > 0 && in.Fold
 //
 // Iterations of a loop with Lane are lanes of a workgroup, which run at once. Code around such a loop, inside others, runs
 // once for all of its lanes. A register that it carries begins in each lane with what adds nothing: 0, or -0
-// of f32. After the loop the lanes' are added to its value, in their order.
+// of f32. After the loop the lanes' are added to its value, in their order. With Max it begins with its value, and becomes the largest of
+// the lanes' signed integers.
+//
+// A loop with Ahead may load what its next iteration reads before it uses its own: a hint.
 type Loop struct {
 	ID      int
 	Count   Extent
 	Lane    bool
 	List    int // 1 + the index into Func.Params of a pointer to the list, or 0
+	Ahead   bool
+	Max     bool
 	Carried []Reg
 	Body    []Node
 }
 
-// Extent is a constant trip count, or (Param >= 0) an integer parameter.
+// Extent is a constant trip count, or (Param >= 0) an integer parameter less a number.
 type Extent struct {
 	Const int
 	Param int // index into Func.Params, or -1
+	Less  int // iterations fewer than the parameter says
 }
 
 func (*Instr) isNode() {}

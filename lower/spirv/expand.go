@@ -117,7 +117,7 @@ func (x *expansion) shift() []*vir.Instr {
 
 // sum: of the bits below the top one of each lane, so that none is carried into the next lane, and the top bits apart.
 //
-//	a + b = (a &^ top) + (b &^ top) ^ (a ^ b) & top
+//	a + b = (a &^ top) + (b &^ top) ^ (a ^ b) & top     if the top bit of a is 0: a + (b &^ top) ^ b & top
 //	a - b = (a | top) - (b &^ top) ^ (a ^ b ^ top) & top
 func (x *expansion) sum() []*vir.Instr {
 	switch {
@@ -130,6 +130,13 @@ func (x *expansion) sum() []*vir.Instr {
 	top := int64(1) << (x.dst.Elem.Bits() - 1)
 	tops, rest := x.everywhere(top), x.everywhere(top-1)
 	a, b := args[0], args[1]
+	for i, r := range x.in.Args {
+		if known := x.b.Range(r); x.in.Op == vir.OpAdd && known.Lo >= 0 && known.Hi < top {
+			a, b = args[i], args[1-i]
+			sum := x.Op(vir.OpAdd, w, a, x.Op(vir.OpAnd, w, b, rest))
+			return x.End(x.in.Dst, vir.OpBitcast, 0, x.Op(vir.OpXor, w, sum, x.Op(vir.OpAnd, w, b, tops)))
+		}
+	}
 	differ := x.Op(vir.OpXor, w, a, b)
 	b = x.Op(vir.OpAnd, w, b, rest)
 	if x.in.Op == vir.OpAdd {

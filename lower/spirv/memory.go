@@ -15,12 +15,15 @@ type view struct{ param, bytes int }
 // variable of a view: all views of a buffer have its binding.
 func (p *printer) view(param, bytes int) module.ID {
 	key := view{param, bytes}
+	if p.f.Params[param].Shared > 0 {
+		key.bytes = 0
+	}
 	if v, ok := p.views[key]; ok {
 		return v
 	}
 	var v module.ID
-	if n := p.f.Params[param].Shared; n > 0 {
-		v = p.m.Variable(p.pointer(module.StorageClassWorkgroup, p.m.Type(module.OpTypeArray, p.uint, p.number(uint32(n+3)/4))), module.StorageClassWorkgroup)
+	if n, unit := p.f.Params[param].Shared, p.sharedUnit(param); n > 0 {
+		v = p.m.Variable(p.pointer(module.StorageClassWorkgroup, p.m.Type(module.OpTypeArray, p.vector(unit/4), p.number(uint32((n+unit-1)/unit)))), module.StorageClassWorkgroup)
 	} else {
 		v = p.storage(param, bytes)
 	}
@@ -69,9 +72,26 @@ func (p *printer) element(bytes int) module.ID {
 func (p *printer) at(param, bytes int, a address) module.ID {
 	v, element := p.view(param, bytes), p.element(bytes)
 	if p.f.Params[param].Shared > 0 {
-		return p.m.Emit(module.OpAccessChain, p.pointer(module.StorageClassWorkgroup, element), v, p.index(a, bytes))
+		return p.sharedAt(param, bytes, p.index(a, bytes))
 	}
 	return p.m.Emit(module.OpAccessChain, p.pointer(module.StorageClassStorageBuffer, element), v, p.number(0), p.index(a, bytes))
+}
+
+// sharedUnit is the number of bytes of an element of a shared buffer: of one with tiles, whose rows are aligned.
+func (p *printer) sharedUnit(param int) int {
+	if p.vulkan && p.f.Params[param].Shared%16 == 0 {
+		return 16
+	}
+	return 4
+}
+
+// sharedAt is the pointer to an element of some bytes, a word or a unit, of a shared buffer.
+func (p *printer) sharedAt(param, bytes int, number module.ID) module.ID {
+	v, pointer := p.view(param, bytes), p.pointer(module.StorageClassWorkgroup, p.element(bytes))
+	if bytes == p.sharedUnit(param) {
+		return p.m.Emit(module.OpAccessChain, pointer, v, number)
+	}
+	return p.m.Emit(module.OpAccessChain, pointer, v, p.word(module.OpShiftRightLogical, number, p.number(2)), p.and(number, 3))
 }
 
 // address is a byte address: a sum that is known at run time, 0 nothing, and a number.
@@ -237,7 +257,7 @@ func (p *printer) loadBytes(param int, a address, bytes int) (out []module.ID) {
 	}
 	unit := p.unit(param, a, bytes)
 	for ; bytes > 0; bytes -= unit {
-		x := p.m.Emit(module.OpLoad, p.vector(unit/4), p.at(param, unit, a))
+		x := p.loadAt(param, p.vector(unit/4), p.at(param, unit, a))
 		if unit == 4 {
 			out = append(out, x)
 		}
@@ -251,10 +271,11 @@ func (p *printer) loadBytes(param int, a address, bytes int) (out []module.ID) {
 
 // unit is the widest access for some bytes at a.
 func (p *printer) unit(param int, a address, bytes int) int {
-	if p.f.Params[param].Shared > 0 {
+	unit := min(bytes, a.aligned(), 16)
+	if p.f.Params[param].Shared > 0 && unit != p.sharedUnit(param) {
 		return 4
 	}
-	return min(bytes, a.aligned(), 16)
+	return unit
 }
 
 // loadParts reads bytes that no whole words hold: the bits of two words. The second matters only if the address is
@@ -281,11 +302,11 @@ func (p *printer) loadWord(param int, at module.ID, behind int) module.ID {
 	if behind > 0 {
 		index = p.sum(index, p.number(uint32(behind/4)))
 	}
-	v := p.view(param, 4)
 	if p.f.Params[param].Shared > 0 {
-		return p.m.Emit(module.OpLoad, p.uint, p.m.Emit(module.OpAccessChain, p.pointer(module.StorageClassWorkgroup, p.uint), v, index))
+		return p.loadAt(param, p.uint, p.sharedAt(param, 4, index))
 	}
-	return p.m.Emit(module.OpLoad, p.uint, p.m.Emit(module.OpAccessChain, p.pointer(module.StorageClassStorageBuffer, p.uint), v, p.number(0), index))
+	v := p.view(param, 4)
+	return p.loadAt(param, p.uint, p.m.Emit(module.OpAccessChain, p.pointer(module.StorageClassStorageBuffer, p.uint), v, p.number(0), index))
 }
 
 // store writes a register's bytes, by one of the lanes whose loops are not around it.
@@ -323,7 +344,7 @@ func (p *printer) storeHere(in *vir.Instr) {
 		if unit > 4 {
 			x = p.m.Emit(module.OpCompositeConstruct, p.vector(unit/4), w[:unit/4]...)
 		}
-		p.m.Do(module.OpStore, p.at(param, unit, a), x)
+		p.storeAt(param, p.at(param, unit, a), x)
 		a.off += unit
 	}
 }
@@ -334,14 +355,41 @@ func (p *printer) storeBytes(param int, a address, w []module.ID, bytes int) {
 		if i%4 > 0 {
 			x = p.word(module.OpShiftRightLogical, x, p.number(uint32(8*(i%4))))
 		}
-		p.m.Do(module.OpStore, p.at(param, 1, a), p.m.Emit(module.OpUConvert, p.element(1), x))
+		p.storeAt(param, p.at(param, 1, a), p.m.Emit(module.OpUConvert, p.element(1), x))
 		a.off++
 	}
+}
+
+// class is where the buffer of a parameter is.
+func (p *printer) class(param int) uint32 {
+	if p.f.Params[param].Shared > 0 {
+		return module.StorageClassWorkgroup
+	}
+	return module.StorageClassStorageBuffer
+}
+
+// loadAt reads at a pointer into a buffer.
+func (p *printer) loadAt(param int, t, pointer module.ID) module.ID {
+	return p.m.Emit(module.OpLoad, t, append([]module.ID{pointer}, p.access(p.exchanges(param))...)...)
+}
+
+// storeAt writes at a pointer into a buffer.
+func (p *printer) storeAt(param int, pointer, x module.ID) {
+	p.m.Do(module.OpStore, append([]module.ID{pointer, x}, p.access(p.exchanges(param))...)...)
 }
 
 // barrier waits for the lanes of the workgroup.
 func (p *printer) barrier(*vir.Instr) []module.ID {
 	scope := p.number(module.ScopeWorkgroup)
-	p.m.Do(module.OpControlBarrier, scope, scope, p.number(module.MemorySemanticsAcquireRelease|module.MemorySemanticsWorkgroupMemory|module.MemorySemanticsUniformMemory))
+	order := module.MemorySemanticsAcquireRelease | module.MemorySemanticsWorkgroupMemory
+	for i := range p.f.Params {
+		if p.f.Params[i].Shared == 0 && p.exchanges(i) {
+			order |= module.MemorySemanticsUniformMemory
+		}
+	}
+	if p.vulkan {
+		order |= module.MemorySemanticsMakeAvailable | module.MemorySemanticsMakeVisible
+	}
+	p.m.Do(module.OpControlBarrier, scope, scope, p.number(order))
 	return nil
 }

@@ -28,8 +28,13 @@ func types(e format.DType) (all []vir.Type) {
 	return all
 }
 
-// size is how many words a register of type t has.
-func size(t vir.Type) int { return (t.Bits() + 31) / 32 }
+// size is how many words a register of type t has, 1 for a matrix.
+func size(t vir.Type) int {
+	if t.Tile() {
+		return 1
+	}
+	return (t.Bits() + 31) / 32
+}
 
 // lanes is t with another type of lane.
 func lanes(t vir.Type, e format.DType) vir.Type { return vir.Type{Elem: e, Lanes: t.Lanes} }
@@ -57,6 +62,7 @@ func makeRows() []lower.Row {
 	t.roundings()
 	t.products()
 	t.lookups()
+	t.tiles()
 	return *t
 }
 
@@ -240,7 +246,11 @@ func (t *table) roundings() {
 		t.add(vir.OpCvtHalf, x, []vir.Type{lanes(x, format.F16)}, "OpBitFieldUExtract", 10*size(x), func(p *printer, in *vir.Instr) []module.ID {
 			var out []module.ID
 			for i := range x.Lanes {
-				out = append(out, p.ofHalf(p.lane(in, 0, i)))
+				if p.halves {
+					out = append(out, p.unpacked(p.arg(in, 0)[i/2], i%2))
+				} else {
+					out = append(out, p.ofHalf(p.lane(in, 0, i)))
+				}
 			}
 			return out
 		})

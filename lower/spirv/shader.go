@@ -23,8 +23,9 @@ type Shader struct {
 	Lanes   []int // of a workgroup, by the depth of their loops; along x, all of them
 	// Subgroup is the size of the subgroups that it needs, all of them full; 0: any.
 	Subgroup int
-	Grid     []int // parameters that count workgroups, along x, y and z
-	Bytes    bool  // it stores less than a word, which needs storageBuffer8BitAccess
+	Grid     []int   // parameters that count workgroups, along x, y and z
+	Bytes    bool    // it stores less than a word, which needs storageBuffer8BitAccess
+	Shapes   []Shape // products of cooperative matrices, which need VK_KHR_cooperative_matrix and VulkanMemoryModel
 }
 
 // Controls say what a shader asks of a device, which has it or has not.
@@ -32,9 +33,11 @@ type Controls struct {
 	// Of 32-bit floats: shaderRoundingModeRTEFloat32 and so on. Without them the device chooses: results that are no numbers or
 	// less than 2^-126, or all roundings, may differ.
 	RoundToEven, Denormals, NotNumbers bool
+	// Halves says that the device has 16-bit floats below 2^-14: shaderDenormPreserveFloat16.
+	Halves bool
 	// Subgroup is the number of lanes that exchange words without memory, by shuffles; 0: none. The pipeline asks for full
-	// subgroups of this size.
-	Subgroup int
+	// subgroups of this size. A function with tiles says itself how large they are. Subgroups is how many of them a workgroup may have; 0: any number.
+	Subgroup, Subgroups int
 }
 
 // Print makes a shader of a function selected for t. The error is a *nest.Refused: the function has what no shader has.
@@ -43,17 +46,26 @@ func (t Target) Print(s *lower.Selected, c Controls) (*Shader, error) {
 		return nil, &nest.Refused{What: s.Func.Name, Reason: "tiles follow one another: bind the tiles of rows to group"}
 	}
 	p := newPrinter(s)
-	if c.Subgroup > 0 && vir.Product(p.shader.Lanes)%c.Subgroup == 0 {
+	if n := holders(s.Func); n > 0 {
+		if c.Subgroup != 0 && c.Subgroup != n {
+			return nil, &nest.Refused{What: s.Func.Name, Reason: fmt.Sprintf("%d lanes hold a tile, and subgroups have %d", n, c.Subgroup)}
+		}
+		p.shader.Subgroup = n
+	} else if n := vir.Product(p.shader.Lanes); c.Subgroup > 0 && n%c.Subgroup == 0 && (c.Subgroups == 0 || n/c.Subgroup <= c.Subgroups) {
 		p.shader.Subgroup = c.Subgroup
 	}
 	p.declare(t.m.Has, c)
 	if n := len(p.shader.Params); n > mostParams {
 		return nil, &nest.Refused{What: s.Func.Name, Reason: fmt.Sprintf("%d parameters, at most %d fit the push constants of all devices", n, mostParams)}
 	}
+	p.one = p.oneWord()
 	p.begin()
-	p.body(s.Func.Body)
+	p.body(p.early(s.Func.Body))
 	p.m.Do(module.OpReturn)
 	p.m.Do(module.OpFunctionEnd)
+	if p.refused != nil {
+		return nil, p.refused
+	}
 	return p.shader, nil
 }
 
@@ -67,13 +79,17 @@ type printer struct {
 	f       *vir.Func
 	rows    map[*vir.Instr]*lower.Row
 	shader  *Shader
-	regs    [][]module.ID           // the words of each register
-	floats  map[module.ID]module.ID // words that are floats' bits, as floats
-	push    map[int]module.ID       // numbers of parameters that the function has read
-	views   map[view]module.ID      // variables of buffers
-	numbers map[int]module.ID       // of open loops, by ID
-	sums    map[string]module.ID    // parts of addresses that are there, by what they are
-	stored  map[int]bool            // parameters that the function stores to
+	regs    [][]module.ID              // the words of each register
+	halves  bool                       // the device reads floats of 16 bits as they are
+	one     map[vir.Reg]bool           // vectors of sums that are kept in one word
+	loaded  map[*vir.Instr][]module.ID // words that the code before has loaded
+	floats  map[module.ID]module.ID    // words that are floats' bits, as floats
+	push    map[int]module.ID          // numbers of parameters that the function has read
+	views   map[view]module.ID         // variables of buffers
+	numbers map[int]module.ID          // of open loops, by ID
+	sums    map[string]module.ID       // parts of addresses that are there, by what they are
+	stored  map[int]bool               // parameters that the function stores to
+	fetched map[int]bool               // parameters that it loads from
 	main    module.ID
 	block   module.ID    // the variable of the push constants
 	inputs  [3]module.ID // the variables of the workgroup and of the lane in it, or in its subgroup and of that
@@ -82,6 +98,8 @@ type printer struct {
 	ids     []module.ID  // of the lane in loops of lanes, by depth
 	depth   int          // loops of lanes around
 	words   module.ID    // the shared buffer by which lanes exchange words
+	vulkan  bool         // the memory model is Vulkan's
+	refused error        // the first thing that no shader has
 }
 
 // shaderTypes are the types that all shaders have.
@@ -89,10 +107,13 @@ type shaderTypes struct{ void, bool, uint, f32, byte module.ID }
 
 func newPrinter(s *lower.Selected) *printer {
 	p := &printer{m: module.New(), f: s.Func, rows: s.Rows, regs: make([][]module.ID, len(s.Func.Regs)), floats: map[module.ID]module.ID{},
-		push: map[int]module.ID{}, views: map[view]module.ID{}, numbers: map[int]module.ID{}, sums: map[string]module.ID{}, stored: map[int]bool{}}
+		push: map[int]module.ID{}, views: map[view]module.ID{}, loaded: map[*vir.Instr][]module.ID{}, numbers: map[int]module.ID{}, sums: map[string]module.ID{}, stored: map[int]bool{}, fetched: map[int]bool{}}
 	vir.Walk(s.Func.Body, func(in *vir.Instr, _ []*vir.Loop) {
-		if in.Op == vir.OpStore {
+		switch {
+		case in.Op.Stores():
 			p.stored[in.Mem.Buf] = true
+		case in.HasMem():
+			p.fetched[in.Mem.Buf] = true
 		}
 	})
 	p.shader = &Shader{Module: p.m, Lanes: s.Func.Lanes()}
@@ -110,20 +131,29 @@ func (p *printer) declare(has lower.Features, c Controls) {
 		p.m.Declare(module.OpCapability, module.CapabilityDotProduct)
 		p.m.Declare(module.OpCapability, module.CapabilityDotProductInput4x8BitPacked)
 	}
-	p.m.Declare(module.OpMemoryModel, module.AddressingModelLogical, module.MemoryModelGLSL450)
+	model := module.MemoryModelGLSL450
+	if p.vulkan = holders(p.f) > 0; p.vulkan {
+		model = module.MemoryModelVulkan
+		p.m.Declare(module.OpCapability, module.CapabilityVulkanMemoryModel)
+		p.m.Declare(module.OpCapability, module.CapabilityCooperativeMatrixKHR)
+		p.m.Declare(module.OpExtension, module.String("SPV_KHR_cooperative_matrix")...)
+	}
+	p.m.Declare(module.OpMemoryModel, module.AddressingModelLogical, model)
 	p.main = p.m.NewID()
 	p.m.Declare(module.OpExecutionMode, p.main, module.ExecutionModeLocalSize, uint32(vir.Product(p.shader.Lanes)), 1, 1)
+	p.halves = c.Halves
 	for _, x := range []struct {
-		on               bool
-		capability, mode uint32
+		on                     bool
+		capability, mode, bits uint32
 	}{
-		{c.RoundToEven, module.CapabilityRoundingModeRTE, module.ExecutionModeRoundingModeRTE},
-		{c.Denormals, module.CapabilityDenormPreserve, module.ExecutionModeDenormPreserve},
-		{c.NotNumbers, module.CapabilitySignedZeroInfNanPreserve, module.ExecutionModeSignedZeroInfNanPreserve},
+		{c.RoundToEven, module.CapabilityRoundingModeRTE, module.ExecutionModeRoundingModeRTE, 32},
+		{c.Denormals, module.CapabilityDenormPreserve, module.ExecutionModeDenormPreserve, 32},
+		{c.Halves, module.CapabilityDenormPreserve, module.ExecutionModeDenormPreserve, 16},
+		{c.NotNumbers, module.CapabilitySignedZeroInfNanPreserve, module.ExecutionModeSignedZeroInfNanPreserve, 32},
 	} {
 		if x.on {
 			p.m.Declare(module.OpCapability, x.capability)
-			p.m.Declare(module.OpExecutionMode, p.main, x.mode, 32)
+			p.m.Declare(module.OpExecutionMode, p.main, x.mode, x.bits)
 		}
 	}
 	p.variables()
@@ -153,7 +183,7 @@ func (p *printer) used() []bool {
 		for _, s := range in.Mem.Stride {
 			multiple(s.Multiple)
 		}
-		for _, x := range in.Mem.Plus {
+		for _, x := range append(in.Mem.Plus[:], in.Mem.Apart.Multiple) {
 			multiple(x)
 		}
 	})
@@ -271,7 +301,14 @@ func (p *printer) body(body []vir.Node) {
 	for _, n := range body {
 		switch n := n.(type) {
 		case *vir.Instr:
-			words := p.rows[n].Code.(emit)(p, n)
+			var words []module.ID
+			if w, ok := p.loaded[n]; ok {
+				words = w
+			} else if p.one[n.Dst] || n.Op == vir.OpRedAdd && p.one[n.Args[0]] {
+				words = p.summed(n)
+			} else {
+				words = p.rows[n].Code.(emit)(p, n)
+			}
 			if n.Dst != vir.NoReg {
 				p.regs[n.Dst] = words
 			}
@@ -297,7 +334,9 @@ func (p *printer) lanes(l *vir.Loop) {
 		if p.f.Regs[r].Elem == format.F32 {
 			nothing = p.number(1 << 31) // -0
 		}
-		p.regs[r] = slices.Repeat([]module.ID{nothing}, len(values[i]))
+		if !l.Max {
+			p.regs[r] = slices.Repeat([]module.ID{nothing}, len(values[i]))
+		}
 	}
 	p.depth++
 	p.body(l.Body)
@@ -308,13 +347,12 @@ func (p *printer) lanes(l *vir.Loop) {
 	}
 }
 
-// across adds to values what lanes carry, by a shared buffer. It sums integers by lanes that are 1, 2, 4 and so on lanes of the
-// loop apart, if their number is a power of two. Floats are added in the order of lanes.
+// across combines values with what lanes carry. It combines integers by lanes that are 1, 2, 4 and so on lanes of the loop apart, if their
+// number is a power of two. Floats are added in the order of lanes.
 func (p *printer) across(l *vir.Loop, values [][]module.ID) {
-	n := l.Count.Const
-	inOrder := make([]module.ID, n)
-	for i := range inOrder {
-		inOrder[i] = p.number(uint32(i))
+	n, combine := l.Count.Const, p.sum
+	if l.Max {
+		combine = p.larger
 	}
 	for _, float := range []bool{false, true} {
 		var parts, sums []module.ID
@@ -327,15 +365,15 @@ func (p *printer) across(l *vir.Loop, values [][]module.ID) {
 		case len(parts) == 0:
 			continue
 		case float:
-			sums = p.exchange(parts, inOrder, sums, func(a, b module.ID) module.ID { return p.float(module.OpFAdd, a, b) })
+			sums = p.inOrder(parts, sums, func(a, b module.ID) module.ID { return p.float(module.OpFAdd, a, b) })
 		case n&(n-1) != 0:
-			sums = p.exchange(parts, inOrder, sums, p.sum)
+			sums = p.inOrder(parts, sums, combine)
 		default:
 			for step := 1; step < n; step *= 2 {
-				parts = p.exchange(parts, []module.ID{p.word(module.OpBitwiseXor, p.ids[p.depth], p.number(uint32(step)))}, parts, p.sum)
+				parts = p.exchange(parts, step, combine)
 			}
 			for i, x := range parts {
-				sums[i] = p.sum(sums[i], x)
+				sums[i] = combine(sums[i], x)
 			}
 		}
 		for _, r := range l.Carried {
@@ -346,70 +384,122 @@ func (p *printer) across(l *vir.Loop, values [][]module.ID) {
 	}
 }
 
-// exchange adds to sums the words of the lanes with these numbers in their loop.
-func (p *printer) exchange(words, numbers, sums []module.ID, add func(a, b module.ID) module.ID) []module.ID {
-	inner, all := vir.Product(p.shader.Lanes[p.depth+1:]), uint32(vir.Product(p.shader.Lanes))
-	if n := inner * p.shader.Lanes[p.depth]; p.shader.Subgroup > 0 && p.shader.Subgroup%n == 0 {
-		return p.shuffle(words, numbers, sums, add)
+// team is how many lanes an iteration of the loops around the lanes' loop has, and whether a subgroup holds all of them.
+func (p *printer) team() (n int, together bool) {
+	n = vir.Product(p.shader.Lanes[p.depth:])
+	return n, p.shader.Subgroup > 0 && p.shader.Subgroup%n == 0
+}
+
+// exchange combines each lane's words with the words of the lane whose number in the loop differs in the bit step.
+func (p *printer) exchange(words []module.ID, step int, combine func(a, b module.ID) module.ID) (sums []module.ID) {
+	by := step * vir.Product(p.shader.Lanes[p.depth+1:])
+	apart := p.number(uint32(by))
+	if by < p.shader.Subgroup && p.shader.Subgroup%(2*by) == 0 {
+		for _, w := range words {
+			sums = append(sums, combine(w, p.word(module.OpGroupNonUniformShuffleXor, p.number(module.ScopeSubgroup), w, apart)))
+		}
+		return sums
 	}
-	at := func(lane module.ID, i int) module.ID {
-		pointer := p.pointer(module.StorageClassWorkgroup, p.uint)
-		return p.m.Emit(module.OpAccessChain, pointer, p.exchanged(), p.sum(lane, p.number(uint32(i)*all)))
-	}
-	p.barrier(nil) // all have read what was there before
+	n, _ := p.team()
+	p.put(words, p.self, vir.Product(p.shader.Lanes), n)
+	other := p.word(module.OpBitwiseXor, p.self, apart)
 	for i, w := range words {
-		p.m.Do(module.OpStore, at(p.self, i), w)
+		sums = append(sums, combine(w, p.get(other, i*vir.Product(p.shader.Lanes))))
 	}
-	p.barrier(nil)
-	sums = slices.Clone(sums)
-	first := p.word(module.OpISub, p.self, p.times(p.ids[p.depth], inner))
-	for _, number := range numbers {
-		lane := p.sum(first, p.times(number, inner))
+	return sums
+}
+
+// inOrder adds to sums the lanes' words in the order of lanes. Each lane adds up one of the words, from a shared buffer, and gives
+// it to the others. Rows of the buffer have an odd length, so that lanes read different banks.
+func (p *printer) inOrder(words, sums []module.ID, add func(a, b module.ID) module.ID) (out []module.ID) {
+	n, together := p.team()
+	if len(words) > n {
+		return append(p.inOrder(words[:n], sums[:n], add), p.inOrder(words[n:], sums[n:], add)...)
+	}
+	inner, pitch := vir.Product(p.shader.Lanes[p.depth+1:]), n|1
+	self, first := p.self, p.number(0)
+	if n < vir.Product(p.shader.Lanes) {
+		self = p.word(module.OpUMod, p.self, p.number(uint32(n)))
+		first = p.times(p.word(module.OpUDiv, p.self, p.number(uint32(n))), len(words)*pitch)
+	}
+	p.put(words, p.sum(first, self), pitch, n)
+	sum, mine := sums[0], p.number(0)
+	if len(words) > 1 {
+		mine = p.word(module.OpUMod, self, p.number(uint32(len(words))))
+		for i, x := range sums[1:] {
+			sum = p.choose(p.equal(mine, p.number(uint32(i+1))), x, sum)
+		}
+	}
+	row := p.sum(first, p.times(mine, pitch))
+	for i := range p.shader.Lanes[p.depth] {
+		sum = add(sum, p.get(row, i*inner))
+	}
+	switch {
+	case len(words) == 1:
+		return []module.ID{sum}
+	case together:
+		lane := p.word(module.OpISub, p.and(p.self, uint32(p.shader.Subgroup-1)), self)
 		for i := range words {
-			sums[i] = add(sums[i], p.m.Emit(module.OpLoad, p.uint, at(lane, i)))
+			out = append(out, p.word(module.OpGroupNonUniformShuffle, p.number(module.ScopeSubgroup), sum, p.sum(lane, p.number(uint32(i)))))
 		}
+		return out
 	}
-	return sums
+	p.put([]module.ID{sum}, p.sum(first, self), 0, n)
+	for i := range words {
+		out = append(out, p.get(first, i))
+	}
+	return out
 }
 
-// shuffle is exchange of lanes of a subgroup.
-func (p *printer) shuffle(words, numbers, sums []module.ID, add func(a, b module.ID) module.ID) []module.ID {
-	sums = slices.Clone(sums)
-	inner := vir.Product(p.shader.Lanes[p.depth+1:])
-	first := p.and(p.word(module.OpISub, p.self, p.times(p.ids[p.depth], inner)), uint32(p.shader.Subgroup-1))
-	for _, number := range numbers {
-		lane := p.sum(first, p.times(number, inner))
-		for i, w := range words {
-			sums[i] = add(sums[i], p.m.Emit(module.OpGroupNonUniformShuffle, p.uint, p.number(module.ScopeSubgroup), w, lane))
-		}
+// put stores a lane's words from a place of the exchanged buffer on, some words apart, when no lane of its block reads what was
+// there before; and waits for the others.
+func (p *printer) put(words []module.ID, at module.ID, apart, block int) {
+	p.together(block)
+	for i, w := range words {
+		p.m.Do(module.OpStore, append([]module.ID{p.exchanged(p.sum(at, p.number(uint32(i*apart)))), w}, p.access(true)...)...)
 	}
-	return sums
+	p.together(block)
 }
 
-// exchanged is the shared buffer of words of each lane.
-func (p *printer) exchanged() module.ID {
+// get reads the word that is some words behind a place of the exchanged buffer.
+func (p *printer) get(at module.ID, behind int) module.ID {
+	return p.m.Emit(module.OpLoad, p.uint, append([]module.ID{p.exchanged(p.sum(at, p.number(uint32(behind))))}, p.access(true)...)...)
+}
+
+// together waits for the lanes of a block, which are in one subgroup or anywhere in the workgroup.
+func (p *printer) together(block int) {
+	scope := uint32(module.ScopeWorkgroup)
+	if p.shader.Subgroup > 0 && p.shader.Subgroup%block == 0 {
+		scope = module.ScopeSubgroup
+	}
+	p.m.Do(module.OpControlBarrier, p.number(scope), p.number(scope), p.number(module.MemorySemanticsAcquireRelease|module.MemorySemanticsWorkgroupMemory))
+}
+
+// exchanged is a word of the shared buffer by which lanes exchange words.
+func (p *printer) exchanged(at module.ID) module.ID {
 	if p.words == 0 {
-		n := mostCarried(p.f.Body, p.f) * vir.Product(p.shader.Lanes)
+		n := p.room(p.f.Body, 0)
 		p.words = p.variable(p.m.Type(module.OpTypeArray, p.uint, p.number(uint32(n))), module.StorageClassWorkgroup)
 	}
-	return p.words
+	return p.m.Emit(module.OpAccessChain, p.pointer(module.StorageClassWorkgroup, p.uint), p.words, at)
 }
 
-// mostCarried is the most words that a loop of lanes carries.
-func mostCarried(body []vir.Node, f *vir.Func) (most int) {
+// room is how many words the loops of lanes in body exchange at once, at most, with rows of an odd length.
+func (p *printer) room(body []vir.Node, depth int) (most int) {
 	for _, n := range body {
 		l, ok := n.(*vir.Loop)
-		if !ok {
-			continue
+		switch {
+		case !ok:
+		case l.Lane:
+			words := 0
+			for _, r := range l.Carried {
+				words += size(p.f.Regs[r])
+			}
+			block := vir.Product(p.shader.Lanes[depth:])
+			most = max(most, words*(block|1)*(vir.Product(p.shader.Lanes)/block), p.room(l.Body, depth+1))
+		default:
+			most = max(most, p.room(l.Body, depth))
 		}
-		words := 0
-		for _, r := range l.Carried {
-			words += size(f.Regs[r])
-		}
-		if !l.Lane {
-			words = 0
-		}
-		most = max(most, words, mostCarried(l.Body, f))
 	}
 	return most
 }
@@ -418,11 +508,14 @@ func mostCarried(body []vir.Node, f *vir.Func) (most int) {
 func (p *printer) loop(l *vir.Loop) {
 	p.ahead(l)
 	head, body, next, end := p.m.NewID(), p.m.NewID(), p.m.NewID(), p.m.NewID()
-	before := p.label
+	before, loads := p.label, p.inAdvance(l)
+	p.read(loads, p.number(0))
+	tiles := p.carriedTiles(l)
 	p.m.Do(module.OpBranch, head)
 	p.begins(head)
 	number, patch := p.phi(p.number(0), before, next)
 	carried := p.carried(l, before, next)
+	p.await(loads, before, next)
 	more := p.m.Emit(module.OpSLessThan, p.bool, number, p.count(l.Count))
 	p.m.Do(module.OpLoopMerge, end, next, module.LoopControlNone)
 	p.m.Do(module.OpBranchConditional, more, body, end)
@@ -433,7 +526,15 @@ func (p *printer) loop(l *vir.Loop) {
 	if l.List > 0 {
 		p.numbers[l.ID] = p.listed(l, number)
 	}
+	p.upcoming(loads, number, l)
+	p.loadTiles(tiles)
+	if len(tiles) > 0 {
+		p.loadEarly(l.Body)
+	}
 	p.body(l.Body)
+	for _, c := range tiles {
+		p.m.Do(module.OpStore, c.variable, p.regs[c.reg][0])
+	}
 	p.m.Do(module.OpBranch, next)
 	p.begins(next)
 	p.m.Patch(patch, p.word(module.OpIAdd, number, p.number(1)))
@@ -445,7 +546,52 @@ func (p *printer) loop(l *vir.Loop) {
 	}
 	p.m.Do(module.OpBranch, head)
 	p.begins(end)
+	p.loadTiles(tiles)
 	p.sums = outer
+}
+
+// loadEarly begins with what the lanes in a body load from buffers that nobody stores to: it comes while the matrices before
+// it are multiplied.
+func (p *printer) loadEarly(body []vir.Node) {
+	for _, n := range body {
+		l, ok := n.(*vir.Loop)
+		if !ok || !l.Lane {
+			continue
+		}
+		p.numbers[l.ID] = p.ids[p.depth]
+		p.depth++
+		for _, n := range l.Body {
+			if in, ok := n.(*vir.Instr); ok && in.Op == vir.OpLoad && p.loaded[in] == nil && p.class(in.Mem.Buf) == module.StorageClassStorageBuffer && !p.stored[in.Mem.Buf] {
+				p.loaded[in] = p.load(in)
+			}
+		}
+		p.loadEarly(l.Body)
+		p.depth--
+	}
+}
+
+// carriedTile is a matrix that a loop carries, in a variable of the function: drivers know these better than phis of matrices.
+type carriedTile struct {
+	reg      vir.Reg
+	variable module.ID
+}
+
+// carriedTiles stores the matrices that l carries.
+func (p *printer) carriedTiles(l *vir.Loop) (all []carriedTile) {
+	for _, r := range l.Carried {
+		if t := p.f.Regs[r]; t.Tile() {
+			v := p.m.Local(p.pointer(module.StorageClassFunction, p.tile(t)))
+			p.m.Do(module.OpStore, v, p.regs[r][0])
+			all = append(all, carriedTile{r, v})
+		}
+	}
+	return all
+}
+
+func (p *printer) loadTiles(all []carriedTile) {
+	for _, c := range all {
+		p.regs[c.reg] = []module.ID{p.m.Emit(module.OpLoad, p.tile(p.f.Regs[c.reg]), c.variable)}
+	}
 }
 
 // carry is a register that a loop carries.
@@ -457,6 +603,9 @@ type carry struct {
 
 func (p *printer) carried(l *vir.Loop, before, next module.ID) (all []carry) {
 	for _, r := range l.Carried {
+		if p.f.Regs[r].Tile() {
+			continue
+		}
 		c := carry{reg: r}
 		for _, w := range p.regs[r] {
 			id, at := p.phi(w, before, next)
@@ -476,8 +625,11 @@ func (p *printer) phi(first, before, next module.ID) (id module.ID, patch int) {
 
 // count is a trip count.
 func (p *printer) count(n vir.Extent) module.ID {
-	if n.Param >= 0 {
-		return p.push[n.Param]
+	switch {
+	case n.Param < 0:
+		return p.number(uint32(n.Const))
+	case n.Less > 0:
+		return p.word(module.OpISub, p.push[n.Param], p.number(uint32(n.Less)))
 	}
-	return p.number(uint32(n.Const))
+	return p.push[n.Param]
 }

@@ -8,6 +8,7 @@ package spirv
 import (
 	"sync"
 
+	"github.com/tmacc/tmacc/ir/vir"
 	"github.com/tmacc/tmacc/lower"
 	"github.com/tmacc/tmacc/lower/core"
 )
@@ -15,12 +16,15 @@ import (
 // Dot is the feature that rows need beyond Vulkan 1.1: sums of products of four bytes in a word, which Vulkan 1.3 has.
 const Dot lower.Features = 1
 
+// Tiles is the feature of cooperative matrices: the extension SPV_KHR_cooperative_matrix.
+const Tiles lower.Features = 2
+
 // isas are the instruction sets. A device without fast dot products may do better with plain integer code.
-var isas = []lower.ISA{isa("plain", 0), isa("dot", Dot)}
+var isas = []lower.ISA{isa("plain", 0), isa("coop", Dot|Tiles), isa("dot", Dot)}
 
 // isa has registers of 128 bits, which are one access to memory, and any number of them.
 func isa(name string, has lower.Features) lower.ISA {
-	return lower.ISA{Name: "spirv/" + name, VecBits: 128, Narrow: 1, Has: has}
+	return lower.ISA{Name: "spirv/" + name, VecBits: 128, Narrow: 1, Group: vir.MaxLanesOfGroup, Has: has}
 }
 
 // Target is an instruction set that prints what lower.Select returns.
@@ -39,10 +43,11 @@ func makeTargets() (all []Target) {
 	return all
 }
 
-// Targets lists the targets: plain integer code, and dot products.
+// Targets lists the targets: plain integer code, dot products with cooperative matrices, and dot products.
 func Targets() []Target { return targets }
 
-// ByName returns the target called "spirv/dot", or just "dot"; "spirv" is the one with most features.
+// ByName returns the target called "spirv/dot", or just "dot"; "spirv" is the one with
+// all that devices of Vulkan 1.3 have.
 func ByName(name string) (Target, bool) {
 	for _, t := range targets {
 		if t.m.Name == name || t.m.ShortName() == name {

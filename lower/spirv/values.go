@@ -83,6 +83,12 @@ func (p *printer) nan(w module.ID) module.ID {
 	return p.m.Emit(module.OpULessThan, p.bool, p.number(0x7f800000), p.word(module.OpBitwiseAnd, w, p.number(0x7fffffff)))
 }
 
+// unpacked is the float of one half of a word.
+func (p *printer) unpacked(w module.ID, half int) module.ID {
+	both := p.extended(p.m.Type(module.OpTypeVector, p.f32, 2), module.ExtendedUnpackHalf2x16, w)
+	return p.asWord(p.m.Emit(module.OpCompositeExtract, p.f32, both, uint32(half)))
+}
+
 // ofHalf is the bits of the 32-bit float that has the value of a 16-bit one, a quiet NaN for any NaN. A 16-bit float
 // below 2^-14 is a whole number of 2^-24.
 func (p *printer) ofHalf(h module.ID) module.ID {

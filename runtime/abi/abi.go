@@ -26,6 +26,9 @@ type Variant struct {
 	Fill    int      // elements of K that kernels count for each group, padded with zeros; 0: the group's own number
 	Kernels []Kernel // of different Cols, ascending
 	Prepare *Prepare // nil: activations are prepared in pure Go
+	// Shaders has shaders of each kernel, if the kernels run on a device. It runs the first that it can. Activations are prepared on this CPU.
+	Shaders [][]Shader
+	Device  Device // that runs the shaders, nil: none
 }
 
 // Kernel is an assembly function that multiplies Rows rows by Cols rows of

@@ -50,6 +50,7 @@ type Candidate struct {
 	Need   []string // CPU features
 	CPUs   []Set    // whose core the kernels are for; none: all with the features
 	Serves []string // other targets that have no kernels of their own: who names one of these gets Target
+	Named  bool     // it runs only where a mask names it
 }
 
 // Choose is the number of the candidate to run of those that m allows, -1 for pure Go, and why: of the first instruction
@@ -131,6 +132,9 @@ func (m Mask) Of(cs []Candidate) Mask {
 
 // permits says that m allows a candidate, or a target that it serves.
 func (m Mask) permits(c Candidate) bool {
+	if c.Named && len(m.targets) == 0 {
+		return false
+	}
 	return m.allows(c.Target) || slices.ContainsFunc(c.Serves, m.allows)
 }
 
@@ -198,7 +202,10 @@ func (m Mask) Check(cs []Candidate) error {
 
 // unknownTargets are the words that name no candidate and not pure Go.
 func (m Mask) unknownTargets(cs []Candidate) []string {
-	return slices.DeleteFunc(slices.Clone(m.targets), func(t string) bool { return slices.ContainsFunc(have(cs), Only(t).allows) })
+	return slices.DeleteFunc(slices.Clone(m.targets), func(t string) bool {
+		named := func(c Candidate) bool { return c.Named && Only(t).permits(c) }
+		return slices.ContainsFunc(have(cs), Only(t).allows) || slices.ContainsFunc(cs, named)
+	})
 }
 
 // unknownFeatures are the words that exclude an unknown feature.
@@ -266,6 +273,9 @@ func (m Mask) State(c Candidate, running string) string {
 		return "runs"
 	case missing != "":
 		return "skipped, this CPU lacks " + missing
+	case c.Named && len(m.targets) == 0:
+		arch, _, _ := strings.Cut(c.Target, "/")
+		return fmt.Sprintf("skipped, On(%q) or %s=%s chooses it", arch, Env, arch)
 	case m.Excludes(c):
 		return fmt.Sprintf("skipped, %s=%s excludes it", Env, m.Text)
 	case len(c.CPUs) > 0 && !Among(c.CPUs, This().ID):

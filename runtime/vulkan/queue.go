@@ -101,13 +101,22 @@ func (d *Device) begin(commands vk.CommandBuffer, flags uint32) error {
 	return d.check("vkBeginCommandBuffer", d.vk.BeginCommandBuffer(commands, &vk.CommandBufferBeginInfo{SType: vk.StructureTypeCommandBufferBeginInfo, Flags: flags}))
 }
 
-// Stages of work between which barriers stand.
-const (
-	steps = vk.PipelineStage2ComputeShaderBit | vk.PipelineStage2CopyBit | vk.PipelineStage2DrawIndirectBit
+// scope is what commands do with memory: the stages of work that do it, and their reads and writes.
+type scope struct{ at, reads, writes uint64 }
 
-	stepsRead  = vk.Access2ShaderStorageReadBit | vk.Access2TransferReadBit | vk.Access2IndirectCommandReadBit
-	stepsWrite = vk.Access2ShaderStorageWriteBit | vk.Access2TransferWriteBit
+var (
+	shaders   = scope{vk.PipelineStage2ComputeShaderBit, vk.Access2ShaderStorageReadBit, vk.Access2ShaderStorageWriteBit}
+	copies    = scope{vk.PipelineStage2CopyBit, vk.Access2TransferReadBit, vk.Access2TransferWriteBit}
+	indirects = scope{vk.PipelineStage2DrawIndirectBit, vk.Access2IndirectCommandReadBit, 0}
 )
+
+func (s scope) and(o scope) scope { return scope{s.at | o.at, s.reads | o.reads, s.writes | o.writes} }
+
+// between has what comes before end before what comes after begins, which then sees its writes. Stages that no command has are not
+// waited for: a device may take longer to empty them.
+func (d *Device) between(commands vk.CommandBuffer, s scope) {
+	d.barrier(commands, s.at&^indirects.at, s.writes, s.at, s.reads|s.writes)
+}
 
 // barrier has what comes before end before what comes after begins, which then sees its writes.
 func (d *Device) barrier(commands vk.CommandBuffer, from, writes, to, accesses uint64) {

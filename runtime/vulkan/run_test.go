@@ -105,6 +105,11 @@ func TestTimes(t *testing.T) {
 	if least[2] < 2*least[1] {
 		t.Errorf("1 and %d workgroups took %v", many, least[1:])
 	}
+	s = must[*Sequence](t)(d.Record([]Command{spin(1), spin(1), spin(many)}, RecordOptions{Timed: true, Total: true}))
+	ok(t, s.Run())
+	if all := must[[]time.Duration](t)(s.Times()); len(all) != 1 || all[0] < least[2]/2+least[1]/2 {
+		t.Errorf("in all %v, of at least %v each", all, least)
+	}
 	want := uint32(0)
 	for range 60000 {
 		want = 1664525*want + 1013904223

@@ -15,6 +15,7 @@ type Command interface {
 	check(d *Device) error // d.mu is held
 	record(d *Device, s *Sequence)
 	beside() bool
+	scope() scope
 	ranges() []Range
 }
 
@@ -42,7 +43,7 @@ type Sequence struct {
 	sets      vk.DescriptorPool
 	setOf     map[*Dispatch]vk.DescriptorSet
 	queries   vk.QueryPool
-	count     int
+	count     int // of times
 	buffers   []*Buffer
 	pipelines []*Pipeline
 	used      point // guarded by d.mu, as is freed
@@ -53,6 +54,7 @@ type Sequence struct {
 // RecordOptions are options of Record.
 type RecordOptions struct {
 	Timed bool // Times tells how long each command took
+	Total bool // with Timed, Times tells how long all commands took together
 }
 
 // Record makes a sequence. Each command sees what the commands before wrote, unless it stands beside them.
@@ -93,6 +95,9 @@ func (s *Sequence) record(commands []Command, o RecordOptions) (err error) {
 	if err := s.describe(commands); err != nil {
 		return err
 	}
+	if o.Total {
+		s.count = min(1, len(commands))
+	}
 	if o.Timed {
 		if err := s.createQueries(); err != nil {
 			return err
@@ -107,17 +112,32 @@ func (s *Sequence) record(commands []Command, o RecordOptions) (err error) {
 	if s.queries != 0 {
 		d.vk.CmdResetQueryPool(s.commands, s.queries, 0, uint32(s.count+1))
 	}
+	s.write(commands, o.Total)
+	return d.check("vkEndCommandBuffer", d.vk.EndCommandBuffer(s.commands))
+}
+
+// write writes commands, with a timestamp before them and one after each, or one after all.
+func (s *Sequence) write(commands []Command, total bool) {
+	d := s.d
 	d.afterAll(s.commands)
 	s.timestamp(0)
+	var all scope
+	for _, c := range commands {
+		all = all.and(c.scope())
+	}
 	for i, c := range commands {
 		if i > 0 && !c.beside() {
-			d.barrier(s.commands, steps&^vk.PipelineStage2DrawIndirectBit, stepsWrite, steps, stepsRead|stepsWrite)
+			d.between(s.commands, all)
 		}
 		c.record(d, s)
-		s.timestamp(i + 1)
+		if !total {
+			s.timestamp(i + 1)
+		}
+	}
+	if total && s.count > 0 {
+		s.timestamp(s.count)
 	}
 	d.beforeHost(s.commands)
-	return d.check("vkEndCommandBuffer", d.vk.EndCommandBuffer(s.commands))
 }
 
 func (s *Sequence) createQueries() error {
@@ -197,6 +217,13 @@ func (c *Dispatch) write(set vk.DescriptorSet) vk.WriteDescriptorSet {
 }
 
 func (c *Dispatch) beside() bool { return c.Beside }
+
+func (c *Dispatch) scope() scope {
+	if c.Indirect.Buffer != nil {
+		return shaders.and(indirects)
+	}
+	return shaders
+}
 
 func (c *Dispatch) ranges() []Range {
 	if c.Indirect.Buffer != nil {
@@ -278,6 +305,8 @@ func (c *Dispatch) record(d *Device, s *Sequence) {
 }
 
 func (c *Copy) beside() bool { return c.Beside }
+
+func (c *Copy) scope() scope { return copies }
 
 func (c *Copy) ranges() []Range { return []Range{c.To, c.From} }
 

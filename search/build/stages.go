@@ -143,7 +143,7 @@ func preparation(p ir.Problem, trace schedule.Trace, t lower.Target, uses []sear
 }
 
 // TraceFor is the schedule for a number of columns among those of p on t. The error names the columns that they have.
-func TraceFor(p ir.Problem, t lower.Target, uses []search.Use, cols int) (schedule.Trace, error) {
+func TraceFor(p ir.Problem, t lower.Selector, uses []search.Use, cols int) (schedule.Trace, error) {
 	var have []string
 	for _, u := range uses {
 		if u.Cols == cols {

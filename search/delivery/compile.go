@@ -13,6 +13,7 @@ import (
 	"github.com/tmacc/tmacc/gen/message"
 	"github.com/tmacc/tmacc/gen/order"
 	"github.com/tmacc/tmacc/lower"
+	"github.com/tmacc/tmacc/lower/spirv"
 	"github.com/tmacc/tmacc/lower/variant"
 	"github.com/tmacc/tmacc/search"
 	"github.com/tmacc/tmacc/search/build"
@@ -35,17 +36,21 @@ func (x *Package) TryTraces(ctx context.Context) error {
 			}
 			w.tried[t.Machine().Name] = &v
 		}
+		if err := x.tryShaders(ctx, w); err != nil {
+			return err
+		}
 	}
 	return nil
 }
 
 // job is one product to compile for one target.
 type job struct {
-	w     *product
-	on    lower.Target
-	built variant.Variant
-	by    defaults.Origin
-	err   error
+	w       *product
+	on      lower.Selector
+	built   variant.Variant
+	shaders *variant.Shaders // in place of built, for devices
+	by      defaults.Origin
+	err     error
 }
 
 // Compile compiles every product for every target, on all cores. A product that does not compile for a target goes to
@@ -62,7 +67,11 @@ func (x *Package) Compile(ctx context.Context) error {
 	err := onAllCores(ctx, len(jobs), func(i int) {
 		j := jobs[i]
 		x.say(Compiling{j.w.Problem, j.on, i + 1, len(jobs)})
-		j.built, j.by, j.err = x.buildProduct(ctx, j.w, j.on)
+		if t, ok := j.on.(spirv.Target); ok {
+			j.shaders, j.by, j.err = x.buildShaders(ctx, j.w, t)
+		} else {
+			j.built, j.by, j.err = x.buildProduct(ctx, j.w, j.on.(lower.Target))
+		}
 		j.err = j.w.Blamed(j.err)
 	})
 	if err != nil {
@@ -75,7 +84,7 @@ func (x *Package) Compile(ctx context.Context) error {
 func (x *Package) jobs() (jobs []*job) {
 	for _, w := range x.products {
 		w.compiled, w.recorded = w.Uncompiled(), nil
-		for _, t := range x.Targets {
+		for _, t := range x.selectors() {
 			jobs = append(jobs, &job{w: w, on: t})
 		}
 	}
@@ -85,6 +94,10 @@ func (x *Package) jobs() (jobs []*job) {
 // gather gives products the kernels that jobs have built, and leaves out what did not compile.
 func (x *Package) gather(jobs []*job) error {
 	for _, j := range jobs {
+		if j.err == nil && j.shaders != nil {
+			j.w.compiled.Shaders = append(j.w.compiled.Shaders, *j.shaders)
+			continue
+		}
 		if j.err == nil {
 			j.w.compiled.Variants = append(j.w.compiled.Variants, j.built)
 			if j.by == defaults.Record {
@@ -98,7 +111,7 @@ func (x *Package) gather(jobs []*job) error {
 		}
 		x.Order.Left = append(x.Order.Left, order.Left{Name: j.w.Label(), Type: j.on.Machine().Name, Reason: message.Line(j.err)})
 	}
-	x.products = slices.DeleteFunc(x.products, func(w *product) bool { return len(w.compiled.Variants) == 0 })
+	x.products = slices.DeleteFunc(x.products, func(w *product) bool { return len(w.compiled.Variants)+len(w.compiled.Shaders) == 0 })
 	if x.Empty() {
 		return ErrNothing
 	}
@@ -127,6 +140,14 @@ func (x *Package) buildProduct(ctx context.Context, w *product, t lower.Target) 
 // Origins says where the schedules of w would come from, by the name of the target.
 func (x *Package) Origins(w *order.Product) map[string]string {
 	out := map[string]string{}
+	for _, t := range x.Shaders {
+		out[t.Machine().Name] = string(defaults.Default)
+		if w.Trace(t) != nil {
+			out[t.Machine().Name] = string(defaults.Trace)
+		} else if e := x.lock.Find(w.Problem, t); e != nil && e.For(w.Problem) {
+			out[t.Machine().Name] = string(defaults.Lock)
+		}
+	}
 	for _, t := range x.Targets {
 		by := defaults.Default
 		switch {

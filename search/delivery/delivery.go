@@ -23,6 +23,7 @@ import (
 	"github.com/tmacc/tmacc/gen/message"
 	"github.com/tmacc/tmacc/gen/order"
 	"github.com/tmacc/tmacc/lower"
+	"github.com/tmacc/tmacc/lower/spirv"
 	"github.com/tmacc/tmacc/lower/variant"
 	"github.com/tmacc/tmacc/search/defaults"
 	"github.com/tmacc/tmacc/search/live"
@@ -34,6 +35,7 @@ import (
 type Options struct {
 	Order     *order.Order      // the products to compile; Compile adds to its Left
 	Targets   []lower.Target    // that products are compiled for, each once, in the order in which programs try them
+	Shaders   []spirv.Target    // of devices that products are compiled for besides
 	Dir       string            // of the package; "." is the working directory
 	Name      string            // of the package; "": see New
 	Module    string            // path of a module of the package's own, or "none"; "": the package's name if Dir is in no module
@@ -149,7 +151,11 @@ func (x *Package) checkNames() error {
 	if err := x.Order.Check(s); err != nil || x.ReadOnly { // Differences compares the files
 		return err
 	}
-	return message.Plain(gen.Vacant(x.Dir, gen.FileNames(x.Name, x.Targets, len(s.Tensors) > 0)...))
+	names := gen.FileNames(x.Name, x.Targets, len(s.Tensors) > 0)
+	if len(x.Shaders) > 0 {
+		names = append(names, gen.ShaderFileNames(x.Name)...)
+	}
+	return message.Plain(gen.Vacant(x.Dir, names...))
 }
 
 // Empty reports whether no product is left: the order has none, or Compile could compile none.

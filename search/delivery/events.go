@@ -17,7 +17,7 @@ type Event interface {
 // Compiling begins to compile a product for a target.
 type Compiling struct {
 	Problem ir.Problem
-	Target  lower.Target
+	Target  lower.Selector
 	Number  int // from 1
 	Of      int // products times targets
 }
@@ -25,7 +25,7 @@ type Compiling struct {
 // Checking begins to compare the kernels of a product for a target with the definition.
 type Checking struct {
 	Problem ir.Problem
-	Target  lower.Target
+	Target  lower.Selector
 }
 
 // Probing begins to measure what this machine can do.

@@ -14,6 +14,7 @@ import (
 	"github.com/tmacc/tmacc/ir"
 	"github.com/tmacc/tmacc/ir/format/blocks"
 	"github.com/tmacc/tmacc/lower"
+	"github.com/tmacc/tmacc/lower/spirv"
 	"github.com/tmacc/tmacc/lower/targets"
 	"github.com/tmacc/tmacc/lower/variant"
 	"github.com/tmacc/tmacc/schedule"
@@ -133,6 +134,9 @@ func (x *Package) Misfits() (out []string) {
 // noTarget says why there is no target of a name, "" if there is one.
 func (x *Package) noTarget(name string) string {
 	if t := targets.ByName(name); t != nil && t.Machine().Name == name || slices.ContainsFunc(x.Targets, func(t lower.Target) bool { return t.Machine().Name == name }) {
+		return ""
+	}
+	if _, ok := spirv.ByName(name); ok {
 		return ""
 	}
 	if _, _, ok := targeting.OtherCore(name); ok {

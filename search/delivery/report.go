@@ -68,13 +68,20 @@ func (x *Package) Report() Report {
 }
 
 func (x *Package) reportProduct(w *product) Product {
-	p := Product{Name: w.compiled.Name, Format: w.Problem.Name(), Traced: w.Traced(x.Targets), Recorded: w.recorded, ActGroup: w.Problem.Act.Group, Shapes: w.Shapes}
+	p := Product{Name: w.compiled.Name, Format: w.Problem.Name(), Traced: w.Traced(x.selectors()), Recorded: w.recorded, ActGroup: w.Problem.Act.Group, Shapes: w.Shapes}
 	for i := range w.compiled.Variants {
 		v := &w.compiled.Variants[i]
 		if x.locked(w, v.Target) != nil {
 			p.Tuned = append(p.Tuned, v.Target.Machine().Name)
 		}
 		p.Kernels = append(p.Kernels, x.reportKernels(w, v)...)
+	}
+	for i := range w.compiled.Shaders {
+		v := &w.compiled.Shaders[i]
+		if e := x.lock.Find(w.Problem, v.Target); w.Trace(v.Target) == nil && e != nil && e.For(w.Problem) {
+			p.Tuned = append(p.Tuned, v.Target.Machine().Name)
+		}
+		p.Kernels = append(p.Kernels, x.reportShaders(w, v)...)
 	}
 	return p
 }

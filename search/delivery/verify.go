@@ -48,7 +48,7 @@ func (w *product) compared() Exactness {
 // Fault is a kernel whose result differs from the definition, or that broke another rule: an error in tmacc.
 type Fault struct {
 	Problem ir.Problem
-	Target  lower.Target
+	Target  lower.Selector
 	Err     error // names the schedule
 }
 
@@ -73,7 +73,7 @@ func (x *Package) Verify(ctx context.Context) error {
 			x.note(w, v, found)
 		}
 	}
-	return nil
+	return x.verifyShaders(ctx)
 }
 
 // note keeps what was found about the kernels of w in v.

@@ -55,7 +55,7 @@ type nests interface {
 
 // ForPreparation is the space of the schedules that prepare activations of p on a target: down to 8 bits, and tables if the product has
 // them. The tables of chunk elements of K lie together, 0: of all.
-func ForPreparation(p ir.Problem, tables *ir.Tables, chunk int, t lower.Target) (*Space, error) {
+func ForPreparation(p ir.Problem, tables *ir.Tables, chunk int, t lower.Selector) (*Space, error) {
 	s, err := schedule.NewPreparation(p, tables)
 	if err != nil {
 		return nil, err
@@ -86,8 +86,12 @@ func stageOf(l nest.Loop) string {
 func nestRules(s schedule.State) (rules []Rule) {
 	loops := s.Loops()
 	for i, l := range loops {
-		for _, part := range []struct{ name, to string }{{"d", "dot"}, {"v", "vector"}, {"u", "unrolled"}, {"t", "unrolled"}} {
-			rules = append(rules, Rule{Name: l.Root + " " + part.name, Offers: ofStage(stageOf(l), axis(l.Root, part.name, part.to))})
+		for _, part := range []struct{ name, to string }{{"d", "dot"}, {"v", "vector"}, {"l", "lane"}, {"u", "unrolled"}, {"t", "unrolled"}} {
+			of := ofStage(stageOf(l), axis(l.Root, part.name, part.to))
+			if part.to == "lane" {
+				of = laneOffers(l.Root)
+			}
+			rules = append(rules, Rule{Name: l.Root + " " + part.name, Offers: of})
 		}
 		if i+1 == len(loops) || stageOf(loops[i+1]) != stageOf(l) {
 			rules = append(rules, Rule{Name: stageOf(l) + " order", Offers: stageOrder(stageOf(l))},
@@ -134,8 +138,35 @@ func axis(root, part, to string) offers {
 			}
 		}
 		out = slices.DeleteFunc(out, func(t schedule.Trace) bool { _, err := after(s, t); return err != nil })
-		if part == "t" || (lanes || l.N == 0) && !last(s, root, m) {
+		if part == "t" || m.Group > 0 && to == "unrolled" || (lanes || l.N == 0) && !last(s, root, m) {
 			return append([]schedule.Trace{nil}, out...)
+		}
+		return append(out, nil)
+	}
+}
+
+// laneOffers makes lanes of the open part of an axis, on machines that have them: one loop of a stage. All stages have equally many.
+func laneOffers(root string) offers {
+	return func(s schedule.State, m schedule.Machine) (out []schedule.Trace) {
+		l := openOf(s, root)
+		lanes := []int{256, 128, 64, 512, 32}
+		if l.Name != "" && !s.(nests).Reduces(l.Root) {
+			lanes = []int{16, 8} // vectors of groups in each: callers have room for 64 at once
+		}
+		for _, o := range s.Loops() {
+			switch {
+			case o.Kind == nest.Lane && stageOf(o) == stageOf(l):
+				return nil
+			case o.Kind == nest.Lane:
+				lanes = []int{o.N}
+			}
+		}
+		for _, n := range lanes {
+			if t := (schedule.Trace{split(l.Name, n, l.Root+"o", l.Root+"l"), bind(l.Root+"l", "lane")}); n <= m.Group && l.Name != "" && l.N%n == 0 {
+				if _, err := after(s, t); err == nil {
+					out = append(out, t)
+				}
+			}
 		}
 		return append(out, nil)
 	}
@@ -207,13 +238,15 @@ func parts(n int, to string, m schedule.Machine) (out []int) {
 // with unrolled loops inside.
 func stageOrder(stage string) offers {
 	return func(s schedule.State, m schedule.Machine) (out []schedule.Trace) {
-		var outer, lanes []nest.Loop
+		var around, outer, lanes []nest.Loop
 		var now []string
 		for _, l := range s.Loops() {
 			if stageOf(l) != stage {
 				continue
 			}
 			switch now = append(now, l.Name); {
+			case l.Kind == nest.Lane:
+				around = append(around, l)
 			case l.Kind == nest.Serial || l.Kind == nest.Unrolled:
 				outer = append(outer, l)
 			default:
@@ -225,7 +258,14 @@ func stageOrder(stage string) offers {
 		slices.SortStableFunc(outer, func(a, b nest.Loop) int { return inwards(s, outer, a) - inwards(s, outer, b) })
 		permute(nil, outer, func(order []nest.Loop) {
 			var names []string
-			for _, l := range slices.Concat(order, lanes) {
+			// Lanes of a sum are where it begins, other lanes around all loops.
+			begin := slices.IndexFunc(order, func(l nest.Loop) bool {
+				return len(around) == 0 || s.(nests).Reduces(l.Root) == s.(nests).Reduces(around[0].Root)
+			})
+			if begin < 0 {
+				begin = len(order)
+			}
+			for _, l := range slices.Concat(order[:begin], around, order[begin:], lanes) {
 				names = append(names, l.Name)
 			}
 			if slices.Equal(names, now) {
@@ -308,5 +348,5 @@ func fitsNests(s schedule.State, m schedule.Machine, part int) bool {
 			return false
 		}
 	}
-	return 2*part*s.(nests).Sums(m.Bits) <= 3*m.Vectors
+	return m.Vectors == 0 || 2*part*s.(nests).Sums(m.Bits) <= 3*m.Vectors
 }

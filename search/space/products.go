@@ -13,7 +13,7 @@ import (
 )
 
 // For is the space of p's schedules on a target.
-func For(p ir.Problem, t lower.Target) (*Space, error) {
+func For(p ir.Problem, t lower.Selector) (*Space, error) {
 	s, err := schedule.NewProduct(p)
 	if err != nil {
 		return nil, err
@@ -23,14 +23,19 @@ func For(p ir.Problem, t lower.Target) (*Space, error) {
 		_, err := known.kernel(s.(*schedule.Product))
 		return err
 	}
-	return &Space{rules: withOthers(products, placed), start: s, machine: MachineOf(t), proves: proves, fits: fitsProduct, part: 1, known: known}, nil
+	sp := &Space{rules: products, start: s, machine: MachineOf(t), proves: proves, fits: fitsProduct, part: 1, known: known}
+	if sp.machine.Group > 0 {
+		sp.rules, sp.fits = grids, fitsGrid
+	}
+	sp.rules = withOthers(sp.rules, placed)
+	return sp, nil
 }
 
 // MachineOf is what proposals ask of a target.
-func MachineOf(t lower.Target) schedule.Machine {
+func MachineOf(t lower.Selector) schedule.Machine {
 	m := t.Machine()
 	return schedule.Machine{
-		Bits: m.VecBits, Vectors: m.NumVec, Narrow: m.Narrow, Octets: m.Octets,
+		Bits: m.VecBits, Vectors: m.NumVec, Narrow: m.Narrow, Octets: m.Octets, Group: m.Group,
 		Dot4: lower.Can(t, func(r lower.Row) bool { return r.Op == vir.OpDot4 }),
 		Gathers: lower.Can(t, func(r lower.Row) bool {
 			return r.Op == vir.OpLookupPair && r.Dst == vir.Type{Elem: format.I32, Lanes: m.VecBits / 32}
@@ -48,7 +53,15 @@ func (sp *Space) Moves(i int) bool {
 
 // Columns is sp with kernels of n columns only.
 func (sp *Space) Columns(n int) *Space {
-	return sp.only("columns", func(s schedule.State) bool { return unrolled(s, "n") == n })
+	return sp.only("columns", func(s schedule.State) bool {
+		of := 1
+		for _, l := range s.Loops() {
+			if l.Root == "n" && !l.Kind.Outside() {
+				of *= l.N
+			}
+		}
+		return of == n
+	})
 }
 
 // Within is sp with kernels of at most n columns.

@@ -218,7 +218,7 @@ func (b *widthBest) meet(g Gene, ratios []float64) verdict {
 		whole = whole && (r == 0 || ratios[p] > 0)
 	}
 	switch {
-	case len(its) == 0 || costOf(its) >= costOf(bests):
+	case len(its) == 0 || CostOf(its) >= CostOf(bests):
 		return noBetter
 	case whole:
 		b.gene, b.ratios = g, ratios

@@ -253,7 +253,7 @@ func (f Figures) wrong() string {
 
 // Find is the entry of a product on a target, nil if there is none. It may be that of
 // another problem with the same name: see For.
-func (l *Lock) Find(p ir.Problem, t lower.Target) *Entry {
+func (l *Lock) Find(p ir.Problem, t lower.Selector) *Entry {
 	want := Entry{Product: p.Name(), ActGroup: p.Act.Group, Target: t.Machine().Name}
 	for i := range l.Entries {
 		if l.Entries[i].key() == want.key() {
@@ -264,7 +264,7 @@ func (l *Lock) Find(p ir.Problem, t lower.Target) *Entry {
 }
 
 // Remove takes away the entry of a product on a target.
-func (l *Lock) Remove(p ir.Problem, t lower.Target) {
+func (l *Lock) Remove(p ir.Problem, t lower.Selector) {
 	if e := l.Find(p, t); e != nil {
 		key := e.key()
 		l.Entries = slices.DeleteFunc(l.Entries, func(x Entry) bool { return x.key() == key })

@@ -34,7 +34,7 @@ func DefaultLog() (Log, error) {
 	return Log{filepath.Join(dir, "tmacc", "tuning.db")}, nil
 }
 
-// CostVersion counts the definitions that costs have had (costOf, and what times include).
+// CostVersion counts the definitions that costs have had (CostOf, and what times include).
 const CostVersion = 3
 
 // Run describes a search.
@@ -67,7 +67,7 @@ func (r *Run) Same(o *Run) bool {
 type Trial struct {
 	Genes  []Gene    `json:"genes"`
 	Hash   string    `json:"hash"`
-	Cost   float64   `json:"ratio,omitempty"` // costOf its ratios
+	Cost   float64   `json:"ratio,omitempty"` // CostOf its ratios
 	Ns     []float64 `json:"ns,omitempty"`    // the least, of each purpose, 0 of one that was not measured
 	Ratios []float64 `json:"parts,omitempty"` // of its times to the default's in the same rounds, of each purpose, 0 of one that was not measured
 	Error  string    `json:"error,omitempty"` // why there is no cost

@@ -120,7 +120,7 @@ func (t *Tuner) measure(ctx context.Context, cs []*Candidate) []Result {
 const atOnceLoaded = 16
 
 // measureNew compares each candidate's results with the definition, and then its times with the default's times, in the
-// same rounds: see costOf. Each result is logged before the next candidate is looked at.
+// same rounds: see CostOf. Each result is logged before the next candidate is looked at.
 func (t *Tuner) measureNew(ctx context.Context, cs []*Candidate) []Result {
 	var out []Result
 	for batch := range slices.Chunk(cs, atOnceLoaded) {
@@ -349,7 +349,7 @@ func (t *Tuner) compare(code *worker.Code, c *Candidate, x member, times int) (f
 	c.ns, c.ratios = make([]float64, len(t.Purposes)), make([]float64, len(t.Purposes))
 	var ratios []float64
 	for _, some := range t.quickAndSlow() {
-		if len(ratios) > 0 && costOf(ratios) > affordable { // known results count
+		if len(ratios) > 0 && CostOf(ratios) > affordable { // known results count
 			some = slices.DeleteFunc(slices.Clone(some), func(p int) bool { return t.times[t.uses(x, p)].times == 0 })
 		}
 		less := slices.DeleteFunc(slices.Clone(some), func(p int) bool { return t.times[t.uses(x, p)].times >= times })
@@ -366,7 +366,7 @@ func (t *Tuner) compare(code *worker.Code, c *Candidate, x member, times int) (f
 			ratios = append(ratios, m.ratio)
 		}
 	}
-	return costOf(ratios), nil
+	return CostOf(ratios), nil
 }
 
 // time measures purposes of a candidate, whose target is x, and notes what they took unless it had no more than a glance.
@@ -403,10 +403,10 @@ func (t *Tuner) time(code *worker.Code, c *Candidate, x member, purposes []int) 
 // tolerated is how much longer than by default a purpose may take, a logarithm.
 const tolerated = 0.03
 
-// costOf is the geometric mean of the ratios of a candidate's times to the default's, one for each purpose. If
+// CostOf is the geometric mean of the ratios of a candidate's times to the default's, one for each purpose. If
 // the worst ratio is above tolerated, its excess is added as if all ratios were worse by it, up to the worst:
 // who tunes does not want to trade products with one column for those with many.
-func costOf(ratios []float64) float64 {
+func CostOf(ratios []float64) float64 {
 	n, mean, worst := float64(len(ratios)), 0.0, math.Inf(-1)
 	for _, r := range ratios {
 		mean += math.Log(r) / n
@@ -481,7 +481,7 @@ func (t *Tuner) Confirm(found []Found[*Candidate]) (out []Confirmed, err error) 
 		for p, ns := range out[i].Ns {
 			ratios = append(ratios, ns/out[i].DefaultNs[p])
 		}
-		out[i].Cost = costOf(ratios)
+		out[i].Cost = CostOf(ratios)
 	}
 	slices.SortStableFunc(out, func(a, b Confirmed) int { return cmp.Compare(a.Cost, b.Cost) })
 	return out, nil

@@ -20,7 +20,7 @@ func TestCostOf(t *testing.T) {
 		{[]float64{0.9, 1.2}, 1.2},
 		{[]float64{0.75, 0.97, 0.97, 1.17, 1.06}, 1.17},
 	} {
-		if have := costOf(c.ratios); math.Abs(have-c.want) > 1e-9 {
+		if have := CostOf(c.ratios); math.Abs(have-c.want) > 1e-9 {
 			t.Errorf("%v: %v, want %v", c.ratios, have, c.want)
 		}
 	}

@@ -145,7 +145,7 @@ func TestTunerPurposes(t *testing.T) {
 	}
 	wide := 0
 	for _, r := range log {
-		if len(r.Genes) != 2 || r.Error == "" && (len(r.Ns) != 3 || len(r.Ratios) != 3 || r.Ratios[0] <= 0 || math.Abs(costOf(slices.DeleteFunc(slices.Clone(r.Ratios), func(x float64) bool { return x == 0 }))-r.Cost) > 1e-9) {
+		if len(r.Genes) != 2 || r.Error == "" && (len(r.Ns) != 3 || len(r.Ratios) != 3 || r.Ratios[0] <= 0 || math.Abs(CostOf(slices.DeleteFunc(slices.Clone(r.Ratios), func(x float64) bool { return x == 0 }))-r.Cost) > 1e-9) {
 			t.Errorf("%d genes, measured %v, %v, %v, %s", len(r.Genes), r.Ns, r.Ratios, r.Cost, r.Error)
 		}
 	}
@@ -184,7 +184,7 @@ func TestTunerPurposes(t *testing.T) {
 		for i := range ratios {
 			ratios[i] = c.Ns[i] / c.DefaultNs[i]
 		}
-		if want := costOf(ratios); math.Abs(c.Cost-want) > 1e-9 {
+		if want := CostOf(ratios); math.Abs(c.Cost-want) > 1e-9 {
 			t.Errorf("the cost is %v, of ratios %v it is %v", c.Cost, ratios, want)
 		}
 		if within, memory := best[0].DefaultNs, c.DefaultNs; c.Candidate != best[0].Candidate && (within[0] != memory[0] || within[2] != memory[2] || within[1] == memory[1]) {

@@ -20,11 +20,16 @@ var ErrNoSource = errors.New("worker: kernels are linked with tmacc's own packag
 
 // program is a worker that has functions linked.
 type program struct {
-	dir, path string
+	dir, path string   // no dir: it stays
 	names     []string // of its functions
 }
 
-func (p *program) remove() error { return os.RemoveAll(p.dir) }
+func (p *program) remove() error {
+	if p.dir == "" { // it is the user's
+		return nil
+	}
+	return os.RemoveAll(p.dir)
+}
 
 var textLine = regexp.MustCompile(`(?m)^TEXT ·([A-Za-z_][A-Za-z0-9_]*)\(SB\)`)
 

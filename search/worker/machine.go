@@ -22,6 +22,8 @@ type Machine struct {
 	remote   *remote  // nil: here
 	emulator []string // command that runs programs, nil: none
 	own      *program // a worker without functions, nil: this program is one
+	env      []string // of workers, besides this program's
+	device   *Device  // that workers run shaders on, nil: they run machine code
 	unmapped string   // why a worker over there cannot map functions, "": it can; here jit.Mappable knows
 	mu       sync.Mutex
 	idle     []*process // of a worker without functions, that wait for some
@@ -99,7 +101,7 @@ func (m *Machine) command(p *program) (*exec.Cmd, error) {
 	}
 	words := append(slices.Clone(m.emulator), path)
 	cmd := exec.Command(words[0], words[1:]...)
-	cmd.Env = append(os.Environ(), envWorker+"=1")
+	cmd.Env = append(append(os.Environ(), envWorker+"=1"), m.env...)
 	return cmd, nil
 }
 

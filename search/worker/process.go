@@ -32,6 +32,7 @@ type process struct {
 	far    bool // cmd is a connection to the process
 	// unmapped is why the process cannot map functions, "" if it can, or has them linked.
 	unmapped string
+	device   *deviceGreeting // nil of a process that runs machine code
 	killed   atomic.Bool
 }
 
@@ -68,7 +69,7 @@ func (m *Machine) start(of *program) (*process, error) {
 	if err := p.limited(startLimit, func() error { return p.dec.Decode(&g) }); err != nil {
 		return nil, p.notStarted(err)
 	}
-	p.how, p.host, p.unmapped = g.How, g.Host, g.Unmapped
+	p.how, p.host, p.unmapped, p.device = g.How, g.Host, g.Unmapped, g.Device
 	return p, nil
 }
 

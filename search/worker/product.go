@@ -81,6 +81,7 @@ func withoutFuncs(spec runtime.Spec) runtime.Spec {
 			p.Fn = nil
 			v.Prepare = &p
 		}
+		v.Device = nil
 		vs[i] = v
 	}
 	spec.Variants = vs
@@ -92,6 +93,9 @@ func withoutFuncs(spec runtime.Spec) runtime.Spec {
 func (s *server) product(spec *runtime.Spec, wrap func(*abi.Kernel)) (*runtime.Product, error) {
 	if len(spec.Variants) != 1 {
 		return nil, fmt.Errorf("a product of %d variants, want one", len(spec.Variants))
+	}
+	if onDevice(spec) {
+		return shaded(spec)
 	}
 	if err := jit.Bind(&spec.Variants[0], s.function); err != nil {
 		return nil, err
@@ -189,6 +193,9 @@ func guardOut(k *abi.Kernel, tileM int, alloc func(n int, low bool) []byte, wron
 }
 
 func (s *server) time(q *timeRequest, r *reply) error {
+	if len(q.Products) > 0 && onDevice(&q.Products[0].Spec) {
+		return s.timeShaders(q, r)
+	}
 	s.round++
 	defer s.forget()
 	var calls, prepares []func()
@@ -268,7 +275,7 @@ func (s *server) timed(t *Timed) (call, prepare func(), err error) {
 	}{t.Spec.Weight, t.Spec.Layouts, t.M, t.K, t.Total}); err != nil {
 		return nil, nil, err
 	}
-	rng := rand.New(rand.NewPCG(uint64(t.M), uint64(t.K)))
+	rng := timedRng(t)
 	w := s.weights[id.String()]
 	if w == nil {
 		if w, err = s.newWeights(p, t, rng); err != nil {
@@ -279,6 +286,9 @@ func (s *server) timed(t *Timed) (call, prepare func(), err error) {
 	w.keep, w.used = (w.keep || t.Keep) && !w.copies.Lent(), s.round
 	return timing.Calls(p, w.copies, t.M, t.N, t.K, timing.Normal, rng)
 }
+
+// timedRng draws the weights of t.
+func timedRng(t *Timed) *rand.Rand { return rand.New(rand.NewPCG(uint64(t.M), uint64(t.K))) }
 
 func (s *server) newWeights(p *runtime.Product, t *Timed, rng *rand.Rand) (*weights, error) {
 	src, err := s.source(t, rng)

@@ -13,7 +13,8 @@ import (
 type greeting struct {
 	How      How
 	Host     timing.Host
-	Unmapped string // why the process cannot map functions, "" if it can, or has them linked
+	Unmapped string          // why the process cannot map functions, "" if it can, or has them linked
+	Device   *deviceGreeting // nil of a process that runs machine code
 }
 
 // request has one member set besides Limit, after which the process ends itself.
@@ -24,6 +25,7 @@ type request struct {
 	Test  *testRequest
 	Time  *timeRequest
 	Probe *probeRequest
+	Read  bool // the bandwidth of reading a device's memory
 }
 
 // callRequest calls a function with each of several lists of arguments, between
@@ -74,4 +76,5 @@ type reply struct {
 	Remedy         string
 	Changed        []change        // by a Call
 	Samples        []timing.Sample // by a Time or a Probe
+	ReadGBS        float64         // by a Read
 }

@@ -77,7 +77,7 @@ func (s *server) serve(in io.Reader, out io.Writer) error {
 		}
 		return w.Flush()
 	}
-	hello := greeting{How: s.how, Host: timing.ThisHost()}
+	hello := greeting{How: s.how, Host: timing.ThisHost(), Device: greetDevice()}
 	if err := jit.Mappable(); err != nil && s.linked == nil {
 		hello.Unmapped = err.Error()
 	}
@@ -141,6 +141,8 @@ func (s *server) answer(q *request) *reply {
 		err = s.time(q.Time, r)
 	case q.Probe != nil:
 		err = s.probe(q.Probe, r)
+	case q.Read && vulkan != nil:
+		r.ReadGBS, err = vulkan.ReadGBS()
 	default: // an empty reply would say that a test was passed
 		err = errors.New("BUG: worker: a request for nothing")
 	}

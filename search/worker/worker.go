@@ -53,13 +53,14 @@ const DefaultLimit = 20 * time.Second
 // Code is functions in a worker process, until Close. Calls from several goroutines
 // take turns.
 type Code struct {
-	limit  time.Duration
-	on     *Machine
-	object *jit.Object // to be mapped by a worker without functions
-	built  *program    // or what has them linked
-	mu     sync.Mutex
-	p      *process // nil before the first call and after one that ended the process
-	fresh  bool     // the next process is to be a new one
+	limit   time.Duration
+	on      *Machine
+	object  *jit.Object // to be mapped by a worker without functions
+	built   *program    // or what has them linked
+	shaders bool        // there are none: requests have shaders
+	mu      sync.Mutex
+	p       *process // nil before the first call and after one that ended the process
+	fresh   bool     // the next process is to be a new one
 }
 
 // Load makes functions of files callable. Where they cannot be mapped, or the
@@ -299,6 +300,10 @@ func (c *Code) process() (*process, error) {
 		return nil, err
 	}
 	c.fresh = false
+	if c.shaders {
+		c.p = p
+		return p, nil
+	}
 	r, err := p.ask(request{Load: c.object}, c.limit)
 	if err != nil {
 		return nil, blameless("loading functions", p.cause("loading functions", c.limit, err))

@@ -4,6 +4,7 @@ package check
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"fmt"
 	"math"
@@ -25,6 +26,7 @@ type Case struct {
 	Act     [][]int8    // by column
 	Scale   [][]float32 // by column, one per activation group (or one)
 	X       [][]float32 // by column, if activations are f32
+	Tiles   int         // the most tiles of a call, 0: 3
 }
 
 // Kind is what activations and codes look like.
@@ -253,6 +255,24 @@ func (c *Case) calls(k *schedule.Kernel) ([][]vir.Arg, error) {
 	return all, nil
 }
 
+// Whole are the arguments of the one call of kernel k that multiplies m rows, packed as they are, by all columns. The rows of c are the
+// first ones.
+func (c *Case) Whole(k *schedule.Kernel, packed []byte, m int) ([]vir.Arg, error) {
+	all := *c
+	all.M, all.Tiles = m, m
+	if all.cols(k) < c.N || all.rows(k, 0) < m {
+		return nil, fmt.Errorf("a kernel of %d rows and %d columns does not multiply %d rows by %d columns in one call", k.Rows, k.Cols, m, c.N)
+	}
+	return all.args(k, packed, k.Weights.TileBytes(c.K), 0, all.blocks(k, 0)), nil
+}
+
+// Column is column n of the output of the call of Whole for m rows.
+func (c *Case) Column(k *schedule.Kernel, out []byte, m, n int) []byte {
+	all := *c
+	all.M, all.Tiles = m, m
+	return out[n*outStep(all.rows(k, 0)):][:4*m]
+}
+
 // cols is the number of columns of a call: of one block, or of all if the blocks are workgroups.
 func (c *Case) cols(k *schedule.Kernel) int {
 	if len(k.Nest.Grid) < 2 {
@@ -278,7 +298,7 @@ func (c *Case) tiles(k *schedule.Kernel, m0 int) int {
 		return 1
 	}
 	left := (c.M - m0 + tile - 1) / tile
-	return min(3, max(left/(k.Rows/tile), 1))
+	return min(cmp.Or(c.Tiles, 3), max(left/(k.Rows/tile), 1))
 }
 
 // apart is how many tiles apart those are that the call for the rows from m0 on has side by side: each

@@ -16,7 +16,7 @@ import (
 	"github.com/tmacc/tmacc/lower/spirv"
 	"github.com/tmacc/tmacc/runtime/vulkan"
 	"github.com/tmacc/tmacc/schedule"
-	"github.com/tmacc/tmacc/search"
+	"github.com/tmacc/tmacc/search/space"
 	"github.com/tmacc/tmacc/tests/check"
 	"github.com/tmacc/tmacc/tests/drawn"
 	"github.com/tmacc/tmacc/tests/native"
@@ -26,9 +26,9 @@ import (
 // leastShaders is the share of samples that must become shaders.
 const leastShaders = 0.25
 
-// TestRandomShaders compiles random schedules of random problems and formats, whose calls are workgroups and half of whose vectors of
-// rows are lanes of them. Each is refused for a typed reason, or equals the definition by Eval, which finds races, and on a Vulkan
-// device. TMACC_SEED replays a run, TMACC_SHADERS says how many to try.
+// TestRandomShaders compiles random schedules of random problems and formats for workgroups. Each is refused for a typed reason, or
+// equals the definition by Eval, which finds races, and on a Vulkan device if it is not long: a software device compiles long ones for
+// minutes. TMACC_SEED replays a run, TMACC_SHADERS says how many to try.
 func TestRandomShaders(t *testing.T) {
 	d := shaders.Device(t)
 	n := drawn.Env(t, "TMACC_SHADERS", 8)
@@ -41,9 +41,18 @@ func TestRandomShaders(t *testing.T) {
 		if rng.Intn(4) == 0 {
 			p = ownFormat(rng, i)
 		}
-		target := spirv.Targets()[rng.Intn(2)]
-		trace := search.Sample(rng, p, target.Machine()).Trace(p)
-		k, f, s, err := shaderOf(p, trace, target, rng.Intn(2) == 0)
+		target := spirv.Targets()[rng.Intn(len(spirv.Targets()))]
+		sp, err := space.For(p, target)
+		if err != nil {
+			t.Fatal(err)
+		}
+		x, err := sp.Sample(rng)
+		if err != nil {
+			reasons[err.Error()]++
+			continue
+		}
+		trace := x.Trace()
+		k, f, s, err := shaderOf(p, trace, target)
 		switch {
 		case err == nil:
 			lowered++
@@ -78,12 +87,9 @@ func typed(err error) bool {
 }
 
 // shaderOf is the kernel of a schedule as a shader has it, and its function before and after selection.
-func shaderOf(p ir.Problem, trace schedule.Trace, target spirv.Target, lanes bool) (*schedule.Kernel, *vir.Func, *lower.Selected, error) {
+func shaderOf(p ir.Problem, trace schedule.Trace, target spirv.Target) (*schedule.Kernel, *vir.Func, *lower.Selected, error) {
 	k, err := schedule.Compile(p, trace)
 	if err != nil {
-		return nil, nil, nil, err
-	}
-	if k, err = schedule.Compile(p, shaders.Grouped(trace, k.Nest.Loops, lanes)); err != nil {
 		return nil, nil, nil, err
 	}
 	f, err := lower.Vectorize(k.Nest, "matmul")
@@ -103,10 +109,11 @@ func runShader(t *testing.T, d *vulkan.Device, rng *rand.Rand, k *schedule.Kerne
 	a := attempt{Replay: check.Replay{Problem: k.Problem}, k: &native.Kernel{Kernel: k}}
 	c := a.shape(rng, check.Kind(rng.Intn(int(check.NotFinite)+1)))
 	want := c.Naive()
-	for what, call := range map[string]check.Call{
-		"vir":    func(args []vir.Arg) error { return vir.Eval(f, args) },
-		"device": func(args []vir.Arg) error { return shaders.Run(d, sh, f, args) },
-	} {
+	calls := map[string]check.Call{"vir": func(args []vir.Arg) error { return vir.Eval(f, args) }}
+	if len(s.Rows) <= shaders.Long {
+		calls["device"] = func(args []vir.Arg) error { return shaders.Run(d, sh, f, args) }
+	}
+	for what, call := range calls {
 		have, err := c.Run(k, call)
 		if err == nil {
 			err = check.Equal(k, have, want, c.M)

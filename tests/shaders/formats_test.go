@@ -15,6 +15,7 @@ import (
 	"github.com/tmacc/tmacc/lower/targets"
 	"github.com/tmacc/tmacc/schedule"
 	"github.com/tmacc/tmacc/search"
+	"github.com/tmacc/tmacc/search/shaders"
 	"github.com/tmacc/tmacc/tests/check"
 	"github.com/tmacc/tmacc/tests/drawn"
 )
@@ -47,7 +48,7 @@ func formatOnDevice(t *testing.T, p ir.Problem, trace schedule.Trace, lanes bool
 	if err != nil {
 		t.Fatal(err)
 	}
-	k, err = schedule.Compile(p, Grouped(trace, k.Nest.Loops, lanes))
+	k, err = schedule.Compile(p, shaders.Grouped(trace, k.Nest.Loops, lanes))
 	if err != nil {
 		t.Skip(err)
 	}

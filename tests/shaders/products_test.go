@@ -13,18 +13,24 @@ import (
 	"github.com/tmacc/tmacc/ir/vir"
 	"github.com/tmacc/tmacc/lower"
 	"github.com/tmacc/tmacc/lower/spirv"
+	"github.com/tmacc/tmacc/runtime/vulkan"
 	"github.com/tmacc/tmacc/schedule"
 	"github.com/tmacc/tmacc/tests/check"
 )
 
 // TestProducts compares products by the schedules of testdata, FORMAT.NAME.json each, with the definition: what
 // vector IR says they are, before and after its passes, and what the device makes of them.
-func TestProducts(t *testing.T) {
-	paths, err := filepath.Glob("testdata/*.json")
+func TestProducts(t *testing.T) { schedules(t, "testdata/*.json") }
+
+func schedules(t *testing.T, pattern string) {
+	paths, err := filepath.Glob(pattern)
 	if err != nil || len(paths) == 0 {
 		t.Fatal("no schedules", err)
 	}
 	for _, path := range paths {
+		if strings.Contains(path, ".tiles") != strings.Contains(pattern, ".tiles") {
+			continue
+		}
 		name := strings.TrimSuffix(filepath.Base(path), ".json")
 		data, err := os.ReadFile(path)
 		if err != nil {
@@ -32,6 +38,14 @@ func TestProducts(t *testing.T) {
 		}
 		t.Run(name, func(t *testing.T) { product(t, data, strings.Split(name, ".")[0]) })
 	}
+}
+
+// TestTileProducts is TestProducts of the schedules with tiles, on a device that must have cooperative matrices if TMACC_TILES is 1.
+func TestTileProducts(t *testing.T) {
+	if d := Device(t); os.Getenv("TMACC_TILES") == "1" && len(d.Cooperative) == 0 {
+		t.Fatalf("%v has no cooperative matrices", d)
+	}
+	schedules(t, "testdata/*.tiles*.json")
 }
 
 // TestPage does the same with the schedule of docs/gpu.md.
@@ -66,9 +80,16 @@ func product(t *testing.T, data []byte, format string) {
 		t.Fatal(err)
 	}
 	for _, target := range spirv.Targets() {
+		if k.Nest.Holders > 0 && target.Machine().Has&spirv.Tiles == 0 {
+			continue
+		}
 		t.Run(target.Machine().ShortName(), func(t *testing.T) {
-			Accepted(t, Compiled(t, target, f, spirv.Controls{}))
 			d := Device(t)
+			if sh := Compiled(t, target, f, spirv.Controls{}); len(sh.Shapes) > 0 {
+				byTiles(t, d, sh, p, k, f)
+				return
+			}
+			Accepted(t, Compiled(t, target, f, spirv.Controls{}))
 			sh := Compiled(t, target, f, Controls(d))
 			Accepted(t, sh)
 			byMemory := Compiled(t, target, f, spirv.Controls{})
@@ -85,6 +106,21 @@ func product(t *testing.T, data []byte, format string) {
 			}
 		})
 	}
+}
+
+// byTiles compares a product by cooperative matrices with the definition: by vector IR, and by the device if that has the matrices.
+func byTiles(t *testing.T, d *vulkan.Device, sh *spirv.Shader, p ir.Problem, k *schedule.Kernel, f *vir.Func) {
+	rng := rand.New(rand.NewSource(1))
+	for kind := check.Uniform; kind <= check.NotFinite; kind++ {
+		for _, shape := range [][3]int{{k.Rows, k.Cols, wholeK(p, k.StepK)}, {2*k.Rows + 1, k.Cols + 1, wholeK(p, k.StepK+7)}} {
+			c := check.New(rng, p, shape[0], shape[1], shape[2], kind)
+			compare(t, fmt.Sprint("vir ", kind, shape), c, k, func(args []vir.Arg) error { return vir.Eval(f, args) })
+			if Runs(d, sh) && (kind == check.Uniform || kind == check.NotFinite) { // it compiles for seconds
+				compare(t, fmt.Sprint("device ", kind, shape), c, k, func(args []vir.Arg) error { return Run(d, sh, f, args) })
+			}
+		}
+	}
+	Accepted(t, sh)
 }
 
 // wholeK is n elements of K or a few more, in whole groups if the format wants that.

@@ -53,6 +53,9 @@ type Module struct {
 	face  []ID // variables
 	words [numSections][]uint32
 	known map[string]ID // declarations, types and constants that are there, 1 of those without a result
+
+	locals []uint32 // variables of the function, which stand behind its first label
+	first  int      // the place behind that
 }
 
 // New is an empty module.
@@ -101,6 +104,13 @@ func (m *Module) Variable(pointer ID, class uint32) ID {
 	return v
 }
 
+// Local is a new variable of the function, with a pointer type.
+func (m *Module) Local(pointer ID) ID {
+	v := m.NewID()
+	m.locals = append(m.locals, instructionWords(OpVariable, []uint32{pointer, v, StorageClassFunction})...)
+	return v
+}
+
 // Function begins the function of the entry point main. All variables that it knows by then, or that are declared while
 // it is written, are its interface.
 func (m *Module) Function(id, result, signature ID) {
@@ -117,7 +127,12 @@ func (m *Module) Emit(op Op, t ID, operands ...uint32) ID {
 }
 
 // Label begins a block called id.
-func (m *Module) Label(id ID) { m.put(functions, OpLabel, id) }
+func (m *Module) Label(id ID) {
+	m.put(functions, OpLabel, id)
+	if m.first == 0 {
+		m.first = m.Mark()
+	}
+}
 
 // Mark is the place of the word that the function has next.
 func (m *Module) Mark() int { return len(m.words[functions]) }
@@ -172,6 +187,7 @@ func (m *Module) Words() []uint32 {
 		operands := append([]uint32{ExecutionModelGLCompute, m.main}, append(String("main"), m.face...)...)
 		words[entryPoints] = instructionWords(OpEntryPoint, operands)
 	}
+	words[functions] = slices.Insert(slices.Clone(words[functions]), m.first, m.locals...)
 	return slices.Concat([]uint32{magic, version, 0, m.last + 1, 0}, slices.Concat(words[:]...))
 }
 

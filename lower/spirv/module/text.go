@@ -18,21 +18,25 @@ type enumerant struct{ name, operands string }
 func (m *Module) Text() string {
 	var b strings.Builder
 	words := m.Words()[5:]
+	signed := map[ID]bool{} // types of integers with a sign
 	for len(words) > 0 {
 		n := words[0] >> 16
-		b.WriteString(line(words[:n]))
+		if op := Op(words[0]); op == OpTypeInt {
+			signed[words[1]] = words[3] == 1
+		}
+		b.WriteString(line(words[:n], signed))
 		words = words[n:]
 	}
 	return b.String()
 }
 
 // line is an instruction as a line.
-func line(words []uint32) string {
+func line(words []uint32, signed map[ID]bool) string {
 	row, ok := instructions[Op(words[0])]
 	if !ok {
 		panic(fmt.Sprintf("BUG: module: no instruction has opcode %d", Op(words[0])))
 	}
-	p := &printer{words: words[1:]}
+	p := &printer{words: words[1:], signed: Op(words[0]) == OpConstant && signed[words[1]]}
 	p.kinds(row.operands)
 	if len(p.words) > 0 {
 		panic("BUG: module: words too many: " + row.name)
@@ -49,6 +53,7 @@ type printer struct {
 	words  []uint32 // that are left
 	out    strings.Builder
 	result string
+	signed bool // a number has a sign
 }
 
 func (p *printer) next() uint32 {
@@ -82,7 +87,13 @@ func (p *printer) operand(kind string) {
 		fmt.Fprint(&p.out, " %", p.next())
 	case "PairIdRefIdRef":
 		fmt.Fprint(&p.out, " %", p.next(), " %", p.next())
-	case "LiteralInteger", "LiteralContextDependentNumber":
+	case "LiteralContextDependentNumber":
+		if p.signed {
+			fmt.Fprint(&p.out, " ", int32(p.next()))
+			return
+		}
+		fmt.Fprint(&p.out, " ", p.next())
+	case "LiteralInteger":
 		fmt.Fprint(&p.out, " ", p.next())
 	case "LiteralExtInstInteger":
 		p.out.WriteString(" " + extended[p.next()])

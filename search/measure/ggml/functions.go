@@ -60,6 +60,10 @@ type functions struct {
 	typeName     func(typ int32) string
 	typeValues   func(typ int32) int64 // in a block
 	typeTraits   func(typ int32) *typeTraits
+
+	deviceBuffer func(device pointer) pointer // the type of buffers in its memory
+	deviceText   func(device pointer) string
+	tensorGet    func(tensor, data pointer, offset, size uint64)
 }
 
 // typeTraits is ggml_type_traits_cpu.
@@ -68,12 +72,40 @@ type typeTraits struct {
 	dotType           int32 // what activations are quantized to
 }
 
-// find looks all functions up in a loaded library and those it depends on.
+// find looks the functions of the CPU backend up in a loaded library and those it depends on.
 func (f *functions) find(lib uintptr) error {
-	for _, x := range []struct {
-		name string
-		to   any
-	}{
+	return bind(lib, append(f.graphs(), []function{
+		{"ggml_backend_reg_get_proc_address", &f.procAddress},
+		{"ggml_backend_dev_backend_reg", &f.deviceReg},
+		{"ggml_backend_cpu_set_n_threads", &f.setThreads},
+		{"ggml_backend_cpu_set_threadpool", &f.setPool},
+		{"ggml_threadpool_params_init", &f.poolInit},
+		{"ggml_threadpool_new", &f.poolNew},
+		{"ggml_threadpool_pause", &f.poolPause},
+		{"ggml_threadpool_free", &f.poolFree},
+		{"ggml_backend_cpu_buffer_type", &f.plainBuffer},
+		{"ggml_get_type_traits_cpu", &f.typeTraits},
+	}...))
+}
+
+// function is where the address of a function of a library goes.
+type function struct {
+	name string
+	to   any
+}
+
+func bind(lib uintptr, all []function) error {
+	for _, x := range all {
+		if err := library.Bind(lib, x.name, x.to); err != nil {
+			return fmt.Errorf("lacks %s, which ggml 0.25.1 has: %w", x.name, err)
+		}
+	}
+	return nil
+}
+
+// graphs are the functions of all backends.
+func (f *functions) graphs() []function {
+	return []function{
 		{"ggml_version", &f.version},
 		{"ggml_log_set", &f.logTo},
 		{"ggml_backend_init", &f.backendInit},
@@ -81,17 +113,8 @@ func (f *functions) find(lib uintptr) error {
 		{"ggml_backend_reg_dev_get", &f.deviceGet},
 		{"ggml_backend_dev_init", &f.deviceStart},
 		{"ggml_backend_dev_supports_op", &f.deviceRuns},
-		{"ggml_backend_dev_backend_reg", &f.deviceReg},
-		{"ggml_backend_reg_get_proc_address", &f.procAddress},
 		{"ggml_backend_free", &f.backendFree},
-		{"ggml_backend_cpu_set_n_threads", &f.setThreads},
-		{"ggml_backend_cpu_set_threadpool", &f.setPool},
 		{"ggml_backend_graph_compute", &f.compute},
-		{"ggml_threadpool_params_init", &f.poolInit},
-		{"ggml_threadpool_new", &f.poolNew},
-		{"ggml_threadpool_pause", &f.poolPause},
-		{"ggml_threadpool_free", &f.poolFree},
-		{"ggml_backend_cpu_buffer_type", &f.plainBuffer},
 		{"ggml_backend_buft_name", &f.buftName},
 		{"ggml_backend_buft_alloc_buffer", &f.buftAlloc},
 		{"ggml_backend_buft_get_alignment", &f.buftAlign},
@@ -111,13 +134,7 @@ func (f *functions) find(lib uintptr) error {
 		{"ggml_build_forward_expand", &f.graphAdd},
 		{"ggml_type_name", &f.typeName},
 		{"ggml_blck_size", &f.typeValues},
-		{"ggml_get_type_traits_cpu", &f.typeTraits},
-	} {
-		if err := library.Bind(lib, x.name, x.to); err != nil {
-			return fmt.Errorf("lacks %s, which ggml 0.25.1 has: %w", x.name, err)
-		}
 	}
-	return nil
 }
 
 // maxExtra bounds the list of buffer types, which ends with a null.

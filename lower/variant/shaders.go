@@ -1,0 +1,75 @@
+package variant
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/tmacc/tmacc/ir"
+	"github.com/tmacc/tmacc/ir/format"
+	"github.com/tmacc/tmacc/lower/spirv"
+	"github.com/tmacc/tmacc/runtime"
+	"github.com/tmacc/tmacc/runtime/abi"
+	"github.com/tmacc/tmacc/schedule"
+)
+
+// Shaders is a product compiled for devices. Its kernels read one packed layout of the weights and differ in how many columns they compute at once.
+type Shaders struct {
+	Target  spirv.Target
+	Kernels []Shaded
+}
+
+// Shaded is a scheduled product and its shaders. A device runs the first that it can.
+type Shaded struct {
+	Schedule *schedule.Kernel
+	Shaders  []*spirv.Shader
+}
+
+// Check says what kernels do not share, and what package runtime gives no shader.
+func (v *Shaders) Check() error {
+	for i, k := range v.Kernels {
+		s, first := k.Schedule, v.Kernels[0].Schedule
+		switch {
+		case !s.SharesBuffers(first):
+			return fmt.Errorf("the schedules for n = %d and %d are not for one packed matrix", first.Cols, s.Cols)
+		case i > 0 && s.Cols == v.Kernels[i-1].Schedule.Cols:
+			return fmt.Errorf("two schedules are for n = %d", s.Cols)
+		case s.Tables != nil:
+			return fmt.Errorf("the schedule for n = %d reads tables of activations, which shaders do not", s.Cols)
+		case len(s.Nest.Grid) == 0:
+			return fmt.Errorf("the schedule for n = %d has no workgroups: bind tiles of rows to group", s.Cols)
+		case s.Rows%s.Weights.TileM != 0:
+			return fmt.Errorf("the schedule for n = %d has %d rows of tiles of %d in a workgroup: bind all rows of a tile inside the groups", s.Cols, s.Rows, s.Weights.TileM)
+		}
+	}
+	return nil
+}
+
+// ABI describes v to the runtime, without a device and with layout number 0. Names of kernels begin with prefix.
+func (v *Shaders) ABI(prefix string) abi.Variant {
+	v.sort()
+	out := abi.Variant{Target: v.Target.Machine().Name, ABI: abi.Version, Fill: v.Kernels[0].Schedule.Fill}
+	for _, k := range v.Kernels {
+		out.Kernels = append(out.Kernels, Kernel{Schedule: k.Schedule}.abi(prefix))
+		var all []abi.Shader
+		for _, s := range k.Shaders {
+			all = append(all, abi.Shader{Code: s.Binary(), Params: s.Params, Buffers: s.Buffers, Grid: s.Grid, Subgroup: s.Subgroup})
+		}
+		out.Shaders = append(out.Shaders, all)
+	}
+	return out
+}
+
+func (v *Shaders) sort() {
+	slices.SortFunc(v.Kernels, func(a, b Shaded) int { return a.Schedule.Cols - b.Schedule.Cols })
+}
+
+// Spec describes the product to the runtime, with v as its one variant.
+func (v *Shaders) Spec(p ir.Problem) (runtime.Spec, error) {
+	v.sort()
+	if err := v.Check(); err != nil {
+		return runtime.Spec{}, fmt.Errorf("%s on %s: %w", p.Name(), v.Target.Machine().Name, err)
+	}
+	s := runtime.Spec{Name: p.Name(), Weight: p.Weight, Act: p.Act, LimitK: p.LimitK(),
+		Layouts: []*format.Layout{v.Kernels[0].Schedule.Weights}, Variants: []abi.Variant{v.ABI("")}}
+	return s, s.Validate()
+}

@@ -1,0 +1,152 @@
+package runtime
+
+import (
+	"strings"
+
+	"github.com/tmacc/tmacc/runtime/abi"
+	"github.com/tmacc/tmacc/runtime/cpu"
+)
+
+// onDevice is a product whose kernels run on the device that name stands for.
+func onDevice(s Spec, variant int, name, why string, m cpu.Mask) (*Product, error) {
+	v := s.Variants[variant]
+	r, err := v.Device.Open(name, &v, s.Layouts[v.Layout])
+	if err != nil {
+		return nil, s.wrap(err)
+	}
+	v.Prepare = s.preparation()
+	s.Variants = append([]abi.Variant(nil), s.Variants...)
+	s.Variants[variant] = v
+	p := newProduct(s, variant, why+", "+r.String(), m)
+	p.runner = r
+	return p, nil
+}
+
+// preparation is how this CPU quantizes activations for a device, nil for in pure Go.
+func (s *Spec) preparation() *abi.Prepare {
+	i, _ := cpu.Choose(s.candidates(), cpu.This(), cpu.Mask{})
+	if i < 0 {
+		return nil
+	}
+	if p := s.Variants[i].Prepare; p != nil && p.Tables.K == 0 {
+		return p
+	}
+	return nil
+}
+
+// splitTarget is the target and the device of a word such as "spirv@1".
+func splitTarget(word string) (target, device string) {
+	target, device, _ = strings.Cut(word, "@")
+	return target, device
+}
+
+// Device is where the product runs: the name of a device, "" for this CPU.
+func (p *Product) Device() string {
+	if p.ready() != nil || p.runner == nil {
+		return ""
+	}
+	return p.runner.String()
+}
+
+// load copies a packed matrix to the device that p runs on, if it does.
+func (p *Product) load(packed []byte) (abi.Loaded, error) {
+	if p.runner == nil {
+		return nil, nil
+	}
+	w, err := p.open(packed)
+	if err != nil {
+		return nil, err
+	}
+	l, err := p.runner.Load(w.data, w.tileBytes)
+	return l, p.spec.wrap(err)
+}
+
+// runLoaded multiplies the rows of t on a device: by a copy of the matrix that is there, or by one for this call.
+func (t *task) runLoaded(loaded abi.Loaded) error {
+	if t.lo == t.hi {
+		return nil
+	}
+	if loaded == nil {
+		l, err := t.p.runner.Load(t.w.data, t.w.tileBytes)
+		if err != nil {
+			return t.p.spec.wrap(err)
+		}
+		defer l.Free()
+		loaded = l
+	}
+	tile := t.p.layout.TileM
+	c := abi.DeviceCall{From: t.lo / tile, To: ceilDiv(t.hi, tile), Act: t.deviceAct(), Runs: t.runs()}
+	rows := (c.To - c.From) * tile
+	t.out = grow(t.out, t.columns()*rows)
+	c.Out = t.out
+	if err := loaded.Multiply(&c); err != nil {
+		return t.p.spec.wrap(err)
+	}
+	t.store(0, t.a.n, t.lo, rows, rows, 0)
+	return nil
+}
+
+// onDevice does all of t if its product runs on a device, which has x if x is not nil.
+func (t *task) onDevice(x *Matrix) error {
+	if t.p.runner == nil {
+		return nil
+	}
+	var loaded abi.Loaded
+	if x != nil {
+		loaded = x.loaded
+	}
+	err := t.runLoaded(loaded)
+	t.lo = t.hi // nothing is left
+	return err
+}
+
+// columns is the number of columns that kernels multiply, with padding.
+func (t *task) columns() int { return t.a.full*t.a.wide.cols + t.a.tail.cols }
+
+// runs are the blocks of the activations of t.
+func (t *task) runs() (all []abi.Run) {
+	add := func(b *block, at, blocks int) {
+		if blocks > 0 && b.cols > 0 {
+			all = append(all, abi.Run{Kernel: b.kernel, Blocks: blocks, At: at, Bytes: b.bytes, Sums: b.sums, Scales: b.scales, Count: int(b.count)})
+		}
+	}
+	add(&t.a.wide, 0, t.a.full)
+	add(&t.a.tail, t.a.full*t.a.wide.bytes, 1)
+	return all
+}
+
+// deviceAct are the blocks of t with sums as kernels want them.
+func (t *task) deviceAct() []byte {
+	t.blocks = grow(t.blocks, t.a.bytes)
+	copy(t.blocks, t.act)
+	if t.a.groups == 0 {
+		return t.blocks
+	}
+	for i := range t.a.blocks() {
+		b, offset := t.a.at(i)
+		t.sums = grow(t.sums, t.a.groups*b.cols)
+		t.p.multiplyBlock(t.sums, b, t.act[offset:])
+		putWords(t.blocks[offset+b.sums:], t.sums, 1)
+	}
+	return t.blocks
+}
+
+// DeviceActs is what a device is given of an activation buffer: its blocks, with sums as kernels want them.
+func (p *Product) DeviceActs(act []byte) ([]byte, []abi.Run, error) {
+	if err := p.ready(); err != nil {
+		return nil, nil, err
+	}
+	s := new(scratch)
+	a, err := p.openAct(s, act)
+	if err != nil {
+		return nil, nil, err
+	}
+	t := task{p: p, a: a, act: act[headerBytes:], scratch: s}
+	return t.deviceAct(), t.runs(), nil
+}
+
+// Tiles are the tiles of a packed matrix, and the bytes of each, for those who run kernels themselves.
+func (p *Product) Tiles(packed []byte) (tiles []byte, tileBytes int, err error) {
+	w, err := p.open(packed)
+	return w.data, w.tileBytes, err
+}

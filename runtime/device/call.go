@@ -1,0 +1,301 @@
+package device
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"unsafe"
+
+	"github.com/tmacc/tmacc/ir/format"
+	"github.com/tmacc/tmacc/runtime/abi"
+	"github.com/tmacc/tmacc/runtime/vulkan"
+)
+
+// Parameters of kernels, in the order of abi.GemmArgs, then the parameters of groups of columns.
+const (
+	outParam = iota
+	outStepParam
+	weightsParam
+	actParam    = weightsParam + numParts
+	sumsParam   = actParam + 1
+	scalesParam = actParam + 2
+	listParam   = actParam + 5 // behind residuals and offsets
+	tilesParam  = listParam + 2
+	tileStep    = tilesParam + 1
+	rowsStep    = tilesParam + 2
+	sideStep    = tilesParam + 3
+	sideRows    = tilesParam + 4
+	countParam  = tilesParam + 5
+	blocksParam = countParam + 1
+	actStep     = blocksParam + 1
+	sumsStep    = blocksParam + 2
+	blockStep   = blocksParam + 3
+	params      = blocksParam + 4
+
+	numParts = len(format.PartNames)
+)
+
+// behind is how many bytes a buffer has behind what kernels are given: a word, as its size is rounded up to words.
+const behind = 8
+
+// piece is a range of tiles of a matrix, in a buffer of its own.
+type piece struct {
+	from, to int // tiles
+	buffer   *vulkan.Buffer
+}
+
+// Matrix implements abi.Loaded: a packed matrix on a device. Where it is larger than what a shader sees at once it is in several buffers.
+type Matrix struct {
+	r         *Runner
+	tiles     []byte
+	tileBytes int
+	on        *opened // where pieces are
+	pieces    []piece
+}
+
+// Load implements abi.Runner.
+func (r *Runner) Load(tiles []byte, tileBytes int) (abi.Loaded, error) {
+	return r.LoadMatrix(tiles, tileBytes)
+}
+
+// LoadMatrix is Load.
+func (r *Runner) LoadMatrix(tiles []byte, tileBytes int) (*Matrix, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	x := &Matrix{r: r, tiles: tiles, tileBytes: tileBytes}
+	if _, err := x.ready(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// ready is the open device with the matrix on it, which is copied again after a loss.
+func (x *Matrix) ready() (*opened, error) {
+	o, err := x.r.ready()
+	if err != nil || x.on == o {
+		return o, err
+	}
+	x.on, x.pieces = o, nil
+	if err := x.upload(); err != nil {
+		x.free()
+		return nil, o.note(err)
+	}
+	return o, nil
+}
+
+func (x *Matrix) upload() error {
+	d, n := x.on.d, len(x.tiles)/x.tileBytes
+	most := min(d.Limits.Range, d.Limits.Allocation) - int64(behind+(sides(x.r)-1)*x.tileBytes)
+	each := int(min(most/int64(x.tileBytes), int64(n)))
+	if each < 1 {
+		return fmt.Errorf("device: %s sees %d bytes at once, a tile has %d: choose another schedule", d.Name, d.Limits.Range, x.tileBytes)
+	}
+	if err := d.Fits(int64(len(x.tiles))); err != nil {
+		return err
+	}
+	for from := 0; from < n; from += each {
+		to := min(from+each, n)
+		b, err := d.Buffer(int64(((to-from+sides(x.r)-1)*x.tileBytes+3)&^3 + behind))
+		if err != nil {
+			return err
+		}
+		x.pieces = append(x.pieces, piece{from, to, b})
+		if err := b.Upload(0, x.tiles[from*x.tileBytes:to*x.tileBytes]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// sides is the most tiles that a kernel has side by side.
+func sides(r *Runner) int {
+	most := 1
+	for _, k := range r.variant.Kernels {
+		most = max(most, k.Rows/r.layout.TileM)
+	}
+	return most
+}
+
+// Free implements abi.Loaded.
+func (x *Matrix) Free() {
+	x.r.mu.Lock()
+	defer x.r.mu.Unlock()
+	x.free()
+}
+
+func (x *Matrix) free() {
+	for _, p := range x.pieces {
+		p.buffer.Free()
+	}
+	x.on, x.pieces = nil, nil
+}
+
+// Multiply implements abi.Loaded. A device that is lost loses the call: the next one opens the device again and copies the matrix.
+func (x *Matrix) Multiply(c *abi.DeviceCall) error {
+	x.r.mu.Lock()
+	defer x.r.mu.Unlock()
+	o, err := x.ready()
+	if err != nil {
+		return err
+	}
+	return o.note(x.multiply(o, c))
+}
+
+func (x *Matrix) multiply(o *opened, c *abi.DeviceCall) error {
+	if err := o.grow(&o.act, len(c.Act)&^3+behind); err != nil {
+		return err
+	}
+	if err := o.act.Upload(0, c.Act); err != nil {
+		return err
+	}
+	out := x.outputs(c)
+	if err := o.grow(&o.out, out.bytes+behind); err != nil {
+		return err
+	}
+	commands, err := x.commands(o, c, out, o.act, o.out)
+	if err != nil {
+		return err
+	}
+	s, err := o.d.Record(commands, vulkan.RecordOptions{})
+	if err != nil {
+		return err
+	}
+	defer s.Free()
+	if err := s.Run(); err != nil {
+		return err
+	}
+	return x.download(o.out, c, out)
+}
+
+// call is what a dispatch multiplies: tiles of a piece, by blocks of a run.
+type call struct {
+	run           *abi.Run
+	piece         piece
+	from, to      int // tiles
+	block, blocks int
+	at, rows      int // bytes of the output, and rows of its columns
+}
+
+// outputs are the calls of a product, and how their results lie in the output.
+type outputs struct {
+	calls []call
+	bytes int
+}
+
+// outputs divides a product into calls that the device can do: each sees a part of the weights, of the activations and of the output.
+func (x *Matrix) outputs(c *abi.DeviceCall) (out outputs) {
+	l := &x.on.d.Limits
+	for i := range c.Runs {
+		run := &c.Runs[i]
+		k := &x.r.variant.Kernels[run.Kernel]
+		side := max(1, k.Rows/x.r.layout.TileM)
+		for _, p := range x.pieces {
+			most := max(1, min(l.Groups[0], int(l.Range-l.RangeAlignment-behind)/(4*k.Rows*k.Cols))) * side
+			for from := max(c.From, p.from); from < min(c.To, p.to); from += most {
+				to := min(from+most, c.To, p.to)
+				rows := (to - from + side - 1) / side * side * x.r.layout.TileM
+				bytes := 4 * rows * k.Cols // of a block
+				blocks := max(1, min(run.Blocks, int(l.Range-l.RangeAlignment-behind)/bytes, (int(l.Range)-behind)/run.Bytes, l.Groups[1]))
+				if len(x.on.kernels[run.Kernel].Grid) < 2 {
+					blocks = 1
+				}
+				for b := 0; b < run.Blocks; b += blocks {
+					n := min(blocks, run.Blocks-b)
+					out.calls = append(out.calls, call{run, p, from, to, b, n, out.bytes, rows})
+					out.bytes += n * bytes
+				}
+			}
+		}
+	}
+	return out
+}
+
+// commands are the dispatches of a product.
+func (x *Matrix) commands(o *opened, c *abi.DeviceCall, out outputs, act, result *vulkan.Buffer) (all []vulkan.Command, err error) {
+	for i := range out.calls {
+		d, err := x.dispatch(o, &out.calls[i], act, result)
+		if err != nil {
+			return nil, err
+		}
+		d.Beside = i > 0
+		all = append(all, d)
+	}
+	return all, nil
+}
+
+// dispatch is one call of a kernel.
+func (x *Matrix) dispatch(o *opened, c *call, act, result *vulkan.Buffer) (*vulkan.Dispatch, error) {
+	k, s, l := &x.r.variant.Kernels[c.run.Kernel], o.kernels[c.run.Kernel], x.r.layout
+	side := max(1, k.Rows/l.TileM)
+	apart := (c.to - c.from + side - 1) / side // tiles of a side
+	rows := min(k.Rows, l.TileM)
+	words := [params]int{outStepParam: 4 * c.rows, tilesParam: apart, tileStep: x.tileBytes, rowsStep: 4 * rows,
+		sideStep: apart * x.tileBytes, sideRows: 4 * apart * rows, countParam: c.run.Count,
+		blocksParam: c.blocks, actStep: c.run.Bytes, sumsStep: c.run.Bytes, blockStep: k.Cols * 4 * c.rows}
+	ranges := [params]vulkan.Range{}
+	set := func(param int, b *vulkan.Buffer, at, bytes int) {
+		begin := at &^ int(o.d.Limits.RangeAlignment-1)
+		ranges[param], words[param] = vulkan.Range{Buffer: b, Offset: int64(begin), Size: min(b.Size()-int64(begin), int64(at-begin+bytes+behind))}, at-begin
+	}
+	set(outParam, result, c.at, 4*c.rows*k.Cols*c.blocks)
+	block := c.run.At + c.block*c.run.Bytes
+	set(actParam, act, block, c.blocks*c.run.Bytes)
+	for i, at := range []int{c.run.Sums, c.run.Scales} {
+		ranges[sumsParam+i], words[sumsParam+i] = ranges[actParam], words[actParam]+at
+	}
+	for i, name := range format.PartNames {
+		if p := l.Part(name); p != nil {
+			begin := (c.from - c.piece.from) * x.tileBytes
+			set(weightsParam+i, c.piece.buffer, begin, int(c.piece.buffer.Size()))
+			words[weightsParam+i] += p.Offset(0, 0)
+		}
+	}
+	d := &vulkan.Dispatch{Pipeline: s.pipeline}
+	for _, p := range s.Params {
+		if p < 0 || p >= params {
+			return nil, fmt.Errorf("device: the shader of %s has a parameter %d, which no product has", k.Name, p)
+		}
+		if words[p] < 0 || uint64(words[p]) > math.MaxUint32 {
+			return nil, fmt.Errorf("device: parameter %d of %s is %d: multiply fewer rows at once", p, k.Name, words[p])
+		}
+		d.Push = binary.LittleEndian.AppendUint32(d.Push, uint32(words[p]))
+	}
+	for _, p := range s.Buffers {
+		r := ranges[p]
+		if r.Buffer == nil {
+			return nil, fmt.Errorf("device: the shader of %s reads parameter %d, which its product has not", k.Name, p)
+		}
+		d.Buffers = append(d.Buffers, r)
+	}
+	for i, p := range s.Grid {
+		d.Groups[i] = words[p]
+	}
+	return d, nil
+}
+
+// download copies the results to c.Out.
+func (x *Matrix) download(from *vulkan.Buffer, c *abi.DeviceCall, out outputs) error {
+	tile, first, total := x.r.layout.TileM, 0, (c.To-c.From)*x.r.layout.TileM
+	raw := make([]byte, out.bytes)
+	if err := from.Download(0, raw); err != nil {
+		return err
+	}
+	for i, k := range out.calls {
+		cols := k.blocks * x.r.variant.Kernels[k.run.Kernel].Cols
+		if i > 0 && k.run != out.calls[i-1].run {
+			p := out.calls[i-1].run
+			first += p.Blocks * x.r.variant.Kernels[p.Kernel].Cols
+		}
+		at := first + k.block*x.r.variant.Kernels[k.run.Kernel].Cols
+		for col := range cols {
+			column := c.Out[(at+col)*total+(k.from-c.From)*tile:][:(k.to-k.from)*tile]
+			copy(bytesOf(column), raw[k.at+4*col*k.rows:])
+		}
+	}
+	return nil
+}
+
+// bytesOf is the memory of floats, which are little-endian on all machines that have devices.
+func bytesOf(x []float32) []byte {
+	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(x))), 4*len(x))
+}

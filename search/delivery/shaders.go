@@ -1,0 +1,136 @@
+package delivery
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/tmacc/tmacc/gen/message"
+	"github.com/tmacc/tmacc/ir/format"
+	"github.com/tmacc/tmacc/lower"
+	"github.com/tmacc/tmacc/lower/spirv"
+	"github.com/tmacc/tmacc/lower/variant"
+	"github.com/tmacc/tmacc/search"
+	"github.com/tmacc/tmacc/search/bench"
+	"github.com/tmacc/tmacc/search/build"
+	"github.com/tmacc/tmacc/search/defaults"
+	"github.com/tmacc/tmacc/search/shaders"
+	"github.com/tmacc/tmacc/search/tune"
+	"github.com/tmacc/tmacc/search/worker"
+)
+
+// packaged are what shaders of packages ask for: a device runs the first that it can, without the controls of floats that it lacks. Devices of
+// all vendors have subgroups of 32 lanes; others exchange words by shared memory.
+var packaged = []spirv.Controls{
+	{RoundToEven: true, Denormals: true, NotNumbers: true, Subgroup: 32},
+	{RoundToEven: true, Denormals: true, NotNumbers: true},
+}
+
+// selectors are all targets.
+func (x *Package) selectors() (all []lower.Selector) {
+	for _, t := range x.Targets {
+		all = append(all, t)
+	}
+	for _, t := range x.Shaders {
+		all = append(all, t)
+	}
+	return all
+}
+
+// buildShaders compiles w for devices: by the given trace, else by the lock, else by the default schedules.
+func (x *Package) buildShaders(ctx context.Context, w *product, t spirv.Target) (*variant.Shaders, defaults.Origin, error) {
+	uses, by, err := x.shaderUses(ctx, w, t)
+	if err != nil {
+		return nil, by, err
+	}
+	v, err := build.Shaders(ctx, w.Problem, t, uses, packaged...)
+	if err == nil {
+		err = v.Check()
+	}
+	if err != nil && by == defaults.Lock {
+		err = &tune.LockError{Path: tune.LockName, Problem: message.Line(err)}
+	}
+	for i := range v.Kernels {
+		k := &v.Kernels[i]
+		k.Shaders = slices.CompactFunc(k.Shaders, func(a, b *spirv.Shader) bool { return bytes.Equal(a.Binary(), b.Binary()) })
+	}
+	return &v, by, err
+}
+
+func (x *Package) shaderUses(ctx context.Context, w *product, t spirv.Target) ([]search.Use, defaults.Origin, error) {
+	if trace := w.Trace(t); trace != nil {
+		return []search.Use{{Trace: trace}}, defaults.Trace, nil
+	}
+	if e := x.lock.Find(w.Problem, t); e != nil && e.For(w.Problem) {
+		return e.Uses(), defaults.Lock, nil
+	}
+	uses, err := shaders.Default(ctx, w.Problem, t)
+	return uses, defaults.Default, err
+}
+
+// tryShaders compiles the given traces of shaders.
+func (x *Package) tryShaders(ctx context.Context, w *product) error {
+	for _, t := range x.Shaders {
+		g, ok := w.Traces[t.Machine().Name]
+		if !ok {
+			continue
+		}
+		if _, _, err := x.buildShaders(ctx, w, t); err != nil {
+			return fmt.Errorf("trace %s of %s: %w", g.Path, w.Name(), w.Blamed(err))
+		}
+	}
+	return nil
+}
+
+// verifyShaders compares all shaders with the definition on the device that there is. Without one they are proven, and not run.
+func (x *Package) verifyShaders(ctx context.Context) error {
+	if len(x.Shaders) == 0 {
+		return nil
+	}
+	found, lab := NotRun, (*shaders.Lab)(nil)
+	if !x.Unchecked {
+		var err error
+		lab, err = shaders.Open(ctx, "", func(what string) { x.say(Note(what)) })
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case err != nil:
+			x.say(Note("shaders are not run here: " + message.Line(err)))
+			found = NotHere
+		default:
+			defer lab.Close()
+		}
+	}
+	for _, w := range x.products {
+		for i := range w.compiled.Shaders {
+			v := &w.compiled.Shaders[i]
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			if lab != nil {
+				x.say(Checking{w.Problem, v.Target})
+				if err := lab.Test(w.Problem, v); worker.IsFault(err) {
+					return &Fault{w.Problem, v.Target, err}
+				} else if err != nil {
+					return err
+				}
+				found = w.compared()
+			}
+			for _, k := range v.Kernels {
+				x.exact[w.compiled.ShaderName(v, k.Schedule.Cols)] = found.of(k.Schedule)
+			}
+		}
+	}
+	return nil
+}
+
+func (x *Package) reportShaders(w *product, v *variant.Shaders) (kernels []Kernel) {
+	_, atK := w.largest()
+	for _, k := range v.Kernels {
+		s, name := k.Schedule, w.compiled.ShaderName(v, k.Schedule.Cols)
+		kernels = append(kernels, Kernel{Name: name, Target: v.Target.Machine().Name, Rows: s.Rows, Cols: s.Cols, Bits: s.Weights.Part(format.Codes).CodeBits(),
+			Stored: bench.StoredBits(s.Weights, atK), Exact: x.exact[name], Trace: s.Trace})
+	}
+	return kernels
+}

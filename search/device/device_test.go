@@ -1,0 +1,101 @@
+package device
+
+import (
+	"encoding/json"
+	"errors"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/tmacc/tmacc/ir"
+	"github.com/tmacc/tmacc/lower/spirv"
+	"github.com/tmacc/tmacc/runtime"
+	"github.com/tmacc/tmacc/runtime/vulkan"
+	"github.com/tmacc/tmacc/schedule"
+)
+
+// open waits long: a software device compiles a shader when it first runs.
+var open = sync.OnceValues(func() (*vulkan.Device, error) { return vulkan.Open(vulkan.Options{Timeout: 10 * time.Minute}) })
+
+func opened(t testing.TB) *vulkan.Device {
+	t.Helper()
+	d, err := open()
+	if none := (*vulkan.Unavailable)(nil); errors.As(err, &none) {
+		t.Skip(err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// traceOf is a schedule of tests/shaders/testdata.
+func traceOf(t testing.TB, name string) (trace schedule.Trace) {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join("../../tests/shaders/testdata", name+".json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(data, &trace); err != nil {
+		t.Fatal(err)
+	}
+	return trace
+}
+
+// product compiles a schedule of tests/shaders/testdata, which is called by its format.
+func product(t testing.TB, d *vulkan.Device, name string) *Product {
+	t.Helper()
+	p, err := ir.Named(strings.Split(name, ".")[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	target, _ := spirv.ByName("spirv")
+	k, err := Compile(t.Context(), p, traceOf(t, name), target, Controls(d))
+	if err != nil {
+		t.Fatal(err)
+	}
+	x, err := New(d, p, k)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return x
+}
+
+// TestSelfTest: products of schedules have the bits of the definition, for odd shapes, parts of the rows and all kinds of activations.
+func TestSelfTest(t *testing.T) {
+	d := opened(t)
+	for _, name := range []string{"w2.gemm", "w2.gemv", "w2.lanes", "w2.shared", "w4-g32.gemv", "w4-g32.lanes"} {
+		t.Run(name, func(t *testing.T) {
+			x := product(t, d, name)
+			if err := runtime.SelfTest(x.Product, rand.New(rand.NewPCG(1, 1))); err != nil {
+				t.Error(err)
+			}
+			if err := x.Check(333, 5, 2048, 1); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+func TestTime(t *testing.T) {
+	x := product(t, opened(t), "w2.lanes")
+	w, err := x.Random(256, 1024, rand.New(rand.NewPCG(1, 1)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Free()
+	if err := w.Copies(3); err != nil {
+		t.Fatal(err)
+	}
+	times, err := w.Time(2, 4, rand.New(rand.NewPCG(1, 1)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(times.Each) != 3*4 || times.Median() <= 0 || times.GBps() <= 0 {
+		t.Errorf("%v", times)
+	}
+}

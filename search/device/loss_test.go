@@ -1,0 +1,151 @@
+package device
+
+import (
+	"errors"
+	"math/rand/v2"
+	"sync"
+	"testing"
+
+	"github.com/tmacc/tmacc/ir/format"
+	"github.com/tmacc/tmacc/runtime"
+	"github.com/tmacc/tmacc/runtime/device"
+	"github.com/tmacc/tmacc/runtime/vulkan"
+	"github.com/tmacc/tmacc/search/timing"
+)
+
+// multiplied is a matrix of p, and its product by 3 columns in pure Go, which is in the same matrix's bits.
+type multiplied struct {
+	x    *runtime.Matrix
+	in   []float32
+	want []float32
+}
+
+const multipliedRows, multipliedK, multipliedCols = 1000, 512, 3
+
+func multiply(t testing.TB, p *runtime.Product) *multiplied {
+	t.Helper()
+	rng := rand.New(rand.NewPCG(7, 7))
+	src, err := timing.Random(p.Weight(), multipliedRows, multipliedK, rng)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := &multiplied{in: make([]float32, multipliedCols*multipliedK), want: make([]float32, multipliedCols*multipliedRows)}
+	for i := range m.in {
+		m.in[i] = timing.Normal(rng)
+	}
+	plain, err := p.On("purego")
+	if err != nil {
+		t.Fatal(err)
+	}
+	y, err := plain.NewMatrix(src, multipliedRows, multipliedK)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := y.Multiply(m.want, m.in, multipliedCols, runtime.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	if m.x, err = p.NewMatrix(src, multipliedRows, multipliedK); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { m.x.Close() })
+	return m
+}
+
+// same multiplies and compares.
+func (m *multiplied) same(t testing.TB) {
+	t.Helper()
+	got := make([]float32, len(m.want))
+	if err := m.x.Multiply(got, m.in, multipliedCols, runtime.Options{}); err != nil {
+		t.Error(err)
+		return
+	}
+	for i, v := range m.want {
+		if got[i] != v {
+			t.Errorf("element %d is %v, pure Go has %v", i, got[i], v)
+			return
+		}
+	}
+}
+
+// TestLost: a device that is lost in the middle loses the call. The next one opens it again, with the matrices of all products on it.
+func TestLost(t *testing.T) {
+	opened(t)
+	var all []*multiplied
+	for _, name := range []string{"w2.lanes", "w2.gemv"} {
+		x := product(t, opened(t), name)
+		spec := x.Spec
+		spec.Variants[0].Device = device.Vulkan
+		p, err := runtime.New(spec).On("spirv")
+		if err != nil {
+			t.Fatal(err)
+		}
+		m := multiply(t, p)
+		m.same(t)
+		all = append(all, m)
+	}
+	d, err := device.Shared("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.LoseAfter(0)
+	got := make([]float32, len(all[0].want))
+	if err := all[0].x.Multiply(got, all[0].in, multipliedCols, runtime.Options{}); !errors.Is(err, vulkan.ErrLost) {
+		t.Fatalf("a lost device: %v", err)
+	}
+	for range 2 {
+		for _, m := range all {
+			m.same(t)
+		}
+	}
+	if again, err := device.Shared(""); err != nil || again == d {
+		t.Errorf("the lost device is still the shared one, %v", err)
+	}
+}
+
+// TestTwoDevices: two logical devices multiply at once in one process.
+func TestTwoDevices(t *testing.T) {
+	opened(t)
+	var wg sync.WaitGroup
+	for range 2 {
+		d, err := vulkan.Open(vulkan.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer d.Close()
+		m := multiply(t, product(t, d, "w2.lanes").Product)
+		wg.Go(func() {
+			for range 5 {
+				m.same(t)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// TestRanges: weights and results that are larger than what a shader sees at once are in several buffers, and take several dispatches.
+func TestRanges(t *testing.T) {
+	opened(t)
+	for _, name := range []string{"w2.lanes", "w2.gemm", "w4-g32.lanes"} {
+		d, err := vulkan.Open(vulkan.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer d.Close()
+		d.Limits.Range = 16 << 10
+		d.Limits.Groups[0] = 7
+		multiply(t, product(t, d, name).Product).same(t)
+		d.Limits.Range = 64
+		if _, err := product(t, d, name).NewMatrix(mustSource(t, product(t, d, name).Product), 8, multipliedK); err == nil {
+			t.Error("a tile that is larger than a range was accepted")
+		}
+	}
+}
+
+func mustSource(t testing.TB, p *runtime.Product) format.Source {
+	t.Helper()
+	src, err := timing.Random(p.Weight(), 8, multipliedK, rand.New(rand.NewPCG(1, 1)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return src
+}

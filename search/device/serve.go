@@ -1,0 +1,153 @@
+package device
+
+import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/tmacc/tmacc/ir/format"
+	"github.com/tmacc/tmacc/runtime"
+	"github.com/tmacc/tmacc/runtime/abi"
+	"github.com/tmacc/tmacc/runtime/device"
+	"github.com/tmacc/tmacc/runtime/vulkan"
+	"github.com/tmacc/tmacc/search/worker"
+)
+
+// Server implements worker.Vulkan: the program with Vulkan runs it.
+type Server struct {
+	d    *vulkan.Device
+	kept map[string]func() (float64, error) // products that are timed again and again
+}
+
+// compiling is how long a software device may take to compile a shader, which it does when the shader first runs.
+const compiling = 10 * time.Minute
+
+// Open implements worker.Vulkan.
+func (s *Server) Open(name string) (*worker.Device, error) {
+	d, err := vulkan.Open(vulkan.Options{Device: name, Timeout: compiling})
+	if err != nil {
+		return nil, err
+	}
+	s.d = d
+	free, err := d.FreeMemory()
+	return &worker.Device{Name: d.Name, Type: string(d.Type), Driver: d.Driver, Version: d.Version, Software: device.Software(d),
+		Range: d.Limits.Range, Memory: free, Controls: Controls(d)}, err
+}
+
+// Device implements worker.Vulkan.
+func (s *Server) Device() abi.Device { return &device.One{Device: s.d} }
+
+// fewest is the fewest products of a sequence: shorter ones tell little.
+const fewest = 16
+
+// mostCopies bounds the buffers of copies: some devices have 4096 in all.
+const mostCopies = 512
+
+// Timed implements worker.Vulkan. A product that is to be kept stays on the device until the process ends, if that has room for several.
+func (s *Server) Timed(spec runtime.Spec, src format.Source, t worker.Timed) (run func() (float64, error), free func(), err error) {
+	id := fmt.Sprintf("%v %d %d %d %d %x", spec.Weight, t.M, t.N, t.K, t.Total, sum(spec))
+	if run, ok := s.kept[id]; ok {
+		return run, func() {}, nil
+	}
+	run, free, err = s.timed(spec, src, t)
+	if room, _ := s.d.FreeMemory(); err == nil && t.Keep && room > roomy*int64(t.Total) {
+		if s.kept == nil {
+			s.kept = map[string]func() (float64, error){}
+		}
+		s.kept[id], free = run, func() {}
+	}
+	return run, free, err
+}
+
+// roomy is how many times the copies of a product there must be room for if they are kept.
+const roomy = 8
+
+// sum identifies the shaders of a spec.
+func sum(spec runtime.Spec) []byte {
+	h := sha256.New()
+	for _, all := range spec.Variants[0].Shaders {
+		for _, s := range all {
+			h.Write(s.Code)
+		}
+	}
+	return h.Sum(nil)
+}
+
+func (s *Server) timed(spec runtime.Spec, src format.Source, t worker.Timed) (run func() (float64, error), free func(), err error) {
+	x, err := Of(s.d, spec)
+	if err != nil {
+		return nil, nil, err
+	}
+	w, err := x.Weights(src, t.M, t.K)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer func() {
+		if err != nil {
+			w.Free()
+		}
+	}()
+	if err := w.Copies(min(mostCopies, 1+t.Total/w.Bytes())); err != nil {
+		return nil, nil, err
+	}
+	_, act, err := w.activations(t.N, rand.New(rand.NewPCG(1, 1)))
+	if err != nil {
+		return nil, nil, err
+	}
+	acts, runs, err := x.DeviceActs(act)
+	if err != nil {
+		return nil, nil, err
+	}
+	matrices := w.copies
+	for len(matrices) < fewest {
+		matrices = append(matrices[:len(matrices):len(matrices)], w.copies...)
+	}
+	p, err := x.on.Runner.Plan(matrices, acts, runs)
+	if err != nil {
+		return nil, nil, err
+	}
+	run = func() (float64, error) {
+		each, err := p.Run()
+		if err != nil {
+			return 0, err
+		}
+		return float64(Times{Each: each}.Median().Nanoseconds()), nil
+	}
+	return run, func() { p.Free(); w.Free() }, nil
+}
+
+// probed are the bytes that ReadGBS reads, of a software device fewer.
+const probed, probedSoftware = 1 << 30, 16 << 20
+
+// ReadGBS implements worker.Vulkan.
+func (s *Server) ReadGBS() (float64, error) {
+	o := Options{Bytes: probed, Rounds: 5}
+	if device.Software(s.d) {
+		o.Bytes = probedSoftware
+	}
+	return ReadGBS(s.d, o)
+}
+
+// ReadGBS is the best bandwidth of shaders that read or copy memory, and of the device's own copies.
+func ReadGBS(d *vulkan.Device, o Options) (float64, error) {
+	m := &measurement{d: d, o: o.full(d)}
+	defer m.free()
+	if err := m.memory(); err != nil {
+		return 0, err
+	}
+	reads, copies := m.reads(), m.copies()
+	if device.Software(d) { // which compiles each for long, and they differ little
+		reads, copies = reads[:1], copies[:1]
+	}
+	read, copied := m.best("", 1e9, reads), m.best("", 1e9, copies)
+	best := max(read.Best, copied.Best)
+	if r, err := m.copyCommand(); err == nil {
+		best = max(best, r.Rate)
+	}
+	if best == 0 {
+		return 0, errors.New("device: " + read.Error)
+	}
+	return best, nil
+}

@@ -1,0 +1,125 @@
+// Package shaders measures products on devices of Vulkan: schedules compiled here, compared with the definition and timed in another process, which
+// has Vulkan.
+package shaders
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/tmacc/tmacc/ir"
+	"github.com/tmacc/tmacc/ir/format"
+	"github.com/tmacc/tmacc/lower/spirv"
+	"github.com/tmacc/tmacc/lower/variant"
+	"github.com/tmacc/tmacc/search"
+	"github.com/tmacc/tmacc/search/build"
+	"github.com/tmacc/tmacc/search/measure"
+	"github.com/tmacc/tmacc/search/timing"
+	"github.com/tmacc/tmacc/search/tune"
+	"github.com/tmacc/tmacc/search/worker"
+)
+
+// limit is how long a request may take. A software device compiles each shader when it first runs.
+const limit = 10 * time.Minute
+
+// Total is how many bytes of copies products cycle through in mode dram: more than the caches of cards hold.
+const Total = 256 << 20
+
+// SoftwareTotal is Total of a search on a software device, which is slow.
+const SoftwareTotal = 16 << 20
+
+// Product is a product compiled for a device.
+type Product = variant.Shaders
+
+// Lab is an open device.
+type Lab struct {
+	on    *worker.Machine
+	code  *worker.Code
+	readG float64 // GB/s, 0: not measured
+}
+
+// Open opens the device that name stands for, "" for the one that TMACC_DEVICE names or the preferred one. It starts the program that has Vulkan, and
+// builds it if need be, which say says. The error is a *worker.NoDevice if there is no device.
+func Open(ctx context.Context, name string, say func(string)) (*Lab, error) {
+	m, err := worker.OnDevice(ctx, name, say)
+	if err != nil {
+		return nil, err
+	}
+	return &Lab{on: m, code: m.Shaders(limit)}, nil
+}
+
+// Close ends the process.
+func (l *Lab) Close() {
+	l.code.Close()
+	l.on.Close()
+}
+
+// Device is what the device is.
+func (l *Lab) Device() *worker.Device { return l.on.Device() }
+
+// Compile compiles schedules of one packed layout for the device.
+func (l *Lab) Compile(ctx context.Context, p ir.Problem, t spirv.Target, uses ...search.Use) (*variant.Shaders, error) {
+	v, err := build.Shaders(ctx, p, t, uses, l.Device().Controls)
+	return &v, err
+}
+
+// Test compares a product with its definition, bit for bit: see worker.Code.Test.
+func (l *Lab) Test(p ir.Problem, v *variant.Shaders) error {
+	s, err := v.Spec(p)
+	if err != nil {
+		return err
+	}
+	return l.code.Test(fmt.Sprint(v.Kernels[0].Schedule.Trace), s, 1)
+}
+
+// Time times products for a purpose in turn, by the clock of the device. The first one is kept there for the next call.
+func (l *Lab) Time(p ir.Problem, x tune.Purpose, rounds int, vs ...*variant.Shaders) ([]timing.Sample, error) {
+	var all []worker.Timed
+	for i, v := range vs {
+		s, err := v.Spec(p)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, worker.Timed{Spec: s, M: x.M, N: x.N, K: p.WholeK(x.K), Total: x.Total, Keep: i == 0 && len(vs) > 1})
+	}
+	return l.code.Time("products on "+l.Device().Name, timing.Options{Rounds: rounds}, all...)
+}
+
+// ReadGBS is the bandwidth at which the device reads memory, in 10^9 bytes a second, measured once.
+func (l *Lab) ReadGBS() (float64, error) {
+	if l.readG > 0 {
+		return l.readG, nil
+	}
+	var err error
+	l.readG, err = l.code.ReadGBS()
+	return l.readG, err
+}
+
+// Purpose is a product in a mode: from memory, or of weights that a cache holds.
+func Purpose(mode string, m, n, k int) tune.Purpose {
+	x := tune.Purpose{Mode: mode, M: m, N: n, K: k}
+	if mode == measure.ModeDRAM {
+		x.Total = Total
+	}
+	return x
+}
+
+// Host is the device as the machine of a lock's entry.
+func (l *Lab) Host() timing.Host {
+	h := l.on.Host()
+	d := l.Device()
+	return timing.Host{CPU: d.Name, Vendor: d.Driver, OS: h.OS, Arch: "spirv", Go: h.Go}
+}
+
+// Record is a measurement of a product on a device: of its memory it has the share of the bandwidth that reading reaches.
+func Record(p ir.Problem, v *variant.Shaders, x tune.Purpose, s timing.Sample, readGBS float64) measure.Record {
+	l := v.Kernels[0].Schedule.Weights
+	ns := timing.Median(s.Rounds)
+	bytes := float64((x.M+l.TileM-1)/l.TileM) * float64(l.TileBytes(x.K))
+	r := measure.Record{Format: p.Name(), BitsPerWeight: l.Part(format.Codes).CodeBits(), Group: p.Weight.Group, M: x.M, K: x.K, N: x.N,
+		Target: v.Target.Machine().Name, Family: "dot", Exact: true, Mode: x.Mode, Ns: ns,
+		GWeightsS: float64(x.M) * float64(x.K) * float64(x.N) / ns, GBS: bytes / ns, CeilingGBS: readGBS}
+	r.ReadShare = r.GBS / readGBS
+	r.Share = r.ReadShare
+	return r
+}

@@ -1,0 +1,97 @@
+package shaders
+
+import (
+	"context"
+	"math/rand"
+	"testing"
+
+	"github.com/tmacc/tmacc/ir"
+	"github.com/tmacc/tmacc/ir/format"
+	"github.com/tmacc/tmacc/ir/vir"
+	"github.com/tmacc/tmacc/lower"
+	"github.com/tmacc/tmacc/lower/spirv"
+	"github.com/tmacc/tmacc/schedule"
+	"github.com/tmacc/tmacc/search/space"
+	"github.com/tmacc/tmacc/tests/check"
+	"github.com/tmacc/tmacc/tests/drawn"
+)
+
+// TestSpace compares products by schedules of the derived space with the definition, on the device if they are not long: the first one
+// of a format, the nearest ones for more columns with the same buffers, and samples. One in four of them at least has to lower.
+func TestSpace(t *testing.T) {
+	draw := drawn.New(t)
+	rng := rand.New(rand.NewSource(drawn.Some(draw, 5, []int64{1, 2, 3, 4, 5})[0]))
+	lowered, samples := 0, 0
+	for _, name := range drawn.Some(draw, 8, format.Names()) {
+		t.Run(name, func(t *testing.T) {
+			p, err := ir.Named(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			sp, err := space.For(p, spirv.Targets()[1])
+			if err != nil {
+				t.Fatal(err)
+			}
+			points, err := sp.Widths(4)
+			if err != nil || len(points) != 2 {
+				t.Fatalf("%d points, %v", len(points), err)
+			}
+			for _, x := range points {
+				if _, err := sp.Parse(x.Trace()); err != nil {
+					t.Error(err)
+				}
+				if !pointOnDevice(t, sp, x) {
+					t.Errorf("a first schedule does not lower: %v", x.Trace())
+				}
+			}
+			for range 2 {
+				x, err := sp.Sample(rng)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if samples++; pointOnDevice(t, sp, x) {
+					lowered++
+				}
+			}
+		})
+	}
+	if 4*lowered < samples {
+		t.Errorf("%d of %d samples lower", lowered, samples)
+	}
+}
+
+// pointOnDevice says whether a point lowers, and what does is compared with the definition.
+func pointOnDevice(t *testing.T, sp *space.Space, x space.Point) bool {
+	k, err := sp.Kernel(x)
+	if err != nil {
+		t.Fatal(err)
+	}
+	target, d := spirv.Targets()[1], Device(t)
+	f, s, sh, err := shaderOf(k, target, Controls(d))
+	if err != nil {
+		t.Log(err)
+		return false
+	}
+	Accepted(t, sh)
+	c := check.New(rand.New(rand.NewSource(4)), k.Problem, k.Rows+1, k.Cols, wholeK(k.Problem, k.StepK+5), check.Uniform)
+	run := func(args []vir.Arg) error { return vir.Eval(f, args) }
+	if len(s.Rows) <= Long {
+		run = func(args []vir.Arg) error { return Run(d, sh, f, args) }
+	}
+	compare(t, x.Trace().String(), c, k, run)
+	return true
+}
+
+// shaderOf is the shader of a kernel, and its function before and after selection.
+func shaderOf(k *schedule.Kernel, target spirv.Target, c spirv.Controls) (*vir.Func, *lower.Selected, *spirv.Shader, error) {
+	f, err := lower.Vectorize(k.Nest, "matmul")
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	s, err := lower.Select(context.Background(), target, f)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	sh, err := target.Print(s, c)
+	return f, s, sh, err
+}
