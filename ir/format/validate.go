@@ -236,7 +236,7 @@ type masked struct {
 	mask int32
 }
 
-// masks are the bits of each code of a cell, those of a byte together. A bit that is there twice has another mask.
+// masks are the bits of each code of a cell, one mask for each byte. A bit that is there twice has another mask.
 func (p *Part) masks() [][]masked {
 	out := make([][]masked, len(p.Map))
 	for i, code := range p.Map {

@@ -154,7 +154,7 @@ func (c *chooser) oneColumn() error {
 	return err
 }
 
-// starts are the best point of those of all kinds, with what the best first point asks for ahead, and the best point of the others: by
+// starts are the best point among all kinds, with what the best first point asks for ahead, and the best point by other means: by
 // tables if it is by dot products, or the other way round, unless it is much worse.
 func (c *chooser) starts(one *space.Space) ([]space.Point, error) {
 	first, err := one.First()
