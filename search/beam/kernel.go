@@ -69,7 +69,7 @@ const (
 
 // find evaluates a point for some purposes, unless its score is no less than bound.
 func (c *chooser) find(x space.Point, ps []Purpose, bound float64) *kernel {
-	key := x.Trace().String()
+	key := keyOf(x)
 	c.mu.Lock()
 	k := c.kernels[key]
 	c.mu.Unlock()

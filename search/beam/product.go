@@ -197,7 +197,7 @@ func (c *chooser) layouts() (out []*kernel, err error) {
 	}
 	worse := func(k *kernel) float64 { return score(set{k}, of(1)) }
 	slices.SortFunc(all, func(a, b *kernel) int {
-		return cmp.Or(cmp.Compare(worse(a), worse(b)), cmp.Compare(a.Trace.String(), b.Trace.String()))
+		return cmp.Or(cmp.Compare(worse(a), worse(b)), cmp.Compare(keyOf(a.point), keyOf(b.point)))
 	})
 	for _, build := range []func(context.Context, lower.Target, *nest.Nest, ...lower.Watch) (*lower.Kernel, error){lower.BuildOnce, lower.Build} {
 		for _, k := range all {
