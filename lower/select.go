@@ -46,8 +46,16 @@ func SelectShort(ctx context.Context, t Selector, f *vir.Func, most int) (*Selec
 	return s, err
 }
 
+// Long says how many instructions a function would be, or more, that SelectShort refuses. It wraps a *nest.Refused.
+type Long struct {
+	Instrs int
+	error
+}
+
+func (e *Long) Unwrap() error { return e.error }
+
 func tooLong(f *vir.Func, n, most int) error {
-	return refuse(f.Name, "%d instructions, at most %d: repeat less code", n, most)
+	return &Long{n, refuse(f.Name, "%d instructions, at most %d: repeat less code", n, most)}
 }
 
 // registers is how many instructions f has, one on a wide vector as often as that fills registers.

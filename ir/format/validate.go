@@ -3,6 +3,7 @@ package format
 import (
 	"fmt"
 	"math"
+	"math/bits"
 	"slices"
 )
 
@@ -177,7 +178,7 @@ func (u *occupancy) codes(i int, offset, field digitSums, lo, hi int) error {
 	if p.Codewords != nil {
 		joined = map[int]uint8{}
 	}
-	fields := p.NumFields()
+	fields, bytes := p.NumFields(), p.masks()
 	for row := range offset.rows {
 		for k := range offset.columns {
 			at, f := p.Base+offset.sum(row, k), field.sum(row, k)
@@ -196,8 +197,8 @@ func (u *occupancy) codes(i int, offset, field digitSums, lo, hi int) error {
 					continue // the bits are marked
 				}
 			}
-			for _, b := range p.Map[word] {
-				if err := u.bit(i, at+b.Word*p.WordStride, b.Bit, lo, hi, row, k); err != nil {
+			for _, b := range bytes[word] {
+				if err := u.bits(i, at+b.at, b.mask, lo, hi, row, k); err != nil {
 					return err
 				}
 			}
@@ -229,17 +230,43 @@ func (u *occupancy) element(i, at, lo, hi, row, k int) error {
 	return nil
 }
 
-// bit takes one bit of a code; nothing else may lie there.
-func (u *occupancy) bit(i, at, bit, lo, hi, row, k int) error {
-	p := &u.parts[i]
-	if at < lo || at >= hi {
-		return outside(p, at, lo, hi, row, k)
+// masked is bits of a byte that lies `at` bytes behind a cell.
+type masked struct {
+	at   int
+	mask int32
+}
+
+// masks are the bits of each code of a cell, one mask for each byte. A bit that is there twice has another mask.
+func (p *Part) masks() [][]masked {
+	out := make([][]masked, len(p.Map))
+	for i, code := range p.Map {
+		for _, b := range code {
+			at, bit := b.Word*p.WordStride, int32(1)<<b.Bit
+			same := func(x masked) bool { return x.at == at && x.mask&bit == 0 }
+			if j := slices.IndexFunc(out[i], same); j >= 0 {
+				out[i][j].mask |= bit
+			} else {
+				out[i] = append(out[i], masked{at, bit})
+			}
+		}
 	}
-	if u.owner[at] != 0 && (int(u.owner[at]) != i+1 || u.mark[at]>>bit&1 != 0) {
-		return errorf(partName(p), "row %d, k %d shares bit %d of byte %d with part %q", row, k, bit, at, u.parts[u.owner[at]-1].Name)
+	return out
+}
+
+// bits takes bits of a code in a byte; nothing else may lie there.
+func (u *occupancy) bits(i, at int, mask int32, lo, hi, row, k int) error {
+	if at < lo || at >= hi {
+		return outside(&u.parts[i], at, lo, hi, row, k)
+	}
+	if u.owner[at] != 0 && (int(u.owner[at]) != i+1 || u.mark[at]&mask != 0) {
+		bit := bits.TrailingZeros32(uint32(mask))
+		if int(u.owner[at]) == i+1 {
+			bit = bits.TrailingZeros32(uint32(u.mark[at] & mask))
+		}
+		return errorf(partName(&u.parts[i]), "row %d, k %d shares bit %d of byte %d with part %q", row, k, bit, at, u.parts[u.owner[at]-1].Name)
 	}
 	u.owner[at] = uint8(i + 1)
-	u.mark[at] |= 1 << bit
+	u.mark[at] |= mask
 	return nil
 }
 

@@ -16,29 +16,37 @@ import (
 
 // Search improves points of spaces. It remembers what points cost: its results are the same every time, however many cores there are.
 type Search struct {
-	// Cost is how long it takes what a point compiles to, in any unit. It is called concurrently. With an error it says how wrong the
-	// point is instead, +Inf: there is no way to put it right.
-	Cost   func(ctx context.Context, x space.Point) (float64, error)
+	// Cost is how long it takes what a point compiles to, in any unit, or any number from bound up if that is no less than bound. It is called
+	// concurrently. With an error it says how wrong the point is instead, +Inf: there is no way to put it right.
+	Cost   func(ctx context.Context, x space.Point, bound float64) (float64, error)
 	Width  int // points that are kept after each rule, the best ones
 	Most   int // other decisions of a rule that are tried, for each of these points
 	Passes int // over all rules, at most
 	Budget int // calls of Cost, at most
-	// Skip says that Cost knows nothing about what a rule decides: its decisions stay. Nil: about all it does.
-	Skip func(rule string) bool
+	// Strict says that points that are wrong are given up once one is right.
+	Strict bool
+	// Skip says that other decisions of a rule would gain nothing: its decisions stay. Nil: they may.
+	Skip func(rule string, best *Found) bool
+	// Backward says that the last rules come first: from them fewer other decisions follow.
+	Backward bool
 
 	known map[string]*Found // by trace
+	calls int
+	bound float64 // costs from here up are not among the best
 }
 
 // Found is a point and its cost.
 type Found struct {
 	space.Point
-	Cost float64
-	err  error
+	Cost  float64
+	err   error
+	bound float64 // of the call of Search.Cost
 }
 
 // Improve starts from points of sp and tries other decisions of each rule in turn. It returns the best points that it found, the best
 // one first, and of equally good ones the one that it found first. The error is that of ctx, or one of Cost if no point has a cost.
 func (s *Search) Improve(ctx context.Context, sp *space.Space, start ...space.Point) ([]*Found, error) {
+	s.bound = math.Inf(1)
 	first := s.try(ctx, start)
 	best := s.keep(slices.Clone(first))
 	for range s.Passes {
@@ -46,8 +54,13 @@ func (s *Search) Improve(ctx context.Context, sp *space.Space, start ...space.Po
 			break
 		}
 		before := best[0].Cost
-		for i, rule := range sp.Rules() {
-			if s.Skip != nil && s.Skip(rule) {
+		rules := sp.Rules()
+		for n := range rules {
+			i := n
+			if s.Backward {
+				i = len(rules) - 1 - n
+			}
+			if rule := rules[i]; !sp.Moves(i) || s.Skip != nil && s.Skip(rule, best[0]) {
 				continue
 			}
 			var others []space.Point
@@ -83,15 +96,16 @@ func (s *Search) try(ctx context.Context, xs []space.Point) (out []*Found) {
 	var wg sync.WaitGroup
 	free := make(chan struct{}, runtime.GOMAXPROCS(0))
 	for _, x := range xs {
-		key := x.Trace().String()
+		key := keyOf(x)
 		f := s.known[key]
-		if f == nil && len(s.known) < s.Budget {
-			f = &Found{Point: x}
+		if f == nil && s.calls < s.Budget || f != nil && f.Cost >= f.bound && f.bound < s.bound {
+			f = &Found{Point: x, bound: s.bound}
 			s.known[key] = f
+			s.calls++
 			free <- struct{}{}
 			wg.Go(func() {
 				defer func() { <-free }()
-				f.Cost, f.err = s.Cost(ctx, x)
+				f.Cost, f.err = s.Cost(ctx, x, f.bound)
 			})
 		}
 		if f != nil {
@@ -103,15 +117,32 @@ func (s *Search) try(ctx context.Context, xs []space.Point) (out []*Found) {
 }
 
 // keep is the best of all, and the ones that are the least wrong: some other decision may put them right.
-func (s *Search) keep(all []*Found) (out []*Found) {
+func (s *Search) keep(all []*Found) []*Found {
 	slices.SortStableFunc(all, func(a, b *Found) int { return cmp.Compare(a.Cost, b.Cost) })
-	for _, wrong := range []bool{false, true} {
-		n := 0
-		for _, f := range all {
-			if n < s.Width && (f.err != nil) == wrong && !math.IsInf(f.Cost, 1) && !slices.Contains(out, f) {
-				out, n = append(out, f), n+1
-			}
+	var right, wrong []*Found
+	for _, f := range all {
+		to := &right
+		if f.err != nil {
+			to = &wrong
+		}
+		if len(*to) < s.Width && !math.IsInf(f.Cost, 1) && !slices.Contains(*to, f) {
+			*to = append(*to, f)
 		}
 	}
-	return out
+	if len(right) == s.Width {
+		s.bound = right[len(right)-1].Cost
+	}
+	if s.Strict && len(right) > 0 {
+		return right
+	}
+	return append(right, wrong...)
+}
+
+// keyOf tells the traces of points apart. Texts of traces do not: they do not name what is true of a step.
+func keyOf(x space.Point) string {
+	data, err := x.Trace().MarshalJSON()
+	if err != nil {
+		panic("BUG: beam: " + err.Error())
+	}
+	return string(data)
 }

@@ -71,7 +71,7 @@ func unrolledBy(x space.Point) (by int) {
 func TestImprove(t *testing.T) {
 	sp, first := vectorized(t)
 	var calls atomic.Int64
-	s := beam.Search{Width: 2, Most: 12, Passes: 3, Budget: 1000, Cost: func(_ context.Context, x space.Point) (float64, error) {
+	s := beam.Search{Width: 2, Most: 12, Passes: 3, Budget: 1000, Cost: func(_ context.Context, x space.Point, _ float64) (float64, error) {
 		calls.Add(1)
 		return math.Abs(float64(unrolledBy(x) - 2)), nil
 	}}
@@ -83,7 +83,7 @@ func TestImprove(t *testing.T) {
 	if again, err := s.Improve(t.Context(), sp, first); err != nil || again[0] != best[0] || calls.Load() != tried {
 		t.Errorf("again %v, %v, by %d more calls", again[0], err, calls.Load()-tried)
 	}
-	same := beam.Search{Width: 2, Most: 12, Passes: 1, Budget: 5, Cost: func(context.Context, space.Point) (float64, error) {
+	same := beam.Search{Width: 2, Most: 12, Passes: 1, Budget: 5, Cost: func(context.Context, space.Point, float64) (float64, error) {
 		calls.Add(1)
 		return 1, nil
 	}}
@@ -97,7 +97,7 @@ func TestImprove(t *testing.T) {
 func TestWrong(t *testing.T) {
 	sp, first := vectorized(t)
 	wrong := errors.New("wrong")
-	s := beam.Search{Width: 2, Most: 12, Passes: 3, Budget: 1000, Cost: func(_ context.Context, x space.Point) (float64, error) {
+	s := beam.Search{Width: 2, Most: 12, Passes: 3, Budget: 1000, Cost: func(_ context.Context, x space.Point, _ float64) (float64, error) {
 		if by := unrolledBy(x); by != 2 {
 			return float64(by), wrong
 		}
@@ -106,7 +106,7 @@ func TestWrong(t *testing.T) {
 	if best, err := s.Improve(t.Context(), sp, first); err != nil || len(best) == 0 || slices.ContainsFunc(best, func(f *beam.Found) bool { return f.Cost != 7 }) {
 		t.Errorf("%v, %v", best, err)
 	}
-	never := beam.Search{Width: 1, Most: 3, Passes: 1, Budget: 10, Cost: func(context.Context, space.Point) (float64, error) { return math.Inf(1), wrong }}
+	never := beam.Search{Width: 1, Most: 3, Passes: 1, Budget: 10, Cost: func(context.Context, space.Point, float64) (float64, error) { return math.Inf(1), wrong }}
 	if _, err := never.Improve(t.Context(), sp, first); !errors.Is(err, wrong) {
 		t.Error(err)
 	}
@@ -120,8 +120,10 @@ func TestWrong(t *testing.T) {
 // Rules that are skipped decide nothing.
 func TestSkip(t *testing.T) {
 	sp, first := vectorized(t)
-	s := beam.Search{Width: 2, Most: 12, Passes: 2, Budget: 1000, Skip: func(string) bool { return true },
-		Cost: func(_ context.Context, x space.Point) (float64, error) { return float64(len(x.Trace())), nil }}
+	s := beam.Search{Width: 2, Most: 12, Passes: 2, Budget: 1000, Skip: func(string, *beam.Found) bool { return true },
+		Cost: func(_ context.Context, x space.Point, _ float64) (float64, error) {
+			return float64(len(x.Trace())), nil
+		}}
 	if best, err := s.Improve(t.Context(), sp, first); err != nil || len(best) != 1 || !reflect.DeepEqual(best[0].Point, first) {
 		t.Errorf("%v, %v", best, err)
 	}

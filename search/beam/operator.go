@@ -107,8 +107,9 @@ func choose(ctx context.Context, sp *space.Space, of func(context.Context, space
 	if err != nil {
 		return nil, err
 	}
-	s := Search{Width: 2, Most: 12, Passes: 2, Budget: 2000, Cost: of,
-		Skip: func(rule string) bool { return strings.HasPrefix(rule, "prefetch") || rule == "chunk" }}
+	s := Search{Width: 2, Most: 12, Passes: 2, Budget: 2000,
+		Cost: func(ctx context.Context, x space.Point, _ float64) (float64, error) { return of(ctx, x) },
+		Skip: func(rule string, _ *Found) bool { return strings.HasPrefix(rule, "prefetch") || rule == "chunk" }}
 	best, err := s.Improve(ctx, spare, first)
 	if err != nil {
 		return nil, err

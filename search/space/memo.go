@@ -48,7 +48,7 @@ type kernel struct {
 // mostKnown and mostKernels bound what a memo remembers: a state is a few kilobytes, a kernel a hundred.
 const (
 	mostKnown   = 1 << 13
-	mostKernels = 1 << 4
+	mostKernels = 1 << 7
 )
 
 func newMemo() *memo {

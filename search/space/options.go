@@ -27,10 +27,73 @@ func (sp *Space) Options(x Point, i, most int) (out []Point) {
 		if err != nil {
 			continue
 		}
-		if y, err := sp.walk(next, append(slices.Clone(x[:i]), offer), alike); err == nil {
+		left := 2 * len(sp.rules)
+		if y, err := sp.descend(next, append(slices.Clone(x[:i]), offer), alike, &left); err == nil {
 			out = append(out, y)
 		}
 	}
+	return out
+}
+
+// Kinds are points of each kind, at most `most` of each, from all over what begins so. Their other decisions are first offers, the last
+// one is as in x.
+func (sp *Space) Kinds(x Point, most int) (out []Point) {
+	first := func(rule int, offers []schedule.Trace) []schedule.Trace {
+		if rule == len(sp.rules)-1 {
+			return near(x[rule], offers)
+		}
+		return offers
+	}
+	for _, kind := range sp.kinds() {
+		for i := range min(most, len(kind)) {
+			from := kind[i*len(kind)/min(most, len(kind))]
+			left := 2 * len(sp.rules)
+			if y, err := sp.descend(from.state, from.picks, first, &left); err == nil {
+				out = append(out, y)
+			}
+		}
+	}
+	return out
+}
+
+// Around are points with all decisions of rules of some names. Their other decisions are the nearest to x's.
+func (sp *Space) Around(x Point, rules ...string) []Point { return sp.around(x, nearest(x), rules) }
+
+// Anew are points as Around lists them, with the first offers to the rules that packing does not follow from.
+func (sp *Space) Anew(x Point, rules ...string) []Point {
+	return sp.around(x, func(rule int, offers []schedule.Trace) []schedule.Trace {
+		if sp.rules[rule].Layout {
+			return near(x[rule], offers)
+		}
+		return offers
+	}, rules)
+}
+
+func (sp *Space) around(x Point, by prefer, rules []string) (out []Point) {
+	last := lastOf(sp.rules, func(r Rule) bool { return slices.Contains(rules, r.Name) })
+	var visit func(s schedule.State, picks Point) bool
+	visit = func(s schedule.State, picks Point) (any bool) {
+		i := len(picks)
+		if i > last {
+			left := 2 * len(sp.rules)
+			y, err := sp.descend(s, picks, by, &left)
+			if err == nil {
+				out = append(out, y)
+			}
+			return err == nil
+		}
+		all := slices.Contains(rules, sp.rules[i].Name)
+		for n, offer := range by(i, sp.offers(i, s)) {
+			if !all && (any || n == mostTried) {
+				break
+			}
+			if next, err := sp.decide(i, s, offer); err == nil {
+				any = visit(next, append(slices.Clone(picks), offer)) || any
+			}
+		}
+		return any
+	}
+	visit(sp.start, nil)
 	return out
 }
 

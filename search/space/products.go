@@ -46,6 +46,11 @@ func MachineOf(t lower.Selector) schedule.Machine {
 	}
 }
 
+// Moves says that Neighbours, Mutate and searches change decisions of rule i.
+func (sp *Space) Moves(i int) bool {
+	return sp.moves == nil || slices.Contains(sp.moves, sp.rules[i].Name)
+}
+
 // Columns is sp with kernels of n columns only.
 func (sp *Space) Columns(n int) *Space {
 	return sp.only(anyRule, func(s schedule.State) bool { c := columnsOf(s); return c == 0 || c == n })
@@ -78,12 +83,13 @@ func (sp *Space) Exact() *Space {
 }
 
 // Sharing is sp with kernels only that read the packed matrices and the prepared activations of k. Its neighbours and mutations begin with
-// decisions that leave packing as it is.
+// decisions that leave packing as it is, or with how many tiles lie side by side.
 func (sp *Space) Sharing(k *schedule.Kernel) *Space {
 	c := sp.only("pack", func(s schedule.State) bool { return s.(*schedule.Product).Buffers() == k.Buffers() })
+	c = c.only("tile", func(s schedule.State) bool { return loop(s, "mt").Coef == k.Weights.TileM*max(loop(s, "side").N, 1) })
 	var moves []string
 	for _, r := range sp.rules {
-		if !r.Layout && (sp.moves == nil || slices.Contains(sp.moves, r.Name)) {
+		if (!r.Layout || r.Name == "tile") && (sp.moves == nil || slices.Contains(sp.moves, r.Name)) {
 			moves = append(moves, r.Name)
 		}
 	}

@@ -148,9 +148,14 @@ func Products(words []string) (all []ir.Problem, err error) {
 
 // Choose chooses the default schedules of p on t. The error is that of ctx: a product without schedules is a row that says why.
 func Choose(ctx context.Context, p ir.Problem, t targets.Target) (Row, error) {
+	return By(ctx, p, t, func() ([]search.Use, error) { return search.Default(ctx, p, t) })
+}
+
+// By is Choose by another function for p on t than the default one.
+func By(ctx context.Context, p ir.Problem, t targets.Target, choose func() ([]search.Use, error)) (Row, error) {
 	r := Row{Problem: p, Target: t.Machine().Name}
 	begun, used := time.Now(), timing.ProcessTime()
-	uses, err := search.Default(ctx, p, t)
+	uses, err := choose()
 	if err == nil {
 		err = r.compile(ctx, t, uses)
 	}

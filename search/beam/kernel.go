@@ -1,0 +1,149 @@
+package beam
+
+import (
+	"context"
+	"errors"
+	"math"
+	"slices"
+
+	"github.com/tmacc/tmacc/lower"
+	"github.com/tmacc/tmacc/runtime/abi"
+	"github.com/tmacc/tmacc/schedule"
+	"github.com/tmacc/tmacc/search/cost"
+	"github.com/tmacc/tmacc/search/space"
+)
+
+// kernel is the kernel of a point, and how long calls take.
+type kernel struct {
+	*schedule.Kernel
+	point  space.Point
+	err    error
+	wrong  float64                // if there is no kernel: how much is wrong, +Inf: more than other decisions put right
+	least  float64                // cycles of a call without any waiting
+	cycles map[cost.Place]float64 // of a call with weights in a place, of places that were asked for
+}
+
+// at is the cycles of a call, or less if that was not asked for.
+func (k *kernel) at(p cost.Place) float64 { return max(k.least, k.cycles[p]) }
+
+// time is that of n activations by a row of weights at a place, in cycles for cost.TypicalK elements of K. Of several blocks of columns
+// the first brings the weights near.
+func (k *kernel) time(n int, at cost.Place) float64 {
+	blocks := float64((n + k.Cols - 1) / k.Cols)
+	return (k.at(at) + (blocks-1)*k.at(cost.L2)) / float64(k.Rows)
+}
+
+// knows says that k was evaluated for some purposes.
+func (k *kernel) knows(ps []Purpose) bool {
+	return !slices.ContainsFunc(ps, func(x Purpose) bool { return k.cycles[x.At] == 0 })
+}
+
+// score is the weighted mean of the logarithms of the times of some purposes.
+func score(ks set, ps []Purpose) float64 {
+	sum, all := 0.0, 0.0
+	for _, x := range ps {
+		sum += x.Weight * math.Log(ks.time(x.N, x.At))
+		all += x.Weight
+	}
+	return sum / all
+}
+
+// time is that of n activations, in the blocks that the runtime cuts them into.
+func (ks set) time(n int, at cost.Place) (time float64) {
+	full, tail := abi.Blocks(len(ks), func(i int) int { return ks[i].Cols }, n)
+	if full > 0 {
+		k := ks[len(ks)-1]
+		time, at = k.time(full*k.Cols, at), cost.L2
+	}
+	if tail >= 0 {
+		time += ks[tail].time(1, at)
+	}
+	return time
+}
+
+// Code that is too long is more wrong than code that lacks registers, and less wrong than no code.
+const (
+	muchCode = 1e4
+	noKernel = 1e6
+)
+
+// find evaluates a point for some purposes, unless its score is no less than bound.
+func (c *chooser) find(x space.Point, ps []Purpose, bound float64) *kernel {
+	key := keyOf(x)
+	c.mu.Lock()
+	k := c.kernels[key]
+	c.mu.Unlock()
+	if k == nil || k.err == nil && score(set{k}, ps) < bound && !k.knows(ps) {
+		k = &kernel{point: x}
+		k.err = c.evaluate(k, ps, bound)
+		c.mu.Lock()
+		c.kernels[key] = k
+		c.mu.Unlock()
+	}
+	return k
+}
+
+func (c *chooser) evaluate(k *kernel, ps []Purpose, bound float64) (err error) {
+	k.wrong = math.Inf(1)
+	if k.Kernel, err = c.space.Kernel(k.point); err != nil {
+		return err
+	}
+	k.wrong = noKernel
+	s, err := cost.Select(c.ctx, c.target, k.Kernel)
+	if long := (*lower.Long)(nil); errors.As(err, &long) {
+		k.wrong = muchCode + float64(long.Instrs)
+	}
+	if err != nil {
+		return err
+	}
+	p := cost.Run(k.Kernel, s)
+	if p.Refused != nil {
+		k.wrong, err = lacks(p)
+		return err
+	}
+	k.least, k.cycles = p.Cycles, map[cost.Place]float64{}
+	for _, x := range ps {
+		if score(set{k}, ps) >= bound {
+			return nil
+		}
+		if k.cycles[x.At] == 0 {
+			k.cycles[x.At] = cost.Waiting(s.Machine.Core, k.Kernel, s, p, x.At).Cycles
+		}
+	}
+	return nil
+}
+
+// search is s among kernels for some purposes.
+func (c *chooser) search(s Search, ps []Purpose) *Search {
+	s.Cost = func(ctx context.Context, x space.Point, bound float64) (float64, error) {
+		if err := ctx.Err(); err != nil {
+			return math.Inf(1), err
+		}
+		k := c.find(x, ps, bound)
+		if k.err != nil {
+			return k.wrong, k.err
+		}
+		return score(set{k}, ps), nil
+	}
+	s.Skip = func(rule string, best *Found) bool {
+		switch rule {
+		case "chunk": // the model knows nothing about it
+			return true
+		case "prefetch":
+			return best.err != nil || c.waits(best.Point, ps) < worthPrefetching
+		}
+		return false
+	}
+	return &s
+}
+
+// worthPrefetching is a part of the time: kernels that wait less for memory have no other prefetches.
+const worthPrefetching = 0.01
+
+// waits is how much the score of a point is for what it waits for memory.
+func (c *chooser) waits(x space.Point, ps []Purpose) float64 {
+	k := *c.find(x, ps, math.Inf(1))
+	with := score(set{&k}, ps)
+	k.cycles = nil
+	return with - score(set{&k}, ps)
+}

@@ -1,0 +1,287 @@
+package beam
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"sync"
+
+	"github.com/tmacc/tmacc/ir"
+	"github.com/tmacc/tmacc/ir/nest"
+	"github.com/tmacc/tmacc/lower"
+	"github.com/tmacc/tmacc/schedule"
+	"github.com/tmacc/tmacc/search/cost"
+	"github.com/tmacc/tmacc/search/space"
+)
+
+// Purpose is a use of products that schedules are chosen for: N activations by weights that are at a place. Weight is how much its time
+// counts beside the times of other purposes.
+type Purpose struct {
+	N      int
+	At     cost.Place
+	Weight float64
+}
+
+// many is a number of activations that any number of columns divides well enough.
+const many = 256
+
+// Purposes are the uses of products. Decoding reads all weights for one activation, and is what most programs wait for.
+var Purposes = []Purpose{
+	{1, cost.DRAM, 4}, {1, cost.L2, 3},
+	{2, cost.DRAM, 0.5}, {2, cost.L2, 0.5},
+	{4, cost.DRAM, 1.5}, {4, cost.L2, 1.5},
+	{8, cost.DRAM, 0.5}, {8, cost.L2, 0.5},
+	{many, cost.L2, 3},
+}
+
+// of are the purposes of n activations.
+func of(n int) (out []Purpose) {
+	for _, x := range Purposes {
+		if x.N == n {
+			out = append(out, x)
+		}
+	}
+	return out
+}
+
+// Use is a schedule for a number of columns.
+type Use struct {
+	Cols  int
+	Trace schedule.Trace
+}
+
+// How far a choice goes: about 300 points are evaluated. Each search begins where the one before it ended.
+var (
+	startsSearch  = Search{Width: 40, Budget: 120, Most: 8}                        // among ways to decompose
+	earlySearch   = Search{Width: 3, Budget: 90, Most: 6, Passes: 1, Strict: true} // for one column
+	lateSearch    = Search{Width: 2, Budget: 70, Most: 5, Passes: 1, Strict: true, Backward: true}
+	columnsSearch = Search{Width: 1, Most: 4, Passes: 1, Backward: true} // for more columns, beside its starts
+)
+
+const (
+	eachKind      = 4    // starts of each kind
+	muchWorse     = 0.5  // in the score: a start of other means that is worse by more is none
+	mostLayouts   = 3    // that are followed
+	notMuchWorse  = 0.15 // layouts whose score for one column is worse by more are not
+	fewTries      = 6    // for each of them, for four columns
+	triesOfWeight = 7    // of the layout that is chosen, for each weight of a purpose
+)
+
+// Product chooses the schedules of p on a target by what the model predicts for Purposes: of ascending numbers of columns, one first, and for
+// one packed matrix. Their products are exact. The same arguments give the same schedules. The error says why there is none, or it is that of ctx.
+func Product(ctx context.Context, p ir.Problem, t lower.Target) ([]Use, error) {
+	if err := p.Validate(); err != nil {
+		return nil, err
+	}
+	sp, err := space.For(p, t)
+	if err != nil {
+		return nil, err
+	}
+	c := &chooser{ctx: ctx, target: t, space: sp.Exact(), kernels: map[string]*kernel{}}
+	ks, err := c.choose()
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%v on %s: no default schedule: %w", p.Weight, t.Machine().Name, err)
+	}
+	var uses []Use
+	for _, k := range ks {
+		uses = append(uses, Use{k.Cols, k.Trace})
+	}
+	return uses, nil
+}
+
+// chooser chooses the schedules of one product.
+type chooser struct {
+	ctx     context.Context
+	target  lower.Target
+	space   *space.Space
+	mu      sync.Mutex         // of kernels
+	kernels map[string]*kernel // by trace
+}
+
+// set is kernels of one layout, of ascending numbers of columns.
+type set []*kernel
+
+// choose chooses a layout by kernels for one and for four columns, and then kernels for all numbers of columns.
+func (c *chooser) choose() (set, error) {
+	if err := c.oneColumn(); err != nil {
+		return nil, err
+	}
+	ones, err := c.layouts()
+	if err != nil {
+		return nil, err
+	}
+	few := append(of(1), of(4)...)
+	var best set
+	for _, k := range ones {
+		if s := c.wider(set{k}, 4, fewTries); best == nil || score(s, few) < score(best, few) {
+			best = s
+		}
+	}
+	best = best[:1]
+	for _, n := range []int{4, 2, 8, many} {
+		weight := 0.0
+		for _, x := range of(n) {
+			weight += x.Weight
+		}
+		best = c.wider(best, n, int(triesOfWeight*weight))
+	}
+	return worth(best), nil
+}
+
+// oneColumn searches kernels for one column: first by early decisions, since most others follow from them, then by late ones. Tables and dot
+// products have little in common, so each are searched by themselves.
+func (c *chooser) oneColumn() error {
+	one := c.space.Columns(1)
+	starts, err := c.starts(one)
+	if err != nil {
+		return err
+	}
+	var all []space.Point
+	for _, x := range starts {
+		found, err := c.search(earlySearch, of(1)).Improve(c.ctx, one, x)
+		if err != nil {
+			return err
+		}
+		all = append(all, points(found)...)
+	}
+	_, err = c.search(lateSearch, of(1)).Improve(c.ctx, one, all...)
+	return err
+}
+
+// starts are the best point among all kinds, with what the best first point asks for ahead, and the best point by other means: by
+// tables if it is by dot products, or the other way round, unless it is much worse.
+func (c *chooser) starts(one *space.Space) ([]space.Point, error) {
+	first, err := one.First()
+	if err != nil {
+		return nil, err
+	}
+	s := c.search(startsSearch, of(1))
+	found, err := s.Improve(c.ctx, one, append(one.Options(first, len(first)-1, s.Most), first)...)
+	if err != nil {
+		return nil, err
+	}
+	found, err = s.Improve(c.ctx, one, append(one.Kinds(found[0].Point, eachKind), found[0].Point)...)
+	if err != nil {
+		return nil, err
+	}
+	tables := func(f *Found) bool { return c.find(f.Point, of(1), math.Inf(1)).Tables != nil }
+	starts := []space.Point{found[0].Point}
+	for _, f := range found {
+		if tables(f) != tables(found[0]) && f.Cost < found[0].Cost+muchWorse {
+			return append(starts, f.Point), nil
+		}
+	}
+	return starts, nil
+}
+
+func points(fs []*Found) (out []space.Point) {
+	for _, f := range fs {
+		out = append(out, f.Point)
+	}
+	return out
+}
+
+// layouts are kernels of one column, the best one of each layout that is not much worse than the best layout.
+func (c *chooser) layouts() (out []*kernel, err error) {
+	var all []*kernel
+	for _, k := range c.kernels {
+		if k.err == nil && k.Cols == 1 && k.knows(of(1)) {
+			all = append(all, k)
+		}
+	}
+	worse := func(k *kernel) float64 { return score(set{k}, of(1)) }
+	slices.SortFunc(all, func(a, b *kernel) int {
+		return cmp.Or(cmp.Compare(worse(a), worse(b)), cmp.Compare(keyOf(a.point), keyOf(b.point)))
+	})
+	for _, build := range []func(context.Context, lower.Target, *nest.Nest, ...lower.Watch) (*lower.Kernel, error){lower.BuildOnce, lower.Build} {
+		for _, k := range all {
+			same := func(o *kernel) bool { return o.SharesBuffers(k.Kernel) }
+			if len(out) == mostLayouts || len(out) > 0 && worse(k) > worse(out[0])+notMuchWorse {
+				break
+			}
+			if slices.ContainsFunc(out, same) {
+				continue
+			}
+			if _, err = build(c.ctx, c.target, k.Nest); err == nil {
+				out = append(out, k)
+			}
+		}
+		if len(out) > 0 {
+			return out, nil
+		}
+	}
+	return nil, cmp.Or(err, errors.New("no kernel for one column"))
+}
+
+// wider adds the kernel that a search finds for n activations to kernels of a layout, if there is one.
+func (c *chooser) wider(ks set, n, tries int) set {
+	sp := c.space.Sharing(ks[0].Kernel)
+	if n < many {
+		sp = sp.Columns(n)
+	}
+	from := slices.MinFunc(ks, func(a, b *kernel) int { return cmp.Compare(score(set{a}, of(n)), score(set{b}, of(n))) })
+	sizes := []string{"columns", "tile", "call"}
+	starts := c.blocks(sp.Around(from.point, sizes...), n)
+	if n < many {
+		starts = append(starts, c.blocks(sp.Anew(from.point, sizes...), n)...)
+	}
+	s := c.search(columnsSearch, of(n))
+	s.Budget = len(starts) + tries
+	found, err := s.Improve(c.ctx, sp, starts...)
+	if err != nil {
+		return ks
+	}
+	for _, f := range found {
+		k := c.find(f.Point, Purposes, math.Inf(1))
+		at, has := slices.BinarySearchFunc(ks, k.Cols, func(o *kernel, n int) int { return cmp.Compare(o.Cols, n) })
+		if has {
+			continue
+		}
+		if _, err := lower.BuildOnce(c.ctx, c.target, k.Nest); err == nil {
+			return slices.Insert(slices.Clone(ks), at, k)
+		}
+	}
+	return ks
+}
+
+// blocks are the first points of each size of blocks of rows and columns. For many activations, a block is of one tile and not small.
+func (c *chooser) blocks(xs []space.Point, n int) (out []space.Point) {
+	var sizes [][2]int
+	most := 0
+	for _, x := range xs {
+		size := [2]int{}
+		if k, err := c.space.Kernel(x); err == nil && (n < many || k.Rows <= k.Weights.TileM) {
+			size = [2]int{k.Rows, k.Cols}
+		}
+		sizes, most = append(sizes, size), max(most, size[0]*size[1])
+	}
+	for i, x := range xs {
+		size := sizes[i][0] * sizes[i][1]
+		if size > 0 && (n < many || 2*size >= most) && slices.Index(sizes, sizes[i]) == i {
+			out = append(out, x)
+		}
+	}
+	return out
+}
+
+// worth is the kernels of ks that are worth having: the best of all choices, and of equally good ones the first.
+func worth(ks set) (best set) {
+	for choice := range 1 << (len(ks) - 1) {
+		some := set{ks[0]}
+		for i, k := range ks[1:] {
+			if choice>>i&1 != 0 {
+				some = append(some, k)
+			}
+		}
+		if len(best) == 0 || score(some, Purposes) < score(best, Purposes) {
+			best = some
+		}
+	}
+	return best
+}

@@ -1,0 +1,165 @@
+package beam
+
+import (
+	"context"
+	"errors"
+	"math"
+	"reflect"
+	"runtime"
+	"testing"
+
+	"github.com/tmacc/tmacc/ir"
+	"github.com/tmacc/tmacc/ir/format"
+	"github.com/tmacc/tmacc/ir/format/blocks"
+	"github.com/tmacc/tmacc/lower"
+	"github.com/tmacc/tmacc/lower/targets"
+	"github.com/tmacc/tmacc/schedule"
+	"github.com/tmacc/tmacc/search"
+	"github.com/tmacc/tmacc/search/cost"
+	"github.com/tmacc/tmacc/search/space"
+	"github.com/tmacc/tmacc/tests/drawn"
+)
+
+// cell is a product on a target.
+type cell struct {
+	p  ir.Problem
+	on lower.Target
+}
+
+func cells(t *testing.T) (out []cell) {
+	t.Helper()
+	for _, name := range format.Names() {
+		w, err := format.Lookup(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, on := range targets.Ordinary() {
+			out = append(out, cell{ir.Problem{Weight: w, Act: blocks.UsualAct(w)}, on})
+		}
+	}
+	return out
+}
+
+// mostWorse bounds by how much the score of chosen schedules is worse than the one of search.Default. The worst that is known is w1 on
+// arm64/neon, by tables, with 1.1: three times as long. Most others are between -0.2 and 0.1.
+const mostWorse = 1.25
+
+// Schedules of a drawn product are for ascending numbers of columns and one packed matrix, are exact, and lower. By the model they are about
+// as fast as the ones of search.Default.
+func TestProduct(t *testing.T) {
+	all := cells(t)
+	sum, n := 0.0, 0.0
+	for _, c := range drawn.Some(drawn.New(t), len(all), all) {
+		uses, err := Product(t.Context(), c.p, c.on)
+		if err != nil {
+			t.Errorf("%s on %s: %v", c.p.Name(), c.on.Machine().Name, err)
+			continue
+		}
+		var traces, old []schedule.Trace
+		for _, u := range uses {
+			traces = append(traces, u.Trace)
+		}
+		usable(t, c, uses)
+		byDefault, err := search.Default(t.Context(), c.p, c.on)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, u := range byDefault {
+			old = append(old, u.Trace)
+		}
+		worse := scoreOf(t, c, traces) - scoreOf(t, c, old)
+		if worse > mostWorse {
+			t.Errorf("%s on %s: %.3f worse than the schedules of search.Default by the model", c.p.Name(), c.on.Machine().Name, worse)
+		}
+		sum, n = sum+worse, n+1
+	}
+	t.Logf("%.4f of the time of search.Default by the model", math.Exp(sum/n))
+}
+
+// usable demands that schedules make a variant.
+func usable(t *testing.T, c cell, uses []Use) {
+	t.Helper()
+	var first *schedule.Kernel
+	last := 0
+	for _, u := range uses {
+		k, err := schedule.Compile(c.p, u.Trace)
+		if err != nil {
+			t.Fatalf("%s: %v", c.p.Name(), err)
+		}
+		if first == nil {
+			first = k
+		}
+		if k.Cols != u.Cols || k.Cols <= last || first.Cols != 1 || !k.SharesBuffers(first) || !k.Exact() {
+			t.Errorf("%s on %s: %d columns after %d, exact: %v, %v", c.p.Name(), c.on.Machine().Name, k.Cols, last, k.Exact(), u.Trace)
+		}
+		last = k.Cols
+		if _, err := lower.Build(t.Context(), c.on, k.Nest); err != nil {
+			t.Errorf("%s on %s: %v", c.p.Name(), c.on.Machine().Name, err)
+		}
+	}
+}
+
+// scoreOf is what the model says of schedules of search.Default or of Product. Kernels that it refuses are left out.
+func scoreOf(t *testing.T, x cell, traces []schedule.Trace) float64 {
+	t.Helper()
+	sp, err := space.For(x.p, x.on)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &chooser{ctx: t.Context(), target: x.on, space: sp, kernels: map[string]*kernel{}}
+	var ks set
+	for _, trace := range traces {
+		point, err := sp.Parse(trace)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if k := c.find(point, Purposes, math.Inf(1)); k.err == nil {
+			ks = append(ks, k)
+		}
+	}
+	return score(ks, Purposes)
+}
+
+// Any number of threads chooses the same, and an interrupt ends a choice.
+func TestProductRepeats(t *testing.T) {
+	p, err := ir.Named("w8")
+	if err != nil {
+		t.Fatal(err)
+	}
+	on := targets.ByName("amd64/avx512vbmi")
+	have, err := Product(t.Context(), p, on)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	if again, err := Product(t.Context(), p, on); err != nil || !reflect.DeepEqual(have, again) {
+		t.Errorf("%v, %v; with several threads %v", again, err, have)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := Product(ctx, p, on); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+}
+
+// kernelOf is a kernel of some columns and 16 rows, and its cycles near and far.
+func kernelOf(cols int, near, far float64) *kernel {
+	return &kernel{Kernel: &schedule.Kernel{Rows: 16, Cols: cols}, least: 1, cycles: map[cost.Place]float64{cost.L2: near, cost.DRAM: far}}
+}
+
+// Sets are timed as the runtime cuts activations into blocks, and lose the kernels that are worth nothing.
+func TestWorth(t *testing.T) {
+	one, four, eight := kernelOf(1, 160, 320), kernelOf(4, 320, 400), kernelOf(8, 1600, 1600)
+	ks := set{one, four, eight}
+	for _, x := range []struct {
+		n         int
+		near, far float64
+	}{{1, 10, 20}, {2, 20, 25}, {4, 20, 25}, {8, 100, 100}, {9, 110, 110}, {16, 200, 200}} {
+		if near, far := ks.time(x.n, cost.L2), ks.time(x.n, cost.DRAM); near != x.near || far != x.far {
+			t.Errorf("%d activations take %v and %v, want %v and %v", x.n, near, far, x.near, x.far)
+		}
+	}
+	if best := worth(ks); !reflect.DeepEqual(best, set{one, four}) {
+		t.Errorf("%d kernels are worth having", len(best))
+	}
+}
