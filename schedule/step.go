@@ -214,6 +214,9 @@ func (t Trace) String() string {
 			switch f := v.Field(i); {
 			case !f.IsZero() && f.CanInt():
 				words, zeros = append(append(words, zeros...), fmt.Sprint(f.Int())), nil
+			case f.Kind() == reflect.Bool && f.Bool():
+				name, _, _ := strings.Cut(v.Type().Field(i).Tag.Get("json"), ",")
+				words = append(words, name)
 			case !f.IsZero():
 				words = append(words, strings.Trim(fmt.Sprint(f.Interface()), "[]"))
 			case f.CanInt():
