@@ -17,21 +17,20 @@ const (
 	rowsApart = TypicalK      // rows of the matrix whose tiles lie side by side
 )
 
-// Model has the numbers of the memory model that no core has of its own. The first six are fitted to the measured pairs of all cores, by
-// go run ./tests/lab fit. The last two hardly change the ranking.
+// Model has the numbers of the memory model that no core has of its own. The first four are fitted to the measured pairs of all cores, by
+// go run ./tests/lab fit. The others are given.
 type Model struct {
-	Window   float64 `json:"window"`   // the part of a core's window that is in flight while the oldest instruction waits for a line: its dependents fill schedulers
-	Patience float64 `json:"patience"` // cycles that a prefetch into the second-level cache waits for a free fill, on a core that holds it there; then it is dropped
-	Looks    float64 `json:"looks"`    // the part of a line's time that such a prefetch keeps the second-level cache busy
-	Begins   int     `json:"begins"`   // ascending lines of a page from which a prefetcher follows them
-	Reach    int     `json:"reach"`    // the most lines from one to the next of these
-	Asks     int     `json:"asks"`     // lines that a prefetcher asks for at each that is asked for
-	Ahead    int     `json:"ahead"`    // the most lines that it is ahead
-	Queue    int     `json:"queue"`    // lines that the second-level cache waits for at once
+	Window float64 `json:"window"` // the part of a core's window that is in flight while the oldest instruction waits for a line: its dependents fill schedulers
+	Begins int     `json:"begins"` // ascending lines of a page from which a prefetcher follows them
+	Reach  int     `json:"reach"`  // the most lines from one to the next of these
+	Asks   int     `json:"asks"`   // lines that a prefetcher asks for at each that is asked for
+	Looks  float64 `json:"looks"`  // the part of a line's time that a prefetch into the second-level cache keeps that busy
+	Ahead  int     `json:"ahead"`  // the most lines that a prefetcher is ahead
+	Queue  int     `json:"queue"`  // lines that the second-level cache waits for at once
 }
 
 // Fitted is the model that estimates are by.
-var Fitted = Model{Window: 0.5, Patience: 32, Looks: 0.5, Begins: 1, Reach: 2, Asks: 2, Ahead: 20, Queue: 48}
+var Fitted = Model{Window: 0.35, Begins: 1, Reach: 4, Asks: 2, Looks: 0.5, Ahead: 20, Queue: 48}
 
 // memory simulates how a core waits for lines: instructions are done in order, at the pace of the execution units, or later if
 // their data come later. An instruction starts when it enters the window, which the oldest one that is not done holds back.
@@ -135,7 +134,7 @@ func (m *memory) access(k kind, at, bytes int) {
 		m.wait(began)
 	case m.find(x) != nil: // a prefetch of a line that is nearer already
 	case m.h.Holds:
-		if m.fills[0] > m.enter+m.model.Patience {
+		if m.fills[0] > m.enter+m.h.Latency[L2] { // it waits for lines that are on their way, and is dropped before ones that are farther
 			return
 		}
 		began := max(m.fills[0], m.enter)

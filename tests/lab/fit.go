@@ -44,7 +44,7 @@ func (x *lab) fit(ctx context.Context, args []string) error {
 	t := fitting{pairs: pairs, known: map[cost.Model]map[string]score{}, step: x.step}
 	var text []byte
 	for _, without := range append([]string{""}, t.cores()...) {
-		m, err := t.descend(ctx, without)
+		m, err := t.best(ctx, without)
 		if err != nil {
 			return err
 		}
@@ -62,21 +62,19 @@ func (x *lab) fit(ctx context.Context, args []string) error {
 	return os.WriteFile(*out, text, 0o666)
 }
 
-// from is the model that fitting begins with: the whole window is in flight, prefetches wait for ever and cost nothing, and a prefetcher asks for each next line.
-var from = cost.Model{Window: 1, Patience: 1024, Begins: 2, Reach: 1, Asks: 1, Ahead: 20, Queue: 48}
-
-// tries are the numbers that fitting tries, one after the other: coarse ones, so that they hold elsewhere.
-var tries = []struct {
-	name   string
-	values []float64
-	set    func(*cost.Model, float64)
-}{
-	{"asks", []float64{1, 2, 4}, func(m *cost.Model, x float64) { m.Asks = int(x) }},
-	{"window", []float64{0.25, 0.5, 1}, func(m *cost.Model, x float64) { m.Window = x }},
-	{"patience", []float64{8, 32, 128, 1024}, func(m *cost.Model, x float64) { m.Patience = x }},
-	{"begins", []float64{1, 2}, func(m *cost.Model, x float64) { m.Begins = int(x) }},
-	{"reach", []float64{1, 2, 4}, func(m *cost.Model, x float64) { m.Reach = int(x) }},
-	{"looks", []float64{0, 0.5, 1}, func(m *cost.Model, x float64) { m.Looks = x }},
+// tried are the models of which the fitted ones are the best: few coarse values of each fitted number, in all combinations.
+func tried() (all []cost.Model) {
+	m := cost.Fitted
+	for _, m.Window = range []float64{0.35, 0.5, 0.7, 1} {
+		for _, m.Begins = range []int{1, 2} {
+			for _, m.Reach = range []int{1, 2, 4} {
+				for _, m.Asks = range []int{1, 2, 4} {
+					all = append(all, m)
+				}
+			}
+		}
+	}
+	return all
 }
 
 // fitting ranks pairs by models, each model once.
@@ -101,27 +99,16 @@ func (t *fitting) cores() (names []string) {
 	return slices.Compact(names)
 }
 
-// descend changes one number after the other while pairs are ranked better that were not measured on the core without.
-func (t *fitting) descend(ctx context.Context, without string) (cost.Model, error) {
-	best := from
-	for range 4 {
-		before := best
-		for _, number := range tries {
-			for _, value := range number.values {
-				if err := ctx.Err(); err != nil {
-					return best, err
-				}
-				m := best
-				number.set(&m, value)
-				if t.rate(m, without) > t.rate(best, without) {
-					best = m
-				}
-			}
-			t.step("without %s: %s, %.1f %%", cmp.Or(without, "none"), number.name, 100*t.rate(best, without))
+// best is the model that ranks pairs best that were not measured on the core without.
+func (t *fitting) best(ctx context.Context, without string) (best cost.Model, err error) {
+	for i, m := range tried() {
+		if err := ctx.Err(); err != nil {
+			return best, err
 		}
-		if best == before {
-			break
+		if i == 0 || t.rate(m, without) > t.rate(best, without) {
+			best = m
 		}
+		t.step("without %s: %d models, %.1f %%", cmp.Or(without, "none"), i+1, 100*t.rate(best, without))
 	}
 	return best, nil
 }

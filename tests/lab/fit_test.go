@@ -46,6 +46,7 @@ func TestScore(t *testing.T) {
 	if s.right != 1.5 || s.of != 3 || s.clear < 1.4 || s.clear > 1.6 {
 		t.Errorf("%+v", s)
 	}
+	from := cost.Fitted
 	f := fitting{known: map[cost.Model]map[string]score{from: {"": {3, 3, 4}, "a": {1, 1, 2}, "b": {2, 2, 2}}}}
 	if all, rest := f.rate(from, ""), f.rate(from, "b"); all != 0.75 || rest != 0.5 {
 		t.Errorf("rates %v and %v", all, rest)
