@@ -14,7 +14,7 @@ TEXT ·rmsnorm_avx2(SB), NOSPLIT, $0-8
 	MOVQ    args+0(FP), AX
 	MOVQ    (AX), AX
 	MOVQ    args+0(FP), BX
-	MOVQ    88(BX), BX
+	MOVQ    80(BX), BX
 	TESTQ   BX, BX
 	JLE     done0
 	MOVQ    AX, CX
@@ -22,17 +22,17 @@ TEXT ·rmsnorm_avx2(SB), NOSPLIT, $0-8
 
 loop0:
 	VMOVDQU (CX), Y4                        // v4:f32x8 = load x+0 l0*128
-	VMULPS  Y4, Y4, Y4                      // v5:f32x8 = mul v4 v4
-	VADDPS  Y4, Y0, Y0                      // v0:f32x8 = add v0 v5
-	VMOVDQU 32(CX), Y4                      // v6:f32x8 = load x+32 l0*128
-	VMULPS  Y4, Y4, Y4                      // v7:f32x8 = mul v6 v6
-	VADDPS  Y4, Y1, Y1                      // v1:f32x8 = add v1 v7
-	VMOVDQU 64(CX), Y4                      // v8:f32x8 = load x+64 l0*128
-	VMULPS  Y4, Y4, Y4                      // v9:f32x8 = mul v8 v8
-	VADDPS  Y4, Y2, Y2                      // v2:f32x8 = add v2 v9
-	VMOVDQU 96(CX), Y4                      // v10:f32x8 = load x+96 l0*128
-	VMULPS  Y4, Y4, Y4                      // v11:f32x8 = mul v10 v10
-	VADDPS  Y4, Y3, Y3                      // v3:f32x8 = add v3 v11
+	VMOVDQU 32(CX), Y5                      // v5:f32x8 = load x+32 l0*128
+	VMOVDQU 64(CX), Y6                      // v6:f32x8 = load x+64 l0*128
+	VMOVDQU 96(CX), Y7                      // v7:f32x8 = load x+96 l0*128
+	VMULPS  Y4, Y4, Y4                      // v8:f32x8 = mul v4 v4
+	VMULPS  Y5, Y5, Y5                      // v9:f32x8 = mul v5 v5
+	VMULPS  Y6, Y6, Y6                      // v10:f32x8 = mul v6 v6
+	VMULPS  Y7, Y7, Y7                      // v11:f32x8 = mul v7 v7
+	VADDPS  Y4, Y0, Y0                      // v0:f32x8 = add v0 v8
+	VADDPS  Y5, Y1, Y1                      // v1:f32x8 = add v1 v9
+	VADDPS  Y6, Y2, Y2                      // v2:f32x8 = add v2 v10
+	VADDPS  Y7, Y3, Y3                      // v3:f32x8 = add v3 v11
 	ADDQ    $+128, CX
 	DECQ    BX
 	JNZ     loop0
@@ -67,92 +67,72 @@ done0:
 	VMOVD        4(BX), X1                  // v23:f32x1 = load square2+4
 	VADDPS       X1, X0, X0                 // v24:f32x1 = add v22 v23
 	MOVQ         args+0(FP), BX
-	MOVQ         64(BX), BX
-	VMOVD        X0, (BX)                   // store square1+0 v24
-	VMOVD        (BX), X0                   // v25:f32x1 = load square1+0
-	MOVQ         args+0(FP), BX
 	MOVQ         16(BX), BX
-	VMOVD        (BX), X1                   // v26:f32x1 = load share+0
-	VMULPS       X1, X0, X0                 // v27:f32x1 = mul v25 v26
+	VMOVD        (BX), X1                   // v25:f32x1 = load share+0
+	VMULPS       X1, X0, X0                 // v26:f32x1 = mul v24 v25
 	MOVQ         args+0(FP), BX
 	MOVQ         24(BX), BX
-	VMOVD        (BX), X1                   // v28:f32x1 = load eps+0
-	VADDPS       X1, X0, X0                 // v29:f32x1 = add v27 v28
-	VPSRAD       $0x01, X0, X1              // v31:i32x1 = shrs v30 1
-	VPBROADCASTD x5f375a86<>+0(SB), X2      // v32:i32x1 = splat 1597463174
-	VPSUBD       X1, X2, X1                 // v33:i32x1 = sub v32 v31
-	VPBROADCASTD x3f000000<>+0(SB), X2      // v35:f32x1 = splat 1056964608
-	VMULPS       X0, X2, X0                 // v36:f32x1 = mul v35 v29
-	VMULPS       X1, X0, X2                 // v37:f32x1 = mul v36 v34
-	VMULPS       X1, X2, X2                 // v38:f32x1 = mul v37 v34
-	VPBROADCASTD x3fc00000<>+0(SB), X3      // v39:f32x1 = splat 1069547520
-	VSUBPS       X2, X3, X2                 // v40:f32x1 = sub v39 v38
-	VMULPS       X2, X1, X1                 // v41:f32x1 = mul v34 v40
-	VMULPS       X1, X0, X2                 // v42:f32x1 = mul v36 v41
-	VMULPS       X1, X2, X2                 // v43:f32x1 = mul v42 v41
-	VSUBPS       X2, X3, X2                 // v44:f32x1 = sub v39 v43
-	VMULPS       X2, X1, X1                 // v45:f32x1 = mul v41 v44
-	VMULPS       X1, X0, X2                 // v46:f32x1 = mul v36 v45
-	VMULPS       X1, X2, X2                 // v47:f32x1 = mul v46 v45
-	VSUBPS       X2, X3, X2                 // v48:f32x1 = sub v39 v47
-	VMULPS       X2, X1, X1                 // v49:f32x1 = mul v45 v48
-	VMULPS       X1, X0, X0                 // v50:f32x1 = mul v36 v49
-	VMULPS       X1, X0, X0                 // v51:f32x1 = mul v50 v49
-	VSUBPS       X0, X3, X0                 // v52:f32x1 = sub v39 v51
-	VMULPS       X0, X1, X0                 // v53:f32x1 = mul v49 v52
+	VMOVD        (BX), X1                   // v27:f32x1 = load eps+0
+	VADDPS       X1, X0, X0                 // v28:f32x1 = add v26 v27
+	VPSRAD       $0x01, X0, X1              // v30:i32x1 = shrs v29 1
+	VPBROADCASTD x5f375a86<>+0(SB), X2      // v31:i32x1 = splat 1597463174
+	VPSUBD       X1, X2, X1                 // v32:i32x1 = sub v31 v30
+	VPBROADCASTD x3f000000<>+0(SB), X2      // v34:f32x1 = splat 1056964608
+	VMULPS       X0, X2, X0                 // v35:f32x1 = mul v34 v28
+	VMULPS       X1, X0, X2                 // v36:f32x1 = mul v35 v33
+	VMULPS       X1, X2, X2                 // v37:f32x1 = mul v36 v33
+	VPBROADCASTD x3fc00000<>+0(SB), X3      // v38:f32x1 = splat 1069547520
+	VSUBPS       X2, X3, X2                 // v39:f32x1 = sub v38 v37
+	VMULPS       X2, X1, X1                 // v40:f32x1 = mul v33 v39
+	VMULPS       X1, X0, X2                 // v41:f32x1 = mul v35 v40
+	VMULPS       X1, X2, X2                 // v42:f32x1 = mul v41 v40
+	VSUBPS       X2, X3, X2                 // v43:f32x1 = sub v38 v42
+	VMULPS       X2, X1, X1                 // v44:f32x1 = mul v40 v43
+	VMULPS       X1, X0, X2                 // v45:f32x1 = mul v35 v44
+	VMULPS       X1, X2, X2                 // v46:f32x1 = mul v45 v44
+	VSUBPS       X2, X3, X2                 // v47:f32x1 = sub v38 v46
+	VMULPS       X2, X1, X1                 // v48:f32x1 = mul v44 v47
+	VMULPS       X1, X0, X0                 // v49:f32x1 = mul v35 v48
+	VMULPS       X1, X0, X0                 // v50:f32x1 = mul v49 v48
+	VSUBPS       X0, X3, X0                 // v51:f32x1 = sub v38 v50
+	VMULPS       X0, X1, X0                 // v52:f32x1 = mul v48 v51
 	MOVQ         args+0(FP), BX
-	MOVQ         72(BX), BX
-	VMOVD        X0, (BX)                   // store inv+0 v53
-	VPBROADCASTD x7fffffff<>+0(SB), Y0      // v54:i32x8 = splat 2147483647
-	VPBROADCASTD x7f800000<>+0(SB), Y1      // v55:i32x8 = splat 2139095040
-	VPBROADCASTD x7fc00000<>+0(SB), Y2      // v56:i32x8 = splat 2143289344
+	MOVQ         64(BX), BX
+	VMOVD        X0, (BX)                   // store inv+0 v52
+	VPBROADCASTD x7fffffff<>+0(SB), Y0      // v53:i32x8 = splat 2147483647
+	VPBROADCASTD x7f800000<>+0(SB), Y1      // v54:i32x8 = splat 2139095040
+	VPBROADCASTD x7fc00000<>+0(SB), Y2      // v55:i32x8 = splat 2143289344
 	MOVQ         args+0(FP), CX
 	MOVQ         8(CX), CX
 	MOVQ         args+0(FP), DX
-	MOVQ         80(DX), DX
+	MOVQ         72(DX), DX
 	MOVQ         args+0(FP), SI
-	MOVQ         96(SI), SI
+	MOVQ         88(SI), SI
 	TESTQ        SI, SI
 	JLE          done1
 	PCALIGN      $0x20
 
 loop1:
-	VPBROADCASTD (BX), Y3                   // v57:f32x8 = loadsplat inv+0
-	VMULPS       (AX), Y3, Y4               // v58:f32x8 = mul [x+0 l1*128 f32x8] v57
-	VMULPS       32(AX), Y3, Y5             // v59:f32x8 = mul [x+32 l1*128 f32x8] v57
-	VMULPS       64(AX), Y3, Y6             // v60:f32x8 = mul [x+64 l1*128 f32x8] v57
-	VMULPS       96(AX), Y3, Y3             // v61:f32x8 = mul [x+96 l1*128 f32x8] v57
-	VMULPS       (CX), Y4, Y4               // v62:f32x8 = mul v58 [w+0 l1*128 f32x8]
-	VMULPS       32(CX), Y5, Y5             // v63:f32x8 = mul v59 [w+32 l1*128 f32x8]
-	VMULPS       64(CX), Y6, Y6             // v64:f32x8 = mul v60 [w+64 l1*128 f32x8]
-	VMULPS       96(CX), Y3, Y3             // v65:f32x8 = mul v61 [w+96 l1*128 f32x8]
-	VPAND        Y0, Y4, Y7                 // v67:i32x8 = and v66 v54
-	VPCMPGTD     Y1, Y7, Y7                 // v68:i32x8 = cmpgts v67 v55
-	VPAND        Y2, Y7, Y8                 // v69:i32x8 = and v68 v56
-	VPANDN       Y4, Y7, Y4                 // v70:i32x8 = andnot v66 v68
-	VPOR         Y4, Y8, Y4                 // v71:i32x8 = or v69 v70
-	VPAND        Y0, Y5, Y7                 // v74:i32x8 = and v73 v54
-	VPCMPGTD     Y1, Y7, Y7                 // v75:i32x8 = cmpgts v74 v55
-	VPAND        Y2, Y7, Y8                 // v76:i32x8 = and v75 v56
-	VPANDN       Y5, Y7, Y5                 // v77:i32x8 = andnot v73 v75
-	VPOR         Y5, Y8, Y5                 // v78:i32x8 = or v76 v77
-	VPAND        Y0, Y6, Y7                 // v81:i32x8 = and v80 v54
-	VPCMPGTD     Y1, Y7, Y7                 // v82:i32x8 = cmpgts v81 v55
-	VPAND        Y2, Y7, Y8                 // v83:i32x8 = and v82 v56
-	VPANDN       Y6, Y7, Y6                 // v84:i32x8 = andnot v80 v82
-	VPOR         Y6, Y8, Y6                 // v85:i32x8 = or v83 v84
-	VPAND        Y0, Y3, Y7                 // v88:i32x8 = and v87 v54
-	VPCMPGTD     Y1, Y7, Y7                 // v89:i32x8 = cmpgts v88 v55
-	VPAND        Y2, Y7, Y8                 // v90:i32x8 = and v89 v56
-	VPANDN       Y3, Y7, Y3                 // v91:i32x8 = andnot v87 v89
-	VPOR         Y3, Y8, Y3                 // v92:i32x8 = or v90 v91
-	VMOVDQU      Y4, (DX)                   // store out+0 l1*128 v72
-	VMOVDQU      Y5, 32(DX)                 // store out+32 l1*128 v79
-	VMOVDQU      Y6, 64(DX)                 // store out+64 l1*128 v86
-	VMOVDQU      Y3, 96(DX)                 // store out+96 l1*128 v93
-	ADDQ         $+128, AX
-	ADDQ         $+128, CX
-	ADDQ         $+128, DX
+	VPBROADCASTD (BX), Y3                   // v56:f32x8 = loadsplat inv+0
+	VMULPS       (AX), Y3, Y4               // v57:f32x8 = mul [x+0 l1*64 f32x8] v56
+	VMULPS       32(AX), Y3, Y3             // v58:f32x8 = mul [x+32 l1*64 f32x8] v56
+	VMULPS       (CX), Y4, Y4               // v59:f32x8 = mul v57 [w+0 l1*64 f32x8]
+	VMULPS       32(CX), Y3, Y3             // v60:f32x8 = mul v58 [w+32 l1*64 f32x8]
+	VPAND        Y0, Y4, Y5                 // v62:i32x8 = and v61 v53
+	VPCMPGTD     Y1, Y5, Y5                 // v63:i32x8 = cmpgts v62 v54
+	VPAND        Y2, Y5, Y6                 // v64:i32x8 = and v63 v55
+	VPANDN       Y4, Y5, Y4                 // v65:i32x8 = andnot v61 v63
+	VPOR         Y4, Y6, Y4                 // v66:i32x8 = or v64 v65
+	VPAND        Y0, Y3, Y5                 // v69:i32x8 = and v68 v53
+	VPCMPGTD     Y1, Y5, Y5                 // v70:i32x8 = cmpgts v69 v54
+	VPAND        Y2, Y5, Y6                 // v71:i32x8 = and v70 v55
+	VPANDN       Y3, Y5, Y3                 // v72:i32x8 = andnot v68 v70
+	VPOR         Y3, Y6, Y3                 // v73:i32x8 = or v71 v72
+	VMOVDQU      Y4, (DX)                   // store out+0 l1*64 v67
+	VMOVDQU      Y3, 32(DX)                 // store out+32 l1*64 v74
+	ADDQ         $+64, AX
+	ADDQ         $+64, CX
+	ADDQ         $+64, DX
 	DECQ         SI
 	JNZ          loop1
 
@@ -243,41 +223,25 @@ TEXT ·addscaled_avx2(SB), NOSPLIT, $0-8
 
 loop0:
 	VPBROADCASTD (AX), Y3                   // v3:f32x8 = loadsplat scale+0
-	VMULPS       (BX), Y3, Y4               // v4:f32x8 = mul [y+0 l0*128 f32x8] v3
-	VMULPS       32(BX), Y3, Y5             // v5:f32x8 = mul [y+32 l0*128 f32x8] v3
-	VADDPS       (CX), Y4, Y4               // v6:f32x8 = add [x+0 l0*128 f32x8] v4
-	VADDPS       32(CX), Y5, Y5             // v7:f32x8 = add [x+32 l0*128 f32x8] v5
-	VPAND        Y0, Y4, Y6                 // v9:i32x8 = and v8 v0
-	VPCMPGTD     Y1, Y6, Y6                 // v10:i32x8 = cmpgts v9 v1
-	VPAND        Y2, Y6, Y7                 // v11:i32x8 = and v10 v2
-	VPANDN       Y4, Y6, Y4                 // v12:i32x8 = andnot v8 v10
-	VPOR         Y4, Y7, Y4                 // v13:i32x8 = or v11 v12
-	VPAND        Y0, Y5, Y6                 // v16:i32x8 = and v15 v0
-	VPCMPGTD     Y1, Y6, Y6                 // v17:i32x8 = cmpgts v16 v1
-	VPAND        Y2, Y6, Y7                 // v18:i32x8 = and v17 v2
-	VPANDN       Y5, Y6, Y5                 // v19:i32x8 = andnot v15 v17
-	VPOR         Y5, Y7, Y5                 // v20:i32x8 = or v18 v19
-	VMOVDQU      Y4, (DX)                   // store out+0 l0*128 v14
-	VMOVDQU      Y5, 32(DX)                 // store out+32 l0*128 v21
-	VMULPS       64(BX), Y3, Y4             // v22:f32x8 = mul [y+64 l0*128 f32x8] v3
-	VMULPS       96(BX), Y3, Y3             // v23:f32x8 = mul [y+96 l0*128 f32x8] v3
-	VADDPS       64(CX), Y4, Y4             // v24:f32x8 = add [x+64 l0*128 f32x8] v22
-	VADDPS       96(CX), Y3, Y3             // v25:f32x8 = add [x+96 l0*128 f32x8] v23
-	VPAND        Y0, Y4, Y5                 // v27:i32x8 = and v26 v0
-	VPCMPGTD     Y1, Y5, Y5                 // v28:i32x8 = cmpgts v27 v1
-	VPAND        Y2, Y5, Y6                 // v29:i32x8 = and v28 v2
-	VPANDN       Y4, Y5, Y4                 // v30:i32x8 = andnot v26 v28
-	VPOR         Y4, Y6, Y4                 // v31:i32x8 = or v29 v30
-	VPAND        Y0, Y3, Y5                 // v34:i32x8 = and v33 v0
-	VPCMPGTD     Y1, Y5, Y5                 // v35:i32x8 = cmpgts v34 v1
-	VPAND        Y2, Y5, Y6                 // v36:i32x8 = and v35 v2
-	VPANDN       Y3, Y5, Y3                 // v37:i32x8 = andnot v33 v35
-	VPOR         Y3, Y6, Y3                 // v38:i32x8 = or v36 v37
-	VMOVDQU      Y4, 64(DX)                 // store out+64 l0*128 v32
-	VMOVDQU      Y3, 96(DX)                 // store out+96 l0*128 v39
-	ADDQ         $+128, BX
-	ADDQ         $+128, CX
-	ADDQ         $+128, DX
+	VMULPS       (BX), Y3, Y4               // v4:f32x8 = mul [y+0 l0*64 f32x8] v3
+	VADDPS       (CX), Y4, Y4               // v5:f32x8 = add [x+0 l0*64 f32x8] v4
+	VPAND        Y0, Y4, Y5                 // v7:i32x8 = and v6 v0
+	VPCMPGTD     Y1, Y5, Y5                 // v8:i32x8 = cmpgts v7 v1
+	VPAND        Y2, Y5, Y6                 // v9:i32x8 = and v8 v2
+	VPANDN       Y4, Y5, Y4                 // v10:i32x8 = andnot v6 v8
+	VPOR         Y4, Y6, Y4                 // v11:i32x8 = or v9 v10
+	VMOVDQU      Y4, (DX)                   // store out+0 l0*64 v12
+	VMULPS       32(BX), Y3, Y3             // v13:f32x8 = mul [y+32 l0*64 f32x8] v3
+	VADDPS       32(CX), Y3, Y3             // v14:f32x8 = add [x+32 l0*64 f32x8] v13
+	VPAND        Y0, Y3, Y4                 // v16:i32x8 = and v15 v0
+	VPCMPGTD     Y1, Y4, Y4                 // v17:i32x8 = cmpgts v16 v1
+	VPAND        Y2, Y4, Y5                 // v18:i32x8 = and v17 v2
+	VPANDN       Y3, Y4, Y3                 // v19:i32x8 = andnot v15 v17
+	VPOR         Y3, Y5, Y3                 // v20:i32x8 = or v18 v19
+	VMOVDQU      Y3, 32(DX)                 // store out+32 l0*64 v21
+	ADDQ         $+64, BX
+	ADDQ         $+64, CX
+	ADDQ         $+64, DX
 	DECQ         SI
 	JNZ          loop0
 
@@ -802,9 +766,9 @@ TEXT ·gelu_avx2(SB), NOSPLIT, $0-8
 	PCALIGN      $0x20
 
 loop0:
-	VMOVDQU      (AX), Y6                   // v7:f32x8 = load gate+0 l0*128
+	VMOVDQU      (AX), Y6                   // v7:f32x8 = load gate+0 l0*64
 	VMULPS       Y6, Y6, Y7                 // v8:f32x8 = mul v7 v7
-	VMOVDQU      32(AX), Y8                 // v9:f32x8 = load gate+32 l0*128
+	VMOVDQU      32(AX), Y8                 // v9:f32x8 = load gate+32 l0*64
 	VMULPS       Y8, Y8, Y9                 // v10:f32x8 = mul v9 v9
 	VMULPS       Y6, Y7, Y7                 // v11:f32x8 = mul v8 v7
 	VMULPS       Y8, Y9, Y9                 // v12:f32x8 = mul v10 v9
@@ -876,8 +840,8 @@ loop0:
 	VADDPS       Y9, Y1, Y9                 // v82:f32x8 = add v2 v80
 	VDIVPS       Y7, Y6, Y6                 // v83:f32x8 = div v7 v81
 	VDIVPS       Y9, Y8, Y7                 // v84:f32x8 = div v9 v82
-	VMULPS       (BX), Y6, Y6               // v85:f32x8 = mul v83 [up+0 l0*128 f32x8]
-	VMULPS       32(BX), Y7, Y7             // v86:f32x8 = mul v84 [up+32 l0*128 f32x8]
+	VMULPS       (BX), Y6, Y6               // v85:f32x8 = mul v83 [up+0 l0*64 f32x8]
+	VMULPS       32(BX), Y7, Y7             // v86:f32x8 = mul v84 [up+32 l0*64 f32x8]
 	VPAND        Y3, Y6, Y8                 // v88:i32x8 = and v87 v4
 	VPCMPGTD     Y4, Y8, Y8                 // v89:i32x8 = cmpgts v88 v5
 	VPAND        Y5, Y8, Y9                 // v90:i32x8 = and v89 v6
@@ -888,99 +852,11 @@ loop0:
 	VPAND        Y5, Y8, Y9                 // v97:i32x8 = and v96 v6
 	VPANDN       Y7, Y8, Y7                 // v98:i32x8 = andnot v94 v96
 	VPOR         Y7, Y9, Y7                 // v99:i32x8 = or v97 v98
-	VMOVDQU      Y6, (CX)                   // store out+0 l0*128 v93
-	VMOVDQU      Y7, 32(CX)                 // store out+32 l0*128 v100
-	VMOVDQU      64(AX), Y6                 // v101:f32x8 = load gate+64 l0*128
-	VMULPS       Y6, Y6, Y7                 // v102:f32x8 = mul v101 v101
-	VMOVDQU      96(AX), Y8                 // v103:f32x8 = load gate+96 l0*128
-	VMULPS       Y8, Y8, Y9                 // v104:f32x8 = mul v103 v103
-	VMULPS       Y6, Y7, Y7                 // v105:f32x8 = mul v102 v101
-	VMULPS       Y8, Y9, Y9                 // v106:f32x8 = mul v104 v103
-	VMULPS       c14<>+0(SB), Y7, Y7         // v107:f32x8 = mul [c0 f32x8] v105
-	VMULPS       c14<>+0(SB), Y9, Y9         // v108:f32x8 = mul [c0 f32x8] v106
-	VADDPS       Y7, Y6, Y7                 // v109:f32x8 = add v101 v107
-	VADDPS       Y9, Y8, Y9                 // v110:f32x8 = add v103 v108
-	VMULPS       c15<>+0(SB), Y7, Y7         // v111:f32x8 = mul [c1 f32x8] v109
-	VMULPS       c15<>+0(SB), Y9, Y9         // v112:f32x8 = mul [c1 f32x8] v110
-	VPXOR        X10, X10, X10              // v113:f32x8 = splat 0
-	VSUBPS       Y7, Y10, Y7                // v114:f32x8 = sub v113 v111
-	VPXOR        X10, X10, X10              // v115:f32x8 = splat 0
-	VSUBPS       Y9, Y10, Y9                // v116:f32x8 = sub v115 v112
-	VPBROADCASTD xc2b00000<>+0(SB), Y10     // v117:f32x8 = splat 3266314240
-	VMAXPS       Y7, Y10, Y7                // v118:f32x8 = maxf v117 v114
-	VPBROADCASTD xc2b00000<>+0(SB), Y10     // v119:f32x8 = splat 3266314240
-	VMAXPS       Y9, Y10, Y9                // v120:f32x8 = maxf v119 v116
-	VPBROADCASTD x42b20000<>+0(SB), Y10     // v121:f32x8 = splat 1118961664
-	VMINPS       Y7, Y10, Y7                // v122:f32x8 = minf v121 v118
-	VPBROADCASTD x42b20000<>+0(SB), Y10     // v123:f32x8 = splat 1118961664
-	VMINPS       Y9, Y10, Y9                // v124:f32x8 = minf v123 v120
-	VMULPS       c0<>+0(SB), Y7, Y10        // v125:f32x8 = mul v122 [c2 f32x8]
-	VMULPS       c0<>+0(SB), Y9, Y11        // v126:f32x8 = mul v124 [c2 f32x8]
-	VADDPS       Y0, Y10, Y10               // v127:f32x8 = add v125 v0
-	VADDPS       Y0, Y11, Y11               // v128:f32x8 = add v126 v0
-	VSUBPS       Y0, Y10, Y12               // v129:f32x8 = sub v127 v0
-	VSUBPS       Y0, Y11, Y13               // v130:f32x8 = sub v128 v0
-	VMULPS       c2<>+0(SB), Y12, Y14       // v131:f32x8 = mul v129 [c3 f32x8]
-	VMULPS       c2<>+0(SB), Y13, Y15       // v132:f32x8 = mul v130 [c3 f32x8]
-	VSUBPS       Y14, Y7, Y7                // v133:f32x8 = sub v122 v131
-	VSUBPS       Y15, Y9, Y9                // v134:f32x8 = sub v124 v132
-	VMULPS       c3<>+0(SB), Y12, Y12       // v135:f32x8 = mul v129 [c4 f32x8]
-	VMULPS       c3<>+0(SB), Y13, Y13       // v136:f32x8 = mul v130 [c4 f32x8]
-	VSUBPS       Y12, Y7, Y7                // v137:f32x8 = sub v133 v135
-	VSUBPS       Y13, Y9, Y9                // v138:f32x8 = sub v134 v136
-	VMULPS       c4<>+0(SB), Y7, Y12        // v139:f32x8 = mul [c5 f32x8] v137
-	VMULPS       c4<>+0(SB), Y9, Y13        // v140:f32x8 = mul [c5 f32x8] v138
-	VADDPS       c5<>+0(SB), Y12, Y12       // v141:f32x8 = add v139 [c6 f32x8]
-	VADDPS       c5<>+0(SB), Y13, Y13       // v142:f32x8 = add v140 [c6 f32x8]
-	VMULPS       Y7, Y12, Y12               // v143:f32x8 = mul v141 v137
-	VMULPS       Y9, Y13, Y13               // v144:f32x8 = mul v142 v138
-	VADDPS       c6<>+0(SB), Y12, Y12       // v145:f32x8 = add v143 [c7 f32x8]
-	VADDPS       c6<>+0(SB), Y13, Y13       // v146:f32x8 = add v144 [c7 f32x8]
-	VMULPS       Y7, Y12, Y12               // v147:f32x8 = mul v145 v137
-	VMULPS       Y9, Y13, Y13               // v148:f32x8 = mul v146 v138
-	VADDPS       c7<>+0(SB), Y12, Y12       // v149:f32x8 = add v147 [c8 f32x8]
-	VADDPS       c7<>+0(SB), Y13, Y13       // v150:f32x8 = add v148 [c8 f32x8]
-	VMULPS       Y7, Y12, Y12               // v151:f32x8 = mul v149 v137
-	VMULPS       Y9, Y13, Y13               // v152:f32x8 = mul v150 v138
-	VADDPS       c8<>+0(SB), Y12, Y12       // v153:f32x8 = add v151 [c9 f32x8]
-	VADDPS       c8<>+0(SB), Y13, Y13       // v154:f32x8 = add v152 [c9 f32x8]
-	VMULPS       Y7, Y12, Y12               // v155:f32x8 = mul v153 v137
-	VMULPS       Y9, Y13, Y13               // v156:f32x8 = mul v154 v138
-	VADDPS       Y1, Y12, Y12               // v157:f32x8 = add v155 v2
-	VADDPS       Y1, Y13, Y13               // v158:f32x8 = add v156 v2
-	VMULPS       Y7, Y12, Y7                // v159:f32x8 = mul v157 v137
-	VMULPS       Y9, Y13, Y9                // v160:f32x8 = mul v158 v138
-	VADDPS       Y1, Y7, Y7                 // v161:f32x8 = add v159 v2
-	VADDPS       Y1, Y9, Y9                 // v162:f32x8 = add v160 v2
-	VPSUBD       Y0, Y10, Y10               // v165:i32x8 = sub v163 v1
-	VPSUBD       Y0, Y11, Y11               // v166:i32x8 = sub v164 v1
-	VPADDD       Y2, Y10, Y10               // v167:i32x8 = add v165 v3
-	VPADDD       Y2, Y11, Y11               // v168:i32x8 = add v166 v3
-	VPSLLD       $0x17, Y10, Y10            // v169:i32x8 = shl v167 23
-	VPSLLD       $0x17, Y11, Y11            // v170:i32x8 = shl v168 23
-	VMULPS       Y10, Y7, Y7                // v173:f32x8 = mul v161 v171
-	VMULPS       Y11, Y9, Y9                // v174:f32x8 = mul v162 v172
-	VADDPS       Y7, Y1, Y7                 // v175:f32x8 = add v2 v173
-	VADDPS       Y9, Y1, Y9                 // v176:f32x8 = add v2 v174
-	VDIVPS       Y7, Y6, Y6                 // v177:f32x8 = div v101 v175
-	VDIVPS       Y9, Y8, Y7                 // v178:f32x8 = div v103 v176
-	VMULPS       64(BX), Y6, Y6             // v179:f32x8 = mul v177 [up+64 l0*128 f32x8]
-	VMULPS       96(BX), Y7, Y7             // v180:f32x8 = mul v178 [up+96 l0*128 f32x8]
-	VPAND        Y3, Y6, Y8                 // v182:i32x8 = and v181 v4
-	VPCMPGTD     Y4, Y8, Y8                 // v183:i32x8 = cmpgts v182 v5
-	VPAND        Y5, Y8, Y9                 // v184:i32x8 = and v183 v6
-	VPANDN       Y6, Y8, Y6                 // v185:i32x8 = andnot v181 v183
-	VPOR         Y6, Y9, Y6                 // v186:i32x8 = or v184 v185
-	VPAND        Y3, Y7, Y8                 // v189:i32x8 = and v188 v4
-	VPCMPGTD     Y4, Y8, Y8                 // v190:i32x8 = cmpgts v189 v5
-	VPAND        Y5, Y8, Y9                 // v191:i32x8 = and v190 v6
-	VPANDN       Y7, Y8, Y7                 // v192:i32x8 = andnot v188 v190
-	VPOR         Y7, Y9, Y7                 // v193:i32x8 = or v191 v192
-	VMOVDQU      Y6, 64(CX)                 // store out+64 l0*128 v187
-	VMOVDQU      Y7, 96(CX)                 // store out+96 l0*128 v194
-	ADDQ         $+128, AX
-	ADDQ         $+128, BX
-	ADDQ         $+128, CX
+	VMOVDQU      Y6, (CX)                   // store out+0 l0*64 v93
+	VMOVDQU      Y7, 32(CX)                 // store out+32 l0*64 v100
+	ADDQ         $+64, AX
+	ADDQ         $+64, BX
+	ADDQ         $+64, CX
 	DECQ         DX
 	JNZ          loop0
 
@@ -1008,12 +884,12 @@ TEXT ·relu2_avx2(SB), NOSPLIT, $0-8
 	PCALIGN      $0x20
 
 loop0:
-	VMAXPS   (AX), Y0, Y4                   // v4:f32x8 = maxf v0 [gate+0 l0*64 f32x8]
-	VMAXPS   32(AX), Y0, Y5                 // v5:f32x8 = maxf v0 [gate+32 l0*64 f32x8]
+	VMAXPS   (AX), Y0, Y4                   // v4:f32x8 = maxf v0 [gate+0 l0*128 f32x8]
+	VMAXPS   32(AX), Y0, Y5                 // v5:f32x8 = maxf v0 [gate+32 l0*128 f32x8]
 	VMULPS   Y4, Y4, Y4                     // v6:f32x8 = mul v4 v4
 	VMULPS   Y5, Y5, Y5                     // v7:f32x8 = mul v5 v5
-	VMULPS   (BX), Y4, Y4                   // v8:f32x8 = mul v6 [up+0 l0*64 f32x8]
-	VMULPS   32(BX), Y5, Y5                 // v9:f32x8 = mul v7 [up+32 l0*64 f32x8]
+	VMULPS   (BX), Y4, Y4                   // v8:f32x8 = mul v6 [up+0 l0*128 f32x8]
+	VMULPS   32(BX), Y5, Y5                 // v9:f32x8 = mul v7 [up+32 l0*128 f32x8]
 	VPAND    Y1, Y4, Y6                     // v11:i32x8 = and v10 v1
 	VPCMPGTD Y2, Y6, Y6                     // v12:i32x8 = cmpgts v11 v2
 	VPAND    Y3, Y6, Y7                     // v13:i32x8 = and v12 v3
@@ -1024,11 +900,29 @@ loop0:
 	VPAND    Y3, Y6, Y7                     // v20:i32x8 = and v19 v3
 	VPANDN   Y5, Y6, Y5                     // v21:i32x8 = andnot v17 v19
 	VPOR     Y5, Y7, Y5                     // v22:i32x8 = or v20 v21
-	VMOVDQU  Y4, (CX)                       // store out+0 l0*64 v16
-	VMOVDQU  Y5, 32(CX)                     // store out+32 l0*64 v23
-	ADDQ     $+64, AX
-	ADDQ     $+64, BX
-	ADDQ     $+64, CX
+	VMOVDQU  Y4, (CX)                       // store out+0 l0*128 v16
+	VMOVDQU  Y5, 32(CX)                     // store out+32 l0*128 v23
+	VMAXPS   64(AX), Y0, Y4                 // v24:f32x8 = maxf v0 [gate+64 l0*128 f32x8]
+	VMAXPS   96(AX), Y0, Y5                 // v25:f32x8 = maxf v0 [gate+96 l0*128 f32x8]
+	VMULPS   Y4, Y4, Y4                     // v26:f32x8 = mul v24 v24
+	VMULPS   Y5, Y5, Y5                     // v27:f32x8 = mul v25 v25
+	VMULPS   64(BX), Y4, Y4                 // v28:f32x8 = mul v26 [up+64 l0*128 f32x8]
+	VMULPS   96(BX), Y5, Y5                 // v29:f32x8 = mul v27 [up+96 l0*128 f32x8]
+	VPAND    Y1, Y4, Y6                     // v31:i32x8 = and v30 v1
+	VPCMPGTD Y2, Y6, Y6                     // v32:i32x8 = cmpgts v31 v2
+	VPAND    Y3, Y6, Y7                     // v33:i32x8 = and v32 v3
+	VPANDN   Y4, Y6, Y4                     // v34:i32x8 = andnot v30 v32
+	VPOR     Y4, Y7, Y4                     // v35:i32x8 = or v33 v34
+	VPAND    Y1, Y5, Y6                     // v38:i32x8 = and v37 v1
+	VPCMPGTD Y2, Y6, Y6                     // v39:i32x8 = cmpgts v38 v2
+	VPAND    Y3, Y6, Y7                     // v40:i32x8 = and v39 v3
+	VPANDN   Y5, Y6, Y5                     // v41:i32x8 = andnot v37 v39
+	VPOR     Y5, Y7, Y5                     // v42:i32x8 = or v40 v41
+	VMOVDQU  Y4, 64(CX)                     // store out+64 l0*128 v36
+	VMOVDQU  Y5, 96(CX)                     // store out+96 l0*128 v43
+	ADDQ     $+128, AX
+	ADDQ     $+128, BX
+	ADDQ     $+128, CX
 	DECQ     DX
 	JNZ      loop0
 
@@ -1104,27 +998,27 @@ done0:
 
 loop1:
 	VMOVDQU  (AX), Y3                       // v27:f32x8 = load cos+0 l1*64
-	VMULPS   (DX), Y3, Y3                   // v28:f32x8 = mul [y+0 l1*64 f32x8] v27
-	VMOVDQU  (CX), Y4                       // v29:f32x8 = load sin+0 l1*64
-	VMULPS   (BX), Y4, Y4                   // v30:f32x8 = mul [x+0 l1*64 f32x8] v29
-	VADDPS   Y4, Y3, Y3                     // v31:f32x8 = add v28 v30
-	VPAND    Y0, Y3, Y4                     // v33:i32x8 = and v32 v0
-	VPCMPGTD Y1, Y4, Y4                     // v34:i32x8 = cmpgts v33 v1
-	VPAND    Y2, Y4, Y5                     // v35:i32x8 = and v34 v2
-	VPANDN   Y3, Y4, Y3                     // v36:i32x8 = andnot v32 v34
-	VPOR     Y3, Y5, Y3                     // v37:i32x8 = or v35 v36
-	VMOVDQU  Y3, (SI)                       // store high+0 l1*64 v38
-	VMOVDQU  32(AX), Y3                     // v39:f32x8 = load cos+32 l1*64
-	VMULPS   32(DX), Y3, Y3                 // v40:f32x8 = mul [y+32 l1*64 f32x8] v39
-	VMOVDQU  32(CX), Y4                     // v41:f32x8 = load sin+32 l1*64
-	VMULPS   32(BX), Y4, Y4                 // v42:f32x8 = mul [x+32 l1*64 f32x8] v41
-	VADDPS   Y4, Y3, Y3                     // v43:f32x8 = add v40 v42
-	VPAND    Y0, Y3, Y4                     // v45:i32x8 = and v44 v0
-	VPCMPGTD Y1, Y4, Y4                     // v46:i32x8 = cmpgts v45 v1
-	VPAND    Y2, Y4, Y5                     // v47:i32x8 = and v46 v2
-	VPANDN   Y3, Y4, Y3                     // v48:i32x8 = andnot v44 v46
-	VPOR     Y3, Y5, Y3                     // v49:i32x8 = or v47 v48
-	VMOVDQU  Y3, 32(SI)                     // store high+32 l1*64 v50
+	VMOVDQU  32(AX), Y4                     // v28:f32x8 = load cos+32 l1*64
+	VMULPS   (DX), Y3, Y3                   // v29:f32x8 = mul [y+0 l1*64 f32x8] v27
+	VMULPS   32(DX), Y4, Y4                 // v30:f32x8 = mul [y+32 l1*64 f32x8] v28
+	VMOVDQU  (CX), Y5                       // v31:f32x8 = load sin+0 l1*64
+	VMOVDQU  32(CX), Y6                     // v32:f32x8 = load sin+32 l1*64
+	VMULPS   (BX), Y5, Y5                   // v33:f32x8 = mul [x+0 l1*64 f32x8] v31
+	VMULPS   32(BX), Y6, Y6                 // v34:f32x8 = mul [x+32 l1*64 f32x8] v32
+	VADDPS   Y5, Y3, Y3                     // v35:f32x8 = add v29 v33
+	VADDPS   Y6, Y4, Y4                     // v36:f32x8 = add v30 v34
+	VPAND    Y0, Y3, Y5                     // v38:i32x8 = and v37 v0
+	VPCMPGTD Y1, Y5, Y5                     // v39:i32x8 = cmpgts v38 v1
+	VPAND    Y2, Y5, Y6                     // v40:i32x8 = and v39 v2
+	VPANDN   Y3, Y5, Y3                     // v41:i32x8 = andnot v37 v39
+	VPOR     Y3, Y6, Y3                     // v42:i32x8 = or v40 v41
+	VPAND    Y0, Y4, Y5                     // v45:i32x8 = and v44 v0
+	VPCMPGTD Y1, Y5, Y5                     // v46:i32x8 = cmpgts v45 v1
+	VPAND    Y2, Y5, Y6                     // v47:i32x8 = and v46 v2
+	VPANDN   Y4, Y5, Y4                     // v48:i32x8 = andnot v44 v46
+	VPOR     Y4, Y6, Y4                     // v49:i32x8 = or v47 v48
+	VMOVDQU  Y3, (SI)                       // store high+0 l1*64 v43
+	VMOVDQU  Y4, 32(SI)                     // store high+32 l1*64 v50
 	ADDQ     $+64, AX
 	ADDQ     $+64, DX
 	ADDQ     $+64, CX
@@ -1140,112 +1034,118 @@ done1:
 // func softmax_avx2(args *byte)
 // Requires: AVX, AVX2
 TEXT ·softmax_avx2(SB), NOSPLIT, $0-8
-	VPCMPEQD     Y0, Y0, Y0                 // v0:i32x8 = splat -1
-	VPBROADCASTD xff800000<>+0(SB), Y1      // v1:i32x8 = splat -8388608
-	MOVQ         args+0(FP), AX
-	MOVQ         24(AX), AX
-	MOVQ         args+0(FP), BX
-	MOVQ         16(BX), BX
-	MOVQ         args+0(FP), CX
-	MOVQ         8(CX), CX
-	MOVQ         args+0(FP), DX
-	MOVQ         (DX), DX
-	MOVQ         args+0(FP), SI
-	MOVQ         32(SI), SI
-	MOVQ         args+0(FP), DI
-	MOVQ         104(DI), DI
-	TESTQ        DI, DI
-	JLE          done0
-	MOVQ         SI, R8
-	PCALIGN      $0x20
+	MOVQ    args+0(FP), AX
+	MOVQ    8(AX), AX
+	MOVQ    args+0(FP), BX
+	MOVQ    (BX), BX
+	MOVQ    args+0(FP), CX
+	MOVQ    24(CX), CX
+	MOVQ    args+0(FP), DX
+	MOVQ    16(DX), DX
+	MOVQ    args+0(FP), SI
+	MOVQ    32(SI), SI
+	MOVQ    args+0(FP), DI
+	MOVQ    104(DI), DI
+	TESTQ   DI, DI
+	JLE     done0
+	MOVQ    SI, R8
+	PCALIGN $0x20
 
 loop0:
-	VPBROADCASTD (AX), Y2                   // v2:i32x8 = loadsplat end+0 l0*4
-	VPCMPGTD     c16<>+0(SB), Y2, Y3         // v3:i32x8 = cmpgts v2 [c0 i32x8]
-	VMOVDQU      c17<>+0(SB), Y4             // v4:i32x8 = const c1
-	VPBROADCASTD (BX), Y5                   // v5:i32x8 = loadsplat first+0 l0*4
-	VPCMPGTD     Y5, Y4, Y4                 // v6:i32x8 = cmpgts v4 v5
-	VPAND        Y4, Y3, Y3                 // v7:i32x8 = and v3 v6
-	VPBROADCASTD (CX), Y4                   // v8:f32x8 = loadsplat scale+0
-	VMULPS       (DX), Y4, Y6               // v9:f32x8 = mul [s+0 l0*256 f32x8] v8
-	VPAND        Y3, Y6, Y6                 // v11:i32x8 = and v10 v7
-	VPSUBD       Y3, Y0, Y3                 // v12:i32x8 = sub v0 v7
-	VPAND        Y1, Y3, Y3                 // v13:i32x8 = and v12 v1
-	VPOR         Y3, Y6, Y3                 // v14:i32x8 = or v11 v13
-	VMOVDQU      Y3, (R8)                   // store masked+0 l0*256 v15
-	VPCMPGTD     c18<>+0(SB), Y2, Y3         // v16:i32x8 = cmpgts v2 [c2 i32x8]
-	VMOVDQU      c19<>+0(SB), Y6             // v17:i32x8 = const c3
-	VPCMPGTD     Y5, Y6, Y6                 // v18:i32x8 = cmpgts v17 v5
-	VPAND        Y6, Y3, Y3                 // v19:i32x8 = and v16 v18
-	VMULPS       32(DX), Y4, Y6             // v20:f32x8 = mul [s+32 l0*256 f32x8] v8
-	VPAND        Y3, Y6, Y6                 // v22:i32x8 = and v21 v19
-	VPSUBD       Y3, Y0, Y3                 // v23:i32x8 = sub v0 v19
-	VPAND        Y1, Y3, Y3                 // v24:i32x8 = and v23 v1
-	VPOR         Y3, Y6, Y3                 // v25:i32x8 = or v22 v24
-	VMOVDQU      Y3, 32(R8)                 // store masked+32 l0*256 v26
-	VPCMPGTD     c20<>+0(SB), Y2, Y3         // v27:i32x8 = cmpgts v2 [c4 i32x8]
-	VMOVDQU      c21<>+0(SB), Y6             // v28:i32x8 = const c5
-	VPCMPGTD     Y5, Y6, Y6                 // v29:i32x8 = cmpgts v28 v5
-	VPAND        Y6, Y3, Y3                 // v30:i32x8 = and v27 v29
-	VMULPS       64(DX), Y4, Y6             // v31:f32x8 = mul [s+64 l0*256 f32x8] v8
-	VPAND        Y3, Y6, Y6                 // v33:i32x8 = and v32 v30
-	VPSUBD       Y3, Y0, Y3                 // v34:i32x8 = sub v0 v30
-	VPAND        Y1, Y3, Y3                 // v35:i32x8 = and v34 v1
-	VPOR         Y3, Y6, Y3                 // v36:i32x8 = or v33 v35
-	VMOVDQU      Y3, 64(R8)                 // store masked+64 l0*256 v37
-	VPCMPGTD     c22<>+0(SB), Y2, Y3         // v38:i32x8 = cmpgts v2 [c6 i32x8]
-	VMOVDQU      c23<>+0(SB), Y6             // v39:i32x8 = const c7
-	VPCMPGTD     Y5, Y6, Y6                 // v40:i32x8 = cmpgts v39 v5
-	VPAND        Y6, Y3, Y3                 // v41:i32x8 = and v38 v40
-	VMULPS       96(DX), Y4, Y6             // v42:f32x8 = mul [s+96 l0*256 f32x8] v8
-	VPAND        Y3, Y6, Y6                 // v44:i32x8 = and v43 v41
-	VPSUBD       Y3, Y0, Y3                 // v45:i32x8 = sub v0 v41
-	VPAND        Y1, Y3, Y3                 // v46:i32x8 = and v45 v1
-	VPOR         Y3, Y6, Y3                 // v47:i32x8 = or v44 v46
-	VMOVDQU      Y3, 96(R8)                 // store masked+96 l0*256 v48
-	VPCMPGTD     c24<>+0(SB), Y2, Y3         // v49:i32x8 = cmpgts v2 [c8 i32x8]
-	VMOVDQU      c25<>+0(SB), Y6             // v50:i32x8 = const c9
-	VPCMPGTD     Y5, Y6, Y6                 // v51:i32x8 = cmpgts v50 v5
-	VPAND        Y6, Y3, Y3                 // v52:i32x8 = and v49 v51
-	VMULPS       128(DX), Y4, Y6            // v53:f32x8 = mul [s+128 l0*256 f32x8] v8
-	VPAND        Y3, Y6, Y6                 // v55:i32x8 = and v54 v52
-	VPSUBD       Y3, Y0, Y3                 // v56:i32x8 = sub v0 v52
-	VPAND        Y1, Y3, Y3                 // v57:i32x8 = and v56 v1
-	VPOR         Y3, Y6, Y3                 // v58:i32x8 = or v55 v57
-	VMOVDQU      Y3, 128(R8)                // store masked+128 l0*256 v59
-	VPCMPGTD     c26<>+0(SB), Y2, Y3        // v60:i32x8 = cmpgts v2 [c10 i32x8]
-	VMOVDQU      c27<>+0(SB), Y6            // v61:i32x8 = const c11
-	VPCMPGTD     Y5, Y6, Y6                 // v62:i32x8 = cmpgts v61 v5
-	VPAND        Y6, Y3, Y3                 // v63:i32x8 = and v60 v62
-	VMULPS       160(DX), Y4, Y6            // v64:f32x8 = mul [s+160 l0*256 f32x8] v8
-	VPAND        Y3, Y6, Y6                 // v66:i32x8 = and v65 v63
-	VPSUBD       Y3, Y0, Y3                 // v67:i32x8 = sub v0 v63
-	VPAND        Y1, Y3, Y3                 // v68:i32x8 = and v67 v1
-	VPOR         Y3, Y6, Y3                 // v69:i32x8 = or v66 v68
-	VMOVDQU      Y3, 160(R8)                // store masked+160 l0*256 v70
-	VPCMPGTD     c28<>+0(SB), Y2, Y3        // v71:i32x8 = cmpgts v2 [c12 i32x8]
-	VMOVDQU      c29<>+0(SB), Y6            // v72:i32x8 = const c13
-	VPCMPGTD     Y5, Y6, Y6                 // v73:i32x8 = cmpgts v72 v5
-	VPAND        Y6, Y3, Y3                 // v74:i32x8 = and v71 v73
-	VMULPS       192(DX), Y4, Y6            // v75:f32x8 = mul [s+192 l0*256 f32x8] v8
-	VPAND        Y3, Y6, Y6                 // v77:i32x8 = and v76 v74
-	VPSUBD       Y3, Y0, Y3                 // v78:i32x8 = sub v0 v74
-	VPAND        Y1, Y3, Y3                 // v79:i32x8 = and v78 v1
-	VPOR         Y3, Y6, Y3                 // v80:i32x8 = or v77 v79
-	VMOVDQU      Y3, 192(R8)                // store masked+192 l0*256 v81
-	VPCMPGTD     c30<>+0(SB), Y2, Y2        // v82:i32x8 = cmpgts v2 [c14 i32x8]
-	VMOVDQU      c31<>+0(SB), Y3            // v83:i32x8 = const c15
-	VPCMPGTD     Y5, Y3, Y3                 // v84:i32x8 = cmpgts v83 v5
-	VPAND        Y3, Y2, Y2                 // v85:i32x8 = and v82 v84
-	VMULPS       224(DX), Y4, Y3            // v86:f32x8 = mul [s+224 l0*256 f32x8] v8
-	VPAND        Y2, Y3, Y3                 // v88:i32x8 = and v87 v85
-	VPSUBD       Y2, Y0, Y2                 // v89:i32x8 = sub v0 v85
-	VPAND        Y1, Y2, Y2                 // v90:i32x8 = and v89 v1
-	VPOR         Y2, Y3, Y2                 // v91:i32x8 = or v88 v90
-	VMOVDQU      Y2, 224(R8)                // store masked+224 l0*256 v92
-	ADDQ         $+4, AX
-	ADDQ         $+4, BX
-	ADDQ         $+256, DX
+	VPBROADCASTD (AX), Y0                   // v0:f32x8 = loadsplat scale+0
+	VMULPS       (BX), Y0, Y1               // v1:f32x8 = mul [s+0 l0*256 f32x8] v0
+	VMULPS       32(BX), Y0, Y2             // v2:f32x8 = mul [s+32 l0*256 f32x8] v0
+	VPBROADCASTD (CX), Y3                   // v5:i32x8 = loadsplat end+0 l0*4
+	VPCMPGTD     c16<>+0(SB), Y3, Y4         // v6:i32x8 = cmpgts v5 [c0 i32x8]
+	VPCMPGTD     c17<>+0(SB), Y3, Y5         // v7:i32x8 = cmpgts v5 [c1 i32x8]
+	VMOVDQU      c18<>+0(SB), Y6             // v8:i32x8 = const c2
+	VPBROADCASTD (DX), Y7                   // v9:i32x8 = loadsplat first+0 l0*4
+	VPCMPGTD     Y7, Y6, Y6                 // v10:i32x8 = cmpgts v8 v9
+	VMOVDQU      c19<>+0(SB), Y8             // v11:i32x8 = const c3
+	VPCMPGTD     Y7, Y8, Y8                 // v12:i32x8 = cmpgts v11 v9
+	VPAND        Y6, Y4, Y4                 // v13:i32x8 = and v6 v10
+	VPAND        Y8, Y5, Y5                 // v14:i32x8 = and v7 v12
+	VPAND        Y4, Y1, Y1                 // v15:i32x8 = and v3 v13
+	VPAND        Y5, Y2, Y2                 // v16:i32x8 = and v4 v14
+	VPCMPEQD     Y6, Y6, Y6                 // v17:i32x8 = splat -1
+	VPSUBD       Y4, Y6, Y4                 // v18:i32x8 = sub v17 v13
+	VPCMPEQD     Y6, Y6, Y6                 // v19:i32x8 = splat -1
+	VPSUBD       Y5, Y6, Y5                 // v20:i32x8 = sub v19 v14
+	VPAND        c20<>+0(SB), Y4, Y4         // v21:i32x8 = and v18 [c4 i32x8]
+	VPAND        c20<>+0(SB), Y5, Y5         // v22:i32x8 = and v20 [c4 i32x8]
+	VPOR         Y4, Y1, Y1                 // v23:i32x8 = or v15 v21
+	VPOR         Y5, Y2, Y2                 // v24:i32x8 = or v16 v22
+	VMOVDQU      Y1, (R8)                   // store masked+0 l0*256 v25
+	VMOVDQU      Y2, 32(R8)                 // store masked+32 l0*256 v26
+	VMULPS       64(BX), Y0, Y1             // v27:f32x8 = mul [s+64 l0*256 f32x8] v0
+	VMULPS       96(BX), Y0, Y2             // v28:f32x8 = mul [s+96 l0*256 f32x8] v0
+	VPCMPGTD     c21<>+0(SB), Y3, Y4         // v31:i32x8 = cmpgts v5 [c5 i32x8]
+	VPCMPGTD     c22<>+0(SB), Y3, Y5         // v32:i32x8 = cmpgts v5 [c6 i32x8]
+	VMOVDQU      c23<>+0(SB), Y6             // v33:i32x8 = const c7
+	VPCMPGTD     Y7, Y6, Y6                 // v34:i32x8 = cmpgts v33 v9
+	VMOVDQU      c24<>+0(SB), Y8             // v35:i32x8 = const c8
+	VPCMPGTD     Y7, Y8, Y8                 // v36:i32x8 = cmpgts v35 v9
+	VPAND        Y6, Y4, Y4                 // v37:i32x8 = and v31 v34
+	VPAND        Y8, Y5, Y5                 // v38:i32x8 = and v32 v36
+	VPAND        Y4, Y1, Y1                 // v39:i32x8 = and v29 v37
+	VPAND        Y5, Y2, Y2                 // v40:i32x8 = and v30 v38
+	VPCMPEQD     Y6, Y6, Y6                 // v41:i32x8 = splat -1
+	VPSUBD       Y4, Y6, Y4                 // v42:i32x8 = sub v41 v37
+	VPCMPEQD     Y6, Y6, Y6                 // v43:i32x8 = splat -1
+	VPSUBD       Y5, Y6, Y5                 // v44:i32x8 = sub v43 v38
+	VPAND        c20<>+0(SB), Y4, Y4         // v45:i32x8 = and v42 [c4 i32x8]
+	VPAND        c20<>+0(SB), Y5, Y5         // v46:i32x8 = and v44 [c4 i32x8]
+	VPOR         Y4, Y1, Y1                 // v47:i32x8 = or v39 v45
+	VPOR         Y5, Y2, Y2                 // v48:i32x8 = or v40 v46
+	VMOVDQU      Y1, 64(R8)                 // store masked+64 l0*256 v49
+	VMOVDQU      Y2, 96(R8)                 // store masked+96 l0*256 v50
+	VMULPS       128(BX), Y0, Y1            // v51:f32x8 = mul [s+128 l0*256 f32x8] v0
+	VMULPS       160(BX), Y0, Y2            // v52:f32x8 = mul [s+160 l0*256 f32x8] v0
+	VPCMPGTD     c25<>+0(SB), Y3, Y4         // v55:i32x8 = cmpgts v5 [c9 i32x8]
+	VPCMPGTD     c26<>+0(SB), Y3, Y5        // v56:i32x8 = cmpgts v5 [c10 i32x8]
+	VMOVDQU      c27<>+0(SB), Y6            // v57:i32x8 = const c11
+	VPCMPGTD     Y7, Y6, Y6                 // v58:i32x8 = cmpgts v57 v9
+	VMOVDQU      c28<>+0(SB), Y8            // v59:i32x8 = const c12
+	VPCMPGTD     Y7, Y8, Y8                 // v60:i32x8 = cmpgts v59 v9
+	VPAND        Y6, Y4, Y4                 // v61:i32x8 = and v55 v58
+	VPAND        Y8, Y5, Y5                 // v62:i32x8 = and v56 v60
+	VPAND        Y4, Y1, Y1                 // v63:i32x8 = and v53 v61
+	VPAND        Y5, Y2, Y2                 // v64:i32x8 = and v54 v62
+	VPCMPEQD     Y6, Y6, Y6                 // v65:i32x8 = splat -1
+	VPSUBD       Y4, Y6, Y4                 // v66:i32x8 = sub v65 v61
+	VPCMPEQD     Y6, Y6, Y6                 // v67:i32x8 = splat -1
+	VPSUBD       Y5, Y6, Y5                 // v68:i32x8 = sub v67 v62
+	VPAND        c20<>+0(SB), Y4, Y4         // v69:i32x8 = and v66 [c4 i32x8]
+	VPAND        c20<>+0(SB), Y5, Y5         // v70:i32x8 = and v68 [c4 i32x8]
+	VPOR         Y4, Y1, Y1                 // v71:i32x8 = or v63 v69
+	VPOR         Y5, Y2, Y2                 // v72:i32x8 = or v64 v70
+	VMOVDQU      Y1, 128(R8)                // store masked+128 l0*256 v73
+	VMOVDQU      Y2, 160(R8)                // store masked+160 l0*256 v74
+	VMULPS       192(BX), Y0, Y1            // v75:f32x8 = mul [s+192 l0*256 f32x8] v0
+	VMULPS       224(BX), Y0, Y0            // v76:f32x8 = mul [s+224 l0*256 f32x8] v0
+	VPCMPGTD     c29<>+0(SB), Y3, Y2        // v79:i32x8 = cmpgts v5 [c13 i32x8]
+	VPCMPGTD     c30<>+0(SB), Y3, Y3        // v80:i32x8 = cmpgts v5 [c14 i32x8]
+	VMOVDQU      c31<>+0(SB), Y4            // v81:i32x8 = const c15
+	VPCMPGTD     Y7, Y4, Y4                 // v82:i32x8 = cmpgts v81 v9
+	VMOVDQU      c32<>+0(SB), Y5            // v83:i32x8 = const c16
+	VPCMPGTD     Y7, Y5, Y5                 // v84:i32x8 = cmpgts v83 v9
+	VPAND        Y4, Y2, Y2                 // v85:i32x8 = and v79 v82
+	VPAND        Y5, Y3, Y3                 // v86:i32x8 = and v80 v84
+	VPAND        Y2, Y1, Y1                 // v87:i32x8 = and v77 v85
+	VPAND        Y3, Y0, Y0                 // v88:i32x8 = and v78 v86
+	VPCMPEQD     Y4, Y4, Y4                 // v89:i32x8 = splat -1
+	VPSUBD       Y2, Y4, Y2                 // v90:i32x8 = sub v89 v85
+	VPCMPEQD     Y4, Y4, Y4                 // v91:i32x8 = splat -1
+	VPSUBD       Y3, Y4, Y3                 // v92:i32x8 = sub v91 v86
+	VPAND        c20<>+0(SB), Y2, Y2         // v93:i32x8 = and v90 [c4 i32x8]
+	VPAND        c20<>+0(SB), Y3, Y3         // v94:i32x8 = and v92 [c4 i32x8]
+	VPOR         Y2, Y1, Y1                 // v95:i32x8 = or v87 v93
+	VPOR         Y3, Y0, Y0                 // v96:i32x8 = or v88 v94
+	VMOVDQU      Y1, 192(R8)                // store masked+192 l0*256 v97
+	VMOVDQU      Y0, 224(R8)                // store masked+224 l0*256 v98
+	ADDQ         $+256, BX
+	ADDQ         $+4, CX
+	ADDQ         $+4, DX
 	ADDQ         $+256, R8
 	DECQ         DI
 	JNZ          loop0
@@ -1262,18 +1162,18 @@ done0:
 	PCALIGN $0x20
 
 loop1:
-	VMOVDQU (CX), Y0                        // v93:f32x8 = load masked+0 l1*256
-	VMAXPS  128(CX), Y0, Y0                 // v94:f32x8 = maxf v93 [masked+128 l1*256 f32x8]
-	VMOVDQU 64(CX), Y1                      // v95:f32x8 = load masked+64 l1*256
-	VMAXPS  192(CX), Y1, Y1                 // v96:f32x8 = maxf v95 [masked+192 l1*256 f32x8]
-	VMAXPS  Y1, Y0, Y0                      // v97:f32x8 = maxf v94 v96
-	VMOVDQU 32(CX), Y1                      // v98:f32x8 = load masked+32 l1*256
-	VMAXPS  160(CX), Y1, Y1                 // v99:f32x8 = maxf v98 [masked+160 l1*256 f32x8]
-	VMOVDQU 96(CX), Y2                      // v100:f32x8 = load masked+96 l1*256
-	VMAXPS  224(CX), Y2, Y2                 // v101:f32x8 = maxf v100 [masked+224 l1*256 f32x8]
-	VMAXPS  Y2, Y1, Y1                      // v102:f32x8 = maxf v99 v101
-	VMAXPS  Y1, Y0, Y0                      // v103:f32x8 = maxf v97 v102
-	VMOVDQU Y0, (DX)                        // store top8+0 l1*32 v103
+	VMOVDQU (CX), Y0                        // v99:f32x8 = load masked+0 l1*256
+	VMAXPS  128(CX), Y0, Y0                 // v100:f32x8 = maxf v99 [masked+128 l1*256 f32x8]
+	VMOVDQU 64(CX), Y1                      // v101:f32x8 = load masked+64 l1*256
+	VMAXPS  192(CX), Y1, Y1                 // v102:f32x8 = maxf v101 [masked+192 l1*256 f32x8]
+	VMAXPS  Y1, Y0, Y0                      // v103:f32x8 = maxf v100 v102
+	VMOVDQU 32(CX), Y1                      // v104:f32x8 = load masked+32 l1*256
+	VMAXPS  160(CX), Y1, Y1                 // v105:f32x8 = maxf v104 [masked+160 l1*256 f32x8]
+	VMOVDQU 96(CX), Y2                      // v106:f32x8 = load masked+96 l1*256
+	VMAXPS  224(CX), Y2, Y2                 // v107:f32x8 = maxf v106 [masked+224 l1*256 f32x8]
+	VMAXPS  Y2, Y1, Y1                      // v108:f32x8 = maxf v105 v107
+	VMAXPS  Y1, Y0, Y0                      // v109:f32x8 = maxf v103 v108
+	VMOVDQU Y0, (DX)                        // store top8+0 l1*32 v109
 	ADDQ    $+256, CX
 	ADDQ    $+32, DX
 	DECQ    BX
@@ -1290,9 +1190,9 @@ done1:
 	PCALIGN $0x20
 
 loop2:
-	VMOVDQU (AX), X0                        // v104:f32x4 = load top8+0 l2*32
-	VMAXPS  16(AX), X0, X0                  // v105:f32x4 = maxf v104 [top8+16 l2*32 f32x4]
-	VMOVDQU X0, (DX)                        // store top4+0 l2*16 v105
+	VMOVDQU (AX), X0                        // v110:f32x4 = load top8+0 l2*32
+	VMAXPS  16(AX), X0, X0                  // v111:f32x4 = maxf v110 [top8+16 l2*32 f32x4]
+	VMOVDQU X0, (DX)                        // store top4+0 l2*16 v111
 	ADDQ    $+32, AX
 	ADDQ    $+16, DX
 	DECQ    CX
@@ -1309,377 +1209,393 @@ done2:
 	PCALIGN $0x20
 
 loop3:
-	VMOVD  (BX), X0                         // v106:f32x1 = load top4+0 l3*16
-	VMOVD  8(BX), X1                        // v107:f32x1 = load top4+8 l3*16
-	VMAXPS X1, X0, X0                       // v108:f32x1 = maxf v106 v107
-	VMOVD  4(BX), X1                        // v109:f32x1 = load top4+4 l3*16
-	VMOVD  12(BX), X2                       // v110:f32x1 = load top4+12 l3*16
-	VMAXPS X2, X1, X1                       // v111:f32x1 = maxf v109 v110
-	VMAXPS X1, X0, X0                       // v112:f32x1 = maxf v108 v111
-	VMOVD  X0, (DX)                         // store top1+0 l3*4 v112
+	VMOVD  (BX), X0                         // v112:f32x1 = load top4+0 l3*16
+	VMOVD  8(BX), X1                        // v113:f32x1 = load top4+8 l3*16
+	VMAXPS X1, X0, X0                       // v114:f32x1 = maxf v112 v113
+	VMOVD  4(BX), X1                        // v115:f32x1 = load top4+4 l3*16
+	VMOVD  12(BX), X2                       // v116:f32x1 = load top4+12 l3*16
+	VMAXPS X2, X1, X1                       // v117:f32x1 = maxf v115 v116
+	VMAXPS X1, X0, X0                       // v118:f32x1 = maxf v114 v117
+	VMOVD  X0, (DX)                         // store top1+0 l3*4 v118
 	ADDQ   $+16, BX
 	ADDQ   $+4, DX
 	DECQ   CX
 	JNZ    loop3
 
 done3:
-	VPBROADCASTD xc2b00000<>+0(SB), Y0      // v113:f32x8 = splat 3266314240
-	VPBROADCASTD x3fb8aa3b<>+0(SB), Y1      // v114:f32x8 = splat 1069066811
-	VPBROADCASTD x4b400000<>+0(SB), Y2      // v115:f32x8 = splat 1262485504
-	VPBROADCASTD x3f318000<>+0(SB), Y3      // v116:f32x8 = splat 1060208640
-	VPBROADCASTD xb95e8083<>+0(SB), Y4      // v117:f32x8 = splat 3109978243
-	VPBROADCASTD x3c091d81<>+0(SB), Y5      // v118:f32x8 = splat 1007230337
-	VPBROADCASTD x3d2aac7c<>+0(SB), Y6      // v119:f32x8 = splat 1026206844
-	VPBROADCASTD x3e2aaa48<>+0(SB), Y7      // v120:f32x8 = splat 1042983496
-	VPBROADCASTD x3efffffe<>+0(SB), Y8      // v121:f32x8 = splat 1056964606
-	VPBROADCASTD x3f800000<>+0(SB), Y9      // v122:f32x8 = splat 1065353216
-	VPBROADCASTD x0000007f<>+0(SB), Y10     // v124:i32x8 = splat 127
-	MOVQ         args+0(FP), BX
-	MOVQ         64(BX), BX
-	MOVQ         args+0(FP), CX
-	MOVQ         136(CX), CX
-	TESTQ        CX, CX
-	JLE          done4
-	MOVQ         BX, DX
-	PCALIGN      $0x20
+	MOVQ    args+0(FP), BX
+	MOVQ    64(BX), BX
+	MOVQ    args+0(FP), CX
+	MOVQ    136(CX), CX
+	TESTQ   CX, CX
+	JLE     done4
+	MOVQ    SI, DX
+	MOVQ    AX, DI
+	MOVQ    BX, R8
+	PCALIGN $0x20
 
 loop4:
-	VMOVDQU      (SI), Y11                  // v125:f32x8 = load masked+0 l4*256
-	VPBROADCASTD (AX), Y12                  // v126:f32x8 = loadsplat top1+0 l4*4
-	VSUBPS       Y12, Y11, Y11              // v127:f32x8 = sub v125 v126
-	VMAXPS       Y11, Y0, Y11               // v128:f32x8 = maxf v113 v127
-	VPBROADCASTD x42b20000<>+0(SB), Y13     // v129:f32x8 = splat 1118961664
-	VMINPS       Y11, Y13, Y11              // v130:f32x8 = minf v129 v128
-	VMULPS       Y1, Y11, Y13               // v131:f32x8 = mul v130 v114
-	VADDPS       Y2, Y13, Y13               // v132:f32x8 = add v131 v115
-	VSUBPS       Y2, Y13, Y14               // v133:f32x8 = sub v132 v115
-	VMULPS       Y3, Y14, Y15               // v134:f32x8 = mul v133 v116
-	VSUBPS       Y15, Y11, Y11              // v135:f32x8 = sub v130 v134
-	VMULPS       Y4, Y14, Y14               // v136:f32x8 = mul v133 v117
-	VSUBPS       Y14, Y11, Y11              // v137:f32x8 = sub v135 v136
-	VMULPS       c4<>+0(SB), Y11, Y14      // v138:f32x8 = mul [c16 f32x8] v137
-	VADDPS       Y5, Y14, Y14               // v139:f32x8 = add v138 v118
-	VMULPS       Y11, Y14, Y14              // v140:f32x8 = mul v139 v137
-	VADDPS       Y6, Y14, Y14               // v141:f32x8 = add v140 v119
-	VMULPS       Y11, Y14, Y14              // v142:f32x8 = mul v141 v137
-	VADDPS       Y7, Y14, Y14               // v143:f32x8 = add v142 v120
-	VMULPS       Y11, Y14, Y14              // v144:f32x8 = mul v143 v137
-	VADDPS       Y8, Y14, Y14               // v145:f32x8 = add v144 v121
-	VMULPS       Y11, Y14, Y14              // v146:f32x8 = mul v145 v137
-	VADDPS       Y9, Y14, Y14               // v147:f32x8 = add v146 v122
-	VMULPS       Y11, Y14, Y11              // v148:f32x8 = mul v147 v137
-	VADDPS       Y9, Y11, Y11               // v149:f32x8 = add v148 v122
-	VPSUBD       Y2, Y13, Y13               // v151:i32x8 = sub v150 v123
-	VPADDD       Y10, Y13, Y13              // v152:i32x8 = add v151 v124
-	VPSLLD       $0x17, Y13, Y13            // v153:i32x8 = shl v152 23
-	VMULPS       Y13, Y11, Y11              // v155:f32x8 = mul v149 v154
-	VMOVDQU      Y11, (DX)                  // store e+0 l4*256 v155
-	VMOVDQU      32(SI), Y11                // v156:f32x8 = load masked+32 l4*256
-	VSUBPS       Y12, Y11, Y11              // v157:f32x8 = sub v156 v126
-	VMAXPS       Y11, Y0, Y11               // v158:f32x8 = maxf v113 v157
-	VPBROADCASTD x42b20000<>+0(SB), Y13     // v159:f32x8 = splat 1118961664
-	VMINPS       Y11, Y13, Y11              // v160:f32x8 = minf v159 v158
-	VMULPS       Y1, Y11, Y13               // v161:f32x8 = mul v160 v114
-	VADDPS       Y2, Y13, Y13               // v162:f32x8 = add v161 v115
-	VSUBPS       Y2, Y13, Y14               // v163:f32x8 = sub v162 v115
-	VMULPS       Y3, Y14, Y15               // v164:f32x8 = mul v163 v116
-	VSUBPS       Y15, Y11, Y11              // v165:f32x8 = sub v160 v164
-	VMULPS       Y4, Y14, Y14               // v166:f32x8 = mul v163 v117
-	VSUBPS       Y14, Y11, Y11              // v167:f32x8 = sub v165 v166
-	VMULPS       c4<>+0(SB), Y11, Y14      // v168:f32x8 = mul [c16 f32x8] v167
-	VADDPS       Y5, Y14, Y14               // v169:f32x8 = add v168 v118
-	VMULPS       Y11, Y14, Y14              // v170:f32x8 = mul v169 v167
-	VADDPS       Y6, Y14, Y14               // v171:f32x8 = add v170 v119
-	VMULPS       Y11, Y14, Y14              // v172:f32x8 = mul v171 v167
-	VADDPS       Y7, Y14, Y14               // v173:f32x8 = add v172 v120
-	VMULPS       Y11, Y14, Y14              // v174:f32x8 = mul v173 v167
-	VADDPS       Y8, Y14, Y14               // v175:f32x8 = add v174 v121
-	VMULPS       Y11, Y14, Y14              // v176:f32x8 = mul v175 v167
-	VADDPS       Y9, Y14, Y14               // v177:f32x8 = add v176 v122
-	VMULPS       Y11, Y14, Y11              // v178:f32x8 = mul v177 v167
-	VADDPS       Y9, Y11, Y11               // v179:f32x8 = add v178 v122
-	VPSUBD       Y2, Y13, Y13               // v181:i32x8 = sub v180 v123
-	VPADDD       Y10, Y13, Y13              // v182:i32x8 = add v181 v124
-	VPSLLD       $0x17, Y13, Y13            // v183:i32x8 = shl v182 23
-	VMULPS       Y13, Y11, Y11              // v185:f32x8 = mul v179 v184
-	VMOVDQU      Y11, 32(DX)                // store e+32 l4*256 v185
-	VMOVDQU      64(SI), Y11                // v186:f32x8 = load masked+64 l4*256
-	VSUBPS       Y12, Y11, Y11              // v187:f32x8 = sub v186 v126
-	VMAXPS       Y11, Y0, Y11               // v188:f32x8 = maxf v113 v187
-	VPBROADCASTD x42b20000<>+0(SB), Y13     // v189:f32x8 = splat 1118961664
-	VMINPS       Y11, Y13, Y11              // v190:f32x8 = minf v189 v188
-	VMULPS       Y1, Y11, Y13               // v191:f32x8 = mul v190 v114
-	VADDPS       Y2, Y13, Y13               // v192:f32x8 = add v191 v115
-	VSUBPS       Y2, Y13, Y14               // v193:f32x8 = sub v192 v115
-	VMULPS       Y3, Y14, Y15               // v194:f32x8 = mul v193 v116
-	VSUBPS       Y15, Y11, Y11              // v195:f32x8 = sub v190 v194
-	VMULPS       Y4, Y14, Y14               // v196:f32x8 = mul v193 v117
-	VSUBPS       Y14, Y11, Y11              // v197:f32x8 = sub v195 v196
-	VMULPS       c4<>+0(SB), Y11, Y14      // v198:f32x8 = mul [c16 f32x8] v197
-	VADDPS       Y5, Y14, Y14               // v199:f32x8 = add v198 v118
-	VMULPS       Y11, Y14, Y14              // v200:f32x8 = mul v199 v197
-	VADDPS       Y6, Y14, Y14               // v201:f32x8 = add v200 v119
-	VMULPS       Y11, Y14, Y14              // v202:f32x8 = mul v201 v197
-	VADDPS       Y7, Y14, Y14               // v203:f32x8 = add v202 v120
-	VMULPS       Y11, Y14, Y14              // v204:f32x8 = mul v203 v197
-	VADDPS       Y8, Y14, Y14               // v205:f32x8 = add v204 v121
-	VMULPS       Y11, Y14, Y14              // v206:f32x8 = mul v205 v197
-	VADDPS       Y9, Y14, Y14               // v207:f32x8 = add v206 v122
-	VMULPS       Y11, Y14, Y11              // v208:f32x8 = mul v207 v197
-	VADDPS       Y9, Y11, Y11               // v209:f32x8 = add v208 v122
-	VPSUBD       Y2, Y13, Y13               // v211:i32x8 = sub v210 v123
-	VPADDD       Y10, Y13, Y13              // v212:i32x8 = add v211 v124
-	VPSLLD       $0x17, Y13, Y13            // v213:i32x8 = shl v212 23
-	VMULPS       Y13, Y11, Y11              // v215:f32x8 = mul v209 v214
-	VMOVDQU      Y11, 64(DX)                // store e+64 l4*256 v215
-	VMOVDQU      96(SI), Y11                // v216:f32x8 = load masked+96 l4*256
-	VSUBPS       Y12, Y11, Y11              // v217:f32x8 = sub v216 v126
-	VMAXPS       Y11, Y0, Y11               // v218:f32x8 = maxf v113 v217
-	VPBROADCASTD x42b20000<>+0(SB), Y13     // v219:f32x8 = splat 1118961664
-	VMINPS       Y11, Y13, Y11              // v220:f32x8 = minf v219 v218
-	VMULPS       Y1, Y11, Y13               // v221:f32x8 = mul v220 v114
-	VADDPS       Y2, Y13, Y13               // v222:f32x8 = add v221 v115
-	VSUBPS       Y2, Y13, Y14               // v223:f32x8 = sub v222 v115
-	VMULPS       Y3, Y14, Y15               // v224:f32x8 = mul v223 v116
-	VSUBPS       Y15, Y11, Y11              // v225:f32x8 = sub v220 v224
-	VMULPS       Y4, Y14, Y14               // v226:f32x8 = mul v223 v117
-	VSUBPS       Y14, Y11, Y11              // v227:f32x8 = sub v225 v226
-	VMULPS       c4<>+0(SB), Y11, Y14      // v228:f32x8 = mul [c16 f32x8] v227
-	VADDPS       Y5, Y14, Y14               // v229:f32x8 = add v228 v118
-	VMULPS       Y11, Y14, Y14              // v230:f32x8 = mul v229 v227
-	VADDPS       Y6, Y14, Y14               // v231:f32x8 = add v230 v119
-	VMULPS       Y11, Y14, Y14              // v232:f32x8 = mul v231 v227
-	VADDPS       Y7, Y14, Y14               // v233:f32x8 = add v232 v120
-	VMULPS       Y11, Y14, Y14              // v234:f32x8 = mul v233 v227
-	VADDPS       Y8, Y14, Y14               // v235:f32x8 = add v234 v121
-	VMULPS       Y11, Y14, Y14              // v236:f32x8 = mul v235 v227
-	VADDPS       Y9, Y14, Y14               // v237:f32x8 = add v236 v122
-	VMULPS       Y11, Y14, Y11              // v238:f32x8 = mul v237 v227
-	VADDPS       Y9, Y11, Y11               // v239:f32x8 = add v238 v122
-	VPSUBD       Y2, Y13, Y13               // v241:i32x8 = sub v240 v123
-	VPADDD       Y10, Y13, Y13              // v242:i32x8 = add v241 v124
-	VPSLLD       $0x17, Y13, Y13            // v243:i32x8 = shl v242 23
-	VMULPS       Y13, Y11, Y11              // v245:f32x8 = mul v239 v244
-	VMOVDQU      Y11, 96(DX)                // store e+96 l4*256 v245
-	VMOVDQU      128(SI), Y11               // v246:f32x8 = load masked+128 l4*256
-	VSUBPS       Y12, Y11, Y11              // v247:f32x8 = sub v246 v126
-	VMAXPS       Y11, Y0, Y11               // v248:f32x8 = maxf v113 v247
-	VPBROADCASTD x42b20000<>+0(SB), Y13     // v249:f32x8 = splat 1118961664
-	VMINPS       Y11, Y13, Y11              // v250:f32x8 = minf v249 v248
-	VMULPS       Y1, Y11, Y13               // v251:f32x8 = mul v250 v114
-	VADDPS       Y2, Y13, Y13               // v252:f32x8 = add v251 v115
-	VSUBPS       Y2, Y13, Y14               // v253:f32x8 = sub v252 v115
-	VMULPS       Y3, Y14, Y15               // v254:f32x8 = mul v253 v116
-	VSUBPS       Y15, Y11, Y11              // v255:f32x8 = sub v250 v254
-	VMULPS       Y4, Y14, Y14               // v256:f32x8 = mul v253 v117
-	VSUBPS       Y14, Y11, Y11              // v257:f32x8 = sub v255 v256
-	VMULPS       c4<>+0(SB), Y11, Y14      // v258:f32x8 = mul [c16 f32x8] v257
-	VADDPS       Y5, Y14, Y14               // v259:f32x8 = add v258 v118
-	VMULPS       Y11, Y14, Y14              // v260:f32x8 = mul v259 v257
-	VADDPS       Y6, Y14, Y14               // v261:f32x8 = add v260 v119
-	VMULPS       Y11, Y14, Y14              // v262:f32x8 = mul v261 v257
-	VADDPS       Y7, Y14, Y14               // v263:f32x8 = add v262 v120
-	VMULPS       Y11, Y14, Y14              // v264:f32x8 = mul v263 v257
-	VADDPS       Y8, Y14, Y14               // v265:f32x8 = add v264 v121
-	VMULPS       Y11, Y14, Y14              // v266:f32x8 = mul v265 v257
-	VADDPS       Y9, Y14, Y14               // v267:f32x8 = add v266 v122
-	VMULPS       Y11, Y14, Y11              // v268:f32x8 = mul v267 v257
-	VADDPS       Y9, Y11, Y11               // v269:f32x8 = add v268 v122
-	VPSUBD       Y2, Y13, Y13               // v271:i32x8 = sub v270 v123
-	VPADDD       Y10, Y13, Y13              // v272:i32x8 = add v271 v124
-	VPSLLD       $0x17, Y13, Y13            // v273:i32x8 = shl v272 23
-	VMULPS       Y13, Y11, Y11              // v275:f32x8 = mul v269 v274
-	VMOVDQU      Y11, 128(DX)               // store e+128 l4*256 v275
-	VMOVDQU      160(SI), Y11               // v276:f32x8 = load masked+160 l4*256
-	VSUBPS       Y12, Y11, Y11              // v277:f32x8 = sub v276 v126
-	VMAXPS       Y11, Y0, Y11               // v278:f32x8 = maxf v113 v277
-	VPBROADCASTD x42b20000<>+0(SB), Y13     // v279:f32x8 = splat 1118961664
-	VMINPS       Y11, Y13, Y11              // v280:f32x8 = minf v279 v278
-	VMULPS       Y1, Y11, Y13               // v281:f32x8 = mul v280 v114
-	VADDPS       Y2, Y13, Y13               // v282:f32x8 = add v281 v115
-	VSUBPS       Y2, Y13, Y14               // v283:f32x8 = sub v282 v115
-	VMULPS       Y3, Y14, Y15               // v284:f32x8 = mul v283 v116
-	VSUBPS       Y15, Y11, Y11              // v285:f32x8 = sub v280 v284
-	VMULPS       Y4, Y14, Y14               // v286:f32x8 = mul v283 v117
-	VSUBPS       Y14, Y11, Y11              // v287:f32x8 = sub v285 v286
-	VMULPS       c4<>+0(SB), Y11, Y14      // v288:f32x8 = mul [c16 f32x8] v287
-	VADDPS       Y5, Y14, Y14               // v289:f32x8 = add v288 v118
-	VMULPS       Y11, Y14, Y14              // v290:f32x8 = mul v289 v287
-	VADDPS       Y6, Y14, Y14               // v291:f32x8 = add v290 v119
-	VMULPS       Y11, Y14, Y14              // v292:f32x8 = mul v291 v287
-	VADDPS       Y7, Y14, Y14               // v293:f32x8 = add v292 v120
-	VMULPS       Y11, Y14, Y14              // v294:f32x8 = mul v293 v287
-	VADDPS       Y8, Y14, Y14               // v295:f32x8 = add v294 v121
-	VMULPS       Y11, Y14, Y14              // v296:f32x8 = mul v295 v287
-	VADDPS       Y9, Y14, Y14               // v297:f32x8 = add v296 v122
-	VMULPS       Y11, Y14, Y11              // v298:f32x8 = mul v297 v287
-	VADDPS       Y9, Y11, Y11               // v299:f32x8 = add v298 v122
-	VPSUBD       Y2, Y13, Y13               // v301:i32x8 = sub v300 v123
-	VPADDD       Y10, Y13, Y13              // v302:i32x8 = add v301 v124
-	VPSLLD       $0x17, Y13, Y13            // v303:i32x8 = shl v302 23
-	VMULPS       Y13, Y11, Y11              // v305:f32x8 = mul v299 v304
-	VMOVDQU      Y11, 160(DX)               // store e+160 l4*256 v305
-	VMOVDQU      192(SI), Y11               // v306:f32x8 = load masked+192 l4*256
-	VSUBPS       Y12, Y11, Y11              // v307:f32x8 = sub v306 v126
-	VMAXPS       Y11, Y0, Y11               // v308:f32x8 = maxf v113 v307
-	VPBROADCASTD x42b20000<>+0(SB), Y13     // v309:f32x8 = splat 1118961664
-	VMINPS       Y11, Y13, Y11              // v310:f32x8 = minf v309 v308
-	VMULPS       Y1, Y11, Y13               // v311:f32x8 = mul v310 v114
-	VADDPS       Y2, Y13, Y13               // v312:f32x8 = add v311 v115
-	VSUBPS       Y2, Y13, Y14               // v313:f32x8 = sub v312 v115
-	VMULPS       Y3, Y14, Y15               // v314:f32x8 = mul v313 v116
-	VSUBPS       Y15, Y11, Y11              // v315:f32x8 = sub v310 v314
-	VMULPS       Y4, Y14, Y14               // v316:f32x8 = mul v313 v117
-	VSUBPS       Y14, Y11, Y11              // v317:f32x8 = sub v315 v316
-	VMULPS       c4<>+0(SB), Y11, Y14      // v318:f32x8 = mul [c16 f32x8] v317
-	VADDPS       Y5, Y14, Y14               // v319:f32x8 = add v318 v118
-	VMULPS       Y11, Y14, Y14              // v320:f32x8 = mul v319 v317
-	VADDPS       Y6, Y14, Y14               // v321:f32x8 = add v320 v119
-	VMULPS       Y11, Y14, Y14              // v322:f32x8 = mul v321 v317
-	VADDPS       Y7, Y14, Y14               // v323:f32x8 = add v322 v120
-	VMULPS       Y11, Y14, Y14              // v324:f32x8 = mul v323 v317
-	VADDPS       Y8, Y14, Y14               // v325:f32x8 = add v324 v121
-	VMULPS       Y11, Y14, Y14              // v326:f32x8 = mul v325 v317
-	VADDPS       Y9, Y14, Y14               // v327:f32x8 = add v326 v122
-	VMULPS       Y11, Y14, Y11              // v328:f32x8 = mul v327 v317
-	VADDPS       Y9, Y11, Y11               // v329:f32x8 = add v328 v122
-	VPSUBD       Y2, Y13, Y13               // v331:i32x8 = sub v330 v123
-	VPADDD       Y10, Y13, Y13              // v332:i32x8 = add v331 v124
-	VPSLLD       $0x17, Y13, Y13            // v333:i32x8 = shl v332 23
-	VMULPS       Y13, Y11, Y11              // v335:f32x8 = mul v329 v334
-	VMOVDQU      Y11, 192(DX)               // store e+192 l4*256 v335
-	VMOVDQU      224(SI), Y11               // v336:f32x8 = load masked+224 l4*256
-	VSUBPS       Y12, Y11, Y11              // v337:f32x8 = sub v336 v126
-	VMAXPS       Y11, Y0, Y11               // v338:f32x8 = maxf v113 v337
-	VPBROADCASTD x42b20000<>+0(SB), Y12     // v339:f32x8 = splat 1118961664
-	VMINPS       Y11, Y12, Y11              // v340:f32x8 = minf v339 v338
-	VMULPS       Y1, Y11, Y12               // v341:f32x8 = mul v340 v114
-	VADDPS       Y2, Y12, Y12               // v342:f32x8 = add v341 v115
-	VSUBPS       Y2, Y12, Y13               // v343:f32x8 = sub v342 v115
-	VMULPS       Y3, Y13, Y14               // v344:f32x8 = mul v343 v116
-	VSUBPS       Y14, Y11, Y11              // v345:f32x8 = sub v340 v344
-	VMULPS       Y4, Y13, Y13               // v346:f32x8 = mul v343 v117
-	VSUBPS       Y13, Y11, Y11              // v347:f32x8 = sub v345 v346
-	VMULPS       c4<>+0(SB), Y11, Y13      // v348:f32x8 = mul [c16 f32x8] v347
-	VADDPS       Y5, Y13, Y13               // v349:f32x8 = add v348 v118
-	VMULPS       Y11, Y13, Y13              // v350:f32x8 = mul v349 v347
-	VADDPS       Y6, Y13, Y13               // v351:f32x8 = add v350 v119
-	VMULPS       Y11, Y13, Y13              // v352:f32x8 = mul v351 v347
-	VADDPS       Y7, Y13, Y13               // v353:f32x8 = add v352 v120
-	VMULPS       Y11, Y13, Y13              // v354:f32x8 = mul v353 v347
-	VADDPS       Y8, Y13, Y13               // v355:f32x8 = add v354 v121
-	VMULPS       Y11, Y13, Y13              // v356:f32x8 = mul v355 v347
-	VADDPS       Y9, Y13, Y13               // v357:f32x8 = add v356 v122
-	VMULPS       Y11, Y13, Y11              // v358:f32x8 = mul v357 v347
-	VADDPS       Y9, Y11, Y11               // v359:f32x8 = add v358 v122
-	VPSUBD       Y2, Y12, Y12               // v361:i32x8 = sub v360 v123
-	VPADDD       Y10, Y12, Y12              // v362:i32x8 = add v361 v124
-	VPSLLD       $0x17, Y12, Y12            // v363:i32x8 = shl v362 23
-	VMULPS       Y12, Y11, Y11              // v365:f32x8 = mul v359 v364
-	VMOVDQU      Y11, 224(DX)               // store e+224 l4*256 v365
-	ADDQ         $+256, SI
-	ADDQ         $+4, AX
+	VMOVDQU      (DX), Y0                   // v119:f32x8 = load masked+0 l4*256
+	VPBROADCASTD (DI), Y1                   // v120:f32x8 = loadsplat top1+0 l4*4
+	VSUBPS       Y1, Y0, Y0                 // v121:f32x8 = sub v119 v120
+	VMOVDQU      32(DX), Y2                 // v122:f32x8 = load masked+32 l4*256
+	VSUBPS       Y1, Y2, Y2                 // v123:f32x8 = sub v122 v120
+	VMOVDQU      64(DX), Y3                 // v124:f32x8 = load masked+64 l4*256
+	VSUBPS       Y1, Y3, Y3                 // v125:f32x8 = sub v124 v120
+	VMOVDQU      96(DX), Y4                 // v126:f32x8 = load masked+96 l4*256
+	VSUBPS       Y1, Y4, Y1                 // v127:f32x8 = sub v126 v120
+	VPBROADCASTD xc2b00000<>+0(SB), Y4      // v128:f32x8 = splat 3266314240
+	VMAXPS       Y0, Y4, Y0                 // v129:f32x8 = maxf v128 v121
+	VPBROADCASTD xc2b00000<>+0(SB), Y4      // v130:f32x8 = splat 3266314240
+	VMAXPS       Y2, Y4, Y2                 // v131:f32x8 = maxf v130 v123
+	VPBROADCASTD xc2b00000<>+0(SB), Y4      // v132:f32x8 = splat 3266314240
+	VMAXPS       Y3, Y4, Y3                 // v133:f32x8 = maxf v132 v125
+	VPBROADCASTD xc2b00000<>+0(SB), Y4      // v134:f32x8 = splat 3266314240
+	VMAXPS       Y1, Y4, Y1                 // v135:f32x8 = maxf v134 v127
+	VPBROADCASTD x42b20000<>+0(SB), Y4      // v136:f32x8 = splat 1118961664
+	VMINPS       Y0, Y4, Y0                 // v137:f32x8 = minf v136 v129
+	VPBROADCASTD x42b20000<>+0(SB), Y4      // v138:f32x8 = splat 1118961664
+	VMINPS       Y2, Y4, Y2                 // v139:f32x8 = minf v138 v131
+	VPBROADCASTD x42b20000<>+0(SB), Y4      // v140:f32x8 = splat 1118961664
+	VMINPS       Y3, Y4, Y3                 // v141:f32x8 = minf v140 v133
+	VPBROADCASTD x42b20000<>+0(SB), Y4      // v142:f32x8 = splat 1118961664
+	VMINPS       Y1, Y4, Y1                 // v143:f32x8 = minf v142 v135
+	VMULPS       c0<>+0(SB), Y0, Y4        // v144:f32x8 = mul v137 [c17 f32x8]
+	VMULPS       c0<>+0(SB), Y2, Y5        // v145:f32x8 = mul v139 [c17 f32x8]
+	VMULPS       c0<>+0(SB), Y3, Y6        // v146:f32x8 = mul v141 [c17 f32x8]
+	VMULPS       c0<>+0(SB), Y1, Y7        // v147:f32x8 = mul v143 [c17 f32x8]
+	VADDPS       c1<>+0(SB), Y4, Y4        // v148:f32x8 = add v144 [c18 f32x8]
+	VADDPS       c1<>+0(SB), Y5, Y5        // v149:f32x8 = add v145 [c18 f32x8]
+	VADDPS       c1<>+0(SB), Y6, Y6        // v150:f32x8 = add v146 [c18 f32x8]
+	VADDPS       c1<>+0(SB), Y7, Y7        // v151:f32x8 = add v147 [c18 f32x8]
+	VSUBPS       c1<>+0(SB), Y4, Y8        // v152:f32x8 = sub v148 [c18 f32x8]
+	VSUBPS       c1<>+0(SB), Y5, Y9        // v153:f32x8 = sub v149 [c18 f32x8]
+	VSUBPS       c1<>+0(SB), Y6, Y10       // v154:f32x8 = sub v150 [c18 f32x8]
+	VSUBPS       c1<>+0(SB), Y7, Y11       // v155:f32x8 = sub v151 [c18 f32x8]
+	VMULPS       c2<>+0(SB), Y8, Y12       // v156:f32x8 = mul v152 [c19 f32x8]
+	VMULPS       c2<>+0(SB), Y9, Y13       // v157:f32x8 = mul v153 [c19 f32x8]
+	VMULPS       c2<>+0(SB), Y10, Y14      // v158:f32x8 = mul v154 [c19 f32x8]
+	VMULPS       c2<>+0(SB), Y11, Y15      // v159:f32x8 = mul v155 [c19 f32x8]
+	VSUBPS       Y12, Y0, Y0                // v160:f32x8 = sub v137 v156
+	VSUBPS       Y13, Y2, Y2                // v161:f32x8 = sub v139 v157
+	VSUBPS       Y14, Y3, Y3                // v162:f32x8 = sub v141 v158
+	VSUBPS       Y15, Y1, Y1                // v163:f32x8 = sub v143 v159
+	VMULPS       c3<>+0(SB), Y8, Y8        // v164:f32x8 = mul v152 [c20 f32x8]
+	VMULPS       c3<>+0(SB), Y9, Y9        // v165:f32x8 = mul v153 [c20 f32x8]
+	VMULPS       c3<>+0(SB), Y10, Y10      // v166:f32x8 = mul v154 [c20 f32x8]
+	VMULPS       c3<>+0(SB), Y11, Y11      // v167:f32x8 = mul v155 [c20 f32x8]
+	VSUBPS       Y8, Y0, Y0                 // v168:f32x8 = sub v160 v164
+	VSUBPS       Y9, Y2, Y2                 // v169:f32x8 = sub v161 v165
+	VSUBPS       Y10, Y3, Y3                // v170:f32x8 = sub v162 v166
+	VSUBPS       Y11, Y1, Y1                // v171:f32x8 = sub v163 v167
+	VMULPS       c4<>+0(SB), Y0, Y8        // v172:f32x8 = mul [c21 f32x8] v168
+	VMULPS       c4<>+0(SB), Y2, Y9        // v173:f32x8 = mul [c21 f32x8] v169
+	VMULPS       c4<>+0(SB), Y3, Y10       // v174:f32x8 = mul [c21 f32x8] v170
+	VMULPS       c4<>+0(SB), Y1, Y11       // v175:f32x8 = mul [c21 f32x8] v171
+	VADDPS       c5<>+0(SB), Y8, Y8        // v176:f32x8 = add v172 [c22 f32x8]
+	VADDPS       c5<>+0(SB), Y9, Y9        // v177:f32x8 = add v173 [c22 f32x8]
+	VADDPS       c5<>+0(SB), Y10, Y10      // v178:f32x8 = add v174 [c22 f32x8]
+	VADDPS       c5<>+0(SB), Y11, Y11      // v179:f32x8 = add v175 [c22 f32x8]
+	VMULPS       Y0, Y8, Y8                 // v180:f32x8 = mul v176 v168
+	VMULPS       Y2, Y9, Y9                 // v181:f32x8 = mul v177 v169
+	VMULPS       Y3, Y10, Y10               // v182:f32x8 = mul v178 v170
+	VMULPS       Y1, Y11, Y11               // v183:f32x8 = mul v179 v171
+	VADDPS       c6<>+0(SB), Y8, Y8        // v184:f32x8 = add v180 [c23 f32x8]
+	VADDPS       c6<>+0(SB), Y9, Y9        // v185:f32x8 = add v181 [c23 f32x8]
+	VADDPS       c6<>+0(SB), Y10, Y10      // v186:f32x8 = add v182 [c23 f32x8]
+	VADDPS       c6<>+0(SB), Y11, Y11      // v187:f32x8 = add v183 [c23 f32x8]
+	VMULPS       Y0, Y8, Y8                 // v188:f32x8 = mul v184 v168
+	VMULPS       Y2, Y9, Y9                 // v189:f32x8 = mul v185 v169
+	VMULPS       Y3, Y10, Y10               // v190:f32x8 = mul v186 v170
+	VMULPS       Y1, Y11, Y11               // v191:f32x8 = mul v187 v171
+	VADDPS       c7<>+0(SB), Y8, Y8        // v192:f32x8 = add v188 [c24 f32x8]
+	VADDPS       c7<>+0(SB), Y9, Y9        // v193:f32x8 = add v189 [c24 f32x8]
+	VADDPS       c7<>+0(SB), Y10, Y10      // v194:f32x8 = add v190 [c24 f32x8]
+	VADDPS       c7<>+0(SB), Y11, Y11      // v195:f32x8 = add v191 [c24 f32x8]
+	VMULPS       Y0, Y8, Y8                 // v196:f32x8 = mul v192 v168
+	VMULPS       Y2, Y9, Y9                 // v197:f32x8 = mul v193 v169
+	VMULPS       Y3, Y10, Y10               // v198:f32x8 = mul v194 v170
+	VMULPS       Y1, Y11, Y11               // v199:f32x8 = mul v195 v171
+	VADDPS       c8<>+0(SB), Y8, Y8        // v200:f32x8 = add v196 [c25 f32x8]
+	VADDPS       c8<>+0(SB), Y9, Y9        // v201:f32x8 = add v197 [c25 f32x8]
+	VADDPS       c8<>+0(SB), Y10, Y10      // v202:f32x8 = add v198 [c25 f32x8]
+	VADDPS       c8<>+0(SB), Y11, Y11      // v203:f32x8 = add v199 [c25 f32x8]
+	VMULPS       Y0, Y8, Y8                 // v204:f32x8 = mul v200 v168
+	VMULPS       Y2, Y9, Y9                 // v205:f32x8 = mul v201 v169
+	VMULPS       Y3, Y10, Y10               // v206:f32x8 = mul v202 v170
+	VMULPS       Y1, Y11, Y11               // v207:f32x8 = mul v203 v171
+	VADDPS       c9<>+0(SB), Y8, Y8        // v208:f32x8 = add v204 [c26 f32x8]
+	VADDPS       c9<>+0(SB), Y9, Y9        // v209:f32x8 = add v205 [c26 f32x8]
+	VADDPS       c9<>+0(SB), Y10, Y10      // v210:f32x8 = add v206 [c26 f32x8]
+	VADDPS       c9<>+0(SB), Y11, Y11      // v211:f32x8 = add v207 [c26 f32x8]
+	VMULPS       Y0, Y8, Y0                 // v212:f32x8 = mul v208 v168
+	VMULPS       Y2, Y9, Y2                 // v213:f32x8 = mul v209 v169
+	VMULPS       Y3, Y10, Y3                // v214:f32x8 = mul v210 v170
+	VMULPS       Y1, Y11, Y1                // v215:f32x8 = mul v211 v171
+	VADDPS       c9<>+0(SB), Y0, Y0        // v216:f32x8 = add v212 [c26 f32x8]
+	VADDPS       c9<>+0(SB), Y2, Y2        // v217:f32x8 = add v213 [c26 f32x8]
+	VADDPS       c9<>+0(SB), Y3, Y3        // v218:f32x8 = add v214 [c26 f32x8]
+	VADDPS       c9<>+0(SB), Y1, Y1        // v219:f32x8 = add v215 [c26 f32x8]
+	VPSUBD       c1<>+0(SB), Y4, Y4        // v224:i32x8 = sub v220 [c18 i32x8]
+	VPSUBD       c1<>+0(SB), Y5, Y5        // v225:i32x8 = sub v221 [c18 i32x8]
+	VPSUBD       c1<>+0(SB), Y6, Y6        // v226:i32x8 = sub v222 [c18 i32x8]
+	VPSUBD       c1<>+0(SB), Y7, Y7        // v227:i32x8 = sub v223 [c18 i32x8]
+	VPADDD       c10<>+0(SB), Y4, Y4        // v228:i32x8 = add v224 [c27 i32x8]
+	VPADDD       c10<>+0(SB), Y5, Y5        // v229:i32x8 = add v225 [c27 i32x8]
+	VPADDD       c10<>+0(SB), Y6, Y6        // v230:i32x8 = add v226 [c27 i32x8]
+	VPADDD       c10<>+0(SB), Y7, Y7        // v231:i32x8 = add v227 [c27 i32x8]
+	VPSLLD       $0x17, Y4, Y4              // v232:i32x8 = shl v228 23
+	VPSLLD       $0x17, Y5, Y5              // v233:i32x8 = shl v229 23
+	VPSLLD       $0x17, Y6, Y6              // v234:i32x8 = shl v230 23
+	VPSLLD       $0x17, Y7, Y7              // v235:i32x8 = shl v231 23
+	VMULPS       Y4, Y0, Y0                 // v240:f32x8 = mul v216 v236
+	VMULPS       Y5, Y2, Y2                 // v241:f32x8 = mul v217 v237
+	VMULPS       Y6, Y3, Y3                 // v242:f32x8 = mul v218 v238
+	VMULPS       Y7, Y1, Y1                 // v243:f32x8 = mul v219 v239
+	VMOVDQU      Y0, (R8)                   // store e+0 l4*256 v240
+	VMOVDQU      Y2, 32(R8)                 // store e+32 l4*256 v241
+	VMOVDQU      Y3, 64(R8)                 // store e+64 l4*256 v242
+	VMOVDQU      Y1, 96(R8)                 // store e+96 l4*256 v243
 	ADDQ         $+256, DX
+	ADDQ         $+4, DI
+	ADDQ         $+256, R8
 	DECQ         CX
 	JNZ          loop4
 
 done4:
+	MOVQ    args+0(FP), CX
+	MOVQ    136(CX), CX
+	TESTQ   CX, CX
+	JLE     done5
+	MOVQ    BX, DX
+	PCALIGN $0x20
+
+loop5:
+	VMOVDQU      128(SI), Y0                // v244:f32x8 = load masked+128 l5*256
+	VPBROADCASTD (AX), Y1                   // v245:f32x8 = loadsplat top1+0 l5*4
+	VSUBPS       Y1, Y0, Y0                 // v246:f32x8 = sub v244 v245
+	VMOVDQU      160(SI), Y2                // v247:f32x8 = load masked+160 l5*256
+	VSUBPS       Y1, Y2, Y2                 // v248:f32x8 = sub v247 v245
+	VMOVDQU      192(SI), Y3                // v249:f32x8 = load masked+192 l5*256
+	VSUBPS       Y1, Y3, Y3                 // v250:f32x8 = sub v249 v245
+	VMOVDQU      224(SI), Y4                // v251:f32x8 = load masked+224 l5*256
+	VSUBPS       Y1, Y4, Y1                 // v252:f32x8 = sub v251 v245
+	VPBROADCASTD xc2b00000<>+0(SB), Y4      // v253:f32x8 = splat 3266314240
+	VMAXPS       Y0, Y4, Y0                 // v254:f32x8 = maxf v253 v246
+	VPBROADCASTD xc2b00000<>+0(SB), Y4      // v255:f32x8 = splat 3266314240
+	VMAXPS       Y2, Y4, Y2                 // v256:f32x8 = maxf v255 v248
+	VPBROADCASTD xc2b00000<>+0(SB), Y4      // v257:f32x8 = splat 3266314240
+	VMAXPS       Y3, Y4, Y3                 // v258:f32x8 = maxf v257 v250
+	VPBROADCASTD xc2b00000<>+0(SB), Y4      // v259:f32x8 = splat 3266314240
+	VMAXPS       Y1, Y4, Y1                 // v260:f32x8 = maxf v259 v252
+	VPBROADCASTD x42b20000<>+0(SB), Y4      // v261:f32x8 = splat 1118961664
+	VMINPS       Y0, Y4, Y0                 // v262:f32x8 = minf v261 v254
+	VPBROADCASTD x42b20000<>+0(SB), Y4      // v263:f32x8 = splat 1118961664
+	VMINPS       Y2, Y4, Y2                 // v264:f32x8 = minf v263 v256
+	VPBROADCASTD x42b20000<>+0(SB), Y4      // v265:f32x8 = splat 1118961664
+	VMINPS       Y3, Y4, Y3                 // v266:f32x8 = minf v265 v258
+	VPBROADCASTD x42b20000<>+0(SB), Y4      // v267:f32x8 = splat 1118961664
+	VMINPS       Y1, Y4, Y1                 // v268:f32x8 = minf v267 v260
+	VMULPS       c0<>+0(SB), Y0, Y4        // v269:f32x8 = mul v262 [c17 f32x8]
+	VMULPS       c0<>+0(SB), Y2, Y5        // v270:f32x8 = mul v264 [c17 f32x8]
+	VMULPS       c0<>+0(SB), Y3, Y6        // v271:f32x8 = mul v266 [c17 f32x8]
+	VMULPS       c0<>+0(SB), Y1, Y7        // v272:f32x8 = mul v268 [c17 f32x8]
+	VADDPS       c1<>+0(SB), Y4, Y4        // v273:f32x8 = add v269 [c18 f32x8]
+	VADDPS       c1<>+0(SB), Y5, Y5        // v274:f32x8 = add v270 [c18 f32x8]
+	VADDPS       c1<>+0(SB), Y6, Y6        // v275:f32x8 = add v271 [c18 f32x8]
+	VADDPS       c1<>+0(SB), Y7, Y7        // v276:f32x8 = add v272 [c18 f32x8]
+	VSUBPS       c1<>+0(SB), Y4, Y8        // v277:f32x8 = sub v273 [c18 f32x8]
+	VSUBPS       c1<>+0(SB), Y5, Y9        // v278:f32x8 = sub v274 [c18 f32x8]
+	VSUBPS       c1<>+0(SB), Y6, Y10       // v279:f32x8 = sub v275 [c18 f32x8]
+	VSUBPS       c1<>+0(SB), Y7, Y11       // v280:f32x8 = sub v276 [c18 f32x8]
+	VMULPS       c2<>+0(SB), Y8, Y12       // v281:f32x8 = mul v277 [c19 f32x8]
+	VMULPS       c2<>+0(SB), Y9, Y13       // v282:f32x8 = mul v278 [c19 f32x8]
+	VMULPS       c2<>+0(SB), Y10, Y14      // v283:f32x8 = mul v279 [c19 f32x8]
+	VMULPS       c2<>+0(SB), Y11, Y15      // v284:f32x8 = mul v280 [c19 f32x8]
+	VSUBPS       Y12, Y0, Y0                // v285:f32x8 = sub v262 v281
+	VSUBPS       Y13, Y2, Y2                // v286:f32x8 = sub v264 v282
+	VSUBPS       Y14, Y3, Y3                // v287:f32x8 = sub v266 v283
+	VSUBPS       Y15, Y1, Y1                // v288:f32x8 = sub v268 v284
+	VMULPS       c3<>+0(SB), Y8, Y8        // v289:f32x8 = mul v277 [c20 f32x8]
+	VMULPS       c3<>+0(SB), Y9, Y9        // v290:f32x8 = mul v278 [c20 f32x8]
+	VMULPS       c3<>+0(SB), Y10, Y10      // v291:f32x8 = mul v279 [c20 f32x8]
+	VMULPS       c3<>+0(SB), Y11, Y11      // v292:f32x8 = mul v280 [c20 f32x8]
+	VSUBPS       Y8, Y0, Y0                 // v293:f32x8 = sub v285 v289
+	VSUBPS       Y9, Y2, Y2                 // v294:f32x8 = sub v286 v290
+	VSUBPS       Y10, Y3, Y3                // v295:f32x8 = sub v287 v291
+	VSUBPS       Y11, Y1, Y1                // v296:f32x8 = sub v288 v292
+	VMULPS       c4<>+0(SB), Y0, Y8        // v297:f32x8 = mul [c21 f32x8] v293
+	VMULPS       c4<>+0(SB), Y2, Y9        // v298:f32x8 = mul [c21 f32x8] v294
+	VMULPS       c4<>+0(SB), Y3, Y10       // v299:f32x8 = mul [c21 f32x8] v295
+	VMULPS       c4<>+0(SB), Y1, Y11       // v300:f32x8 = mul [c21 f32x8] v296
+	VADDPS       c5<>+0(SB), Y8, Y8        // v301:f32x8 = add v297 [c22 f32x8]
+	VADDPS       c5<>+0(SB), Y9, Y9        // v302:f32x8 = add v298 [c22 f32x8]
+	VADDPS       c5<>+0(SB), Y10, Y10      // v303:f32x8 = add v299 [c22 f32x8]
+	VADDPS       c5<>+0(SB), Y11, Y11      // v304:f32x8 = add v300 [c22 f32x8]
+	VMULPS       Y0, Y8, Y8                 // v305:f32x8 = mul v301 v293
+	VMULPS       Y2, Y9, Y9                 // v306:f32x8 = mul v302 v294
+	VMULPS       Y3, Y10, Y10               // v307:f32x8 = mul v303 v295
+	VMULPS       Y1, Y11, Y11               // v308:f32x8 = mul v304 v296
+	VADDPS       c6<>+0(SB), Y8, Y8        // v309:f32x8 = add v305 [c23 f32x8]
+	VADDPS       c6<>+0(SB), Y9, Y9        // v310:f32x8 = add v306 [c23 f32x8]
+	VADDPS       c6<>+0(SB), Y10, Y10      // v311:f32x8 = add v307 [c23 f32x8]
+	VADDPS       c6<>+0(SB), Y11, Y11      // v312:f32x8 = add v308 [c23 f32x8]
+	VMULPS       Y0, Y8, Y8                 // v313:f32x8 = mul v309 v293
+	VMULPS       Y2, Y9, Y9                 // v314:f32x8 = mul v310 v294
+	VMULPS       Y3, Y10, Y10               // v315:f32x8 = mul v311 v295
+	VMULPS       Y1, Y11, Y11               // v316:f32x8 = mul v312 v296
+	VADDPS       c7<>+0(SB), Y8, Y8        // v317:f32x8 = add v313 [c24 f32x8]
+	VADDPS       c7<>+0(SB), Y9, Y9        // v318:f32x8 = add v314 [c24 f32x8]
+	VADDPS       c7<>+0(SB), Y10, Y10      // v319:f32x8 = add v315 [c24 f32x8]
+	VADDPS       c7<>+0(SB), Y11, Y11      // v320:f32x8 = add v316 [c24 f32x8]
+	VMULPS       Y0, Y8, Y8                 // v321:f32x8 = mul v317 v293
+	VMULPS       Y2, Y9, Y9                 // v322:f32x8 = mul v318 v294
+	VMULPS       Y3, Y10, Y10               // v323:f32x8 = mul v319 v295
+	VMULPS       Y1, Y11, Y11               // v324:f32x8 = mul v320 v296
+	VADDPS       c8<>+0(SB), Y8, Y8        // v325:f32x8 = add v321 [c25 f32x8]
+	VADDPS       c8<>+0(SB), Y9, Y9        // v326:f32x8 = add v322 [c25 f32x8]
+	VADDPS       c8<>+0(SB), Y10, Y10      // v327:f32x8 = add v323 [c25 f32x8]
+	VADDPS       c8<>+0(SB), Y11, Y11      // v328:f32x8 = add v324 [c25 f32x8]
+	VMULPS       Y0, Y8, Y8                 // v329:f32x8 = mul v325 v293
+	VMULPS       Y2, Y9, Y9                 // v330:f32x8 = mul v326 v294
+	VMULPS       Y3, Y10, Y10               // v331:f32x8 = mul v327 v295
+	VMULPS       Y1, Y11, Y11               // v332:f32x8 = mul v328 v296
+	VADDPS       c9<>+0(SB), Y8, Y8        // v333:f32x8 = add v329 [c26 f32x8]
+	VADDPS       c9<>+0(SB), Y9, Y9        // v334:f32x8 = add v330 [c26 f32x8]
+	VADDPS       c9<>+0(SB), Y10, Y10      // v335:f32x8 = add v331 [c26 f32x8]
+	VADDPS       c9<>+0(SB), Y11, Y11      // v336:f32x8 = add v332 [c26 f32x8]
+	VMULPS       Y0, Y8, Y0                 // v337:f32x8 = mul v333 v293
+	VMULPS       Y2, Y9, Y2                 // v338:f32x8 = mul v334 v294
+	VMULPS       Y3, Y10, Y3                // v339:f32x8 = mul v335 v295
+	VMULPS       Y1, Y11, Y1                // v340:f32x8 = mul v336 v296
+	VADDPS       c9<>+0(SB), Y0, Y0        // v341:f32x8 = add v337 [c26 f32x8]
+	VADDPS       c9<>+0(SB), Y2, Y2        // v342:f32x8 = add v338 [c26 f32x8]
+	VADDPS       c9<>+0(SB), Y3, Y3        // v343:f32x8 = add v339 [c26 f32x8]
+	VADDPS       c9<>+0(SB), Y1, Y1        // v344:f32x8 = add v340 [c26 f32x8]
+	VPSUBD       c1<>+0(SB), Y4, Y4        // v349:i32x8 = sub v345 [c18 i32x8]
+	VPSUBD       c1<>+0(SB), Y5, Y5        // v350:i32x8 = sub v346 [c18 i32x8]
+	VPSUBD       c1<>+0(SB), Y6, Y6        // v351:i32x8 = sub v347 [c18 i32x8]
+	VPSUBD       c1<>+0(SB), Y7, Y7        // v352:i32x8 = sub v348 [c18 i32x8]
+	VPADDD       c10<>+0(SB), Y4, Y4        // v353:i32x8 = add v349 [c27 i32x8]
+	VPADDD       c10<>+0(SB), Y5, Y5        // v354:i32x8 = add v350 [c27 i32x8]
+	VPADDD       c10<>+0(SB), Y6, Y6        // v355:i32x8 = add v351 [c27 i32x8]
+	VPADDD       c10<>+0(SB), Y7, Y7        // v356:i32x8 = add v352 [c27 i32x8]
+	VPSLLD       $0x17, Y4, Y4              // v357:i32x8 = shl v353 23
+	VPSLLD       $0x17, Y5, Y5              // v358:i32x8 = shl v354 23
+	VPSLLD       $0x17, Y6, Y6              // v359:i32x8 = shl v355 23
+	VPSLLD       $0x17, Y7, Y7              // v360:i32x8 = shl v356 23
+	VMULPS       Y4, Y0, Y0                 // v365:f32x8 = mul v341 v361
+	VMULPS       Y5, Y2, Y2                 // v366:f32x8 = mul v342 v362
+	VMULPS       Y6, Y3, Y3                 // v367:f32x8 = mul v343 v363
+	VMULPS       Y7, Y1, Y1                 // v368:f32x8 = mul v344 v364
+	VMOVDQU      Y0, 128(DX)                // store e+128 l5*256 v365
+	VMOVDQU      Y2, 160(DX)                // store e+160 l5*256 v366
+	VMOVDQU      Y3, 192(DX)                // store e+192 l5*256 v367
+	VMOVDQU      Y1, 224(DX)                // store e+224 l5*256 v368
+	ADDQ         $+256, SI
+	ADDQ         $+4, AX
+	ADDQ         $+256, DX
+	DECQ         CX
+	JNZ          loop5
+
+done5:
 	MOVQ    args+0(FP), AX
 	MOVQ    72(AX), AX
 	MOVQ    args+0(FP), CX
 	MOVQ    144(CX), CX
 	TESTQ   CX, CX
-	JLE     done5
+	JLE     done6
 	MOVQ    AX, DX
 	PCALIGN $0x20
 
-loop5:
-	VMOVDQU (BX), Y0                        // v366:f32x8 = load e+0 l5*256
-	VADDPS  c32<>+0(SB), Y0, Y0             // v367:f32x8 = add [c17 f32x8] v366
-	VADDPS  128(BX), Y0, Y0                 // v368:f32x8 = add v367 [e+128 l5*256 f32x8]
-	VMOVDQU Y0, (DX)                        // store total32+0 l5*128 v368
-	VMOVDQU 32(BX), Y0                      // v369:f32x8 = load e+32 l5*256
-	VADDPS  c32<>+0(SB), Y0, Y0             // v370:f32x8 = add [c17 f32x8] v369
-	VADDPS  160(BX), Y0, Y0                 // v371:f32x8 = add v370 [e+160 l5*256 f32x8]
-	VMOVDQU Y0, 32(DX)                      // store total32+32 l5*128 v371
-	VMOVDQU 64(BX), Y0                      // v372:f32x8 = load e+64 l5*256
-	VADDPS  c32<>+0(SB), Y0, Y0             // v373:f32x8 = add [c17 f32x8] v372
-	VADDPS  192(BX), Y0, Y0                 // v374:f32x8 = add v373 [e+192 l5*256 f32x8]
-	VMOVDQU Y0, 64(DX)                      // store total32+64 l5*128 v374
-	VMOVDQU 96(BX), Y0                      // v375:f32x8 = load e+96 l5*256
-	VADDPS  c32<>+0(SB), Y0, Y0             // v376:f32x8 = add [c17 f32x8] v375
-	VADDPS  224(BX), Y0, Y0                 // v377:f32x8 = add v376 [e+224 l5*256 f32x8]
-	VMOVDQU Y0, 96(DX)                      // store total32+96 l5*128 v377
+loop6:
+	VMOVDQU (BX), Y0                        // v369:f32x8 = load e+0 l6*256
+	VADDPS  c33<>+0(SB), Y0, Y0             // v370:f32x8 = add [c28 f32x8] v369
+	VMOVDQU 32(BX), Y1                      // v371:f32x8 = load e+32 l6*256
+	VADDPS  c33<>+0(SB), Y1, Y1             // v372:f32x8 = add [c28 f32x8] v371
+	VMOVDQU 64(BX), Y2                      // v373:f32x8 = load e+64 l6*256
+	VADDPS  c33<>+0(SB), Y2, Y2             // v374:f32x8 = add [c28 f32x8] v373
+	VMOVDQU 96(BX), Y3                      // v375:f32x8 = load e+96 l6*256
+	VADDPS  c33<>+0(SB), Y3, Y3             // v376:f32x8 = add [c28 f32x8] v375
+	VADDPS  128(BX), Y0, Y0                 // v377:f32x8 = add v370 [e+128 l6*256 f32x8]
+	VADDPS  160(BX), Y1, Y1                 // v378:f32x8 = add v372 [e+160 l6*256 f32x8]
+	VADDPS  192(BX), Y2, Y2                 // v379:f32x8 = add v374 [e+192 l6*256 f32x8]
+	VADDPS  224(BX), Y3, Y3                 // v380:f32x8 = add v376 [e+224 l6*256 f32x8]
+	VMOVDQU Y0, (DX)                        // store total32+0 l6*128 v377
+	VMOVDQU Y1, 32(DX)                      // store total32+32 l6*128 v378
+	VMOVDQU Y2, 64(DX)                      // store total32+64 l6*128 v379
+	VMOVDQU Y3, 96(DX)                      // store total32+96 l6*128 v380
 	ADDQ    $+256, BX
 	ADDQ    $+128, DX
 	DECQ    CX
-	JNZ     loop5
+	JNZ     loop6
 
-done5:
+done6:
 	MOVQ    args+0(FP), BX
 	MOVQ    80(BX), BX
 	MOVQ    args+0(FP), CX
 	MOVQ    152(CX), CX
 	TESTQ   CX, CX
-	JLE     done6
+	JLE     done7
 	MOVQ    BX, DX
 	PCALIGN $0x20
 
-loop6:
-	VMOVDQU 64(AX), Y0                      // v378:f32x8 = load total32+64 l6*128
-	VADDPS  (AX), Y0, Y0                    // v379:f32x8 = add [total32+0 l6*128 f32x8] v378
-	VMOVDQU 96(AX), Y1                      // v380:f32x8 = load total32+96 l6*128
-	VADDPS  32(AX), Y1, Y1                  // v381:f32x8 = add [total32+32 l6*128 f32x8] v380
-	VADDPS  Y1, Y0, Y0                      // v382:f32x8 = add v379 v381
-	VMOVDQU Y0, (DX)                        // store total8+0 l6*32 v382
+loop7:
+	VMOVDQU 64(AX), Y0                      // v381:f32x8 = load total32+64 l7*128
+	VADDPS  (AX), Y0, Y0                    // v382:f32x8 = add [total32+0 l7*128 f32x8] v381
+	VMOVDQU 96(AX), Y1                      // v383:f32x8 = load total32+96 l7*128
+	VADDPS  32(AX), Y1, Y1                  // v384:f32x8 = add [total32+32 l7*128 f32x8] v383
+	VADDPS  Y1, Y0, Y0                      // v385:f32x8 = add v382 v384
+	VMOVDQU Y0, (DX)                        // store total8+0 l7*32 v385
 	ADDQ    $+128, AX
 	ADDQ    $+32, DX
 	DECQ    CX
-	JNZ     loop6
+	JNZ     loop7
 
-done6:
+done7:
 	MOVQ    args+0(FP), AX
 	MOVQ    88(AX), AX
 	MOVQ    args+0(FP), CX
 	MOVQ    160(CX), CX
 	TESTQ   CX, CX
-	JLE     done7
+	JLE     done8
 	MOVQ    AX, DX
 	PCALIGN $0x20
 
-loop7:
-	VMOVDQU 16(BX), X0                      // v383:f32x4 = load total8+16 l7*32
-	VADDPS  (BX), X0, X0                    // v384:f32x4 = add [total8+0 l7*32 f32x4] v383
-	VMOVDQU X0, (DX)                        // store total4+0 l7*16 v384
-	ADDQ    $+32, BX
-	ADDQ    $+16, DX
-	DECQ    CX
-	JNZ     loop7
+loop8:
+	VMOVQ  (BX), X0                         // v386:f32x2 = load total8+0 l8*32
+	VMOVQ  16(BX), X1                       // v387:f32x2 = load total8+16 l8*32
+	VADDPS X1, X0, X0                       // v388:f32x2 = add v386 v387
+	VMOVQ  8(BX), X1                        // v389:f32x2 = load total8+8 l8*32
+	VMOVQ  24(BX), X2                       // v390:f32x2 = load total8+24 l8*32
+	VADDPS X2, X1, X1                       // v391:f32x2 = add v389 v390
+	VADDPS X1, X0, X0                       // v392:f32x2 = add v388 v391
+	VMOVQ  X0, (DX)                         // store total2+0 l8*8 v392
+	ADDQ   $+32, BX
+	ADDQ   $+8, DX
+	DECQ   CX
+	JNZ    loop8
 
-done7:
+done8:
 	MOVQ    args+0(FP), BX
 	MOVQ    96(BX), BX
 	MOVQ    args+0(FP), CX
 	MOVQ    168(CX), CX
 	TESTQ   CX, CX
-	JLE     done8
+	JLE     done9
 	PCALIGN $0x20
 
-loop8:
-	VMOVD  (AX), X0                         // v385:f32x1 = load total4+0 l8*16
-	VMOVD  8(AX), X1                        // v386:f32x1 = load total4+8 l8*16
-	VADDPS X1, X0, X0                       // v387:f32x1 = add v385 v386
-	VMOVD  4(AX), X1                        // v388:f32x1 = load total4+4 l8*16
-	VMOVD  12(AX), X2                       // v389:f32x1 = load total4+12 l8*16
-	VADDPS X2, X1, X1                       // v390:f32x1 = add v388 v389
-	VADDPS X1, X0, X0                       // v391:f32x1 = add v387 v390
-	VMOVD  X0, (BX)                         // store total1+0 l8*4 v391
-	ADDQ   $+16, AX
+loop9:
+	VMOVD  (AX), X0                         // v393:f32x1 = load total2+0 l9*8
+	VMOVD  4(AX), X1                        // v394:f32x1 = load total2+4 l9*8
+	VADDPS X1, X0, X0                       // v395:f32x1 = add v393 v394
+	VMOVD  X0, (BX)                         // store total1+0 l9*4 v395
+	ADDQ   $+8, AX
 	ADDQ   $+4, BX
 	DECQ   CX
-	JNZ    loop8
+	JNZ    loop9
 
-done8:
+done9:
 	VZEROUPPER
 	RET
 
@@ -1886,21 +1802,21 @@ loop4:
 loop5:
 	VPBROADCASTD (DX), Y0                   // v85:f32x8 = loadsplat a+0 l4*4
 	VMULPS       (R12), Y0, Y1              // v86:f32x8 = mul [o+0 l4*0+1*step_o l5*128 f32x8] v85
-	VPBROADCASTD (AX), Y2                   // v87:f32x8 = loadsplat b+0 l4*4
-	VMULPS       (R13), Y2, Y3              // v88:f32x8 = mul [o2+0 l4*0+1*step_o2 l5*128 f32x8] v87
-	VADDPS       Y3, Y1, Y1                 // v89:f32x8 = add v86 v88
-	VMOVDQU      Y1, (R14)                  // store out+0 l4*0+1*step_out l5*128 v89
-	VMULPS       32(R12), Y0, Y1            // v90:f32x8 = mul [o+32 l4*0+1*step_o l5*128 f32x8] v85
-	VMULPS       32(R13), Y2, Y3            // v91:f32x8 = mul [o2+32 l4*0+1*step_o2 l5*128 f32x8] v87
-	VADDPS       Y3, Y1, Y1                 // v92:f32x8 = add v90 v91
-	VMOVDQU      Y1, 32(R14)                // store out+32 l4*0+1*step_out l5*128 v92
-	VMULPS       64(R12), Y0, Y1            // v93:f32x8 = mul [o+64 l4*0+1*step_o l5*128 f32x8] v85
-	VMULPS       64(R13), Y2, Y3            // v94:f32x8 = mul [o2+64 l4*0+1*step_o2 l5*128 f32x8] v87
-	VADDPS       Y3, Y1, Y1                 // v95:f32x8 = add v93 v94
-	VMOVDQU      Y1, 64(R14)                // store out+64 l4*0+1*step_out l5*128 v95
-	VMULPS       96(R12), Y0, Y0            // v96:f32x8 = mul [o+96 l4*0+1*step_o l5*128 f32x8] v85
-	VMULPS       96(R13), Y2, Y1            // v97:f32x8 = mul [o2+96 l4*0+1*step_o2 l5*128 f32x8] v87
-	VADDPS       Y1, Y0, Y0                 // v98:f32x8 = add v96 v97
+	VMULPS       32(R12), Y0, Y2            // v87:f32x8 = mul [o+32 l4*0+1*step_o l5*128 f32x8] v85
+	VMULPS       64(R12), Y0, Y3            // v88:f32x8 = mul [o+64 l4*0+1*step_o l5*128 f32x8] v85
+	VMULPS       96(R12), Y0, Y0            // v89:f32x8 = mul [o+96 l4*0+1*step_o l5*128 f32x8] v85
+	VPBROADCASTD (AX), Y4                   // v90:f32x8 = loadsplat b+0 l4*4
+	VMULPS       (R13), Y4, Y5              // v91:f32x8 = mul [o2+0 l4*0+1*step_o2 l5*128 f32x8] v90
+	VMULPS       32(R13), Y4, Y6            // v92:f32x8 = mul [o2+32 l4*0+1*step_o2 l5*128 f32x8] v90
+	VMULPS       64(R13), Y4, Y7            // v93:f32x8 = mul [o2+64 l4*0+1*step_o2 l5*128 f32x8] v90
+	VMULPS       96(R13), Y4, Y4            // v94:f32x8 = mul [o2+96 l4*0+1*step_o2 l5*128 f32x8] v90
+	VADDPS       Y5, Y1, Y1                 // v95:f32x8 = add v86 v91
+	VADDPS       Y6, Y2, Y2                 // v96:f32x8 = add v87 v92
+	VADDPS       Y7, Y3, Y3                 // v97:f32x8 = add v88 v93
+	VADDPS       Y4, Y0, Y0                 // v98:f32x8 = add v89 v94
+	VMOVDQU      Y1, (R14)                  // store out+0 l4*0+1*step_out l5*128 v95
+	VMOVDQU      Y2, 32(R14)                // store out+32 l4*0+1*step_out l5*128 v96
+	VMOVDQU      Y3, 64(R14)                // store out+64 l4*0+1*step_out l5*128 v97
 	VMOVDQU      Y0, 96(R14)                // store out+96 l4*0+1*step_out l5*128 v98
 	ADDQ         $+128, R12
 	ADDQ         $+128, R13
@@ -2075,36 +1991,64 @@ TEXT ·column_f32_avx2(SB), NOSPLIT, $0-8
 	PCALIGN      $0x20
 
 loop0:
-	VMOVD    (AX), X3                       // v3:f32x1 = load x+0 l0*16
+	VMOVD    (AX), X3                       // v3:f32x1 = load x+0 l0*32
 	VPAND    X0, X3, X4                     // v5:i32x1 = and v4 v0
 	VPCMPGTD X1, X4, X4                     // v6:i32x1 = cmpgts v5 v1
 	VPAND    X2, X4, X5                     // v7:i32x1 = and v6 v2
 	VPANDN   X3, X4, X3                     // v8:i32x1 = andnot v4 v6
 	VPOR     X3, X5, X3                     // v9:i32x1 = or v7 v8
-	VMOVD    X3, (BX)                       // store out+0 l0*512 v10
-	VMOVD    4(AX), X3                      // v11:f32x1 = load x+4 l0*16
+	VMOVD    X3, (BX)                       // store out+0 l0*1024 v10
+	VMOVD    4(AX), X3                      // v11:f32x1 = load x+4 l0*32
 	VPAND    X0, X3, X4                     // v13:i32x1 = and v12 v0
 	VPCMPGTD X1, X4, X4                     // v14:i32x1 = cmpgts v13 v1
 	VPAND    X2, X4, X5                     // v15:i32x1 = and v14 v2
 	VPANDN   X3, X4, X3                     // v16:i32x1 = andnot v12 v14
 	VPOR     X3, X5, X3                     // v17:i32x1 = or v15 v16
-	VMOVD    X3, 128(BX)                    // store out+128 l0*512 v18
-	VMOVD    8(AX), X3                      // v19:f32x1 = load x+8 l0*16
+	VMOVD    X3, 128(BX)                    // store out+128 l0*1024 v18
+	VMOVD    8(AX), X3                      // v19:f32x1 = load x+8 l0*32
 	VPAND    X0, X3, X4                     // v21:i32x1 = and v20 v0
 	VPCMPGTD X1, X4, X4                     // v22:i32x1 = cmpgts v21 v1
 	VPAND    X2, X4, X5                     // v23:i32x1 = and v22 v2
 	VPANDN   X3, X4, X3                     // v24:i32x1 = andnot v20 v22
 	VPOR     X3, X5, X3                     // v25:i32x1 = or v23 v24
-	VMOVD    X3, 256(BX)                    // store out+256 l0*512 v26
-	VMOVD    12(AX), X3                     // v27:f32x1 = load x+12 l0*16
+	VMOVD    X3, 256(BX)                    // store out+256 l0*1024 v26
+	VMOVD    12(AX), X3                     // v27:f32x1 = load x+12 l0*32
 	VPAND    X0, X3, X4                     // v29:i32x1 = and v28 v0
 	VPCMPGTD X1, X4, X4                     // v30:i32x1 = cmpgts v29 v1
 	VPAND    X2, X4, X5                     // v31:i32x1 = and v30 v2
 	VPANDN   X3, X4, X3                     // v32:i32x1 = andnot v28 v30
 	VPOR     X3, X5, X3                     // v33:i32x1 = or v31 v32
-	VMOVD    X3, 384(BX)                    // store out+384 l0*512 v34
-	ADDQ     $+16, AX
-	ADDQ     $+512, BX
+	VMOVD    X3, 384(BX)                    // store out+384 l0*1024 v34
+	VMOVD    16(AX), X3                     // v35:f32x1 = load x+16 l0*32
+	VPAND    X0, X3, X4                     // v37:i32x1 = and v36 v0
+	VPCMPGTD X1, X4, X4                     // v38:i32x1 = cmpgts v37 v1
+	VPAND    X2, X4, X5                     // v39:i32x1 = and v38 v2
+	VPANDN   X3, X4, X3                     // v40:i32x1 = andnot v36 v38
+	VPOR     X3, X5, X3                     // v41:i32x1 = or v39 v40
+	VMOVD    X3, 512(BX)                    // store out+512 l0*1024 v42
+	VMOVD    20(AX), X3                     // v43:f32x1 = load x+20 l0*32
+	VPAND    X0, X3, X4                     // v45:i32x1 = and v44 v0
+	VPCMPGTD X1, X4, X4                     // v46:i32x1 = cmpgts v45 v1
+	VPAND    X2, X4, X5                     // v47:i32x1 = and v46 v2
+	VPANDN   X3, X4, X3                     // v48:i32x1 = andnot v44 v46
+	VPOR     X3, X5, X3                     // v49:i32x1 = or v47 v48
+	VMOVD    X3, 640(BX)                    // store out+640 l0*1024 v50
+	VMOVD    24(AX), X3                     // v51:f32x1 = load x+24 l0*32
+	VPAND    X0, X3, X4                     // v53:i32x1 = and v52 v0
+	VPCMPGTD X1, X4, X4                     // v54:i32x1 = cmpgts v53 v1
+	VPAND    X2, X4, X5                     // v55:i32x1 = and v54 v2
+	VPANDN   X3, X4, X3                     // v56:i32x1 = andnot v52 v54
+	VPOR     X3, X5, X3                     // v57:i32x1 = or v55 v56
+	VMOVD    X3, 768(BX)                    // store out+768 l0*1024 v58
+	VMOVD    28(AX), X3                     // v59:f32x1 = load x+28 l0*32
+	VPAND    X0, X3, X4                     // v61:i32x1 = and v60 v0
+	VPCMPGTD X1, X4, X4                     // v62:i32x1 = cmpgts v61 v1
+	VPAND    X2, X4, X5                     // v63:i32x1 = and v62 v2
+	VPANDN   X3, X4, X3                     // v64:i32x1 = andnot v60 v62
+	VPOR     X3, X5, X3                     // v65:i32x1 = or v63 v64
+	VMOVD    X3, 896(BX)                    // store out+896 l0*1024 v66
+	ADDQ     $+32, AX
+	ADDQ     $+1024, BX
 	DECQ     CX
 	JNZ      loop0
 
@@ -2933,20 +2877,14 @@ TEXT ·matmul_f32_8_avx2(SB), NOSPLIT, $0-8
 	IMUL3Q  $+1, SI, DX
 	ADDQ    CX, DX
 	MOVQ    args+0(FP), CX
-	MOVQ    (CX), CX
-	MOVQ    args+0(FP), DI
-	MOVQ    32(DI), DI
-	IMUL3Q  $+2, DI, SI
-	ADDQ    CX, SI
-	MOVQ    args+0(FP), CX
-	MOVQ    (CX), CX
+	MOVQ    16(CX), CX
 	MOVQ    args+0(FP), R8
 	MOVQ    32(R8), R8
-	IMUL3Q  $+3, R8, DI
-	ADDQ    CX, DI
-	MOVQ    args+0(FP), CX
-	MOVQ    16(CX), CX
-	MOVQ    $+2, R8
+	IMUL3Q  $+2, R8, DI
+	MOVQ    args+0(FP), R9
+	MOVQ    32(R9), R9
+	IMUL3Q  $+2, R9, R8
+	MOVQ    $+4, SI
 	PCALIGN $0x20
 
 loop0:
@@ -2965,381 +2903,318 @@ loop0:
 	MOVQ    AX, R10
 	MOVQ    BX, R11
 	MOVQ    DX, R12
-	MOVQ    SI, R13
-	MOVQ    DI, R14
 	PCALIGN $0x20
 
 loop1:
-	VPBROADCASTD (R10), Y8                  // v8:f32x8 = loadsplat a+0 l1*4
-	VMOVDQU      (R11), Y9                  // v9:f32x8 = load b+0 l0*64 l1*128
-	VMOVDQU      32(R11), Y10               // v10:f32x8 = load b+32 l0*64 l1*128
-	PREFETCHT0   2048(R11)                  // prefetch b+2048 l0*64 l1*128
-	PREFETCHT1   8192(R11)                  // prefetch2 b+8192 l0*64 l1*128
-	VMULPS       Y9, Y8, Y11                // v11:f32x8 = mul v8 v9
-	VMULPS       Y10, Y8, Y8                // v12:f32x8 = mul v8 v10
-	VADDPS       Y11, Y0, Y0                // v0:f32x8 = add v0 v11
-	VADDPS       Y8, Y1, Y1                 // v1:f32x8 = add v1 v12
-	VPBROADCASTD (R12), Y8                  // v13:f32x8 = loadsplat a+0 l1*4 step_a*1
-	VMULPS       Y9, Y8, Y11                // v14:f32x8 = mul v13 v9
-	VMULPS       Y10, Y8, Y8                // v15:f32x8 = mul v13 v10
-	VADDPS       Y11, Y2, Y2                // v2:f32x8 = add v2 v14
-	VADDPS       Y8, Y3, Y3                 // v3:f32x8 = add v3 v15
-	VPBROADCASTD (R13), Y8                  // v16:f32x8 = loadsplat a+0 l1*4 step_a*2
-	VMULPS       Y9, Y8, Y11                // v17:f32x8 = mul v16 v9
-	VMULPS       Y10, Y8, Y8                // v18:f32x8 = mul v16 v10
-	VADDPS       Y11, Y4, Y4                // v4:f32x8 = add v4 v17
-	VADDPS       Y8, Y5, Y5                 // v5:f32x8 = add v5 v18
-	VPBROADCASTD (R14), Y8                  // v19:f32x8 = loadsplat a+0 l1*4 step_a*3
-	VMULPS       Y9, Y8, Y9                 // v20:f32x8 = mul v19 v9
-	VMULPS       Y10, Y8, Y8                // v21:f32x8 = mul v19 v10
-	VADDPS       Y9, Y6, Y6                 // v6:f32x8 = add v6 v20
+	VPBROADCASTD (R10), Y8                  // v8:f32x8 = loadsplat a+0 l0*0+2*step_a l1*8
+	VMOVDQU      (R11), Y9                  // v9:f32x8 = load b+0 l1*256
+	VMOVDQU      32(R11), Y10               // v10:f32x8 = load b+32 l1*256
+	VMOVDQU      64(R11), Y11               // v11:f32x8 = load b+64 l1*256
+	VMOVDQU      96(R11), Y12               // v12:f32x8 = load b+96 l1*256
+	PREFETCHT0   2048(R11)                  // prefetch b+2048 l1*256
+	PREFETCHT0   2112(R11)                  // prefetch b+2112 l1*256
+	PREFETCHT1   8192(R11)                  // prefetch2 b+8192 l1*256
+	PREFETCHT1   8256(R11)                  // prefetch2 b+8256 l1*256
+	VMULPS       Y9, Y8, Y13                // v13:f32x8 = mul v8 v9
+	VMULPS       Y10, Y8, Y14               // v14:f32x8 = mul v8 v10
+	VMULPS       Y11, Y8, Y15               // v15:f32x8 = mul v8 v11
+	VMULPS       Y12, Y8, Y8                // v16:f32x8 = mul v8 v12
+	VADDPS       Y13, Y0, Y0                // v0:f32x8 = add v0 v13
+	VADDPS       Y14, Y1, Y1                // v1:f32x8 = add v1 v14
+	VADDPS       Y15, Y2, Y2                // v2:f32x8 = add v2 v15
+	VADDPS       Y8, Y3, Y3                 // v3:f32x8 = add v3 v16
+	VPBROADCASTD (R12), Y8                  // v17:f32x8 = loadsplat a+0 l0*0+2*step_a l1*8 step_a*1
+	VMULPS       Y9, Y8, Y9                 // v18:f32x8 = mul v17 v9
+	VMULPS       Y10, Y8, Y10               // v19:f32x8 = mul v17 v10
+	VMULPS       Y11, Y8, Y11               // v20:f32x8 = mul v17 v11
+	VMULPS       Y12, Y8, Y8                // v21:f32x8 = mul v17 v12
+	VADDPS       Y9, Y4, Y4                 // v4:f32x8 = add v4 v18
+	VADDPS       Y10, Y5, Y5                // v5:f32x8 = add v5 v19
+	VADDPS       Y11, Y6, Y6                // v6:f32x8 = add v6 v20
 	VADDPS       Y8, Y7, Y7                 // v7:f32x8 = add v7 v21
-	ADDQ         $+4, R10
-	ADDQ         $+128, R11
-	ADDQ         $+4, R12
-	ADDQ         $+4, R13
-	ADDQ         $+4, R14
+	VPBROADCASTD 4(R10), Y8                 // v22:f32x8 = loadsplat a+4 l0*0+2*step_a l1*8
+	VMOVDQU      128(R11), Y9               // v23:f32x8 = load b+128 l1*256
+	VMOVDQU      160(R11), Y10              // v24:f32x8 = load b+160 l1*256
+	VMOVDQU      192(R11), Y11              // v25:f32x8 = load b+192 l1*256
+	VMOVDQU      224(R11), Y12              // v26:f32x8 = load b+224 l1*256
+	PREFETCHT0   2176(R11)                  // prefetch b+2176 l1*256
+	PREFETCHT0   2240(R11)                  // prefetch b+2240 l1*256
+	PREFETCHT1   8320(R11)                  // prefetch2 b+8320 l1*256
+	PREFETCHT1   8384(R11)                  // prefetch2 b+8384 l1*256
+	VMULPS       Y9, Y8, Y13                // v27:f32x8 = mul v22 v23
+	VMULPS       Y10, Y8, Y14               // v28:f32x8 = mul v22 v24
+	VMULPS       Y11, Y8, Y15               // v29:f32x8 = mul v22 v25
+	VMULPS       Y12, Y8, Y8                // v30:f32x8 = mul v22 v26
+	VADDPS       Y13, Y0, Y0                // v0:f32x8 = add v0 v27
+	VADDPS       Y14, Y1, Y1                // v1:f32x8 = add v1 v28
+	VADDPS       Y15, Y2, Y2                // v2:f32x8 = add v2 v29
+	VADDPS       Y8, Y3, Y3                 // v3:f32x8 = add v3 v30
+	VPBROADCASTD 4(R12), Y8                 // v31:f32x8 = loadsplat a+4 l0*0+2*step_a l1*8 step_a*1
+	VMULPS       Y9, Y8, Y9                 // v32:f32x8 = mul v31 v23
+	VMULPS       Y10, Y8, Y10               // v33:f32x8 = mul v31 v24
+	VMULPS       Y11, Y8, Y11               // v34:f32x8 = mul v31 v25
+	VMULPS       Y12, Y8, Y8                // v35:f32x8 = mul v31 v26
+	VADDPS       Y9, Y4, Y4                 // v4:f32x8 = add v4 v32
+	VADDPS       Y10, Y5, Y5                // v5:f32x8 = add v5 v33
+	VADDPS       Y11, Y6, Y6                // v6:f32x8 = add v6 v34
+	VADDPS       Y8, Y7, Y7                 // v7:f32x8 = add v7 v35
+	ADDQ         $+8, R10
+	ADDQ         $+256, R11
+	ADDQ         $+8, R12
 	DECQ         R9
 	JNZ          loop1
 
 done1:
-	VMOVDQU Y0, (CX)                        // store acc+0 l0*64 v0
-	VMOVDQU Y1, 32(CX)                      // store acc+32 l0*64 v1
-	VMOVDQU Y2, 128(CX)                     // store acc+128 l0*64 v2
-	VMOVDQU Y3, 160(CX)                     // store acc+160 l0*64 v3
-	VMOVDQU Y4, 256(CX)                     // store acc+256 l0*64 v4
-	VMOVDQU Y5, 288(CX)                     // store acc+288 l0*64 v5
-	VMOVDQU Y6, 384(CX)                     // store acc+384 l0*64 v6
-	VMOVDQU Y7, 416(CX)                     // store acc+416 l0*64 v7
-	ADDQ    $+64, BX
-	ADDQ    $+64, CX
-	DECQ    R8
+	VMOVDQU Y0, (CX)                        // store acc+0 l0*256 v0
+	VMOVDQU Y1, 32(CX)                      // store acc+32 l0*256 v1
+	VMOVDQU Y2, 64(CX)                      // store acc+64 l0*256 v2
+	VMOVDQU Y3, 96(CX)                      // store acc+96 l0*256 v3
+	VMOVDQU Y4, 128(CX)                     // store acc+128 l0*256 v4
+	VMOVDQU Y5, 160(CX)                     // store acc+160 l0*256 v5
+	VMOVDQU Y6, 192(CX)                     // store acc+192 l0*256 v6
+	VMOVDQU Y7, 224(CX)                     // store acc+224 l0*256 v7
+	ADDQ    DI, AX
+	ADDQ    R8, DX
+	ADDQ    $+256, CX
+	DECQ    SI
 	JNZ     loop0
 
 done0:
-	MOVQ    args+0(FP), AX
-	MOVQ    (AX), AX
-	MOVQ    args+0(FP), SI
-	MOVQ    32(SI), SI
-	IMUL3Q  $+4, SI, DX
-	ADDQ    AX, DX
-	MOVQ    args+0(FP), AX
-	MOVQ    (AX), AX
-	MOVQ    args+0(FP), DI
-	MOVQ    32(DI), DI
-	IMUL3Q  $+5, DI, SI
-	ADDQ    AX, SI
-	MOVQ    args+0(FP), AX
-	MOVQ    (AX), AX
-	MOVQ    args+0(FP), R8
-	MOVQ    32(R8), R8
-	IMUL3Q  $+6, R8, DI
-	ADDQ    AX, DI
-	MOVQ    args+0(FP), AX
-	MOVQ    (AX), AX
-	MOVQ    args+0(FP), R9
-	MOVQ    32(R9), R9
-	IMUL3Q  $+7, R9, R8
-	ADDQ    AX, R8
-	MOVQ    $+2, AX
-	PCALIGN $0x20
-
-loop2:
-	VPXOR   X0, X0, X0                      // v22:f32x8 = splat 0
-	VPXOR   X1, X1, X1                      // v23:f32x8 = splat 0
-	VPXOR   X2, X2, X2                      // v24:f32x8 = splat 0
-	VPXOR   X3, X3, X3                      // v25:f32x8 = splat 0
-	VPXOR   X4, X4, X4                      // v26:f32x8 = splat 0
-	VPXOR   X5, X5, X5                      // v27:f32x8 = splat 0
-	VPXOR   X6, X6, X6                      // v28:f32x8 = splat 0
-	VPXOR   X7, X7, X7                      // v29:f32x8 = splat 0
-	MOVQ    args+0(FP), R9
-	MOVQ    48(R9), R9
-	TESTQ   R9, R9
-	JLE     done3
-	MOVQ    DX, R10
-	MOVQ    BX, R11
-	MOVQ    SI, R12
-	MOVQ    DI, R13
-	MOVQ    R8, R14
-	PCALIGN $0x20
-
-loop3:
-	VPBROADCASTD (R10), Y8                  // v30:f32x8 = loadsplat a+0 l3*4 step_a*4
-	VMOVDQU      -128(R11), Y9              // v31:f32x8 = load b+0 l2*64 l3*128
-	VMOVDQU      -96(R11), Y10              // v32:f32x8 = load b+32 l2*64 l3*128
-	PREFETCHT0   1920(R11)                  // prefetch b+2048 l2*64 l3*128
-	PREFETCHT1   8064(R11)                  // prefetch2 b+8192 l2*64 l3*128
-	VMULPS       Y9, Y8, Y11                // v33:f32x8 = mul v30 v31
-	VMULPS       Y10, Y8, Y8                // v34:f32x8 = mul v30 v32
-	VADDPS       Y11, Y0, Y0                // v22:f32x8 = add v22 v33
-	VADDPS       Y8, Y1, Y1                 // v23:f32x8 = add v23 v34
-	VPBROADCASTD (R12), Y8                  // v35:f32x8 = loadsplat a+0 l3*4 step_a*5
-	VMULPS       Y9, Y8, Y11                // v36:f32x8 = mul v35 v31
-	VMULPS       Y10, Y8, Y8                // v37:f32x8 = mul v35 v32
-	VADDPS       Y11, Y2, Y2                // v24:f32x8 = add v24 v36
-	VADDPS       Y8, Y3, Y3                 // v25:f32x8 = add v25 v37
-	VPBROADCASTD (R13), Y8                  // v38:f32x8 = loadsplat a+0 l3*4 step_a*6
-	VMULPS       Y9, Y8, Y11                // v39:f32x8 = mul v38 v31
-	VMULPS       Y10, Y8, Y8                // v40:f32x8 = mul v38 v32
-	VADDPS       Y11, Y4, Y4                // v26:f32x8 = add v26 v39
-	VADDPS       Y8, Y5, Y5                 // v27:f32x8 = add v27 v40
-	VPBROADCASTD (R14), Y8                  // v41:f32x8 = loadsplat a+0 l3*4 step_a*7
-	VMULPS       Y9, Y8, Y9                 // v42:f32x8 = mul v41 v31
-	VMULPS       Y10, Y8, Y8                // v43:f32x8 = mul v41 v32
-	VADDPS       Y9, Y6, Y6                 // v28:f32x8 = add v28 v42
-	VADDPS       Y8, Y7, Y7                 // v29:f32x8 = add v29 v43
-	ADDQ         $+4, R10
-	ADDQ         $+128, R11
-	ADDQ         $+4, R12
-	ADDQ         $+4, R13
-	ADDQ         $+4, R14
-	DECQ         R9
-	JNZ          loop3
-
-done3:
-	VMOVDQU Y0, 384(CX)                     // store acc+512 l2*64 v22
-	VMOVDQU Y1, 416(CX)                     // store acc+544 l2*64 v23
-	VMOVDQU Y2, 512(CX)                     // store acc+640 l2*64 v24
-	VMOVDQU Y3, 544(CX)                     // store acc+672 l2*64 v25
-	VMOVDQU Y4, 640(CX)                     // store acc+768 l2*64 v26
-	VMOVDQU Y5, 672(CX)                     // store acc+800 l2*64 v27
-	VMOVDQU Y6, 768(CX)                     // store acc+896 l2*64 v28
-	VMOVDQU Y7, 800(CX)                     // store acc+928 l2*64 v29
-	ADDQ    $+64, BX
-	ADDQ    $+64, CX
-	DECQ    AX
-	JNZ     loop2
-
-done2:
-	VMOVDQU      -256(CX), Y0               // v44:f32x8 = load acc+0
-	VPBROADCASTD x7fffffff<>+0(SB), Y1      // v46:i32x8 = splat 2147483647
-	VPAND        Y1, Y0, Y2                 // v47:i32x8 = and v45 v46
-	VPBROADCASTD x7f800000<>+0(SB), Y3      // v48:i32x8 = splat 2139095040
-	VPCMPGTD     Y3, Y2, Y2                 // v49:i32x8 = cmpgts v47 v48
-	VPBROADCASTD x7fc00000<>+0(SB), Y4      // v50:i32x8 = splat 2143289344
-	VPAND        Y4, Y2, Y5                 // v51:i32x8 = and v49 v50
-	VPANDN       Y0, Y2, Y0                 // v52:i32x8 = andnot v45 v49
-	VPOR         Y0, Y5, Y0                 // v53:i32x8 = or v51 v52
+	VMOVDQU      -1024(CX), Y0              // v36:f32x8 = load acc+0
+	VPBROADCASTD x7fffffff<>+0(SB), Y1      // v38:i32x8 = splat 2147483647
+	VPAND        Y1, Y0, Y2                 // v39:i32x8 = and v37 v38
+	VPBROADCASTD x7f800000<>+0(SB), Y3      // v40:i32x8 = splat 2139095040
+	VPCMPGTD     Y3, Y2, Y2                 // v41:i32x8 = cmpgts v39 v40
+	VPBROADCASTD x7fc00000<>+0(SB), Y4      // v42:i32x8 = splat 2143289344
+	VPAND        Y4, Y2, Y5                 // v43:i32x8 = and v41 v42
+	VPANDN       Y0, Y2, Y0                 // v44:i32x8 = andnot v37 v41
+	VPOR         Y0, Y5, Y0                 // v45:i32x8 = or v43 v44
 	MOVQ         args+0(FP), AX
 	MOVQ         24(AX), AX
-	VMOVDQU      Y0, (AX)                   // store out+0 v54
-	VMOVDQU      -128(CX), Y0               // v55:f32x8 = load acc+128
-	VPAND        Y1, Y0, Y2                 // v57:i32x8 = and v56 v46
-	VPCMPGTD     Y3, Y2, Y2                 // v58:i32x8 = cmpgts v57 v48
-	VPAND        Y4, Y2, Y5                 // v59:i32x8 = and v58 v50
+	VMOVDQU      Y0, (AX)                   // store out+0 v46
+	VMOVDQU      -992(CX), Y0               // v47:f32x8 = load acc+32
+	VPAND        Y1, Y0, Y2                 // v49:i32x8 = and v48 v38
+	VPCMPGTD     Y3, Y2, Y2                 // v50:i32x8 = cmpgts v49 v40
+	VPAND        Y4, Y2, Y5                 // v51:i32x8 = and v50 v42
+	VPANDN       Y0, Y2, Y0                 // v52:i32x8 = andnot v48 v50
+	VPOR         Y0, Y5, Y0                 // v53:i32x8 = or v51 v52
+	VMOVDQU      Y0, 32(AX)                 // store out+32 v54
+	VMOVDQU      -960(CX), Y0               // v55:f32x8 = load acc+64
+	VPAND        Y1, Y0, Y2                 // v57:i32x8 = and v56 v38
+	VPCMPGTD     Y3, Y2, Y2                 // v58:i32x8 = cmpgts v57 v40
+	VPAND        Y4, Y2, Y5                 // v59:i32x8 = and v58 v42
 	VPANDN       Y0, Y2, Y0                 // v60:i32x8 = andnot v56 v58
 	VPOR         Y0, Y5, Y0                 // v61:i32x8 = or v59 v60
-	MOVQ         args+0(FP), DX
-	MOVQ         40(DX), DX
-	IMUL3Q       $+1, DX, BX
-	ADDQ         AX, BX
-	VMOVDQU      Y0, (BX)                   // store out+0 step_out*1 v62
-	VMOVDQU      (CX), Y0                   // v63:f32x8 = load acc+256
-	VPAND        Y1, Y0, Y2                 // v65:i32x8 = and v64 v46
-	VPCMPGTD     Y3, Y2, Y2                 // v66:i32x8 = cmpgts v65 v48
-	VPAND        Y4, Y2, Y5                 // v67:i32x8 = and v66 v50
+	VMOVDQU      Y0, 64(AX)                 // store out+64 v62
+	VMOVDQU      -928(CX), Y0               // v63:f32x8 = load acc+96
+	VPAND        Y1, Y0, Y2                 // v65:i32x8 = and v64 v38
+	VPCMPGTD     Y3, Y2, Y2                 // v66:i32x8 = cmpgts v65 v40
+	VPAND        Y4, Y2, Y5                 // v67:i32x8 = and v66 v42
 	VPANDN       Y0, Y2, Y0                 // v68:i32x8 = andnot v64 v66
 	VPOR         Y0, Y5, Y0                 // v69:i32x8 = or v67 v68
-	MOVQ         args+0(FP), DX
-	MOVQ         40(DX), DX
-	IMUL3Q       $+2, DX, BX
-	ADDQ         AX, BX
-	VMOVDQU      Y0, (BX)                   // store out+0 step_out*2 v70
-	VMOVDQU      128(CX), Y0                // v71:f32x8 = load acc+384
-	VPAND        Y1, Y0, Y2                 // v73:i32x8 = and v72 v46
-	VPCMPGTD     Y3, Y2, Y2                 // v74:i32x8 = cmpgts v73 v48
-	VPAND        Y4, Y2, Y5                 // v75:i32x8 = and v74 v50
+	VMOVDQU      Y0, 96(AX)                 // store out+96 v70
+	VMOVDQU      -896(CX), Y0               // v71:f32x8 = load acc+128
+	VPAND        Y1, Y0, Y2                 // v73:i32x8 = and v72 v38
+	VPCMPGTD     Y3, Y2, Y2                 // v74:i32x8 = cmpgts v73 v40
+	VPAND        Y4, Y2, Y5                 // v75:i32x8 = and v74 v42
 	VPANDN       Y0, Y2, Y0                 // v76:i32x8 = andnot v72 v74
 	VPOR         Y0, Y5, Y0                 // v77:i32x8 = or v75 v76
 	MOVQ         args+0(FP), DX
 	MOVQ         40(DX), DX
-	IMUL3Q       $+3, DX, BX
+	IMUL3Q       $+1, DX, BX
 	ADDQ         AX, BX
-	VMOVDQU      Y0, (BX)                   // store out+0 step_out*3 v78
-	VMOVDQU      256(CX), Y0                // v79:f32x8 = load acc+512
-	VPAND        Y1, Y0, Y2                 // v81:i32x8 = and v80 v46
-	VPCMPGTD     Y3, Y2, Y2                 // v82:i32x8 = cmpgts v81 v48
-	VPAND        Y4, Y2, Y5                 // v83:i32x8 = and v82 v50
+	VMOVDQU      Y0, (BX)                   // store out+0 step_out*1 v78
+	VMOVDQU      -864(CX), Y0               // v79:f32x8 = load acc+160
+	VPAND        Y1, Y0, Y2                 // v81:i32x8 = and v80 v38
+	VPCMPGTD     Y3, Y2, Y2                 // v82:i32x8 = cmpgts v81 v40
+	VPAND        Y4, Y2, Y5                 // v83:i32x8 = and v82 v42
 	VPANDN       Y0, Y2, Y0                 // v84:i32x8 = andnot v80 v82
 	VPOR         Y0, Y5, Y0                 // v85:i32x8 = or v83 v84
 	MOVQ         args+0(FP), DX
 	MOVQ         40(DX), DX
-	IMUL3Q       $+4, DX, BX
+	IMUL3Q       $+1, DX, BX
 	ADDQ         AX, BX
-	VMOVDQU      Y0, (BX)                   // store out+0 step_out*4 v86
-	VMOVDQU      384(CX), Y0                // v87:f32x8 = load acc+640
-	VPAND        Y1, Y0, Y2                 // v89:i32x8 = and v88 v46
-	VPCMPGTD     Y3, Y2, Y2                 // v90:i32x8 = cmpgts v89 v48
-	VPAND        Y4, Y2, Y5                 // v91:i32x8 = and v90 v50
+	VMOVDQU      Y0, 32(BX)                 // store out+32 step_out*1 v86
+	VMOVDQU      -832(CX), Y0               // v87:f32x8 = load acc+192
+	VPAND        Y1, Y0, Y2                 // v89:i32x8 = and v88 v38
+	VPCMPGTD     Y3, Y2, Y2                 // v90:i32x8 = cmpgts v89 v40
+	VPAND        Y4, Y2, Y5                 // v91:i32x8 = and v90 v42
 	VPANDN       Y0, Y2, Y0                 // v92:i32x8 = andnot v88 v90
 	VPOR         Y0, Y5, Y0                 // v93:i32x8 = or v91 v92
 	MOVQ         args+0(FP), DX
 	MOVQ         40(DX), DX
-	IMUL3Q       $+5, DX, BX
+	IMUL3Q       $+1, DX, BX
 	ADDQ         AX, BX
-	VMOVDQU      Y0, (BX)                   // store out+0 step_out*5 v94
-	VMOVDQU      512(CX), Y0                // v95:f32x8 = load acc+768
-	VPAND        Y1, Y0, Y2                 // v97:i32x8 = and v96 v46
-	VPCMPGTD     Y3, Y2, Y2                 // v98:i32x8 = cmpgts v97 v48
-	VPAND        Y4, Y2, Y5                 // v99:i32x8 = and v98 v50
+	VMOVDQU      Y0, 64(BX)                 // store out+64 step_out*1 v94
+	VMOVDQU      -800(CX), Y0               // v95:f32x8 = load acc+224
+	VPAND        Y1, Y0, Y2                 // v97:i32x8 = and v96 v38
+	VPCMPGTD     Y3, Y2, Y2                 // v98:i32x8 = cmpgts v97 v40
+	VPAND        Y4, Y2, Y5                 // v99:i32x8 = and v98 v42
 	VPANDN       Y0, Y2, Y0                 // v100:i32x8 = andnot v96 v98
 	VPOR         Y0, Y5, Y0                 // v101:i32x8 = or v99 v100
 	MOVQ         args+0(FP), DX
 	MOVQ         40(DX), DX
-	IMUL3Q       $+6, DX, BX
+	IMUL3Q       $+1, DX, BX
 	ADDQ         AX, BX
-	VMOVDQU      Y0, (BX)                   // store out+0 step_out*6 v102
-	VMOVDQU      640(CX), Y0                // v103:f32x8 = load acc+896
-	VPAND        Y1, Y0, Y2                 // v105:i32x8 = and v104 v46
-	VPCMPGTD     Y3, Y2, Y2                 // v106:i32x8 = cmpgts v105 v48
-	VPAND        Y4, Y2, Y5                 // v107:i32x8 = and v106 v50
+	VMOVDQU      Y0, 96(BX)                 // store out+96 step_out*1 v102
+	VMOVDQU      -768(CX), Y0               // v103:f32x8 = load acc+256
+	VPAND        Y1, Y0, Y2                 // v105:i32x8 = and v104 v38
+	VPCMPGTD     Y3, Y2, Y2                 // v106:i32x8 = cmpgts v105 v40
+	VPAND        Y4, Y2, Y5                 // v107:i32x8 = and v106 v42
 	VPANDN       Y0, Y2, Y0                 // v108:i32x8 = andnot v104 v106
 	VPOR         Y0, Y5, Y0                 // v109:i32x8 = or v107 v108
 	MOVQ         args+0(FP), DX
 	MOVQ         40(DX), DX
-	IMUL3Q       $+7, DX, BX
+	IMUL3Q       $+2, DX, BX
 	ADDQ         AX, BX
-	VMOVDQU      Y0, (BX)                   // store out+0 step_out*7 v110
-	VMOVDQU      -224(CX), Y0               // v111:f32x8 = load acc+32
-	VPAND        Y1, Y0, Y2                 // v113:i32x8 = and v112 v46
-	VPCMPGTD     Y3, Y2, Y2                 // v114:i32x8 = cmpgts v113 v48
-	VPAND        Y4, Y2, Y5                 // v115:i32x8 = and v114 v50
+	VMOVDQU      Y0, (BX)                   // store out+0 step_out*2 v110
+	VMOVDQU      -736(CX), Y0               // v111:f32x8 = load acc+288
+	VPAND        Y1, Y0, Y2                 // v113:i32x8 = and v112 v38
+	VPCMPGTD     Y3, Y2, Y2                 // v114:i32x8 = cmpgts v113 v40
+	VPAND        Y4, Y2, Y5                 // v115:i32x8 = and v114 v42
 	VPANDN       Y0, Y2, Y0                 // v116:i32x8 = andnot v112 v114
 	VPOR         Y0, Y5, Y0                 // v117:i32x8 = or v115 v116
-	VMOVDQU      Y0, 32(AX)                 // store out+32 v118
-	VMOVDQU      -96(CX), Y0                // v119:f32x8 = load acc+160
-	VPAND        Y1, Y0, Y2                 // v121:i32x8 = and v120 v46
-	VPCMPGTD     Y3, Y2, Y2                 // v122:i32x8 = cmpgts v121 v48
-	VPAND        Y4, Y2, Y5                 // v123:i32x8 = and v122 v50
+	MOVQ         args+0(FP), DX
+	MOVQ         40(DX), DX
+	IMUL3Q       $+2, DX, BX
+	ADDQ         AX, BX
+	VMOVDQU      Y0, 32(BX)                 // store out+32 step_out*2 v118
+	VMOVDQU      -704(CX), Y0               // v119:f32x8 = load acc+320
+	VPAND        Y1, Y0, Y2                 // v121:i32x8 = and v120 v38
+	VPCMPGTD     Y3, Y2, Y2                 // v122:i32x8 = cmpgts v121 v40
+	VPAND        Y4, Y2, Y5                 // v123:i32x8 = and v122 v42
 	VPANDN       Y0, Y2, Y0                 // v124:i32x8 = andnot v120 v122
 	VPOR         Y0, Y5, Y0                 // v125:i32x8 = or v123 v124
 	MOVQ         args+0(FP), DX
 	MOVQ         40(DX), DX
-	IMUL3Q       $+1, DX, BX
+	IMUL3Q       $+2, DX, BX
 	ADDQ         AX, BX
-	VMOVDQU      Y0, 32(BX)                 // store out+32 step_out*1 v126
-	VMOVDQU      32(CX), Y0                 // v127:f32x8 = load acc+288
-	VPAND        Y1, Y0, Y2                 // v129:i32x8 = and v128 v46
-	VPCMPGTD     Y3, Y2, Y2                 // v130:i32x8 = cmpgts v129 v48
-	VPAND        Y4, Y2, Y5                 // v131:i32x8 = and v130 v50
+	VMOVDQU      Y0, 64(BX)                 // store out+64 step_out*2 v126
+	VMOVDQU      -672(CX), Y0               // v127:f32x8 = load acc+352
+	VPAND        Y1, Y0, Y2                 // v129:i32x8 = and v128 v38
+	VPCMPGTD     Y3, Y2, Y2                 // v130:i32x8 = cmpgts v129 v40
+	VPAND        Y4, Y2, Y5                 // v131:i32x8 = and v130 v42
 	VPANDN       Y0, Y2, Y0                 // v132:i32x8 = andnot v128 v130
 	VPOR         Y0, Y5, Y0                 // v133:i32x8 = or v131 v132
 	MOVQ         args+0(FP), DX
 	MOVQ         40(DX), DX
 	IMUL3Q       $+2, DX, BX
 	ADDQ         AX, BX
-	VMOVDQU      Y0, 32(BX)                 // store out+32 step_out*2 v134
-	VMOVDQU      160(CX), Y0                // v135:f32x8 = load acc+416
-	VPAND        Y1, Y0, Y2                 // v137:i32x8 = and v136 v46
-	VPCMPGTD     Y3, Y2, Y2                 // v138:i32x8 = cmpgts v137 v48
-	VPAND        Y4, Y2, Y5                 // v139:i32x8 = and v138 v50
+	VMOVDQU      Y0, 96(BX)                 // store out+96 step_out*2 v134
+	VMOVDQU      -640(CX), Y0               // v135:f32x8 = load acc+384
+	VPAND        Y1, Y0, Y2                 // v137:i32x8 = and v136 v38
+	VPCMPGTD     Y3, Y2, Y2                 // v138:i32x8 = cmpgts v137 v40
+	VPAND        Y4, Y2, Y5                 // v139:i32x8 = and v138 v42
 	VPANDN       Y0, Y2, Y0                 // v140:i32x8 = andnot v136 v138
 	VPOR         Y0, Y5, Y0                 // v141:i32x8 = or v139 v140
 	MOVQ         args+0(FP), DX
 	MOVQ         40(DX), DX
 	IMUL3Q       $+3, DX, BX
 	ADDQ         AX, BX
-	VMOVDQU      Y0, 32(BX)                 // store out+32 step_out*3 v142
-	VMOVDQU      288(CX), Y0                // v143:f32x8 = load acc+544
-	VPAND        Y1, Y0, Y2                 // v145:i32x8 = and v144 v46
-	VPCMPGTD     Y3, Y2, Y2                 // v146:i32x8 = cmpgts v145 v48
-	VPAND        Y4, Y2, Y5                 // v147:i32x8 = and v146 v50
+	VMOVDQU      Y0, (BX)                   // store out+0 step_out*3 v142
+	VMOVDQU      -608(CX), Y0               // v143:f32x8 = load acc+416
+	VPAND        Y1, Y0, Y2                 // v145:i32x8 = and v144 v38
+	VPCMPGTD     Y3, Y2, Y2                 // v146:i32x8 = cmpgts v145 v40
+	VPAND        Y4, Y2, Y5                 // v147:i32x8 = and v146 v42
 	VPANDN       Y0, Y2, Y0                 // v148:i32x8 = andnot v144 v146
 	VPOR         Y0, Y5, Y0                 // v149:i32x8 = or v147 v148
 	MOVQ         args+0(FP), DX
 	MOVQ         40(DX), DX
-	IMUL3Q       $+4, DX, BX
+	IMUL3Q       $+3, DX, BX
 	ADDQ         AX, BX
-	VMOVDQU      Y0, 32(BX)                 // store out+32 step_out*4 v150
-	VMOVDQU      416(CX), Y0                // v151:f32x8 = load acc+672
-	VPAND        Y1, Y0, Y2                 // v153:i32x8 = and v152 v46
-	VPCMPGTD     Y3, Y2, Y2                 // v154:i32x8 = cmpgts v153 v48
-	VPAND        Y4, Y2, Y5                 // v155:i32x8 = and v154 v50
+	VMOVDQU      Y0, 32(BX)                 // store out+32 step_out*3 v150
+	VMOVDQU      -576(CX), Y0               // v151:f32x8 = load acc+448
+	VPAND        Y1, Y0, Y2                 // v153:i32x8 = and v152 v38
+	VPCMPGTD     Y3, Y2, Y2                 // v154:i32x8 = cmpgts v153 v40
+	VPAND        Y4, Y2, Y5                 // v155:i32x8 = and v154 v42
 	VPANDN       Y0, Y2, Y0                 // v156:i32x8 = andnot v152 v154
 	VPOR         Y0, Y5, Y0                 // v157:i32x8 = or v155 v156
 	MOVQ         args+0(FP), DX
 	MOVQ         40(DX), DX
-	IMUL3Q       $+5, DX, BX
+	IMUL3Q       $+3, DX, BX
 	ADDQ         AX, BX
-	VMOVDQU      Y0, 32(BX)                 // store out+32 step_out*5 v158
-	VMOVDQU      544(CX), Y0                // v159:f32x8 = load acc+800
-	VPAND        Y1, Y0, Y2                 // v161:i32x8 = and v160 v46
-	VPCMPGTD     Y3, Y2, Y2                 // v162:i32x8 = cmpgts v161 v48
-	VPAND        Y4, Y2, Y5                 // v163:i32x8 = and v162 v50
+	VMOVDQU      Y0, 64(BX)                 // store out+64 step_out*3 v158
+	VMOVDQU      -544(CX), Y0               // v159:f32x8 = load acc+480
+	VPAND        Y1, Y0, Y2                 // v161:i32x8 = and v160 v38
+	VPCMPGTD     Y3, Y2, Y2                 // v162:i32x8 = cmpgts v161 v40
+	VPAND        Y4, Y2, Y5                 // v163:i32x8 = and v162 v42
 	VPANDN       Y0, Y2, Y0                 // v164:i32x8 = andnot v160 v162
 	VPOR         Y0, Y5, Y0                 // v165:i32x8 = or v163 v164
 	MOVQ         args+0(FP), DX
 	MOVQ         40(DX), DX
-	IMUL3Q       $+6, DX, BX
+	IMUL3Q       $+3, DX, BX
 	ADDQ         AX, BX
-	VMOVDQU      Y0, 32(BX)                 // store out+32 step_out*6 v166
-	VMOVDQU      672(CX), Y0                // v167:f32x8 = load acc+928
-	VPAND        Y1, Y0, Y2                 // v169:i32x8 = and v168 v46
-	VPCMPGTD     Y3, Y2, Y2                 // v170:i32x8 = cmpgts v169 v48
-	VPAND        Y4, Y2, Y5                 // v171:i32x8 = and v170 v50
+	VMOVDQU      Y0, 96(BX)                 // store out+96 step_out*3 v166
+	VMOVDQU      -512(CX), Y0               // v167:f32x8 = load acc+512
+	VPAND        Y1, Y0, Y2                 // v169:i32x8 = and v168 v38
+	VPCMPGTD     Y3, Y2, Y2                 // v170:i32x8 = cmpgts v169 v40
+	VPAND        Y4, Y2, Y5                 // v171:i32x8 = and v170 v42
 	VPANDN       Y0, Y2, Y0                 // v172:i32x8 = andnot v168 v170
 	VPOR         Y0, Y5, Y0                 // v173:i32x8 = or v171 v172
 	MOVQ         args+0(FP), DX
 	MOVQ         40(DX), DX
-	IMUL3Q       $+7, DX, BX
+	IMUL3Q       $+4, DX, BX
 	ADDQ         AX, BX
-	VMOVDQU      Y0, 32(BX)                 // store out+32 step_out*7 v174
-	VMOVDQU      -192(CX), Y0               // v175:f32x8 = load acc+64
-	VPAND        Y1, Y0, Y2                 // v177:i32x8 = and v176 v46
-	VPCMPGTD     Y3, Y2, Y2                 // v178:i32x8 = cmpgts v177 v48
-	VPAND        Y4, Y2, Y5                 // v179:i32x8 = and v178 v50
+	VMOVDQU      Y0, (BX)                   // store out+0 step_out*4 v174
+	VMOVDQU      -480(CX), Y0               // v175:f32x8 = load acc+544
+	VPAND        Y1, Y0, Y2                 // v177:i32x8 = and v176 v38
+	VPCMPGTD     Y3, Y2, Y2                 // v178:i32x8 = cmpgts v177 v40
+	VPAND        Y4, Y2, Y5                 // v179:i32x8 = and v178 v42
 	VPANDN       Y0, Y2, Y0                 // v180:i32x8 = andnot v176 v178
 	VPOR         Y0, Y5, Y0                 // v181:i32x8 = or v179 v180
-	VMOVDQU      Y0, 64(AX)                 // store out+64 v182
-	VMOVDQU      -64(CX), Y0                // v183:f32x8 = load acc+192
-	VPAND        Y1, Y0, Y2                 // v185:i32x8 = and v184 v46
-	VPCMPGTD     Y3, Y2, Y2                 // v186:i32x8 = cmpgts v185 v48
-	VPAND        Y4, Y2, Y5                 // v187:i32x8 = and v186 v50
-	VPANDN       Y0, Y2, Y0                 // v188:i32x8 = andnot v184 v186
-	VPOR         Y0, Y5, Y0                 // v189:i32x8 = or v187 v188
-	MOVQ         args+0(FP), DX
-	MOVQ         40(DX), DX
-	IMUL3Q       $+1, DX, BX
-	ADDQ         AX, BX
-	VMOVDQU      Y0, 64(BX)                 // store out+64 step_out*1 v190
-	VMOVDQU      64(CX), Y0                 // v191:f32x8 = load acc+320
-	VPAND        Y1, Y0, Y2                 // v193:i32x8 = and v192 v46
-	VPCMPGTD     Y3, Y2, Y2                 // v194:i32x8 = cmpgts v193 v48
-	VPAND        Y4, Y2, Y5                 // v195:i32x8 = and v194 v50
-	VPANDN       Y0, Y2, Y0                 // v196:i32x8 = andnot v192 v194
-	VPOR         Y0, Y5, Y0                 // v197:i32x8 = or v195 v196
-	MOVQ         args+0(FP), DX
-	MOVQ         40(DX), DX
-	IMUL3Q       $+2, DX, BX
-	ADDQ         AX, BX
-	VMOVDQU      Y0, 64(BX)                 // store out+64 step_out*2 v198
-	VMOVDQU      192(CX), Y0                // v199:f32x8 = load acc+448
-	VPAND        Y1, Y0, Y2                 // v201:i32x8 = and v200 v46
-	VPCMPGTD     Y3, Y2, Y2                 // v202:i32x8 = cmpgts v201 v48
-	VPAND        Y4, Y2, Y5                 // v203:i32x8 = and v202 v50
-	VPANDN       Y0, Y2, Y0                 // v204:i32x8 = andnot v200 v202
-	VPOR         Y0, Y5, Y0                 // v205:i32x8 = or v203 v204
-	MOVQ         args+0(FP), DX
-	MOVQ         40(DX), DX
-	IMUL3Q       $+3, DX, BX
-	ADDQ         AX, BX
-	VMOVDQU      Y0, 64(BX)                 // store out+64 step_out*3 v206
-	VMOVDQU      320(CX), Y0                // v207:f32x8 = load acc+576
-	VPAND        Y1, Y0, Y2                 // v209:i32x8 = and v208 v46
-	VPCMPGTD     Y3, Y2, Y2                 // v210:i32x8 = cmpgts v209 v48
-	VPAND        Y4, Y2, Y5                 // v211:i32x8 = and v210 v50
-	VPANDN       Y0, Y2, Y0                 // v212:i32x8 = andnot v208 v210
-	VPOR         Y0, Y5, Y0                 // v213:i32x8 = or v211 v212
 	MOVQ         args+0(FP), DX
 	MOVQ         40(DX), DX
 	IMUL3Q       $+4, DX, BX
 	ADDQ         AX, BX
-	VMOVDQU      Y0, 64(BX)                 // store out+64 step_out*4 v214
-	VMOVDQU      448(CX), Y0                // v215:f32x8 = load acc+704
-	VPAND        Y1, Y0, Y2                 // v217:i32x8 = and v216 v46
-	VPCMPGTD     Y3, Y2, Y2                 // v218:i32x8 = cmpgts v217 v48
-	VPAND        Y4, Y2, Y5                 // v219:i32x8 = and v218 v50
+	VMOVDQU      Y0, 32(BX)                 // store out+32 step_out*4 v182
+	VMOVDQU      -448(CX), Y0               // v183:f32x8 = load acc+576
+	VPAND        Y1, Y0, Y2                 // v185:i32x8 = and v184 v38
+	VPCMPGTD     Y3, Y2, Y2                 // v186:i32x8 = cmpgts v185 v40
+	VPAND        Y4, Y2, Y5                 // v187:i32x8 = and v186 v42
+	VPANDN       Y0, Y2, Y0                 // v188:i32x8 = andnot v184 v186
+	VPOR         Y0, Y5, Y0                 // v189:i32x8 = or v187 v188
+	MOVQ         args+0(FP), DX
+	MOVQ         40(DX), DX
+	IMUL3Q       $+4, DX, BX
+	ADDQ         AX, BX
+	VMOVDQU      Y0, 64(BX)                 // store out+64 step_out*4 v190
+	VMOVDQU      -416(CX), Y0               // v191:f32x8 = load acc+608
+	VPAND        Y1, Y0, Y2                 // v193:i32x8 = and v192 v38
+	VPCMPGTD     Y3, Y2, Y2                 // v194:i32x8 = cmpgts v193 v40
+	VPAND        Y4, Y2, Y5                 // v195:i32x8 = and v194 v42
+	VPANDN       Y0, Y2, Y0                 // v196:i32x8 = andnot v192 v194
+	VPOR         Y0, Y5, Y0                 // v197:i32x8 = or v195 v196
+	MOVQ         args+0(FP), DX
+	MOVQ         40(DX), DX
+	IMUL3Q       $+4, DX, BX
+	ADDQ         AX, BX
+	VMOVDQU      Y0, 96(BX)                 // store out+96 step_out*4 v198
+	VMOVDQU      -384(CX), Y0               // v199:f32x8 = load acc+640
+	VPAND        Y1, Y0, Y2                 // v201:i32x8 = and v200 v38
+	VPCMPGTD     Y3, Y2, Y2                 // v202:i32x8 = cmpgts v201 v40
+	VPAND        Y4, Y2, Y5                 // v203:i32x8 = and v202 v42
+	VPANDN       Y0, Y2, Y0                 // v204:i32x8 = andnot v200 v202
+	VPOR         Y0, Y5, Y0                 // v205:i32x8 = or v203 v204
+	MOVQ         args+0(FP), DX
+	MOVQ         40(DX), DX
+	IMUL3Q       $+5, DX, BX
+	ADDQ         AX, BX
+	VMOVDQU      Y0, (BX)                   // store out+0 step_out*5 v206
+	VMOVDQU      -352(CX), Y0               // v207:f32x8 = load acc+672
+	VPAND        Y1, Y0, Y2                 // v209:i32x8 = and v208 v38
+	VPCMPGTD     Y3, Y2, Y2                 // v210:i32x8 = cmpgts v209 v40
+	VPAND        Y4, Y2, Y5                 // v211:i32x8 = and v210 v42
+	VPANDN       Y0, Y2, Y0                 // v212:i32x8 = andnot v208 v210
+	VPOR         Y0, Y5, Y0                 // v213:i32x8 = or v211 v212
+	MOVQ         args+0(FP), DX
+	MOVQ         40(DX), DX
+	IMUL3Q       $+5, DX, BX
+	ADDQ         AX, BX
+	VMOVDQU      Y0, 32(BX)                 // store out+32 step_out*5 v214
+	VMOVDQU      -320(CX), Y0               // v215:f32x8 = load acc+704
+	VPAND        Y1, Y0, Y2                 // v217:i32x8 = and v216 v38
+	VPCMPGTD     Y3, Y2, Y2                 // v218:i32x8 = cmpgts v217 v40
+	VPAND        Y4, Y2, Y5                 // v219:i32x8 = and v218 v42
 	VPANDN       Y0, Y2, Y0                 // v220:i32x8 = andnot v216 v218
 	VPOR         Y0, Y5, Y0                 // v221:i32x8 = or v219 v220
 	MOVQ         args+0(FP), DX
@@ -3347,112 +3222,105 @@ done2:
 	IMUL3Q       $+5, DX, BX
 	ADDQ         AX, BX
 	VMOVDQU      Y0, 64(BX)                 // store out+64 step_out*5 v222
-	VMOVDQU      576(CX), Y0                // v223:f32x8 = load acc+832
-	VPAND        Y1, Y0, Y2                 // v225:i32x8 = and v224 v46
-	VPCMPGTD     Y3, Y2, Y2                 // v226:i32x8 = cmpgts v225 v48
-	VPAND        Y4, Y2, Y5                 // v227:i32x8 = and v226 v50
+	VMOVDQU      -288(CX), Y0               // v223:f32x8 = load acc+736
+	VPAND        Y1, Y0, Y2                 // v225:i32x8 = and v224 v38
+	VPCMPGTD     Y3, Y2, Y2                 // v226:i32x8 = cmpgts v225 v40
+	VPAND        Y4, Y2, Y5                 // v227:i32x8 = and v226 v42
 	VPANDN       Y0, Y2, Y0                 // v228:i32x8 = andnot v224 v226
 	VPOR         Y0, Y5, Y0                 // v229:i32x8 = or v227 v228
 	MOVQ         args+0(FP), DX
 	MOVQ         40(DX), DX
-	IMUL3Q       $+6, DX, BX
+	IMUL3Q       $+5, DX, BX
 	ADDQ         AX, BX
-	VMOVDQU      Y0, 64(BX)                 // store out+64 step_out*6 v230
-	VMOVDQU      704(CX), Y0                // v231:f32x8 = load acc+960
-	VPAND        Y1, Y0, Y2                 // v233:i32x8 = and v232 v46
-	VPCMPGTD     Y3, Y2, Y2                 // v234:i32x8 = cmpgts v233 v48
-	VPAND        Y4, Y2, Y5                 // v235:i32x8 = and v234 v50
+	VMOVDQU      Y0, 96(BX)                 // store out+96 step_out*5 v230
+	VMOVDQU      -256(CX), Y0               // v231:f32x8 = load acc+768
+	VPAND        Y1, Y0, Y2                 // v233:i32x8 = and v232 v38
+	VPCMPGTD     Y3, Y2, Y2                 // v234:i32x8 = cmpgts v233 v40
+	VPAND        Y4, Y2, Y5                 // v235:i32x8 = and v234 v42
 	VPANDN       Y0, Y2, Y0                 // v236:i32x8 = andnot v232 v234
 	VPOR         Y0, Y5, Y0                 // v237:i32x8 = or v235 v236
 	MOVQ         args+0(FP), DX
 	MOVQ         40(DX), DX
-	IMUL3Q       $+7, DX, BX
+	IMUL3Q       $+6, DX, BX
 	ADDQ         AX, BX
-	VMOVDQU      Y0, 64(BX)                 // store out+64 step_out*7 v238
-	VMOVDQU      -160(CX), Y0               // v239:f32x8 = load acc+96
-	VPAND        Y1, Y0, Y2                 // v241:i32x8 = and v240 v46
-	VPCMPGTD     Y3, Y2, Y2                 // v242:i32x8 = cmpgts v241 v48
-	VPAND        Y4, Y2, Y5                 // v243:i32x8 = and v242 v50
+	VMOVDQU      Y0, (BX)                   // store out+0 step_out*6 v238
+	VMOVDQU      -224(CX), Y0               // v239:f32x8 = load acc+800
+	VPAND        Y1, Y0, Y2                 // v241:i32x8 = and v240 v38
+	VPCMPGTD     Y3, Y2, Y2                 // v242:i32x8 = cmpgts v241 v40
+	VPAND        Y4, Y2, Y5                 // v243:i32x8 = and v242 v42
 	VPANDN       Y0, Y2, Y0                 // v244:i32x8 = andnot v240 v242
 	VPOR         Y0, Y5, Y0                 // v245:i32x8 = or v243 v244
-	VMOVDQU      Y0, 96(AX)                 // store out+96 v246
-	VMOVDQU      -32(CX), Y0                // v247:f32x8 = load acc+224
-	VPAND        Y1, Y0, Y2                 // v249:i32x8 = and v248 v46
-	VPCMPGTD     Y3, Y2, Y2                 // v250:i32x8 = cmpgts v249 v48
-	VPAND        Y4, Y2, Y5                 // v251:i32x8 = and v250 v50
-	VPANDN       Y0, Y2, Y0                 // v252:i32x8 = andnot v248 v250
-	VPOR         Y0, Y5, Y0                 // v253:i32x8 = or v251 v252
-	MOVQ         args+0(FP), DX
-	MOVQ         40(DX), DX
-	IMUL3Q       $+1, DX, BX
-	ADDQ         AX, BX
-	VMOVDQU      Y0, 96(BX)                 // store out+96 step_out*1 v254
-	VMOVDQU      96(CX), Y0                 // v255:f32x8 = load acc+352
-	VPAND        Y1, Y0, Y2                 // v257:i32x8 = and v256 v46
-	VPCMPGTD     Y3, Y2, Y2                 // v258:i32x8 = cmpgts v257 v48
-	VPAND        Y4, Y2, Y5                 // v259:i32x8 = and v258 v50
-	VPANDN       Y0, Y2, Y0                 // v260:i32x8 = andnot v256 v258
-	VPOR         Y0, Y5, Y0                 // v261:i32x8 = or v259 v260
-	MOVQ         args+0(FP), DX
-	MOVQ         40(DX), DX
-	IMUL3Q       $+2, DX, BX
-	ADDQ         AX, BX
-	VMOVDQU      Y0, 96(BX)                 // store out+96 step_out*2 v262
-	VMOVDQU      224(CX), Y0                // v263:f32x8 = load acc+480
-	VPAND        Y1, Y0, Y2                 // v265:i32x8 = and v264 v46
-	VPCMPGTD     Y3, Y2, Y2                 // v266:i32x8 = cmpgts v265 v48
-	VPAND        Y4, Y2, Y5                 // v267:i32x8 = and v266 v50
-	VPANDN       Y0, Y2, Y0                 // v268:i32x8 = andnot v264 v266
-	VPOR         Y0, Y5, Y0                 // v269:i32x8 = or v267 v268
-	MOVQ         args+0(FP), DX
-	MOVQ         40(DX), DX
-	IMUL3Q       $+3, DX, BX
-	ADDQ         AX, BX
-	VMOVDQU      Y0, 96(BX)                 // store out+96 step_out*3 v270
-	VMOVDQU      352(CX), Y0                // v271:f32x8 = load acc+608
-	VPAND        Y1, Y0, Y2                 // v273:i32x8 = and v272 v46
-	VPCMPGTD     Y3, Y2, Y2                 // v274:i32x8 = cmpgts v273 v48
-	VPAND        Y4, Y2, Y5                 // v275:i32x8 = and v274 v50
-	VPANDN       Y0, Y2, Y0                 // v276:i32x8 = andnot v272 v274
-	VPOR         Y0, Y5, Y0                 // v277:i32x8 = or v275 v276
-	MOVQ         args+0(FP), DX
-	MOVQ         40(DX), DX
-	IMUL3Q       $+4, DX, BX
-	ADDQ         AX, BX
-	VMOVDQU      Y0, 96(BX)                 // store out+96 step_out*4 v278
-	VMOVDQU      480(CX), Y0                // v279:f32x8 = load acc+736
-	VPAND        Y1, Y0, Y2                 // v281:i32x8 = and v280 v46
-	VPCMPGTD     Y3, Y2, Y2                 // v282:i32x8 = cmpgts v281 v48
-	VPAND        Y4, Y2, Y5                 // v283:i32x8 = and v282 v50
-	VPANDN       Y0, Y2, Y0                 // v284:i32x8 = andnot v280 v282
-	VPOR         Y0, Y5, Y0                 // v285:i32x8 = or v283 v284
-	MOVQ         args+0(FP), DX
-	MOVQ         40(DX), DX
-	IMUL3Q       $+5, DX, BX
-	ADDQ         AX, BX
-	VMOVDQU      Y0, 96(BX)                 // store out+96 step_out*5 v286
-	VMOVDQU      608(CX), Y0                // v287:f32x8 = load acc+864
-	VPAND        Y1, Y0, Y2                 // v289:i32x8 = and v288 v46
-	VPCMPGTD     Y3, Y2, Y2                 // v290:i32x8 = cmpgts v289 v48
-	VPAND        Y4, Y2, Y5                 // v291:i32x8 = and v290 v50
-	VPANDN       Y0, Y2, Y0                 // v292:i32x8 = andnot v288 v290
-	VPOR         Y0, Y5, Y0                 // v293:i32x8 = or v291 v292
 	MOVQ         args+0(FP), DX
 	MOVQ         40(DX), DX
 	IMUL3Q       $+6, DX, BX
 	ADDQ         AX, BX
-	VMOVDQU      Y0, 96(BX)                 // store out+96 step_out*6 v294
-	VMOVDQU      736(CX), Y0                // v295:f32x8 = load acc+992
-	VPAND        Y1, Y0, Y1                 // v297:i32x8 = and v296 v46
-	VPCMPGTD     Y3, Y1, Y1                 // v298:i32x8 = cmpgts v297 v48
-	VPAND        Y4, Y1, Y2                 // v299:i32x8 = and v298 v50
-	VPANDN       Y0, Y1, Y0                 // v300:i32x8 = andnot v296 v298
-	VPOR         Y0, Y2, Y0                 // v301:i32x8 = or v299 v300
+	VMOVDQU      Y0, 32(BX)                 // store out+32 step_out*6 v246
+	VMOVDQU      -192(CX), Y0               // v247:f32x8 = load acc+832
+	VPAND        Y1, Y0, Y2                 // v249:i32x8 = and v248 v38
+	VPCMPGTD     Y3, Y2, Y2                 // v250:i32x8 = cmpgts v249 v40
+	VPAND        Y4, Y2, Y5                 // v251:i32x8 = and v250 v42
+	VPANDN       Y0, Y2, Y0                 // v252:i32x8 = andnot v248 v250
+	VPOR         Y0, Y5, Y0                 // v253:i32x8 = or v251 v252
+	MOVQ         args+0(FP), DX
+	MOVQ         40(DX), DX
+	IMUL3Q       $+6, DX, BX
+	ADDQ         AX, BX
+	VMOVDQU      Y0, 64(BX)                 // store out+64 step_out*6 v254
+	VMOVDQU      -160(CX), Y0               // v255:f32x8 = load acc+864
+	VPAND        Y1, Y0, Y2                 // v257:i32x8 = and v256 v38
+	VPCMPGTD     Y3, Y2, Y2                 // v258:i32x8 = cmpgts v257 v40
+	VPAND        Y4, Y2, Y5                 // v259:i32x8 = and v258 v42
+	VPANDN       Y0, Y2, Y0                 // v260:i32x8 = andnot v256 v258
+	VPOR         Y0, Y5, Y0                 // v261:i32x8 = or v259 v260
+	MOVQ         args+0(FP), DX
+	MOVQ         40(DX), DX
+	IMUL3Q       $+6, DX, BX
+	ADDQ         AX, BX
+	VMOVDQU      Y0, 96(BX)                 // store out+96 step_out*6 v262
+	VMOVDQU      -128(CX), Y0               // v263:f32x8 = load acc+896
+	VPAND        Y1, Y0, Y2                 // v265:i32x8 = and v264 v38
+	VPCMPGTD     Y3, Y2, Y2                 // v266:i32x8 = cmpgts v265 v40
+	VPAND        Y4, Y2, Y5                 // v267:i32x8 = and v266 v42
+	VPANDN       Y0, Y2, Y0                 // v268:i32x8 = andnot v264 v266
+	VPOR         Y0, Y5, Y0                 // v269:i32x8 = or v267 v268
+	MOVQ         args+0(FP), DX
+	MOVQ         40(DX), DX
+	IMUL3Q       $+7, DX, BX
+	ADDQ         AX, BX
+	VMOVDQU      Y0, (BX)                   // store out+0 step_out*7 v270
+	VMOVDQU      -96(CX), Y0                // v271:f32x8 = load acc+928
+	VPAND        Y1, Y0, Y2                 // v273:i32x8 = and v272 v38
+	VPCMPGTD     Y3, Y2, Y2                 // v274:i32x8 = cmpgts v273 v40
+	VPAND        Y4, Y2, Y5                 // v275:i32x8 = and v274 v42
+	VPANDN       Y0, Y2, Y0                 // v276:i32x8 = andnot v272 v274
+	VPOR         Y0, Y5, Y0                 // v277:i32x8 = or v275 v276
+	MOVQ         args+0(FP), DX
+	MOVQ         40(DX), DX
+	IMUL3Q       $+7, DX, BX
+	ADDQ         AX, BX
+	VMOVDQU      Y0, 32(BX)                 // store out+32 step_out*7 v278
+	VMOVDQU      -64(CX), Y0                // v279:f32x8 = load acc+960
+	VPAND        Y1, Y0, Y2                 // v281:i32x8 = and v280 v38
+	VPCMPGTD     Y3, Y2, Y2                 // v282:i32x8 = cmpgts v281 v40
+	VPAND        Y4, Y2, Y5                 // v283:i32x8 = and v282 v42
+	VPANDN       Y0, Y2, Y0                 // v284:i32x8 = andnot v280 v282
+	VPOR         Y0, Y5, Y0                 // v285:i32x8 = or v283 v284
+	MOVQ         args+0(FP), DX
+	MOVQ         40(DX), DX
+	IMUL3Q       $+7, DX, BX
+	ADDQ         AX, BX
+	VMOVDQU      Y0, 64(BX)                 // store out+64 step_out*7 v286
+	VMOVDQU      -32(CX), Y0                // v287:f32x8 = load acc+992
+	VPAND        Y1, Y0, Y1                 // v289:i32x8 = and v288 v38
+	VPCMPGTD     Y3, Y1, Y1                 // v290:i32x8 = cmpgts v289 v40
+	VPAND        Y4, Y1, Y2                 // v291:i32x8 = and v290 v42
+	VPANDN       Y0, Y1, Y0                 // v292:i32x8 = andnot v288 v290
+	VPOR         Y0, Y2, Y0                 // v293:i32x8 = or v291 v292
 	MOVQ         args+0(FP), CX
 	MOVQ         40(CX), CX
 	IMUL3Q       $+7, CX, BX
 	ADDQ         AX, BX
-	VMOVDQU      Y0, 96(BX)                 // store out+96 step_out*7 v302
+	VMOVDQU      Y0, 96(BX)                 // store out+96 step_out*7 v294
 	VZEROUPPER
 	RET
 
@@ -3468,7 +3336,7 @@ TEXT ·matmul_f16_1_avx2(SB), NOSPLIT, $0-8
 	MOVQ    args+0(FP), BX
 	MOVQ    8(BX), BX
 	MOVQ    args+0(FP), CX
-	MOVQ    48(CX), CX
+	MOVQ    40(CX), CX
 	TESTQ   CX, CX
 	JLE     done0
 	PCALIGN $0x20
@@ -3540,45 +3408,35 @@ loop0:
 	JNZ          loop0
 
 done0:
+	VPBROADCASTD x7fffffff<>+0(SB), Y4      // v41:i32x8 = splat 2147483647
+	VPAND        Y4, Y0, Y5                 // v42:i32x8 = and v40 v41
+	VPBROADCASTD x7f800000<>+0(SB), Y6      // v43:i32x8 = splat 2139095040
+	VPCMPGTD     Y6, Y5, Y5                 // v44:i32x8 = cmpgts v42 v43
+	VPBROADCASTD x7fc00000<>+0(SB), Y7      // v45:i32x8 = splat 2143289344
+	VPAND        Y7, Y5, Y8                 // v46:i32x8 = and v44 v45
+	VPANDN       Y0, Y5, Y0                 // v47:i32x8 = andnot v40 v44
+	VPOR         Y0, Y8, Y0                 // v48:i32x8 = or v46 v47
 	MOVQ         args+0(FP), AX
 	MOVQ         16(AX), AX
-	VMOVDQU      Y0, (AX)                   // store acc+0 v0
-	VMOVDQU      Y1, 32(AX)                 // store acc+32 v1
-	VMOVDQU      Y2, 64(AX)                 // store acc+64 v2
-	VMOVDQU      Y3, 96(AX)                 // store acc+96 v3
-	VMOVDQU      (AX), Y0                   // v40:f32x8 = load acc+0
-	VPBROADCASTD x7fffffff<>+0(SB), Y1      // v42:i32x8 = splat 2147483647
-	VPAND        Y1, Y0, Y2                 // v43:i32x8 = and v41 v42
-	VPBROADCASTD x7f800000<>+0(SB), Y3      // v44:i32x8 = splat 2139095040
-	VPCMPGTD     Y3, Y2, Y2                 // v45:i32x8 = cmpgts v43 v44
-	VPBROADCASTD x7fc00000<>+0(SB), Y4      // v46:i32x8 = splat 2143289344
-	VPAND        Y4, Y2, Y5                 // v47:i32x8 = and v45 v46
-	VPANDN       Y0, Y2, Y0                 // v48:i32x8 = andnot v41 v45
-	VPOR         Y0, Y5, Y0                 // v49:i32x8 = or v47 v48
-	MOVQ         args+0(FP), BX
-	MOVQ         24(BX), BX
-	VMOVDQU      Y0, (BX)                   // store out+0 v50
-	VMOVDQU      32(AX), Y0                 // v51:f32x8 = load acc+32
-	VPAND        Y1, Y0, Y2                 // v53:i32x8 = and v52 v42
-	VPCMPGTD     Y3, Y2, Y2                 // v54:i32x8 = cmpgts v53 v44
-	VPAND        Y4, Y2, Y5                 // v55:i32x8 = and v54 v46
-	VPANDN       Y0, Y2, Y0                 // v56:i32x8 = andnot v52 v54
-	VPOR         Y0, Y5, Y0                 // v57:i32x8 = or v55 v56
-	VMOVDQU      Y0, 32(BX)                 // store out+32 v58
-	VMOVDQU      64(AX), Y0                 // v59:f32x8 = load acc+64
-	VPAND        Y1, Y0, Y2                 // v61:i32x8 = and v60 v42
-	VPCMPGTD     Y3, Y2, Y2                 // v62:i32x8 = cmpgts v61 v44
-	VPAND        Y4, Y2, Y5                 // v63:i32x8 = and v62 v46
-	VPANDN       Y0, Y2, Y0                 // v64:i32x8 = andnot v60 v62
-	VPOR         Y0, Y5, Y0                 // v65:i32x8 = or v63 v64
-	VMOVDQU      Y0, 64(BX)                 // store out+64 v66
-	VMOVDQU      96(AX), Y0                 // v67:f32x8 = load acc+96
-	VPAND        Y1, Y0, Y1                 // v69:i32x8 = and v68 v42
-	VPCMPGTD     Y3, Y1, Y1                 // v70:i32x8 = cmpgts v69 v44
-	VPAND        Y4, Y1, Y2                 // v71:i32x8 = and v70 v46
-	VPANDN       Y0, Y1, Y0                 // v72:i32x8 = andnot v68 v70
-	VPOR         Y0, Y2, Y0                 // v73:i32x8 = or v71 v72
-	VMOVDQU      Y0, 96(BX)                 // store out+96 v74
+	VMOVDQU      Y0, (AX)                   // store out+0 v49
+	VPAND        Y4, Y1, Y0                 // v51:i32x8 = and v50 v41
+	VPCMPGTD     Y6, Y0, Y0                 // v52:i32x8 = cmpgts v51 v43
+	VPAND        Y7, Y0, Y5                 // v53:i32x8 = and v52 v45
+	VPANDN       Y1, Y0, Y0                 // v54:i32x8 = andnot v50 v52
+	VPOR         Y0, Y5, Y0                 // v55:i32x8 = or v53 v54
+	VMOVDQU      Y0, 32(AX)                 // store out+32 v56
+	VPAND        Y4, Y2, Y0                 // v58:i32x8 = and v57 v41
+	VPCMPGTD     Y6, Y0, Y0                 // v59:i32x8 = cmpgts v58 v43
+	VPAND        Y7, Y0, Y1                 // v60:i32x8 = and v59 v45
+	VPANDN       Y2, Y0, Y0                 // v61:i32x8 = andnot v57 v59
+	VPOR         Y0, Y1, Y0                 // v62:i32x8 = or v60 v61
+	VMOVDQU      Y0, 64(AX)                 // store out+64 v63
+	VPAND        Y4, Y3, Y0                 // v65:i32x8 = and v64 v41
+	VPCMPGTD     Y6, Y0, Y0                 // v66:i32x8 = cmpgts v65 v43
+	VPAND        Y7, Y0, Y1                 // v67:i32x8 = and v66 v45
+	VPANDN       Y3, Y0, Y0                 // v68:i32x8 = andnot v64 v66
+	VPOR         Y0, Y1, Y0                 // v69:i32x8 = or v67 v68
+	VMOVDQU      Y0, 96(AX)                 // store out+96 v70
 	VZEROUPPER
 	RET
 
@@ -3600,851 +3458,9 @@ TEXT ·matmul_f16_2_avx2(SB), NOSPLIT, $0-8
 	MOVQ    args+0(FP), CX
 	MOVQ    (CX), CX
 	MOVQ    args+0(FP), SI
-	MOVQ    24(SI), SI
-	IMUL3Q  $+1, SI, DX
-	ADDQ    CX, DX
-	MOVQ    args+0(FP), CX
-	MOVQ    40(CX), CX
-	TESTQ   CX, CX
-	JLE     done0
-	PCALIGN $0x20
-
-loop0:
-	VPBROADCASTD (AX), Y8                   // v8:f32x8 = loadsplat a+0 l0*16
-	PREFETCHT0   2048(BX)                   // prefetch b+2048 l0*256
-	PREFETCHT1   8192(BX)                   // prefetch2 b+8192 l0*256
-	VCVTPH2PS    (BX), Y9                   // v9:f32x8 = cvthalf [b+0 l0*256 f16x8]
-	VCVTPH2PS    16(BX), Y10                // v10:f32x8 = cvthalf [b+16 l0*256 f16x8]
-	VMULPS       Y9, Y8, Y11                // v11:f32x8 = mul v8 v9
-	VMULPS       Y10, Y8, Y12               // v12:f32x8 = mul v8 v10
-	VADDPS       Y11, Y0, Y0                // v0:f32x8 = add v0 v11
-	VADDPS       Y12, Y1, Y1                // v1:f32x8 = add v1 v12
-	VPBROADCASTD (DX), Y11                  // v13:f32x8 = loadsplat a+0 l0*16 step_a*1
-	VMULPS       Y9, Y11, Y9                // v14:f32x8 = mul v13 v9
-	VMULPS       Y10, Y11, Y10              // v15:f32x8 = mul v13 v10
-	VADDPS       Y9, Y2, Y2                 // v2:f32x8 = add v2 v14
-	VADDPS       Y10, Y3, Y3                // v3:f32x8 = add v3 v15
-	VCVTPH2PS    32(BX), Y9                 // v16:f32x8 = cvthalf [b+32 l0*256 f16x8]
-	VCVTPH2PS    48(BX), Y10                // v17:f32x8 = cvthalf [b+48 l0*256 f16x8]
-	VMULPS       Y9, Y8, Y12                // v18:f32x8 = mul v8 v16
-	VMULPS       Y10, Y8, Y8                // v19:f32x8 = mul v8 v17
-	VADDPS       Y12, Y4, Y4                // v4:f32x8 = add v4 v18
-	VADDPS       Y8, Y5, Y5                 // v5:f32x8 = add v5 v19
-	VMULPS       Y9, Y11, Y8                // v20:f32x8 = mul v13 v16
-	VMULPS       Y10, Y11, Y9               // v21:f32x8 = mul v13 v17
-	VADDPS       Y8, Y6, Y6                 // v6:f32x8 = add v6 v20
-	VADDPS       Y9, Y7, Y7                 // v7:f32x8 = add v7 v21
-	VPBROADCASTD 4(AX), Y8                  // v22:f32x8 = loadsplat a+4 l0*16
-	PREFETCHT0   2112(BX)                   // prefetch b+2112 l0*256
-	PREFETCHT1   8256(BX)                   // prefetch2 b+8256 l0*256
-	VCVTPH2PS    64(BX), Y9                 // v23:f32x8 = cvthalf [b+64 l0*256 f16x8]
-	VCVTPH2PS    80(BX), Y10                // v24:f32x8 = cvthalf [b+80 l0*256 f16x8]
-	VMULPS       Y9, Y8, Y11                // v25:f32x8 = mul v22 v23
-	VMULPS       Y10, Y8, Y12               // v26:f32x8 = mul v22 v24
-	VADDPS       Y11, Y0, Y0                // v0:f32x8 = add v0 v25
-	VADDPS       Y12, Y1, Y1                // v1:f32x8 = add v1 v26
-	VPBROADCASTD 4(DX), Y11                 // v27:f32x8 = loadsplat a+4 l0*16 step_a*1
-	VMULPS       Y9, Y11, Y9                // v28:f32x8 = mul v27 v23
-	VMULPS       Y10, Y11, Y10              // v29:f32x8 = mul v27 v24
-	VADDPS       Y9, Y2, Y2                 // v2:f32x8 = add v2 v28
-	VADDPS       Y10, Y3, Y3                // v3:f32x8 = add v3 v29
-	VCVTPH2PS    96(BX), Y9                 // v30:f32x8 = cvthalf [b+96 l0*256 f16x8]
-	VCVTPH2PS    112(BX), Y10               // v31:f32x8 = cvthalf [b+112 l0*256 f16x8]
-	VMULPS       Y9, Y8, Y12                // v32:f32x8 = mul v22 v30
-	VMULPS       Y10, Y8, Y8                // v33:f32x8 = mul v22 v31
-	VADDPS       Y12, Y4, Y4                // v4:f32x8 = add v4 v32
-	VADDPS       Y8, Y5, Y5                 // v5:f32x8 = add v5 v33
-	VMULPS       Y9, Y11, Y8                // v34:f32x8 = mul v27 v30
-	VMULPS       Y10, Y11, Y9               // v35:f32x8 = mul v27 v31
-	VADDPS       Y8, Y6, Y6                 // v6:f32x8 = add v6 v34
-	VADDPS       Y9, Y7, Y7                 // v7:f32x8 = add v7 v35
-	VPBROADCASTD 8(AX), Y8                  // v36:f32x8 = loadsplat a+8 l0*16
-	PREFETCHT0   2176(BX)                   // prefetch b+2176 l0*256
-	PREFETCHT1   8320(BX)                   // prefetch2 b+8320 l0*256
-	VCVTPH2PS    128(BX), Y9                // v37:f32x8 = cvthalf [b+128 l0*256 f16x8]
-	VCVTPH2PS    144(BX), Y10               // v38:f32x8 = cvthalf [b+144 l0*256 f16x8]
-	VMULPS       Y9, Y8, Y11                // v39:f32x8 = mul v36 v37
-	VMULPS       Y10, Y8, Y12               // v40:f32x8 = mul v36 v38
-	VADDPS       Y11, Y0, Y0                // v0:f32x8 = add v0 v39
-	VADDPS       Y12, Y1, Y1                // v1:f32x8 = add v1 v40
-	VPBROADCASTD 8(DX), Y11                 // v41:f32x8 = loadsplat a+8 l0*16 step_a*1
-	VMULPS       Y9, Y11, Y9                // v42:f32x8 = mul v41 v37
-	VMULPS       Y10, Y11, Y10              // v43:f32x8 = mul v41 v38
-	VADDPS       Y9, Y2, Y2                 // v2:f32x8 = add v2 v42
-	VADDPS       Y10, Y3, Y3                // v3:f32x8 = add v3 v43
-	VCVTPH2PS    160(BX), Y9                // v44:f32x8 = cvthalf [b+160 l0*256 f16x8]
-	VCVTPH2PS    176(BX), Y10               // v45:f32x8 = cvthalf [b+176 l0*256 f16x8]
-	VMULPS       Y9, Y8, Y12                // v46:f32x8 = mul v36 v44
-	VMULPS       Y10, Y8, Y8                // v47:f32x8 = mul v36 v45
-	VADDPS       Y12, Y4, Y4                // v4:f32x8 = add v4 v46
-	VADDPS       Y8, Y5, Y5                 // v5:f32x8 = add v5 v47
-	VMULPS       Y9, Y11, Y8                // v48:f32x8 = mul v41 v44
-	VMULPS       Y10, Y11, Y9               // v49:f32x8 = mul v41 v45
-	VADDPS       Y8, Y6, Y6                 // v6:f32x8 = add v6 v48
-	VADDPS       Y9, Y7, Y7                 // v7:f32x8 = add v7 v49
-	VPBROADCASTD 12(AX), Y8                 // v50:f32x8 = loadsplat a+12 l0*16
-	PREFETCHT0   2240(BX)                   // prefetch b+2240 l0*256
-	PREFETCHT1   8384(BX)                   // prefetch2 b+8384 l0*256
-	VCVTPH2PS    192(BX), Y9                // v51:f32x8 = cvthalf [b+192 l0*256 f16x8]
-	VCVTPH2PS    208(BX), Y10               // v52:f32x8 = cvthalf [b+208 l0*256 f16x8]
-	VMULPS       Y9, Y8, Y11                // v53:f32x8 = mul v50 v51
-	VMULPS       Y10, Y8, Y12               // v54:f32x8 = mul v50 v52
-	VADDPS       Y11, Y0, Y0                // v0:f32x8 = add v0 v53
-	VADDPS       Y12, Y1, Y1                // v1:f32x8 = add v1 v54
-	VPBROADCASTD 12(DX), Y11                // v55:f32x8 = loadsplat a+12 l0*16 step_a*1
-	VMULPS       Y9, Y11, Y9                // v56:f32x8 = mul v55 v51
-	VMULPS       Y10, Y11, Y10              // v57:f32x8 = mul v55 v52
-	VADDPS       Y9, Y2, Y2                 // v2:f32x8 = add v2 v56
-	VADDPS       Y10, Y3, Y3                // v3:f32x8 = add v3 v57
-	VCVTPH2PS    224(BX), Y9                // v58:f32x8 = cvthalf [b+224 l0*256 f16x8]
-	VCVTPH2PS    240(BX), Y10               // v59:f32x8 = cvthalf [b+240 l0*256 f16x8]
-	VMULPS       Y9, Y8, Y12                // v60:f32x8 = mul v50 v58
-	VMULPS       Y10, Y8, Y8                // v61:f32x8 = mul v50 v59
-	VADDPS       Y12, Y4, Y4                // v4:f32x8 = add v4 v60
-	VADDPS       Y8, Y5, Y5                 // v5:f32x8 = add v5 v61
-	VMULPS       Y9, Y11, Y8                // v62:f32x8 = mul v55 v58
-	VMULPS       Y10, Y11, Y9               // v63:f32x8 = mul v55 v59
-	VADDPS       Y8, Y6, Y6                 // v6:f32x8 = add v6 v62
-	VADDPS       Y9, Y7, Y7                 // v7:f32x8 = add v7 v63
-	ADDQ         $+16, AX
-	ADDQ         $+256, BX
-	ADDQ         $+16, DX
-	DECQ         CX
-	JNZ          loop0
-
-done0:
-	VPBROADCASTD x7fffffff<>+0(SB), Y8      // v65:i32x8 = splat 2147483647
-	VPAND        Y8, Y0, Y9                 // v66:i32x8 = and v64 v65
-	VPBROADCASTD x7f800000<>+0(SB), Y10     // v67:i32x8 = splat 2139095040
-	VPCMPGTD     Y10, Y9, Y9                // v68:i32x8 = cmpgts v66 v67
-	VPBROADCASTD x7fc00000<>+0(SB), Y11     // v69:i32x8 = splat 2143289344
-	VPAND        Y11, Y9, Y12               // v70:i32x8 = and v68 v69
-	VPANDN       Y0, Y9, Y0                 // v71:i32x8 = andnot v64 v68
-	VPOR         Y0, Y12, Y0                // v72:i32x8 = or v70 v71
-	VPAND        Y8, Y1, Y9                 // v75:i32x8 = and v74 v65
-	VPCMPGTD     Y10, Y9, Y9                // v76:i32x8 = cmpgts v75 v67
-	VPAND        Y11, Y9, Y12               // v77:i32x8 = and v76 v69
-	VPANDN       Y1, Y9, Y1                 // v78:i32x8 = andnot v74 v76
-	VPOR         Y1, Y12, Y1                // v79:i32x8 = or v77 v78
-	MOVQ         args+0(FP), AX
-	MOVQ         16(AX), AX
-	VMOVDQU      Y0, (AX)                   // store out+0 v73
-	VMOVDQU      Y1, 32(AX)                 // store out+32 v80
-	VPAND        Y8, Y2, Y0                 // v82:i32x8 = and v81 v65
-	VPCMPGTD     Y10, Y0, Y0                // v83:i32x8 = cmpgts v82 v67
-	VPAND        Y11, Y0, Y1                // v84:i32x8 = and v83 v69
-	VPANDN       Y2, Y0, Y0                 // v85:i32x8 = andnot v81 v83
-	VPOR         Y0, Y1, Y0                 // v86:i32x8 = or v84 v85
-	VPAND        Y8, Y3, Y1                 // v89:i32x8 = and v88 v65
-	VPCMPGTD     Y10, Y1, Y1                // v90:i32x8 = cmpgts v89 v67
-	VPAND        Y11, Y1, Y2                // v91:i32x8 = and v90 v69
-	VPANDN       Y3, Y1, Y1                 // v92:i32x8 = andnot v88 v90
-	VPOR         Y1, Y2, Y1                 // v93:i32x8 = or v91 v92
-	MOVQ         args+0(FP), CX
-	MOVQ         32(CX), CX
-	IMUL3Q       $+1, CX, BX
-	ADDQ         AX, BX
-	VMOVDQU      Y0, (BX)                   // store out+0 step_out*1 v87
-	MOVQ         args+0(FP), CX
-	MOVQ         32(CX), CX
-	IMUL3Q       $+1, CX, BX
-	ADDQ         AX, BX
-	VMOVDQU      Y1, 32(BX)                 // store out+32 step_out*1 v94
-	VPAND        Y8, Y4, Y0                 // v96:i32x8 = and v95 v65
-	VPCMPGTD     Y10, Y0, Y0                // v97:i32x8 = cmpgts v96 v67
-	VPAND        Y11, Y0, Y1                // v98:i32x8 = and v97 v69
-	VPANDN       Y4, Y0, Y0                 // v99:i32x8 = andnot v95 v97
-	VPOR         Y0, Y1, Y0                 // v100:i32x8 = or v98 v99
-	VPAND        Y8, Y5, Y1                 // v103:i32x8 = and v102 v65
-	VPCMPGTD     Y10, Y1, Y1                // v104:i32x8 = cmpgts v103 v67
-	VPAND        Y11, Y1, Y2                // v105:i32x8 = and v104 v69
-	VPANDN       Y5, Y1, Y1                 // v106:i32x8 = andnot v102 v104
-	VPOR         Y1, Y2, Y1                 // v107:i32x8 = or v105 v106
-	VMOVDQU      Y0, 64(AX)                 // store out+64 v101
-	VMOVDQU      Y1, 96(AX)                 // store out+96 v108
-	VPAND        Y8, Y6, Y0                 // v110:i32x8 = and v109 v65
-	VPCMPGTD     Y10, Y0, Y0                // v111:i32x8 = cmpgts v110 v67
-	VPAND        Y11, Y0, Y1                // v112:i32x8 = and v111 v69
-	VPANDN       Y6, Y0, Y0                 // v113:i32x8 = andnot v109 v111
-	VPOR         Y0, Y1, Y0                 // v114:i32x8 = or v112 v113
-	VPAND        Y8, Y7, Y1                 // v117:i32x8 = and v116 v65
-	VPCMPGTD     Y10, Y1, Y1                // v118:i32x8 = cmpgts v117 v67
-	VPAND        Y11, Y1, Y2                // v119:i32x8 = and v118 v69
-	VPANDN       Y7, Y1, Y1                 // v120:i32x8 = andnot v116 v118
-	VPOR         Y1, Y2, Y1                 // v121:i32x8 = or v119 v120
-	MOVQ         args+0(FP), CX
-	MOVQ         32(CX), CX
-	IMUL3Q       $+1, CX, BX
-	ADDQ         AX, BX
-	VMOVDQU      Y0, 64(BX)                 // store out+64 step_out*1 v115
-	MOVQ         args+0(FP), CX
-	MOVQ         32(CX), CX
-	IMUL3Q       $+1, CX, BX
-	ADDQ         AX, BX
-	VMOVDQU      Y1, 96(BX)                 // store out+96 step_out*1 v122
-	VZEROUPPER
-	RET
-
-// func matmul_f16_4_avx2(args *byte)
-// Requires: AVX, AVX2, F16C, MMX+
-TEXT ·matmul_f16_4_avx2(SB), NOSPLIT, $0-8
-	VPXOR   X0, X0, X0                      // v0:f32x8 = splat 0
-	VPXOR   X1, X1, X1                      // v1:f32x8 = splat 0
-	VPXOR   X2, X2, X2                      // v2:f32x8 = splat 0
-	VPXOR   X3, X3, X3                      // v3:f32x8 = splat 0
-	MOVQ    args+0(FP), AX
-	MOVQ    (AX), AX
-	MOVQ    args+0(FP), BX
-	MOVQ    8(BX), BX
-	MOVQ    args+0(FP), CX
-	MOVQ    (CX), CX
-	MOVQ    args+0(FP), SI
 	MOVQ    32(SI), SI
 	IMUL3Q  $+1, SI, DX
 	ADDQ    CX, DX
-	MOVQ    args+0(FP), CX
-	MOVQ    (CX), CX
-	MOVQ    args+0(FP), DI
-	MOVQ    32(DI), DI
-	IMUL3Q  $+2, DI, SI
-	ADDQ    CX, SI
-	MOVQ    args+0(FP), CX
-	MOVQ    (CX), CX
-	MOVQ    args+0(FP), R8
-	MOVQ    32(R8), R8
-	IMUL3Q  $+3, R8, DI
-	ADDQ    CX, DI
-	MOVQ    args+0(FP), CX
-	MOVQ    48(CX), CX
-	TESTQ   CX, CX
-	JLE     done0
-	MOVQ    AX, R8
-	MOVQ    BX, R9
-	MOVQ    DX, R10
-	MOVQ    SI, R11
-	MOVQ    DI, R12
-	PCALIGN $0x20
-
-loop0:
-	VPBROADCASTD (R8), Y4                   // v4:f32x8 = loadsplat a+0 l0*16
-	PREFETCHT0   2048(R9)                   // prefetch b+2048 l0*256
-	PREFETCHT1   8192(R9)                   // prefetch2 b+8192 l0*256
-	VCVTPH2PS    (R9), Y5                   // v5:f32x8 = cvthalf [b+0 l0*256 f16x8]
-	VMULPS       Y5, Y4, Y4                 // v6:f32x8 = mul v4 v5
-	VADDPS       Y4, Y0, Y0                 // v0:f32x8 = add v0 v6
-	VPBROADCASTD 4(R8), Y4                  // v7:f32x8 = loadsplat a+4 l0*16
-	PREFETCHT0   2112(R9)                   // prefetch b+2112 l0*256
-	PREFETCHT1   8256(R9)                   // prefetch2 b+8256 l0*256
-	VCVTPH2PS    64(R9), Y6                 // v8:f32x8 = cvthalf [b+64 l0*256 f16x8]
-	VMULPS       Y6, Y4, Y4                 // v9:f32x8 = mul v7 v8
-	VADDPS       Y4, Y0, Y0                 // v0:f32x8 = add v0 v9
-	VPBROADCASTD 8(R8), Y4                  // v10:f32x8 = loadsplat a+8 l0*16
-	PREFETCHT0   2176(R9)                   // prefetch b+2176 l0*256
-	PREFETCHT1   8320(R9)                   // prefetch2 b+8320 l0*256
-	VCVTPH2PS    128(R9), Y7                // v11:f32x8 = cvthalf [b+128 l0*256 f16x8]
-	VMULPS       Y7, Y4, Y4                 // v12:f32x8 = mul v10 v11
-	VADDPS       Y4, Y0, Y0                 // v0:f32x8 = add v0 v12
-	VPBROADCASTD 12(R8), Y4                 // v13:f32x8 = loadsplat a+12 l0*16
-	PREFETCHT0   2240(R9)                   // prefetch b+2240 l0*256
-	PREFETCHT1   8384(R9)                   // prefetch2 b+8384 l0*256
-	VCVTPH2PS    192(R9), Y8                // v14:f32x8 = cvthalf [b+192 l0*256 f16x8]
-	VMULPS       Y8, Y4, Y4                 // v15:f32x8 = mul v13 v14
-	VADDPS       Y4, Y0, Y0                 // v0:f32x8 = add v0 v15
-	VPBROADCASTD (R10), Y4                  // v16:f32x8 = loadsplat a+0 l0*16 step_a*1
-	VMULPS       Y5, Y4, Y4                 // v17:f32x8 = mul v16 v5
-	VADDPS       Y4, Y1, Y1                 // v1:f32x8 = add v1 v17
-	VPBROADCASTD 4(R10), Y4                 // v18:f32x8 = loadsplat a+4 l0*16 step_a*1
-	VMULPS       Y6, Y4, Y4                 // v19:f32x8 = mul v18 v8
-	VADDPS       Y4, Y1, Y1                 // v1:f32x8 = add v1 v19
-	VPBROADCASTD 8(R10), Y4                 // v20:f32x8 = loadsplat a+8 l0*16 step_a*1
-	VMULPS       Y7, Y4, Y4                 // v21:f32x8 = mul v20 v11
-	VADDPS       Y4, Y1, Y1                 // v1:f32x8 = add v1 v21
-	VPBROADCASTD 12(R10), Y4                // v22:f32x8 = loadsplat a+12 l0*16 step_a*1
-	VMULPS       Y8, Y4, Y4                 // v23:f32x8 = mul v22 v14
-	VADDPS       Y4, Y1, Y1                 // v1:f32x8 = add v1 v23
-	VPBROADCASTD (R11), Y4                  // v24:f32x8 = loadsplat a+0 l0*16 step_a*2
-	VMULPS       Y5, Y4, Y4                 // v25:f32x8 = mul v24 v5
-	VADDPS       Y4, Y2, Y2                 // v2:f32x8 = add v2 v25
-	VPBROADCASTD 4(R11), Y4                 // v26:f32x8 = loadsplat a+4 l0*16 step_a*2
-	VMULPS       Y6, Y4, Y4                 // v27:f32x8 = mul v26 v8
-	VADDPS       Y4, Y2, Y2                 // v2:f32x8 = add v2 v27
-	VPBROADCASTD 8(R11), Y4                 // v28:f32x8 = loadsplat a+8 l0*16 step_a*2
-	VMULPS       Y7, Y4, Y4                 // v29:f32x8 = mul v28 v11
-	VADDPS       Y4, Y2, Y2                 // v2:f32x8 = add v2 v29
-	VPBROADCASTD 12(R11), Y4                // v30:f32x8 = loadsplat a+12 l0*16 step_a*2
-	VMULPS       Y8, Y4, Y4                 // v31:f32x8 = mul v30 v14
-	VADDPS       Y4, Y2, Y2                 // v2:f32x8 = add v2 v31
-	VPBROADCASTD (R12), Y4                  // v32:f32x8 = loadsplat a+0 l0*16 step_a*3
-	VMULPS       Y5, Y4, Y4                 // v33:f32x8 = mul v32 v5
-	VADDPS       Y4, Y3, Y3                 // v3:f32x8 = add v3 v33
-	VPBROADCASTD 4(R12), Y4                 // v34:f32x8 = loadsplat a+4 l0*16 step_a*3
-	VMULPS       Y6, Y4, Y4                 // v35:f32x8 = mul v34 v8
-	VADDPS       Y4, Y3, Y3                 // v3:f32x8 = add v3 v35
-	VPBROADCASTD 8(R12), Y4                 // v36:f32x8 = loadsplat a+8 l0*16 step_a*3
-	VMULPS       Y7, Y4, Y4                 // v37:f32x8 = mul v36 v11
-	VADDPS       Y4, Y3, Y3                 // v3:f32x8 = add v3 v37
-	VPBROADCASTD 12(R12), Y4                // v38:f32x8 = loadsplat a+12 l0*16 step_a*3
-	VMULPS       Y8, Y4, Y4                 // v39:f32x8 = mul v38 v14
-	VADDPS       Y4, Y3, Y3                 // v3:f32x8 = add v3 v39
-	ADDQ         $+16, R8
-	ADDQ         $+256, R9
-	ADDQ         $+16, R10
-	ADDQ         $+16, R11
-	ADDQ         $+16, R12
-	DECQ         CX
-	JNZ          loop0
-
-done0:
-	MOVQ    args+0(FP), CX
-	MOVQ    16(CX), CX
-	VMOVDQU Y0, (CX)                        // store acc+0 v0
-	VMOVDQU Y1, 128(CX)                     // store acc+128 v1
-	VMOVDQU Y2, 256(CX)                     // store acc+256 v2
-	VMOVDQU Y3, 384(CX)                     // store acc+384 v3
-	VPXOR   X0, X0, X0                      // v40:f32x8 = splat 0
-	VPXOR   X1, X1, X1                      // v41:f32x8 = splat 0
-	VPXOR   X2, X2, X2                      // v42:f32x8 = splat 0
-	VPXOR   X3, X3, X3                      // v43:f32x8 = splat 0
-	MOVQ    args+0(FP), R8
-	MOVQ    48(R8), R8
-	TESTQ   R8, R8
-	JLE     done1
-	MOVQ    AX, R9
-	MOVQ    BX, R10
-	MOVQ    DX, R11
-	MOVQ    SI, R12
-	MOVQ    DI, R13
-	PCALIGN $0x20
-
-loop1:
-	VPBROADCASTD (R9), Y4                   // v44:f32x8 = loadsplat a+0 l1*16
-	VCVTPH2PS    16(R10), Y5                // v45:f32x8 = cvthalf [b+16 l1*256 f16x8]
-	VMULPS       Y5, Y4, Y4                 // v46:f32x8 = mul v44 v45
-	VADDPS       Y4, Y0, Y0                 // v40:f32x8 = add v40 v46
-	VPBROADCASTD 4(R9), Y4                  // v47:f32x8 = loadsplat a+4 l1*16
-	VCVTPH2PS    80(R10), Y6                // v48:f32x8 = cvthalf [b+80 l1*256 f16x8]
-	VMULPS       Y6, Y4, Y4                 // v49:f32x8 = mul v47 v48
-	VADDPS       Y4, Y0, Y0                 // v40:f32x8 = add v40 v49
-	VPBROADCASTD 8(R9), Y4                  // v50:f32x8 = loadsplat a+8 l1*16
-	VCVTPH2PS    144(R10), Y7               // v51:f32x8 = cvthalf [b+144 l1*256 f16x8]
-	VMULPS       Y7, Y4, Y4                 // v52:f32x8 = mul v50 v51
-	VADDPS       Y4, Y0, Y0                 // v40:f32x8 = add v40 v52
-	VPBROADCASTD 12(R9), Y4                 // v53:f32x8 = loadsplat a+12 l1*16
-	VCVTPH2PS    208(R10), Y8               // v54:f32x8 = cvthalf [b+208 l1*256 f16x8]
-	VMULPS       Y8, Y4, Y4                 // v55:f32x8 = mul v53 v54
-	VADDPS       Y4, Y0, Y0                 // v40:f32x8 = add v40 v55
-	VPBROADCASTD (R11), Y4                  // v56:f32x8 = loadsplat a+0 l1*16 step_a*1
-	VMULPS       Y5, Y4, Y4                 // v57:f32x8 = mul v56 v45
-	VADDPS       Y4, Y1, Y1                 // v41:f32x8 = add v41 v57
-	VPBROADCASTD 4(R11), Y4                 // v58:f32x8 = loadsplat a+4 l1*16 step_a*1
-	VMULPS       Y6, Y4, Y4                 // v59:f32x8 = mul v58 v48
-	VADDPS       Y4, Y1, Y1                 // v41:f32x8 = add v41 v59
-	VPBROADCASTD 8(R11), Y4                 // v60:f32x8 = loadsplat a+8 l1*16 step_a*1
-	VMULPS       Y7, Y4, Y4                 // v61:f32x8 = mul v60 v51
-	VADDPS       Y4, Y1, Y1                 // v41:f32x8 = add v41 v61
-	VPBROADCASTD 12(R11), Y4                // v62:f32x8 = loadsplat a+12 l1*16 step_a*1
-	VMULPS       Y8, Y4, Y4                 // v63:f32x8 = mul v62 v54
-	VADDPS       Y4, Y1, Y1                 // v41:f32x8 = add v41 v63
-	VPBROADCASTD (R12), Y4                  // v64:f32x8 = loadsplat a+0 l1*16 step_a*2
-	VMULPS       Y5, Y4, Y4                 // v65:f32x8 = mul v64 v45
-	VADDPS       Y4, Y2, Y2                 // v42:f32x8 = add v42 v65
-	VPBROADCASTD 4(R12), Y4                 // v66:f32x8 = loadsplat a+4 l1*16 step_a*2
-	VMULPS       Y6, Y4, Y4                 // v67:f32x8 = mul v66 v48
-	VADDPS       Y4, Y2, Y2                 // v42:f32x8 = add v42 v67
-	VPBROADCASTD 8(R12), Y4                 // v68:f32x8 = loadsplat a+8 l1*16 step_a*2
-	VMULPS       Y7, Y4, Y4                 // v69:f32x8 = mul v68 v51
-	VADDPS       Y4, Y2, Y2                 // v42:f32x8 = add v42 v69
-	VPBROADCASTD 12(R12), Y4                // v70:f32x8 = loadsplat a+12 l1*16 step_a*2
-	VMULPS       Y8, Y4, Y4                 // v71:f32x8 = mul v70 v54
-	VADDPS       Y4, Y2, Y2                 // v42:f32x8 = add v42 v71
-	VPBROADCASTD (R13), Y4                  // v72:f32x8 = loadsplat a+0 l1*16 step_a*3
-	VMULPS       Y5, Y4, Y4                 // v73:f32x8 = mul v72 v45
-	VADDPS       Y4, Y3, Y3                 // v43:f32x8 = add v43 v73
-	VPBROADCASTD 4(R13), Y4                 // v74:f32x8 = loadsplat a+4 l1*16 step_a*3
-	VMULPS       Y6, Y4, Y4                 // v75:f32x8 = mul v74 v48
-	VADDPS       Y4, Y3, Y3                 // v43:f32x8 = add v43 v75
-	VPBROADCASTD 8(R13), Y4                 // v76:f32x8 = loadsplat a+8 l1*16 step_a*3
-	VMULPS       Y7, Y4, Y4                 // v77:f32x8 = mul v76 v51
-	VADDPS       Y4, Y3, Y3                 // v43:f32x8 = add v43 v77
-	VPBROADCASTD 12(R13), Y4                // v78:f32x8 = loadsplat a+12 l1*16 step_a*3
-	VMULPS       Y8, Y4, Y4                 // v79:f32x8 = mul v78 v54
-	VADDPS       Y4, Y3, Y3                 // v43:f32x8 = add v43 v79
-	ADDQ         $+16, R9
-	ADDQ         $+256, R10
-	ADDQ         $+16, R11
-	ADDQ         $+16, R12
-	ADDQ         $+16, R13
-	DECQ         R8
-	JNZ          loop1
-
-done1:
-	VMOVDQU Y0, 32(CX)                      // store acc+32 v40
-	VMOVDQU Y1, 160(CX)                     // store acc+160 v41
-	VMOVDQU Y2, 288(CX)                     // store acc+288 v42
-	VMOVDQU Y3, 416(CX)                     // store acc+416 v43
-	VPXOR   X0, X0, X0                      // v80:f32x8 = splat 0
-	VPXOR   X1, X1, X1                      // v81:f32x8 = splat 0
-	VPXOR   X2, X2, X2                      // v82:f32x8 = splat 0
-	VPXOR   X3, X3, X3                      // v83:f32x8 = splat 0
-	MOVQ    args+0(FP), R8
-	MOVQ    48(R8), R8
-	TESTQ   R8, R8
-	JLE     done2
-	MOVQ    AX, R9
-	MOVQ    BX, R10
-	MOVQ    DX, R11
-	MOVQ    SI, R12
-	MOVQ    DI, R13
-	PCALIGN $0x20
-
-loop2:
-	VPBROADCASTD (R9), Y4                   // v84:f32x8 = loadsplat a+0 l2*16
-	VCVTPH2PS    32(R10), Y5                // v85:f32x8 = cvthalf [b+32 l2*256 f16x8]
-	VMULPS       Y5, Y4, Y4                 // v86:f32x8 = mul v84 v85
-	VADDPS       Y4, Y0, Y0                 // v80:f32x8 = add v80 v86
-	VPBROADCASTD 4(R9), Y4                  // v87:f32x8 = loadsplat a+4 l2*16
-	VCVTPH2PS    96(R10), Y6                // v88:f32x8 = cvthalf [b+96 l2*256 f16x8]
-	VMULPS       Y6, Y4, Y4                 // v89:f32x8 = mul v87 v88
-	VADDPS       Y4, Y0, Y0                 // v80:f32x8 = add v80 v89
-	VPBROADCASTD 8(R9), Y4                  // v90:f32x8 = loadsplat a+8 l2*16
-	VCVTPH2PS    160(R10), Y7               // v91:f32x8 = cvthalf [b+160 l2*256 f16x8]
-	VMULPS       Y7, Y4, Y4                 // v92:f32x8 = mul v90 v91
-	VADDPS       Y4, Y0, Y0                 // v80:f32x8 = add v80 v92
-	VPBROADCASTD 12(R9), Y4                 // v93:f32x8 = loadsplat a+12 l2*16
-	VCVTPH2PS    224(R10), Y8               // v94:f32x8 = cvthalf [b+224 l2*256 f16x8]
-	VMULPS       Y8, Y4, Y4                 // v95:f32x8 = mul v93 v94
-	VADDPS       Y4, Y0, Y0                 // v80:f32x8 = add v80 v95
-	VPBROADCASTD (R11), Y4                  // v96:f32x8 = loadsplat a+0 l2*16 step_a*1
-	VMULPS       Y5, Y4, Y4                 // v97:f32x8 = mul v96 v85
-	VADDPS       Y4, Y1, Y1                 // v81:f32x8 = add v81 v97
-	VPBROADCASTD 4(R11), Y4                 // v98:f32x8 = loadsplat a+4 l2*16 step_a*1
-	VMULPS       Y6, Y4, Y4                 // v99:f32x8 = mul v98 v88
-	VADDPS       Y4, Y1, Y1                 // v81:f32x8 = add v81 v99
-	VPBROADCASTD 8(R11), Y4                 // v100:f32x8 = loadsplat a+8 l2*16 step_a*1
-	VMULPS       Y7, Y4, Y4                 // v101:f32x8 = mul v100 v91
-	VADDPS       Y4, Y1, Y1                 // v81:f32x8 = add v81 v101
-	VPBROADCASTD 12(R11), Y4                // v102:f32x8 = loadsplat a+12 l2*16 step_a*1
-	VMULPS       Y8, Y4, Y4                 // v103:f32x8 = mul v102 v94
-	VADDPS       Y4, Y1, Y1                 // v81:f32x8 = add v81 v103
-	VPBROADCASTD (R12), Y4                  // v104:f32x8 = loadsplat a+0 l2*16 step_a*2
-	VMULPS       Y5, Y4, Y4                 // v105:f32x8 = mul v104 v85
-	VADDPS       Y4, Y2, Y2                 // v82:f32x8 = add v82 v105
-	VPBROADCASTD 4(R12), Y4                 // v106:f32x8 = loadsplat a+4 l2*16 step_a*2
-	VMULPS       Y6, Y4, Y4                 // v107:f32x8 = mul v106 v88
-	VADDPS       Y4, Y2, Y2                 // v82:f32x8 = add v82 v107
-	VPBROADCASTD 8(R12), Y4                 // v108:f32x8 = loadsplat a+8 l2*16 step_a*2
-	VMULPS       Y7, Y4, Y4                 // v109:f32x8 = mul v108 v91
-	VADDPS       Y4, Y2, Y2                 // v82:f32x8 = add v82 v109
-	VPBROADCASTD 12(R12), Y4                // v110:f32x8 = loadsplat a+12 l2*16 step_a*2
-	VMULPS       Y8, Y4, Y4                 // v111:f32x8 = mul v110 v94
-	VADDPS       Y4, Y2, Y2                 // v82:f32x8 = add v82 v111
-	VPBROADCASTD (R13), Y4                  // v112:f32x8 = loadsplat a+0 l2*16 step_a*3
-	VMULPS       Y5, Y4, Y4                 // v113:f32x8 = mul v112 v85
-	VADDPS       Y4, Y3, Y3                 // v83:f32x8 = add v83 v113
-	VPBROADCASTD 4(R13), Y4                 // v114:f32x8 = loadsplat a+4 l2*16 step_a*3
-	VMULPS       Y6, Y4, Y4                 // v115:f32x8 = mul v114 v88
-	VADDPS       Y4, Y3, Y3                 // v83:f32x8 = add v83 v115
-	VPBROADCASTD 8(R13), Y4                 // v116:f32x8 = loadsplat a+8 l2*16 step_a*3
-	VMULPS       Y7, Y4, Y4                 // v117:f32x8 = mul v116 v91
-	VADDPS       Y4, Y3, Y3                 // v83:f32x8 = add v83 v117
-	VPBROADCASTD 12(R13), Y4                // v118:f32x8 = loadsplat a+12 l2*16 step_a*3
-	VMULPS       Y8, Y4, Y4                 // v119:f32x8 = mul v118 v94
-	VADDPS       Y4, Y3, Y3                 // v83:f32x8 = add v83 v119
-	ADDQ         $+16, R9
-	ADDQ         $+256, R10
-	ADDQ         $+16, R11
-	ADDQ         $+16, R12
-	ADDQ         $+16, R13
-	DECQ         R8
-	JNZ          loop2
-
-done2:
-	VMOVDQU Y0, 64(CX)                      // store acc+64 v80
-	VMOVDQU Y1, 192(CX)                     // store acc+192 v81
-	VMOVDQU Y2, 320(CX)                     // store acc+320 v82
-	VMOVDQU Y3, 448(CX)                     // store acc+448 v83
-	VPXOR   X0, X0, X0                      // v120:f32x8 = splat 0
-	VPXOR   X1, X1, X1                      // v121:f32x8 = splat 0
-	VPXOR   X2, X2, X2                      // v122:f32x8 = splat 0
-	VPXOR   X3, X3, X3                      // v123:f32x8 = splat 0
-	MOVQ    args+0(FP), R8
-	MOVQ    48(R8), R8
-	TESTQ   R8, R8
-	JLE     done3
-	PCALIGN $0x20
-
-loop3:
-	VPBROADCASTD (AX), Y4                   // v124:f32x8 = loadsplat a+0 l3*16
-	VCVTPH2PS    48(BX), Y5                 // v125:f32x8 = cvthalf [b+48 l3*256 f16x8]
-	VMULPS       Y5, Y4, Y4                 // v126:f32x8 = mul v124 v125
-	VADDPS       Y4, Y0, Y0                 // v120:f32x8 = add v120 v126
-	VPBROADCASTD 4(AX), Y4                  // v127:f32x8 = loadsplat a+4 l3*16
-	VCVTPH2PS    112(BX), Y6                // v128:f32x8 = cvthalf [b+112 l3*256 f16x8]
-	VMULPS       Y6, Y4, Y4                 // v129:f32x8 = mul v127 v128
-	VADDPS       Y4, Y0, Y0                 // v120:f32x8 = add v120 v129
-	VPBROADCASTD 8(AX), Y4                  // v130:f32x8 = loadsplat a+8 l3*16
-	VCVTPH2PS    176(BX), Y7                // v131:f32x8 = cvthalf [b+176 l3*256 f16x8]
-	VMULPS       Y7, Y4, Y4                 // v132:f32x8 = mul v130 v131
-	VADDPS       Y4, Y0, Y0                 // v120:f32x8 = add v120 v132
-	VPBROADCASTD 12(AX), Y4                 // v133:f32x8 = loadsplat a+12 l3*16
-	VCVTPH2PS    240(BX), Y8                // v134:f32x8 = cvthalf [b+240 l3*256 f16x8]
-	VMULPS       Y8, Y4, Y4                 // v135:f32x8 = mul v133 v134
-	VADDPS       Y4, Y0, Y0                 // v120:f32x8 = add v120 v135
-	VPBROADCASTD (DX), Y4                   // v136:f32x8 = loadsplat a+0 l3*16 step_a*1
-	VMULPS       Y5, Y4, Y4                 // v137:f32x8 = mul v136 v125
-	VADDPS       Y4, Y1, Y1                 // v121:f32x8 = add v121 v137
-	VPBROADCASTD 4(DX), Y4                  // v138:f32x8 = loadsplat a+4 l3*16 step_a*1
-	VMULPS       Y6, Y4, Y4                 // v139:f32x8 = mul v138 v128
-	VADDPS       Y4, Y1, Y1                 // v121:f32x8 = add v121 v139
-	VPBROADCASTD 8(DX), Y4                  // v140:f32x8 = loadsplat a+8 l3*16 step_a*1
-	VMULPS       Y7, Y4, Y4                 // v141:f32x8 = mul v140 v131
-	VADDPS       Y4, Y1, Y1                 // v121:f32x8 = add v121 v141
-	VPBROADCASTD 12(DX), Y4                 // v142:f32x8 = loadsplat a+12 l3*16 step_a*1
-	VMULPS       Y8, Y4, Y4                 // v143:f32x8 = mul v142 v134
-	VADDPS       Y4, Y1, Y1                 // v121:f32x8 = add v121 v143
-	VPBROADCASTD (SI), Y4                   // v144:f32x8 = loadsplat a+0 l3*16 step_a*2
-	VMULPS       Y5, Y4, Y4                 // v145:f32x8 = mul v144 v125
-	VADDPS       Y4, Y2, Y2                 // v122:f32x8 = add v122 v145
-	VPBROADCASTD 4(SI), Y4                  // v146:f32x8 = loadsplat a+4 l3*16 step_a*2
-	VMULPS       Y6, Y4, Y4                 // v147:f32x8 = mul v146 v128
-	VADDPS       Y4, Y2, Y2                 // v122:f32x8 = add v122 v147
-	VPBROADCASTD 8(SI), Y4                  // v148:f32x8 = loadsplat a+8 l3*16 step_a*2
-	VMULPS       Y7, Y4, Y4                 // v149:f32x8 = mul v148 v131
-	VADDPS       Y4, Y2, Y2                 // v122:f32x8 = add v122 v149
-	VPBROADCASTD 12(SI), Y4                 // v150:f32x8 = loadsplat a+12 l3*16 step_a*2
-	VMULPS       Y8, Y4, Y4                 // v151:f32x8 = mul v150 v134
-	VADDPS       Y4, Y2, Y2                 // v122:f32x8 = add v122 v151
-	VPBROADCASTD (DI), Y4                   // v152:f32x8 = loadsplat a+0 l3*16 step_a*3
-	VMULPS       Y5, Y4, Y4                 // v153:f32x8 = mul v152 v125
-	VADDPS       Y4, Y3, Y3                 // v123:f32x8 = add v123 v153
-	VPBROADCASTD 4(DI), Y4                  // v154:f32x8 = loadsplat a+4 l3*16 step_a*3
-	VMULPS       Y6, Y4, Y4                 // v155:f32x8 = mul v154 v128
-	VADDPS       Y4, Y3, Y3                 // v123:f32x8 = add v123 v155
-	VPBROADCASTD 8(DI), Y4                  // v156:f32x8 = loadsplat a+8 l3*16 step_a*3
-	VMULPS       Y7, Y4, Y4                 // v157:f32x8 = mul v156 v131
-	VADDPS       Y4, Y3, Y3                 // v123:f32x8 = add v123 v157
-	VPBROADCASTD 12(DI), Y4                 // v158:f32x8 = loadsplat a+12 l3*16 step_a*3
-	VMULPS       Y8, Y4, Y4                 // v159:f32x8 = mul v158 v134
-	VADDPS       Y4, Y3, Y3                 // v123:f32x8 = add v123 v159
-	ADDQ         $+16, AX
-	ADDQ         $+256, BX
-	ADDQ         $+16, DX
-	ADDQ         $+16, SI
-	ADDQ         $+16, DI
-	DECQ         R8
-	JNZ          loop3
-
-done3:
-	VMOVDQU      Y0, 96(CX)                 // store acc+96 v120
-	VMOVDQU      Y1, 224(CX)                // store acc+224 v121
-	VMOVDQU      Y2, 352(CX)                // store acc+352 v122
-	VMOVDQU      Y3, 480(CX)                // store acc+480 v123
-	VMOVDQU      (CX), Y0                   // v160:f32x8 = load acc+0
-	VMOVDQU      32(CX), Y1                 // v161:f32x8 = load acc+32
-	VMOVDQU      64(CX), Y2                 // v162:f32x8 = load acc+64
-	VMOVDQU      96(CX), Y3                 // v163:f32x8 = load acc+96
-	VPBROADCASTD x7fffffff<>+0(SB), Y4      // v165:i32x8 = splat 2147483647
-	VPAND        Y4, Y0, Y5                 // v166:i32x8 = and v164 v165
-	VPBROADCASTD x7f800000<>+0(SB), Y6      // v167:i32x8 = splat 2139095040
-	VPCMPGTD     Y6, Y5, Y5                 // v168:i32x8 = cmpgts v166 v167
-	VPBROADCASTD x7fc00000<>+0(SB), Y7      // v169:i32x8 = splat 2143289344
-	VPAND        Y7, Y5, Y8                 // v170:i32x8 = and v168 v169
-	VPANDN       Y0, Y5, Y0                 // v171:i32x8 = andnot v164 v168
-	VPOR         Y0, Y8, Y0                 // v172:i32x8 = or v170 v171
-	VPAND        Y4, Y1, Y5                 // v175:i32x8 = and v174 v165
-	VPCMPGTD     Y6, Y5, Y5                 // v176:i32x8 = cmpgts v175 v167
-	VPAND        Y7, Y5, Y8                 // v177:i32x8 = and v176 v169
-	VPANDN       Y1, Y5, Y1                 // v178:i32x8 = andnot v174 v176
-	VPOR         Y1, Y8, Y1                 // v179:i32x8 = or v177 v178
-	VPAND        Y4, Y2, Y5                 // v182:i32x8 = and v181 v165
-	VPCMPGTD     Y6, Y5, Y5                 // v183:i32x8 = cmpgts v182 v167
-	VPAND        Y7, Y5, Y8                 // v184:i32x8 = and v183 v169
-	VPANDN       Y2, Y5, Y2                 // v185:i32x8 = andnot v181 v183
-	VPOR         Y2, Y8, Y2                 // v186:i32x8 = or v184 v185
-	VPAND        Y4, Y3, Y5                 // v189:i32x8 = and v188 v165
-	VPCMPGTD     Y6, Y5, Y5                 // v190:i32x8 = cmpgts v189 v167
-	VPAND        Y7, Y5, Y8                 // v191:i32x8 = and v190 v169
-	VPANDN       Y3, Y5, Y3                 // v192:i32x8 = andnot v188 v190
-	VPOR         Y3, Y8, Y3                 // v193:i32x8 = or v191 v192
-	MOVQ         args+0(FP), AX
-	MOVQ         24(AX), AX
-	VMOVDQU      Y0, (AX)                   // store out+0 v173
-	VMOVDQU      Y1, 32(AX)                 // store out+32 v180
-	VMOVDQU      Y2, 64(AX)                 // store out+64 v187
-	VMOVDQU      Y3, 96(AX)                 // store out+96 v194
-	VMOVDQU      128(CX), Y0                // v195:f32x8 = load acc+128
-	VMOVDQU      160(CX), Y1                // v196:f32x8 = load acc+160
-	VMOVDQU      192(CX), Y2                // v197:f32x8 = load acc+192
-	VMOVDQU      224(CX), Y3                // v198:f32x8 = load acc+224
-	VPAND        Y4, Y0, Y5                 // v200:i32x8 = and v199 v165
-	VPCMPGTD     Y6, Y5, Y5                 // v201:i32x8 = cmpgts v200 v167
-	VPAND        Y7, Y5, Y8                 // v202:i32x8 = and v201 v169
-	VPANDN       Y0, Y5, Y0                 // v203:i32x8 = andnot v199 v201
-	VPOR         Y0, Y8, Y0                 // v204:i32x8 = or v202 v203
-	VPAND        Y4, Y1, Y5                 // v207:i32x8 = and v206 v165
-	VPCMPGTD     Y6, Y5, Y5                 // v208:i32x8 = cmpgts v207 v167
-	VPAND        Y7, Y5, Y8                 // v209:i32x8 = and v208 v169
-	VPANDN       Y1, Y5, Y1                 // v210:i32x8 = andnot v206 v208
-	VPOR         Y1, Y8, Y1                 // v211:i32x8 = or v209 v210
-	VPAND        Y4, Y2, Y5                 // v214:i32x8 = and v213 v165
-	VPCMPGTD     Y6, Y5, Y5                 // v215:i32x8 = cmpgts v214 v167
-	VPAND        Y7, Y5, Y8                 // v216:i32x8 = and v215 v169
-	VPANDN       Y2, Y5, Y2                 // v217:i32x8 = andnot v213 v215
-	VPOR         Y2, Y8, Y2                 // v218:i32x8 = or v216 v217
-	VPAND        Y4, Y3, Y5                 // v221:i32x8 = and v220 v165
-	VPCMPGTD     Y6, Y5, Y5                 // v222:i32x8 = cmpgts v221 v167
-	VPAND        Y7, Y5, Y8                 // v223:i32x8 = and v222 v169
-	VPANDN       Y3, Y5, Y3                 // v224:i32x8 = andnot v220 v222
-	VPOR         Y3, Y8, Y3                 // v225:i32x8 = or v223 v224
-	MOVQ         args+0(FP), DX
-	MOVQ         40(DX), DX
-	IMUL3Q       $+1, DX, BX
-	ADDQ         AX, BX
-	VMOVDQU      Y0, (BX)                   // store out+0 step_out*1 v205
-	MOVQ         args+0(FP), DX
-	MOVQ         40(DX), DX
-	IMUL3Q       $+1, DX, BX
-	ADDQ         AX, BX
-	VMOVDQU      Y1, 32(BX)                 // store out+32 step_out*1 v212
-	MOVQ         args+0(FP), DX
-	MOVQ         40(DX), DX
-	IMUL3Q       $+1, DX, BX
-	ADDQ         AX, BX
-	VMOVDQU      Y2, 64(BX)                 // store out+64 step_out*1 v219
-	MOVQ         args+0(FP), DX
-	MOVQ         40(DX), DX
-	IMUL3Q       $+1, DX, BX
-	ADDQ         AX, BX
-	VMOVDQU      Y3, 96(BX)                 // store out+96 step_out*1 v226
-	VMOVDQU      256(CX), Y0                // v227:f32x8 = load acc+256
-	VMOVDQU      288(CX), Y1                // v228:f32x8 = load acc+288
-	VMOVDQU      320(CX), Y2                // v229:f32x8 = load acc+320
-	VMOVDQU      352(CX), Y3                // v230:f32x8 = load acc+352
-	VPAND        Y4, Y0, Y5                 // v232:i32x8 = and v231 v165
-	VPCMPGTD     Y6, Y5, Y5                 // v233:i32x8 = cmpgts v232 v167
-	VPAND        Y7, Y5, Y8                 // v234:i32x8 = and v233 v169
-	VPANDN       Y0, Y5, Y0                 // v235:i32x8 = andnot v231 v233
-	VPOR         Y0, Y8, Y0                 // v236:i32x8 = or v234 v235
-	VPAND        Y4, Y1, Y5                 // v239:i32x8 = and v238 v165
-	VPCMPGTD     Y6, Y5, Y5                 // v240:i32x8 = cmpgts v239 v167
-	VPAND        Y7, Y5, Y8                 // v241:i32x8 = and v240 v169
-	VPANDN       Y1, Y5, Y1                 // v242:i32x8 = andnot v238 v240
-	VPOR         Y1, Y8, Y1                 // v243:i32x8 = or v241 v242
-	VPAND        Y4, Y2, Y5                 // v246:i32x8 = and v245 v165
-	VPCMPGTD     Y6, Y5, Y5                 // v247:i32x8 = cmpgts v246 v167
-	VPAND        Y7, Y5, Y8                 // v248:i32x8 = and v247 v169
-	VPANDN       Y2, Y5, Y2                 // v249:i32x8 = andnot v245 v247
-	VPOR         Y2, Y8, Y2                 // v250:i32x8 = or v248 v249
-	VPAND        Y4, Y3, Y5                 // v253:i32x8 = and v252 v165
-	VPCMPGTD     Y6, Y5, Y5                 // v254:i32x8 = cmpgts v253 v167
-	VPAND        Y7, Y5, Y8                 // v255:i32x8 = and v254 v169
-	VPANDN       Y3, Y5, Y3                 // v256:i32x8 = andnot v252 v254
-	VPOR         Y3, Y8, Y3                 // v257:i32x8 = or v255 v256
-	MOVQ         args+0(FP), DX
-	MOVQ         40(DX), DX
-	IMUL3Q       $+2, DX, BX
-	ADDQ         AX, BX
-	VMOVDQU      Y0, (BX)                   // store out+0 step_out*2 v237
-	MOVQ         args+0(FP), DX
-	MOVQ         40(DX), DX
-	IMUL3Q       $+2, DX, BX
-	ADDQ         AX, BX
-	VMOVDQU      Y1, 32(BX)                 // store out+32 step_out*2 v244
-	MOVQ         args+0(FP), DX
-	MOVQ         40(DX), DX
-	IMUL3Q       $+2, DX, BX
-	ADDQ         AX, BX
-	VMOVDQU      Y2, 64(BX)                 // store out+64 step_out*2 v251
-	MOVQ         args+0(FP), DX
-	MOVQ         40(DX), DX
-	IMUL3Q       $+2, DX, BX
-	ADDQ         AX, BX
-	VMOVDQU      Y3, 96(BX)                 // store out+96 step_out*2 v258
-	VMOVDQU      384(CX), Y0                // v259:f32x8 = load acc+384
-	VMOVDQU      416(CX), Y1                // v260:f32x8 = load acc+416
-	VMOVDQU      448(CX), Y2                // v261:f32x8 = load acc+448
-	VMOVDQU      480(CX), Y3                // v262:f32x8 = load acc+480
-	VPAND        Y4, Y0, Y5                 // v264:i32x8 = and v263 v165
-	VPCMPGTD     Y6, Y5, Y5                 // v265:i32x8 = cmpgts v264 v167
-	VPAND        Y7, Y5, Y8                 // v266:i32x8 = and v265 v169
-	VPANDN       Y0, Y5, Y0                 // v267:i32x8 = andnot v263 v265
-	VPOR         Y0, Y8, Y0                 // v268:i32x8 = or v266 v267
-	VPAND        Y4, Y1, Y5                 // v271:i32x8 = and v270 v165
-	VPCMPGTD     Y6, Y5, Y5                 // v272:i32x8 = cmpgts v271 v167
-	VPAND        Y7, Y5, Y8                 // v273:i32x8 = and v272 v169
-	VPANDN       Y1, Y5, Y1                 // v274:i32x8 = andnot v270 v272
-	VPOR         Y1, Y8, Y1                 // v275:i32x8 = or v273 v274
-	VPAND        Y4, Y2, Y5                 // v278:i32x8 = and v277 v165
-	VPCMPGTD     Y6, Y5, Y5                 // v279:i32x8 = cmpgts v278 v167
-	VPAND        Y7, Y5, Y8                 // v280:i32x8 = and v279 v169
-	VPANDN       Y2, Y5, Y2                 // v281:i32x8 = andnot v277 v279
-	VPOR         Y2, Y8, Y2                 // v282:i32x8 = or v280 v281
-	VPAND        Y4, Y3, Y4                 // v285:i32x8 = and v284 v165
-	VPCMPGTD     Y6, Y4, Y4                 // v286:i32x8 = cmpgts v285 v167
-	VPAND        Y7, Y4, Y5                 // v287:i32x8 = and v286 v169
-	VPANDN       Y3, Y4, Y3                 // v288:i32x8 = andnot v284 v286
-	VPOR         Y3, Y5, Y3                 // v289:i32x8 = or v287 v288
-	MOVQ         args+0(FP), CX
-	MOVQ         40(CX), CX
-	IMUL3Q       $+3, CX, BX
-	ADDQ         AX, BX
-	VMOVDQU      Y0, (BX)                   // store out+0 step_out*3 v269
-	MOVQ         args+0(FP), CX
-	MOVQ         40(CX), CX
-	IMUL3Q       $+3, CX, BX
-	ADDQ         AX, BX
-	VMOVDQU      Y1, 32(BX)                 // store out+32 step_out*3 v276
-	MOVQ         args+0(FP), CX
-	MOVQ         40(CX), CX
-	IMUL3Q       $+3, CX, BX
-	ADDQ         AX, BX
-	VMOVDQU      Y2, 64(BX)                 // store out+64 step_out*3 v283
-	MOVQ         args+0(FP), CX
-	MOVQ         40(CX), CX
-	IMUL3Q       $+3, CX, BX
-	ADDQ         AX, BX
-	VMOVDQU      Y3, 96(BX)                 // store out+96 step_out*3 v290
-	VZEROUPPER
-	RET
-
-// func matmul_f16_8_avx2(args *byte)
-// Requires: AVX, AVX2, F16C, MMX+
-TEXT ·matmul_f16_8_avx2(SB), NOSPLIT, $0-8
-	MOVQ    args+0(FP), AX
-	MOVQ    8(AX), AX
-	MOVQ    args+0(FP), BX
-	MOVQ    (BX), BX
-	MOVQ    args+0(FP), CX
-	MOVQ    24(CX), CX
-	MOVQ    args+0(FP), DX
-	MOVQ    16(DX), DX
-	MOVQ    args+0(FP), SI
-	MOVQ    32(SI), SI
-	MOVQ    args+0(FP), R9
-	MOVQ    24(R9), R9
-	IMUL3Q  $+2, R9, R8
-	MOVQ    args+0(FP), R10
-	MOVQ    32(R10), R10
-	IMUL3Q  $+2, R10, R9
-	MOVQ    $+4, DI
-	PCALIGN $0x20
-
-loop0:
-	VPXOR   X0, X0, X0                      // v0:f32x8 = splat 0
-	VPXOR   X1, X1, X1                      // v1:f32x8 = splat 0
-	VPXOR   X2, X2, X2                      // v2:f32x8 = splat 0
-	VPXOR   X3, X3, X3                      // v3:f32x8 = splat 0
-	VPXOR   X4, X4, X4                      // v4:f32x8 = splat 0
-	VPXOR   X5, X5, X5                      // v5:f32x8 = splat 0
-	VPXOR   X6, X6, X6                      // v6:f32x8 = splat 0
-	VPXOR   X7, X7, X7                      // v7:f32x8 = splat 0
-	MOVQ    args+0(FP), R10
-	MOVQ    40(R10), R10
-	TESTQ   R10, R10
-	JLE     done1
-	MOVQ    AX, R11
-	MOVQ    BX, R12
-	PCALIGN $0x20
-
-loop1:
-	PREFETCHT0   2048(R11)                  // prefetch b+2048 l1*64
-	PREFETCHT1   8192(R11)                  // prefetch2 b+8192 l1*64
-	VCVTPH2PS    (R11), Y8                  // v8:f32x8 = cvthalf [b+0 l1*64 f16x8]
-	VCVTPH2PS    16(R11), Y9                // v9:f32x8 = cvthalf [b+16 l1*64 f16x8]
-	VCVTPH2PS    32(R11), Y10               // v10:f32x8 = cvthalf [b+32 l1*64 f16x8]
-	VCVTPH2PS    48(R11), Y11               // v11:f32x8 = cvthalf [b+48 l1*64 f16x8]
-	VPBROADCASTD (R12), Y12                 // v12:f32x8 = loadsplat a+0 l0*0+2*step_a l1*4
-	VMULPS       Y8, Y12, Y13               // v13:f32x8 = mul v12 v8
-	VMULPS       Y9, Y12, Y14               // v14:f32x8 = mul v12 v9
-	VMULPS       Y10, Y12, Y15              // v15:f32x8 = mul v12 v10
-	VMULPS       Y11, Y12, Y12              // v16:f32x8 = mul v12 v11
-	VADDPS       Y13, Y0, Y0                // v0:f32x8 = add v0 v13
-	VADDPS       Y14, Y1, Y1                // v1:f32x8 = add v1 v14
-	VADDPS       Y15, Y2, Y2                // v2:f32x8 = add v2 v15
-	VADDPS       Y12, Y3, Y3                // v3:f32x8 = add v3 v16
-	VPBROADCASTD (R12)(CX*1), Y12           // v17:f32x8 = loadsplat a+0 l0*0+2*step_a l1*4 step_a*1
-	VMULPS       Y8, Y12, Y8                // v18:f32x8 = mul v17 v8
-	VMULPS       Y9, Y12, Y9                // v19:f32x8 = mul v17 v9
-	VMULPS       Y10, Y12, Y10              // v20:f32x8 = mul v17 v10
-	VMULPS       Y11, Y12, Y11              // v21:f32x8 = mul v17 v11
-	VADDPS       Y8, Y4, Y4                 // v4:f32x8 = add v4 v18
-	VADDPS       Y9, Y5, Y5                 // v5:f32x8 = add v5 v19
-	VADDPS       Y10, Y6, Y6                // v6:f32x8 = add v6 v20
-	VADDPS       Y11, Y7, Y7                // v7:f32x8 = add v7 v21
-	ADDQ         $+64, R11
-	ADDQ         $+4, R12
-	DECQ         R10
-	JNZ          loop1
-
-done1:
-	VPAND    c11<>+0(SB), Y0, Y8             // v23:i32x8 = and v22 [c0 i32x8]
-	VPCMPGTD c12<>+0(SB), Y8, Y8             // v24:i32x8 = cmpgts v23 [c1 i32x8]
-	VPAND    c13<>+0(SB), Y8, Y9             // v25:i32x8 = and v24 [c2 i32x8]
-	VPANDN   Y0, Y8, Y0                     // v26:i32x8 = andnot v22 v24
-	VPOR     Y0, Y9, Y0                     // v27:i32x8 = or v25 v26
-	VPAND    c11<>+0(SB), Y1, Y8             // v30:i32x8 = and v29 [c0 i32x8]
-	VPCMPGTD c12<>+0(SB), Y8, Y8             // v31:i32x8 = cmpgts v30 [c1 i32x8]
-	VPAND    c13<>+0(SB), Y8, Y9             // v32:i32x8 = and v31 [c2 i32x8]
-	VPANDN   Y1, Y8, Y1                     // v33:i32x8 = andnot v29 v31
-	VPOR     Y1, Y9, Y1                     // v34:i32x8 = or v32 v33
-	VPAND    c11<>+0(SB), Y2, Y8             // v37:i32x8 = and v36 [c0 i32x8]
-	VPCMPGTD c12<>+0(SB), Y8, Y8             // v38:i32x8 = cmpgts v37 [c1 i32x8]
-	VPAND    c13<>+0(SB), Y8, Y9             // v39:i32x8 = and v38 [c2 i32x8]
-	VPANDN   Y2, Y8, Y2                     // v40:i32x8 = andnot v36 v38
-	VPOR     Y2, Y9, Y2                     // v41:i32x8 = or v39 v40
-	VPAND    c11<>+0(SB), Y3, Y8             // v44:i32x8 = and v43 [c0 i32x8]
-	VPCMPGTD c12<>+0(SB), Y8, Y8             // v45:i32x8 = cmpgts v44 [c1 i32x8]
-	VPAND    c13<>+0(SB), Y8, Y9             // v46:i32x8 = and v45 [c2 i32x8]
-	VPANDN   Y3, Y8, Y3                     // v47:i32x8 = andnot v43 v45
-	VPOR     Y3, Y9, Y3                     // v48:i32x8 = or v46 v47
-	VMOVDQU  Y0, (DX)                       // store out+0 l0*0+2*step_out v28
-	VMOVDQU  Y1, 32(DX)                     // store out+32 l0*0+2*step_out v35
-	VMOVDQU  Y2, 64(DX)                     // store out+64 l0*0+2*step_out v42
-	VMOVDQU  Y3, 96(DX)                     // store out+96 l0*0+2*step_out v49
-	VPAND    c11<>+0(SB), Y4, Y0             // v51:i32x8 = and v50 [c0 i32x8]
-	VPCMPGTD c12<>+0(SB), Y0, Y0             // v52:i32x8 = cmpgts v51 [c1 i32x8]
-	VPAND    c13<>+0(SB), Y0, Y1             // v53:i32x8 = and v52 [c2 i32x8]
-	VPANDN   Y4, Y0, Y0                     // v54:i32x8 = andnot v50 v52
-	VPOR     Y0, Y1, Y0                     // v55:i32x8 = or v53 v54
-	VPAND    c11<>+0(SB), Y5, Y1             // v58:i32x8 = and v57 [c0 i32x8]
-	VPCMPGTD c12<>+0(SB), Y1, Y1             // v59:i32x8 = cmpgts v58 [c1 i32x8]
-	VPAND    c13<>+0(SB), Y1, Y2             // v60:i32x8 = and v59 [c2 i32x8]
-	VPANDN   Y5, Y1, Y1                     // v61:i32x8 = andnot v57 v59
-	VPOR     Y1, Y2, Y1                     // v62:i32x8 = or v60 v61
-	VPAND    c11<>+0(SB), Y6, Y2             // v65:i32x8 = and v64 [c0 i32x8]
-	VPCMPGTD c12<>+0(SB), Y2, Y2             // v66:i32x8 = cmpgts v65 [c1 i32x8]
-	VPAND    c13<>+0(SB), Y2, Y3             // v67:i32x8 = and v66 [c2 i32x8]
-	VPANDN   Y6, Y2, Y2                     // v68:i32x8 = andnot v64 v66
-	VPOR     Y2, Y3, Y2                     // v69:i32x8 = or v67 v68
-	VPAND    c11<>+0(SB), Y7, Y3             // v72:i32x8 = and v71 [c0 i32x8]
-	VPCMPGTD c12<>+0(SB), Y3, Y3             // v73:i32x8 = cmpgts v72 [c1 i32x8]
-	VPAND    c13<>+0(SB), Y3, Y4             // v74:i32x8 = and v73 [c2 i32x8]
-	VPANDN   Y7, Y3, Y3                     // v75:i32x8 = andnot v71 v73
-	VPOR     Y3, Y4, Y3                     // v76:i32x8 = or v74 v75
-	VMOVDQU  Y0, (DX)(SI*1)                 // store out+0 l0*0+2*step_out step_out*1 v56
-	VMOVDQU  Y1, 32(DX)(SI*1)               // store out+32 l0*0+2*step_out step_out*1 v63
-	VMOVDQU  Y2, 64(DX)(SI*1)               // store out+64 l0*0+2*step_out step_out*1 v70
-	VMOVDQU  Y3, 96(DX)(SI*1)               // store out+96 l0*0+2*step_out step_out*1 v77
-	ADDQ     R8, BX
-	ADDQ     R9, DX
-	DECQ     DI
-	JNZ      loop0
-
-done0:
-	VZEROUPPER
-	RET
-
-// func matmul_bf16_1_avx2(args *byte)
-// Requires: AVX, AVX2, MMX+
-TEXT ·matmul_bf16_1_avx2(SB), NOSPLIT, $0-8
-	VPXOR   X0, X0, X0                      // v0:f32x8 = splat 0
-	VPXOR   X1, X1, X1                      // v1:f32x8 = splat 0
-	VPXOR   X2, X2, X2                      // v2:f32x8 = splat 0
-	VPXOR   X3, X3, X3                      // v3:f32x8 = splat 0
-	MOVQ    args+0(FP), AX
-	MOVQ    (AX), AX
-	MOVQ    args+0(FP), BX
-	MOVQ    8(BX), BX
 	MOVQ    args+0(FP), CX
 	MOVQ    48(CX), CX
 	TESTQ   CX, CX
@@ -4452,27 +3468,33 @@ TEXT ·matmul_bf16_1_avx2(SB), NOSPLIT, $0-8
 	PCALIGN $0x20
 
 loop0:
-	VPBROADCASTD (AX), Y4                   // v4:f32x8 = loadsplat a+0 l0*4
+	VPBROADCASTD (AX), Y8                   // v8:f32x8 = loadsplat a+0 l0*4
 	PREFETCHT0   2048(BX)                   // prefetch b+2048 l0*64
 	PREFETCHT1   8192(BX)                   // prefetch2 b+8192 l0*64
-	VPMOVZXWD    (BX), Y5                   // v5:i32x8 = widen [b+0 l0*64 u16x8]
-	VPSLLD       $0x10, Y5, Y5              // v6:i32x8 = shl v5 16
-	VMULPS       Y5, Y4, Y5                 // v8:f32x8 = mul v4 v7
-	VADDPS       Y5, Y0, Y0                 // v0:f32x8 = add v0 v8
-	VPMOVZXWD    16(BX), Y5                 // v9:i32x8 = widen [b+16 l0*64 u16x8]
-	VPSLLD       $0x10, Y5, Y5              // v10:i32x8 = shl v9 16
-	VMULPS       Y5, Y4, Y5                 // v12:f32x8 = mul v4 v11
-	VADDPS       Y5, Y1, Y1                 // v1:f32x8 = add v1 v12
-	VPMOVZXWD    32(BX), Y5                 // v13:i32x8 = widen [b+32 l0*64 u16x8]
-	VPSLLD       $0x10, Y5, Y5              // v14:i32x8 = shl v13 16
-	VMULPS       Y5, Y4, Y5                 // v16:f32x8 = mul v4 v15
-	VADDPS       Y5, Y2, Y2                 // v2:f32x8 = add v2 v16
-	VPMOVZXWD    48(BX), Y5                 // v17:i32x8 = widen [b+48 l0*64 u16x8]
-	VPSLLD       $0x10, Y5, Y5              // v18:i32x8 = shl v17 16
-	VMULPS       Y5, Y4, Y4                 // v20:f32x8 = mul v4 v19
-	VADDPS       Y4, Y3, Y3                 // v3:f32x8 = add v3 v20
+	VCVTPH2PS    (BX), Y9                   // v9:f32x8 = cvthalf [b+0 l0*64 f16x8]
+	VMULPS       Y9, Y8, Y10                // v10:f32x8 = mul v8 v9
+	VADDPS       Y10, Y0, Y0                // v0:f32x8 = add v0 v10
+	VCVTPH2PS    16(BX), Y10                // v11:f32x8 = cvthalf [b+16 l0*64 f16x8]
+	VMULPS       Y10, Y8, Y11               // v12:f32x8 = mul v8 v11
+	VADDPS       Y11, Y1, Y1                // v1:f32x8 = add v1 v12
+	VCVTPH2PS    32(BX), Y11                // v13:f32x8 = cvthalf [b+32 l0*64 f16x8]
+	VMULPS       Y11, Y8, Y12               // v14:f32x8 = mul v8 v13
+	VADDPS       Y12, Y2, Y2                // v2:f32x8 = add v2 v14
+	VCVTPH2PS    48(BX), Y12                // v15:f32x8 = cvthalf [b+48 l0*64 f16x8]
+	VMULPS       Y12, Y8, Y8                // v16:f32x8 = mul v8 v15
+	VADDPS       Y8, Y3, Y3                 // v3:f32x8 = add v3 v16
+	VPBROADCASTD (DX), Y8                   // v17:f32x8 = loadsplat a+0 l0*4 step_a*1
+	VMULPS       Y9, Y8, Y9                 // v18:f32x8 = mul v17 v9
+	VADDPS       Y9, Y4, Y4                 // v4:f32x8 = add v4 v18
+	VMULPS       Y10, Y8, Y9                // v19:f32x8 = mul v17 v11
+	VADDPS       Y9, Y5, Y5                 // v5:f32x8 = add v5 v19
+	VMULPS       Y11, Y8, Y9                // v20:f32x8 = mul v17 v13
+	VADDPS       Y9, Y6, Y6                 // v6:f32x8 = add v6 v20
+	VMULPS       Y12, Y8, Y8                // v21:f32x8 = mul v17 v15
+	VADDPS       Y8, Y7, Y7                 // v7:f32x8 = add v7 v21
 	ADDQ         $+4, AX
 	ADDQ         $+64, BX
+	ADDQ         $+4, DX
 	DECQ         CX
 	JNZ          loop0
 
@@ -4483,288 +3505,93 @@ done0:
 	VMOVDQU      Y1, 32(AX)                 // store acc+32 v1
 	VMOVDQU      Y2, 64(AX)                 // store acc+64 v2
 	VMOVDQU      Y3, 96(AX)                 // store acc+96 v3
-	VMOVDQU      (AX), Y0                   // v21:f32x8 = load acc+0
-	VPBROADCASTD x7fffffff<>+0(SB), Y1      // v23:i32x8 = splat 2147483647
-	VPAND        Y1, Y0, Y2                 // v24:i32x8 = and v22 v23
-	VPBROADCASTD x7f800000<>+0(SB), Y3      // v25:i32x8 = splat 2139095040
-	VPCMPGTD     Y3, Y2, Y2                 // v26:i32x8 = cmpgts v24 v25
-	VPBROADCASTD x7fc00000<>+0(SB), Y4      // v27:i32x8 = splat 2143289344
-	VPAND        Y4, Y2, Y5                 // v28:i32x8 = and v26 v27
-	VPANDN       Y0, Y2, Y0                 // v29:i32x8 = andnot v22 v26
-	VPOR         Y0, Y5, Y0                 // v30:i32x8 = or v28 v29
+	VMOVDQU      Y4, 128(AX)                // store acc+128 v4
+	VMOVDQU      Y5, 160(AX)                // store acc+160 v5
+	VMOVDQU      Y6, 192(AX)                // store acc+192 v6
+	VMOVDQU      Y7, 224(AX)                // store acc+224 v7
+	VMOVDQU      (AX), Y0                   // v22:f32x8 = load acc+0
+	VPBROADCASTD x7fffffff<>+0(SB), Y1      // v24:i32x8 = splat 2147483647
+	VPAND        Y1, Y0, Y2                 // v25:i32x8 = and v23 v24
+	VPBROADCASTD x7f800000<>+0(SB), Y3      // v26:i32x8 = splat 2139095040
+	VPCMPGTD     Y3, Y2, Y2                 // v27:i32x8 = cmpgts v25 v26
+	VPBROADCASTD x7fc00000<>+0(SB), Y4      // v28:i32x8 = splat 2143289344
+	VPAND        Y4, Y2, Y5                 // v29:i32x8 = and v27 v28
+	VPANDN       Y0, Y2, Y0                 // v30:i32x8 = andnot v23 v27
+	VPOR         Y0, Y5, Y0                 // v31:i32x8 = or v29 v30
 	MOVQ         args+0(FP), BX
 	MOVQ         24(BX), BX
-	VMOVDQU      Y0, (BX)                   // store out+0 v31
-	VMOVDQU      32(AX), Y0                 // v32:f32x8 = load acc+32
-	VPAND        Y1, Y0, Y2                 // v34:i32x8 = and v33 v23
-	VPCMPGTD     Y3, Y2, Y2                 // v35:i32x8 = cmpgts v34 v25
-	VPAND        Y4, Y2, Y5                 // v36:i32x8 = and v35 v27
-	VPANDN       Y0, Y2, Y0                 // v37:i32x8 = andnot v33 v35
-	VPOR         Y0, Y5, Y0                 // v38:i32x8 = or v36 v37
-	VMOVDQU      Y0, 32(BX)                 // store out+32 v39
-	VMOVDQU      64(AX), Y0                 // v40:f32x8 = load acc+64
-	VPAND        Y1, Y0, Y2                 // v42:i32x8 = and v41 v23
-	VPCMPGTD     Y3, Y2, Y2                 // v43:i32x8 = cmpgts v42 v25
-	VPAND        Y4, Y2, Y5                 // v44:i32x8 = and v43 v27
-	VPANDN       Y0, Y2, Y0                 // v45:i32x8 = andnot v41 v43
-	VPOR         Y0, Y5, Y0                 // v46:i32x8 = or v44 v45
-	VMOVDQU      Y0, 64(BX)                 // store out+64 v47
-	VMOVDQU      96(AX), Y0                 // v48:f32x8 = load acc+96
-	VPAND        Y1, Y0, Y1                 // v50:i32x8 = and v49 v23
-	VPCMPGTD     Y3, Y1, Y1                 // v51:i32x8 = cmpgts v50 v25
-	VPAND        Y4, Y1, Y2                 // v52:i32x8 = and v51 v27
-	VPANDN       Y0, Y1, Y0                 // v53:i32x8 = andnot v49 v51
-	VPOR         Y0, Y2, Y0                 // v54:i32x8 = or v52 v53
-	VMOVDQU      Y0, 96(BX)                 // store out+96 v55
+	VMOVDQU      Y0, (BX)                   // store out+0 v32
+	VMOVDQU      32(AX), Y0                 // v33:f32x8 = load acc+32
+	VPAND        Y1, Y0, Y2                 // v35:i32x8 = and v34 v24
+	VPCMPGTD     Y3, Y2, Y2                 // v36:i32x8 = cmpgts v35 v26
+	VPAND        Y4, Y2, Y5                 // v37:i32x8 = and v36 v28
+	VPANDN       Y0, Y2, Y0                 // v38:i32x8 = andnot v34 v36
+	VPOR         Y0, Y5, Y0                 // v39:i32x8 = or v37 v38
+	VMOVDQU      Y0, 32(BX)                 // store out+32 v40
+	VMOVDQU      64(AX), Y0                 // v41:f32x8 = load acc+64
+	VPAND        Y1, Y0, Y2                 // v43:i32x8 = and v42 v24
+	VPCMPGTD     Y3, Y2, Y2                 // v44:i32x8 = cmpgts v43 v26
+	VPAND        Y4, Y2, Y5                 // v45:i32x8 = and v44 v28
+	VPANDN       Y0, Y2, Y0                 // v46:i32x8 = andnot v42 v44
+	VPOR         Y0, Y5, Y0                 // v47:i32x8 = or v45 v46
+	VMOVDQU      Y0, 64(BX)                 // store out+64 v48
+	VMOVDQU      96(AX), Y0                 // v49:f32x8 = load acc+96
+	VPAND        Y1, Y0, Y2                 // v51:i32x8 = and v50 v24
+	VPCMPGTD     Y3, Y2, Y2                 // v52:i32x8 = cmpgts v51 v26
+	VPAND        Y4, Y2, Y5                 // v53:i32x8 = and v52 v28
+	VPANDN       Y0, Y2, Y0                 // v54:i32x8 = andnot v50 v52
+	VPOR         Y0, Y5, Y0                 // v55:i32x8 = or v53 v54
+	VMOVDQU      Y0, 96(BX)                 // store out+96 v56
+	VMOVDQU      128(AX), Y0                // v57:f32x8 = load acc+128
+	VPAND        Y1, Y0, Y2                 // v59:i32x8 = and v58 v24
+	VPCMPGTD     Y3, Y2, Y2                 // v60:i32x8 = cmpgts v59 v26
+	VPAND        Y4, Y2, Y5                 // v61:i32x8 = and v60 v28
+	VPANDN       Y0, Y2, Y0                 // v62:i32x8 = andnot v58 v60
+	VPOR         Y0, Y5, Y0                 // v63:i32x8 = or v61 v62
+	MOVQ         args+0(FP), DX
+	MOVQ         40(DX), DX
+	IMUL3Q       $+1, DX, CX
+	ADDQ         BX, CX
+	VMOVDQU      Y0, (CX)                   // store out+0 step_out*1 v64
+	VMOVDQU      160(AX), Y0                // v65:f32x8 = load acc+160
+	VPAND        Y1, Y0, Y2                 // v67:i32x8 = and v66 v24
+	VPCMPGTD     Y3, Y2, Y2                 // v68:i32x8 = cmpgts v67 v26
+	VPAND        Y4, Y2, Y5                 // v69:i32x8 = and v68 v28
+	VPANDN       Y0, Y2, Y0                 // v70:i32x8 = andnot v66 v68
+	VPOR         Y0, Y5, Y0                 // v71:i32x8 = or v69 v70
+	MOVQ         args+0(FP), DX
+	MOVQ         40(DX), DX
+	IMUL3Q       $+1, DX, CX
+	ADDQ         BX, CX
+	VMOVDQU      Y0, 32(CX)                 // store out+32 step_out*1 v72
+	VMOVDQU      192(AX), Y0                // v73:f32x8 = load acc+192
+	VPAND        Y1, Y0, Y2                 // v75:i32x8 = and v74 v24
+	VPCMPGTD     Y3, Y2, Y2                 // v76:i32x8 = cmpgts v75 v26
+	VPAND        Y4, Y2, Y5                 // v77:i32x8 = and v76 v28
+	VPANDN       Y0, Y2, Y0                 // v78:i32x8 = andnot v74 v76
+	VPOR         Y0, Y5, Y0                 // v79:i32x8 = or v77 v78
+	MOVQ         args+0(FP), DX
+	MOVQ         40(DX), DX
+	IMUL3Q       $+1, DX, CX
+	ADDQ         BX, CX
+	VMOVDQU      Y0, 64(CX)                 // store out+64 step_out*1 v80
+	VMOVDQU      224(AX), Y0                // v81:f32x8 = load acc+224
+	VPAND        Y1, Y0, Y1                 // v83:i32x8 = and v82 v24
+	VPCMPGTD     Y3, Y1, Y1                 // v84:i32x8 = cmpgts v83 v26
+	VPAND        Y4, Y1, Y2                 // v85:i32x8 = and v84 v28
+	VPANDN       Y0, Y1, Y0                 // v86:i32x8 = andnot v82 v84
+	VPOR         Y0, Y2, Y0                 // v87:i32x8 = or v85 v86
+	MOVQ         args+0(FP), CX
+	MOVQ         40(CX), CX
+	IMUL3Q       $+1, CX, AX
+	ADDQ         BX, AX
+	VMOVDQU      Y0, 96(AX)                 // store out+96 step_out*1 v88
 	VZEROUPPER
 	RET
 
-// func matmul_bf16_2_avx2(args *byte)
-// Requires: AVX, AVX2, MMX+
-TEXT ·matmul_bf16_2_avx2(SB), NOSPLIT, $0-8
-	VPXOR   X0, X0, X0                      // v0:f32x8 = splat 0
-	VPXOR   X1, X1, X1                      // v1:f32x8 = splat 0
-	VPXOR   X2, X2, X2                      // v2:f32x8 = splat 0
-	VPXOR   X3, X3, X3                      // v3:f32x8 = splat 0
-	VPXOR   X4, X4, X4                      // v4:f32x8 = splat 0
-	VPXOR   X5, X5, X5                      // v5:f32x8 = splat 0
-	VPXOR   X6, X6, X6                      // v6:f32x8 = splat 0
-	VPXOR   X7, X7, X7                      // v7:f32x8 = splat 0
-	MOVQ    args+0(FP), AX
-	MOVQ    8(AX), AX
-	MOVQ    args+0(FP), BX
-	MOVQ    (BX), BX
-	MOVQ    args+0(FP), CX
-	MOVQ    (CX), CX
-	MOVQ    args+0(FP), SI
-	MOVQ    24(SI), SI
-	IMUL3Q  $+1, SI, DX
-	ADDQ    CX, DX
-	MOVQ    args+0(FP), CX
-	MOVQ    40(CX), CX
-	TESTQ   CX, CX
-	JLE     done0
-	PCALIGN $0x20
-
-loop0:
-	PREFETCHT0   2048(AX)                   // prefetch b+2048 l0*256
-	PREFETCHT1   8192(AX)                   // prefetch2 b+8192 l0*256
-	VPMOVZXWD    (AX), Y8                   // v8:i32x8 = widen [b+0 l0*256 u16x8]
-	VPSLLD       $0x10, Y8, Y8              // v9:i32x8 = shl v8 16
-	VPBROADCASTD (BX), Y9                   // v11:f32x8 = loadsplat a+0 l0*16
-	VMULPS       Y8, Y9, Y9                 // v12:f32x8 = mul v11 v10
-	VADDPS       Y9, Y0, Y0                 // v0:f32x8 = add v0 v12
-	PREFETCHT0   2112(AX)                   // prefetch b+2112 l0*256
-	PREFETCHT1   8256(AX)                   // prefetch2 b+8256 l0*256
-	VPMOVZXWD    64(AX), Y9                 // v13:i32x8 = widen [b+64 l0*256 u16x8]
-	VPSLLD       $0x10, Y9, Y9              // v14:i32x8 = shl v13 16
-	VPBROADCASTD 4(BX), Y10                 // v16:f32x8 = loadsplat a+4 l0*16
-	VMULPS       Y9, Y10, Y10               // v17:f32x8 = mul v16 v15
-	VADDPS       Y10, Y0, Y0                // v0:f32x8 = add v0 v17
-	PREFETCHT0   2176(AX)                   // prefetch b+2176 l0*256
-	PREFETCHT1   8320(AX)                   // prefetch2 b+8320 l0*256
-	VPMOVZXWD    128(AX), Y10               // v18:i32x8 = widen [b+128 l0*256 u16x8]
-	VPSLLD       $0x10, Y10, Y10            // v19:i32x8 = shl v18 16
-	VPBROADCASTD 8(BX), Y11                 // v21:f32x8 = loadsplat a+8 l0*16
-	VMULPS       Y10, Y11, Y11              // v22:f32x8 = mul v21 v20
-	VADDPS       Y11, Y0, Y0                // v0:f32x8 = add v0 v22
-	PREFETCHT0   2240(AX)                   // prefetch b+2240 l0*256
-	PREFETCHT1   8384(AX)                   // prefetch2 b+8384 l0*256
-	VPMOVZXWD    192(AX), Y11               // v23:i32x8 = widen [b+192 l0*256 u16x8]
-	VPSLLD       $0x10, Y11, Y11            // v24:i32x8 = shl v23 16
-	VPBROADCASTD 12(BX), Y12                // v26:f32x8 = loadsplat a+12 l0*16
-	VMULPS       Y11, Y12, Y12              // v27:f32x8 = mul v26 v25
-	VADDPS       Y12, Y0, Y0                // v0:f32x8 = add v0 v27
-	VPBROADCASTD (DX), Y12                  // v28:f32x8 = loadsplat a+0 l0*16 step_a*1
-	VMULPS       Y8, Y12, Y8                // v29:f32x8 = mul v28 v10
-	VADDPS       Y8, Y1, Y1                 // v1:f32x8 = add v1 v29
-	VPBROADCASTD 4(DX), Y8                  // v30:f32x8 = loadsplat a+4 l0*16 step_a*1
-	VMULPS       Y9, Y8, Y8                 // v31:f32x8 = mul v30 v15
-	VADDPS       Y8, Y1, Y1                 // v1:f32x8 = add v1 v31
-	VPBROADCASTD 8(DX), Y8                  // v32:f32x8 = loadsplat a+8 l0*16 step_a*1
-	VMULPS       Y10, Y8, Y8                // v33:f32x8 = mul v32 v20
-	VADDPS       Y8, Y1, Y1                 // v1:f32x8 = add v1 v33
-	VPBROADCASTD 12(DX), Y8                 // v34:f32x8 = loadsplat a+12 l0*16 step_a*1
-	VMULPS       Y11, Y8, Y8                // v35:f32x8 = mul v34 v25
-	VADDPS       Y8, Y1, Y1                 // v1:f32x8 = add v1 v35
-	VPMOVZXWD    16(AX), Y8                 // v36:i32x8 = widen [b+16 l0*256 u16x8]
-	VPSLLD       $0x10, Y8, Y8              // v37:i32x8 = shl v36 16
-	VPBROADCASTD (BX), Y9                   // v39:f32x8 = loadsplat a+0 l0*16
-	VMULPS       Y8, Y9, Y9                 // v40:f32x8 = mul v39 v38
-	VADDPS       Y9, Y2, Y2                 // v2:f32x8 = add v2 v40
-	VPMOVZXWD    80(AX), Y9                 // v41:i32x8 = widen [b+80 l0*256 u16x8]
-	VPSLLD       $0x10, Y9, Y9              // v42:i32x8 = shl v41 16
-	VPBROADCASTD 4(BX), Y10                 // v44:f32x8 = loadsplat a+4 l0*16
-	VMULPS       Y9, Y10, Y10               // v45:f32x8 = mul v44 v43
-	VADDPS       Y10, Y2, Y2                // v2:f32x8 = add v2 v45
-	VPMOVZXWD    144(AX), Y10               // v46:i32x8 = widen [b+144 l0*256 u16x8]
-	VPSLLD       $0x10, Y10, Y10            // v47:i32x8 = shl v46 16
-	VPBROADCASTD 8(BX), Y11                 // v49:f32x8 = loadsplat a+8 l0*16
-	VMULPS       Y10, Y11, Y11              // v50:f32x8 = mul v49 v48
-	VADDPS       Y11, Y2, Y2                // v2:f32x8 = add v2 v50
-	VPMOVZXWD    208(AX), Y11               // v51:i32x8 = widen [b+208 l0*256 u16x8]
-	VPSLLD       $0x10, Y11, Y11            // v52:i32x8 = shl v51 16
-	VPBROADCASTD 12(BX), Y12                // v54:f32x8 = loadsplat a+12 l0*16
-	VMULPS       Y11, Y12, Y12              // v55:f32x8 = mul v54 v53
-	VADDPS       Y12, Y2, Y2                // v2:f32x8 = add v2 v55
-	VPBROADCASTD (DX), Y12                  // v56:f32x8 = loadsplat a+0 l0*16 step_a*1
-	VMULPS       Y8, Y12, Y8                // v57:f32x8 = mul v56 v38
-	VADDPS       Y8, Y3, Y3                 // v3:f32x8 = add v3 v57
-	VPBROADCASTD 4(DX), Y8                  // v58:f32x8 = loadsplat a+4 l0*16 step_a*1
-	VMULPS       Y9, Y8, Y8                 // v59:f32x8 = mul v58 v43
-	VADDPS       Y8, Y3, Y3                 // v3:f32x8 = add v3 v59
-	VPBROADCASTD 8(DX), Y8                  // v60:f32x8 = loadsplat a+8 l0*16 step_a*1
-	VMULPS       Y10, Y8, Y8                // v61:f32x8 = mul v60 v48
-	VADDPS       Y8, Y3, Y3                 // v3:f32x8 = add v3 v61
-	VPBROADCASTD 12(DX), Y8                 // v62:f32x8 = loadsplat a+12 l0*16 step_a*1
-	VMULPS       Y11, Y8, Y8                // v63:f32x8 = mul v62 v53
-	VADDPS       Y8, Y3, Y3                 // v3:f32x8 = add v3 v63
-	VPMOVZXWD    32(AX), Y8                 // v64:i32x8 = widen [b+32 l0*256 u16x8]
-	VPSLLD       $0x10, Y8, Y8              // v65:i32x8 = shl v64 16
-	VPBROADCASTD (BX), Y9                   // v67:f32x8 = loadsplat a+0 l0*16
-	VMULPS       Y8, Y9, Y9                 // v68:f32x8 = mul v67 v66
-	VADDPS       Y9, Y4, Y4                 // v4:f32x8 = add v4 v68
-	VPMOVZXWD    96(AX), Y9                 // v69:i32x8 = widen [b+96 l0*256 u16x8]
-	VPSLLD       $0x10, Y9, Y9              // v70:i32x8 = shl v69 16
-	VPBROADCASTD 4(BX), Y10                 // v72:f32x8 = loadsplat a+4 l0*16
-	VMULPS       Y9, Y10, Y10               // v73:f32x8 = mul v72 v71
-	VADDPS       Y10, Y4, Y4                // v4:f32x8 = add v4 v73
-	VPMOVZXWD    160(AX), Y10               // v74:i32x8 = widen [b+160 l0*256 u16x8]
-	VPSLLD       $0x10, Y10, Y10            // v75:i32x8 = shl v74 16
-	VPBROADCASTD 8(BX), Y11                 // v77:f32x8 = loadsplat a+8 l0*16
-	VMULPS       Y10, Y11, Y11              // v78:f32x8 = mul v77 v76
-	VADDPS       Y11, Y4, Y4                // v4:f32x8 = add v4 v78
-	VPMOVZXWD    224(AX), Y11               // v79:i32x8 = widen [b+224 l0*256 u16x8]
-	VPSLLD       $0x10, Y11, Y11            // v80:i32x8 = shl v79 16
-	VPBROADCASTD 12(BX), Y12                // v82:f32x8 = loadsplat a+12 l0*16
-	VMULPS       Y11, Y12, Y12              // v83:f32x8 = mul v82 v81
-	VADDPS       Y12, Y4, Y4                // v4:f32x8 = add v4 v83
-	VPBROADCASTD (DX), Y12                  // v84:f32x8 = loadsplat a+0 l0*16 step_a*1
-	VMULPS       Y8, Y12, Y8                // v85:f32x8 = mul v84 v66
-	VADDPS       Y8, Y5, Y5                 // v5:f32x8 = add v5 v85
-	VPBROADCASTD 4(DX), Y8                  // v86:f32x8 = loadsplat a+4 l0*16 step_a*1
-	VMULPS       Y9, Y8, Y8                 // v87:f32x8 = mul v86 v71
-	VADDPS       Y8, Y5, Y5                 // v5:f32x8 = add v5 v87
-	VPBROADCASTD 8(DX), Y8                  // v88:f32x8 = loadsplat a+8 l0*16 step_a*1
-	VMULPS       Y10, Y8, Y8                // v89:f32x8 = mul v88 v76
-	VADDPS       Y8, Y5, Y5                 // v5:f32x8 = add v5 v89
-	VPBROADCASTD 12(DX), Y8                 // v90:f32x8 = loadsplat a+12 l0*16 step_a*1
-	VMULPS       Y11, Y8, Y8                // v91:f32x8 = mul v90 v81
-	VADDPS       Y8, Y5, Y5                 // v5:f32x8 = add v5 v91
-	VPMOVZXWD    48(AX), Y8                 // v92:i32x8 = widen [b+48 l0*256 u16x8]
-	VPSLLD       $0x10, Y8, Y8              // v93:i32x8 = shl v92 16
-	VPBROADCASTD (BX), Y9                   // v95:f32x8 = loadsplat a+0 l0*16
-	VMULPS       Y8, Y9, Y9                 // v96:f32x8 = mul v95 v94
-	VADDPS       Y9, Y6, Y6                 // v6:f32x8 = add v6 v96
-	VPMOVZXWD    112(AX), Y9                // v97:i32x8 = widen [b+112 l0*256 u16x8]
-	VPSLLD       $0x10, Y9, Y9              // v98:i32x8 = shl v97 16
-	VPBROADCASTD 4(BX), Y10                 // v100:f32x8 = loadsplat a+4 l0*16
-	VMULPS       Y9, Y10, Y10               // v101:f32x8 = mul v100 v99
-	VADDPS       Y10, Y6, Y6                // v6:f32x8 = add v6 v101
-	VPMOVZXWD    176(AX), Y10               // v102:i32x8 = widen [b+176 l0*256 u16x8]
-	VPSLLD       $0x10, Y10, Y10            // v103:i32x8 = shl v102 16
-	VPBROADCASTD 8(BX), Y11                 // v105:f32x8 = loadsplat a+8 l0*16
-	VMULPS       Y10, Y11, Y11              // v106:f32x8 = mul v105 v104
-	VADDPS       Y11, Y6, Y6                // v6:f32x8 = add v6 v106
-	VPMOVZXWD    240(AX), Y11               // v107:i32x8 = widen [b+240 l0*256 u16x8]
-	VPSLLD       $0x10, Y11, Y11            // v108:i32x8 = shl v107 16
-	VPBROADCASTD 12(BX), Y12                // v110:f32x8 = loadsplat a+12 l0*16
-	VMULPS       Y11, Y12, Y12              // v111:f32x8 = mul v110 v109
-	VADDPS       Y12, Y6, Y6                // v6:f32x8 = add v6 v111
-	VPBROADCASTD (DX), Y12                  // v112:f32x8 = loadsplat a+0 l0*16 step_a*1
-	VMULPS       Y8, Y12, Y8                // v113:f32x8 = mul v112 v94
-	VADDPS       Y8, Y7, Y7                 // v7:f32x8 = add v7 v113
-	VPBROADCASTD 4(DX), Y8                  // v114:f32x8 = loadsplat a+4 l0*16 step_a*1
-	VMULPS       Y9, Y8, Y8                 // v115:f32x8 = mul v114 v99
-	VADDPS       Y8, Y7, Y7                 // v7:f32x8 = add v7 v115
-	VPBROADCASTD 8(DX), Y8                  // v116:f32x8 = loadsplat a+8 l0*16 step_a*1
-	VMULPS       Y10, Y8, Y8                // v117:f32x8 = mul v116 v104
-	VADDPS       Y8, Y7, Y7                 // v7:f32x8 = add v7 v117
-	VPBROADCASTD 12(DX), Y8                 // v118:f32x8 = loadsplat a+12 l0*16 step_a*1
-	VMULPS       Y11, Y8, Y8                // v119:f32x8 = mul v118 v109
-	VADDPS       Y8, Y7, Y7                 // v7:f32x8 = add v7 v119
-	ADDQ         $+256, AX
-	ADDQ         $+16, BX
-	ADDQ         $+16, DX
-	DECQ         CX
-	JNZ          loop0
-
-done0:
-	VPBROADCASTD x7fffffff<>+0(SB), Y8      // v121:i32x8 = splat 2147483647
-	VPAND        Y8, Y0, Y9                 // v122:i32x8 = and v120 v121
-	VPBROADCASTD x7f800000<>+0(SB), Y10     // v123:i32x8 = splat 2139095040
-	VPCMPGTD     Y10, Y9, Y9                // v124:i32x8 = cmpgts v122 v123
-	VPBROADCASTD x7fc00000<>+0(SB), Y11     // v125:i32x8 = splat 2143289344
-	VPAND        Y11, Y9, Y12               // v126:i32x8 = and v124 v125
-	VPANDN       Y0, Y9, Y0                 // v127:i32x8 = andnot v120 v124
-	VPOR         Y0, Y12, Y0                // v128:i32x8 = or v126 v127
-	MOVQ         args+0(FP), AX
-	MOVQ         16(AX), AX
-	VMOVDQU      Y0, (AX)                   // store out+0 v129
-	VPAND        Y8, Y1, Y0                 // v131:i32x8 = and v130 v121
-	VPCMPGTD     Y10, Y0, Y0                // v132:i32x8 = cmpgts v131 v123
-	VPAND        Y11, Y0, Y9                // v133:i32x8 = and v132 v125
-	VPANDN       Y1, Y0, Y0                 // v134:i32x8 = andnot v130 v132
-	VPOR         Y0, Y9, Y0                 // v135:i32x8 = or v133 v134
-	MOVQ         args+0(FP), CX
-	MOVQ         32(CX), CX
-	IMUL3Q       $+1, CX, BX
-	ADDQ         AX, BX
-	VMOVDQU      Y0, (BX)                   // store out+0 step_out*1 v136
-	VPAND        Y8, Y2, Y0                 // v138:i32x8 = and v137 v121
-	VPCMPGTD     Y10, Y0, Y0                // v139:i32x8 = cmpgts v138 v123
-	VPAND        Y11, Y0, Y1                // v140:i32x8 = and v139 v125
-	VPANDN       Y2, Y0, Y0                 // v141:i32x8 = andnot v137 v139
-	VPOR         Y0, Y1, Y0                 // v142:i32x8 = or v140 v141
-	VMOVDQU      Y0, 32(AX)                 // store out+32 v143
-	VPAND        Y8, Y3, Y0                 // v145:i32x8 = and v144 v121
-	VPCMPGTD     Y10, Y0, Y0                // v146:i32x8 = cmpgts v145 v123
-	VPAND        Y11, Y0, Y1                // v147:i32x8 = and v146 v125
-	VPANDN       Y3, Y0, Y0                 // v148:i32x8 = andnot v144 v146
-	VPOR         Y0, Y1, Y0                 // v149:i32x8 = or v147 v148
-	MOVQ         args+0(FP), CX
-	MOVQ         32(CX), CX
-	IMUL3Q       $+1, CX, BX
-	ADDQ         AX, BX
-	VMOVDQU      Y0, 32(BX)                 // store out+32 step_out*1 v150
-	VPAND        Y8, Y4, Y0                 // v152:i32x8 = and v151 v121
-	VPCMPGTD     Y10, Y0, Y0                // v153:i32x8 = cmpgts v152 v123
-	VPAND        Y11, Y0, Y1                // v154:i32x8 = and v153 v125
-	VPANDN       Y4, Y0, Y0                 // v155:i32x8 = andnot v151 v153
-	VPOR         Y0, Y1, Y0                 // v156:i32x8 = or v154 v155
-	VMOVDQU      Y0, 64(AX)                 // store out+64 v157
-	VPAND        Y8, Y5, Y0                 // v159:i32x8 = and v158 v121
-	VPCMPGTD     Y10, Y0, Y0                // v160:i32x8 = cmpgts v159 v123
-	VPAND        Y11, Y0, Y1                // v161:i32x8 = and v160 v125
-	VPANDN       Y5, Y0, Y0                 // v162:i32x8 = andnot v158 v160
-	VPOR         Y0, Y1, Y0                 // v163:i32x8 = or v161 v162
-	MOVQ         args+0(FP), CX
-	MOVQ         32(CX), CX
-	IMUL3Q       $+1, CX, BX
-	ADDQ         AX, BX
-	VMOVDQU      Y0, 64(BX)                 // store out+64 step_out*1 v164
-	VPAND        Y8, Y6, Y0                 // v166:i32x8 = and v165 v121
-	VPCMPGTD     Y10, Y0, Y0                // v167:i32x8 = cmpgts v166 v123
-	VPAND        Y11, Y0, Y1                // v168:i32x8 = and v167 v125
-	VPANDN       Y6, Y0, Y0                 // v169:i32x8 = andnot v165 v167
-	VPOR         Y0, Y1, Y0                 // v170:i32x8 = or v168 v169
-	VMOVDQU      Y0, 96(AX)                 // store out+96 v171
-	VPAND        Y8, Y7, Y0                 // v173:i32x8 = and v172 v121
-	VPCMPGTD     Y10, Y0, Y0                // v174:i32x8 = cmpgts v173 v123
-	VPAND        Y11, Y0, Y1                // v175:i32x8 = and v174 v125
-	VPANDN       Y7, Y0, Y0                 // v176:i32x8 = andnot v172 v174
-	VPOR         Y0, Y1, Y0                 // v177:i32x8 = or v175 v176
-	MOVQ         args+0(FP), CX
-	MOVQ         32(CX), CX
-	IMUL3Q       $+1, CX, BX
-	ADDQ         AX, BX
-	VMOVDQU      Y0, 96(BX)                 // store out+96 step_out*1 v178
-	VZEROUPPER
-	RET
-
-// func matmul_bf16_4_avx2(args *byte)
-// Requires: AVX, AVX2, MMX+
-TEXT ·matmul_bf16_4_avx2(SB), NOSPLIT, $0-8
+// func matmul_f16_4_avx2(args *byte)
+// Requires: AVX, AVX2, F16C, MMX+
+TEXT ·matmul_f16_4_avx2(SB), NOSPLIT, $0-8
 	VPXOR   X0, X0, X0                      // v0:f32x8 = splat 0
 	VPXOR   X1, X1, X1                      // v1:f32x8 = splat 0
 	VPXOR   X2, X2, X2                      // v2:f32x8 = splat 0
@@ -4780,23 +3607,23 @@ TEXT ·matmul_bf16_4_avx2(SB), NOSPLIT, $0-8
 	MOVQ    args+0(FP), CX
 	MOVQ    (CX), CX
 	MOVQ    args+0(FP), SI
-	MOVQ    32(SI), SI
+	MOVQ    24(SI), SI
 	IMUL3Q  $+1, SI, DX
 	ADDQ    CX, DX
 	MOVQ    args+0(FP), CX
 	MOVQ    (CX), CX
 	MOVQ    args+0(FP), DI
-	MOVQ    32(DI), DI
+	MOVQ    24(DI), DI
 	IMUL3Q  $+2, DI, SI
 	ADDQ    CX, SI
 	MOVQ    args+0(FP), CX
 	MOVQ    (CX), CX
 	MOVQ    args+0(FP), R8
-	MOVQ    32(R8), R8
+	MOVQ    24(R8), R8
 	IMUL3Q  $+3, R8, DI
 	ADDQ    CX, DI
 	MOVQ    args+0(FP), CX
-	MOVQ    48(CX), CX
+	MOVQ    40(CX), CX
 	TESTQ   CX, CX
 	JLE     done0
 	MOVQ    AX, R8
@@ -4810,55 +3637,51 @@ loop0:
 	VPBROADCASTD (R8), Y8                   // v8:f32x8 = loadsplat a+0 l0*8
 	PREFETCHT0   2048(R9)                   // prefetch b+2048 l0*128
 	PREFETCHT1   8192(R9)                   // prefetch2 b+8192 l0*128
-	VPMOVZXWD    (R9), Y9                   // v9:i32x8 = widen [b+0 l0*128 u16x8]
-	VPSLLD       $0x10, Y9, Y9              // v10:i32x8 = shl v9 16
-	VMULPS       Y9, Y8, Y10                // v12:f32x8 = mul v8 v11
-	VADDPS       Y10, Y0, Y0                // v0:f32x8 = add v0 v12
-	VPMOVZXWD    16(R9), Y10                // v13:i32x8 = widen [b+16 l0*128 u16x8]
-	VPSLLD       $0x10, Y10, Y10            // v14:i32x8 = shl v13 16
-	VMULPS       Y10, Y8, Y8                // v16:f32x8 = mul v8 v15
-	VADDPS       Y8, Y1, Y1                 // v1:f32x8 = add v1 v16
-	VPBROADCASTD (R10), Y8                  // v17:f32x8 = loadsplat a+0 l0*8 step_a*1
-	VMULPS       Y9, Y8, Y11                // v18:f32x8 = mul v17 v11
-	VADDPS       Y11, Y2, Y2                // v2:f32x8 = add v2 v18
-	VMULPS       Y10, Y8, Y8                // v19:f32x8 = mul v17 v15
-	VADDPS       Y8, Y3, Y3                 // v3:f32x8 = add v3 v19
-	VPBROADCASTD (R11), Y8                  // v20:f32x8 = loadsplat a+0 l0*8 step_a*2
-	VMULPS       Y9, Y8, Y11                // v21:f32x8 = mul v20 v11
-	VADDPS       Y11, Y4, Y4                // v4:f32x8 = add v4 v21
-	VMULPS       Y10, Y8, Y8                // v22:f32x8 = mul v20 v15
-	VADDPS       Y8, Y5, Y5                 // v5:f32x8 = add v5 v22
-	VPBROADCASTD (R12), Y8                  // v23:f32x8 = loadsplat a+0 l0*8 step_a*3
-	VMULPS       Y9, Y8, Y9                 // v24:f32x8 = mul v23 v11
-	VADDPS       Y9, Y6, Y6                 // v6:f32x8 = add v6 v24
-	VMULPS       Y10, Y8, Y8                // v25:f32x8 = mul v23 v15
-	VADDPS       Y8, Y7, Y7                 // v7:f32x8 = add v7 v25
-	VPBROADCASTD 4(R8), Y8                  // v26:f32x8 = loadsplat a+4 l0*8
+	VCVTPH2PS    (R9), Y9                   // v9:f32x8 = cvthalf [b+0 l0*128 f16x8]
+	VMULPS       Y9, Y8, Y10                // v10:f32x8 = mul v8 v9
+	VADDPS       Y10, Y0, Y0                // v0:f32x8 = add v0 v10
+	VCVTPH2PS    16(R9), Y10                // v11:f32x8 = cvthalf [b+16 l0*128 f16x8]
+	VMULPS       Y10, Y8, Y8                // v12:f32x8 = mul v8 v11
+	VADDPS       Y8, Y1, Y1                 // v1:f32x8 = add v1 v12
+	VPBROADCASTD 4(R8), Y8                  // v13:f32x8 = loadsplat a+4 l0*8
 	PREFETCHT0   2112(R9)                   // prefetch b+2112 l0*128
 	PREFETCHT1   8256(R9)                   // prefetch2 b+8256 l0*128
-	VPMOVZXWD    64(R9), Y9                 // v27:i32x8 = widen [b+64 l0*128 u16x8]
-	VPSLLD       $0x10, Y9, Y9              // v28:i32x8 = shl v27 16
-	VMULPS       Y9, Y8, Y10                // v30:f32x8 = mul v26 v29
-	VADDPS       Y10, Y0, Y0                // v0:f32x8 = add v0 v30
-	VPMOVZXWD    80(R9), Y10                // v31:i32x8 = widen [b+80 l0*128 u16x8]
-	VPSLLD       $0x10, Y10, Y10            // v32:i32x8 = shl v31 16
-	VMULPS       Y10, Y8, Y8                // v34:f32x8 = mul v26 v33
-	VADDPS       Y8, Y1, Y1                 // v1:f32x8 = add v1 v34
-	VPBROADCASTD 4(R10), Y8                 // v35:f32x8 = loadsplat a+4 l0*8 step_a*1
-	VMULPS       Y9, Y8, Y11                // v36:f32x8 = mul v35 v29
-	VADDPS       Y11, Y2, Y2                // v2:f32x8 = add v2 v36
-	VMULPS       Y10, Y8, Y8                // v37:f32x8 = mul v35 v33
-	VADDPS       Y8, Y3, Y3                 // v3:f32x8 = add v3 v37
-	VPBROADCASTD 4(R11), Y8                 // v38:f32x8 = loadsplat a+4 l0*8 step_a*2
-	VMULPS       Y9, Y8, Y11                // v39:f32x8 = mul v38 v29
-	VADDPS       Y11, Y4, Y4                // v4:f32x8 = add v4 v39
-	VMULPS       Y10, Y8, Y8                // v40:f32x8 = mul v38 v33
-	VADDPS       Y8, Y5, Y5                 // v5:f32x8 = add v5 v40
-	VPBROADCASTD 4(R12), Y8                 // v41:f32x8 = loadsplat a+4 l0*8 step_a*3
-	VMULPS       Y9, Y8, Y9                 // v42:f32x8 = mul v41 v29
-	VADDPS       Y9, Y6, Y6                 // v6:f32x8 = add v6 v42
-	VMULPS       Y10, Y8, Y8                // v43:f32x8 = mul v41 v33
-	VADDPS       Y8, Y7, Y7                 // v7:f32x8 = add v7 v43
+	VCVTPH2PS    64(R9), Y11                // v14:f32x8 = cvthalf [b+64 l0*128 f16x8]
+	VMULPS       Y11, Y8, Y12               // v15:f32x8 = mul v13 v14
+	VADDPS       Y12, Y0, Y0                // v0:f32x8 = add v0 v15
+	VCVTPH2PS    80(R9), Y12                // v16:f32x8 = cvthalf [b+80 l0*128 f16x8]
+	VMULPS       Y12, Y8, Y8                // v17:f32x8 = mul v13 v16
+	VADDPS       Y8, Y1, Y1                 // v1:f32x8 = add v1 v17
+	VPBROADCASTD (R10), Y8                  // v18:f32x8 = loadsplat a+0 l0*8 step_a*1
+	VMULPS       Y9, Y8, Y13                // v19:f32x8 = mul v18 v9
+	VADDPS       Y13, Y2, Y2                // v2:f32x8 = add v2 v19
+	VMULPS       Y10, Y8, Y8                // v20:f32x8 = mul v18 v11
+	VADDPS       Y8, Y3, Y3                 // v3:f32x8 = add v3 v20
+	VPBROADCASTD 4(R10), Y8                 // v21:f32x8 = loadsplat a+4 l0*8 step_a*1
+	VMULPS       Y11, Y8, Y13               // v22:f32x8 = mul v21 v14
+	VADDPS       Y13, Y2, Y2                // v2:f32x8 = add v2 v22
+	VMULPS       Y12, Y8, Y8                // v23:f32x8 = mul v21 v16
+	VADDPS       Y8, Y3, Y3                 // v3:f32x8 = add v3 v23
+	VPBROADCASTD (R11), Y8                  // v24:f32x8 = loadsplat a+0 l0*8 step_a*2
+	VMULPS       Y9, Y8, Y13                // v25:f32x8 = mul v24 v9
+	VADDPS       Y13, Y4, Y4                // v4:f32x8 = add v4 v25
+	VMULPS       Y10, Y8, Y8                // v26:f32x8 = mul v24 v11
+	VADDPS       Y8, Y5, Y5                 // v5:f32x8 = add v5 v26
+	VPBROADCASTD 4(R11), Y8                 // v27:f32x8 = loadsplat a+4 l0*8 step_a*2
+	VMULPS       Y11, Y8, Y13               // v28:f32x8 = mul v27 v14
+	VADDPS       Y13, Y4, Y4                // v4:f32x8 = add v4 v28
+	VMULPS       Y12, Y8, Y8                // v29:f32x8 = mul v27 v16
+	VADDPS       Y8, Y5, Y5                 // v5:f32x8 = add v5 v29
+	VPBROADCASTD (R12), Y8                  // v30:f32x8 = loadsplat a+0 l0*8 step_a*3
+	VMULPS       Y9, Y8, Y9                 // v31:f32x8 = mul v30 v9
+	VADDPS       Y9, Y6, Y6                 // v6:f32x8 = add v6 v31
+	VMULPS       Y10, Y8, Y8                // v32:f32x8 = mul v30 v11
+	VADDPS       Y8, Y7, Y7                 // v7:f32x8 = add v7 v32
+	VPBROADCASTD 4(R12), Y8                 // v33:f32x8 = loadsplat a+4 l0*8 step_a*3
+	VMULPS       Y11, Y8, Y9                // v34:f32x8 = mul v33 v14
+	VADDPS       Y9, Y6, Y6                 // v6:f32x8 = add v6 v34
+	VMULPS       Y12, Y8, Y8                // v35:f32x8 = mul v33 v16
+	VADDPS       Y8, Y7, Y7                 // v7:f32x8 = add v7 v35
 	ADDQ         $+8, R8
 	ADDQ         $+128, R9
 	ADDQ         $+8, R10
@@ -4868,79 +3691,142 @@ loop0:
 	JNZ          loop0
 
 done0:
-	MOVQ    args+0(FP), CX
-	MOVQ    16(CX), CX
-	VMOVDQU Y0, (CX)                        // store acc+0 v0
-	VMOVDQU Y1, 32(CX)                      // store acc+32 v1
-	VMOVDQU Y2, 128(CX)                     // store acc+128 v2
-	VMOVDQU Y3, 160(CX)                     // store acc+160 v3
-	VMOVDQU Y4, 256(CX)                     // store acc+256 v4
-	VMOVDQU Y5, 288(CX)                     // store acc+288 v5
-	VMOVDQU Y6, 384(CX)                     // store acc+384 v6
-	VMOVDQU Y7, 416(CX)                     // store acc+416 v7
-	VPXOR   X0, X0, X0                      // v44:f32x8 = splat 0
-	VPXOR   X1, X1, X1                      // v45:f32x8 = splat 0
-	VPXOR   X2, X2, X2                      // v46:f32x8 = splat 0
-	VPXOR   X3, X3, X3                      // v47:f32x8 = splat 0
-	VPXOR   X4, X4, X4                      // v48:f32x8 = splat 0
-	VPXOR   X5, X5, X5                      // v49:f32x8 = splat 0
-	VPXOR   X6, X6, X6                      // v50:f32x8 = splat 0
-	VPXOR   X7, X7, X7                      // v51:f32x8 = splat 0
-	MOVQ    args+0(FP), R8
-	MOVQ    48(R8), R8
-	TESTQ   R8, R8
-	JLE     done1
-	PCALIGN $0x20
+	VPBROADCASTD x7fffffff<>+0(SB), Y8      // v37:i32x8 = splat 2147483647
+	VPAND        Y8, Y0, Y9                 // v38:i32x8 = and v36 v37
+	VPBROADCASTD x7f800000<>+0(SB), Y10     // v39:i32x8 = splat 2139095040
+	VPCMPGTD     Y10, Y9, Y9                // v40:i32x8 = cmpgts v38 v39
+	VPBROADCASTD x7fc00000<>+0(SB), Y11     // v41:i32x8 = splat 2143289344
+	VPAND        Y11, Y9, Y12               // v42:i32x8 = and v40 v41
+	VPANDN       Y0, Y9, Y0                 // v43:i32x8 = andnot v36 v40
+	VPOR         Y0, Y12, Y0                // v44:i32x8 = or v42 v43
+	MOVQ         args+0(FP), CX
+	MOVQ         16(CX), CX
+	VMOVDQU      Y0, (CX)                   // store out+0 v45
+	VPAND        Y8, Y1, Y0                 // v47:i32x8 = and v46 v37
+	VPCMPGTD     Y10, Y0, Y0                // v48:i32x8 = cmpgts v47 v39
+	VPAND        Y11, Y0, Y9                // v49:i32x8 = and v48 v41
+	VPANDN       Y1, Y0, Y0                 // v50:i32x8 = andnot v46 v48
+	VPOR         Y0, Y9, Y0                 // v51:i32x8 = or v49 v50
+	VMOVDQU      Y0, 32(CX)                 // store out+32 v52
+	VPAND        Y8, Y2, Y0                 // v54:i32x8 = and v53 v37
+	VPCMPGTD     Y10, Y0, Y0                // v55:i32x8 = cmpgts v54 v39
+	VPAND        Y11, Y0, Y1                // v56:i32x8 = and v55 v41
+	VPANDN       Y2, Y0, Y0                 // v57:i32x8 = andnot v53 v55
+	VPOR         Y0, Y1, Y0                 // v58:i32x8 = or v56 v57
+	MOVQ         args+0(FP), R9
+	MOVQ         32(R9), R9
+	IMUL3Q       $+1, R9, R8
+	ADDQ         CX, R8
+	VMOVDQU      Y0, (R8)                   // store out+0 step_out*1 v59
+	VPAND        Y8, Y3, Y0                 // v61:i32x8 = and v60 v37
+	VPCMPGTD     Y10, Y0, Y0                // v62:i32x8 = cmpgts v61 v39
+	VPAND        Y11, Y0, Y1                // v63:i32x8 = and v62 v41
+	VPANDN       Y3, Y0, Y0                 // v64:i32x8 = andnot v60 v62
+	VPOR         Y0, Y1, Y0                 // v65:i32x8 = or v63 v64
+	MOVQ         args+0(FP), R9
+	MOVQ         32(R9), R9
+	IMUL3Q       $+1, R9, R8
+	ADDQ         CX, R8
+	VMOVDQU      Y0, 32(R8)                 // store out+32 step_out*1 v66
+	VPAND        Y8, Y4, Y0                 // v68:i32x8 = and v67 v37
+	VPCMPGTD     Y10, Y0, Y0                // v69:i32x8 = cmpgts v68 v39
+	VPAND        Y11, Y0, Y1                // v70:i32x8 = and v69 v41
+	VPANDN       Y4, Y0, Y0                 // v71:i32x8 = andnot v67 v69
+	VPOR         Y0, Y1, Y0                 // v72:i32x8 = or v70 v71
+	MOVQ         args+0(FP), R9
+	MOVQ         32(R9), R9
+	IMUL3Q       $+2, R9, R8
+	ADDQ         CX, R8
+	VMOVDQU      Y0, (R8)                   // store out+0 step_out*2 v73
+	VPAND        Y8, Y5, Y0                 // v75:i32x8 = and v74 v37
+	VPCMPGTD     Y10, Y0, Y0                // v76:i32x8 = cmpgts v75 v39
+	VPAND        Y11, Y0, Y1                // v77:i32x8 = and v76 v41
+	VPANDN       Y5, Y0, Y0                 // v78:i32x8 = andnot v74 v76
+	VPOR         Y0, Y1, Y0                 // v79:i32x8 = or v77 v78
+	MOVQ         args+0(FP), R9
+	MOVQ         32(R9), R9
+	IMUL3Q       $+2, R9, R8
+	ADDQ         CX, R8
+	VMOVDQU      Y0, 32(R8)                 // store out+32 step_out*2 v80
+	VPAND        Y8, Y6, Y0                 // v82:i32x8 = and v81 v37
+	VPCMPGTD     Y10, Y0, Y0                // v83:i32x8 = cmpgts v82 v39
+	VPAND        Y11, Y0, Y1                // v84:i32x8 = and v83 v41
+	VPANDN       Y6, Y0, Y0                 // v85:i32x8 = andnot v81 v83
+	VPOR         Y0, Y1, Y0                 // v86:i32x8 = or v84 v85
+	MOVQ         args+0(FP), R9
+	MOVQ         32(R9), R9
+	IMUL3Q       $+3, R9, R8
+	ADDQ         CX, R8
+	VMOVDQU      Y0, (R8)                   // store out+0 step_out*3 v87
+	VPAND        Y8, Y7, Y0                 // v89:i32x8 = and v88 v37
+	VPCMPGTD     Y10, Y0, Y0                // v90:i32x8 = cmpgts v89 v39
+	VPAND        Y11, Y0, Y1                // v91:i32x8 = and v90 v41
+	VPANDN       Y7, Y0, Y0                 // v92:i32x8 = andnot v88 v90
+	VPOR         Y0, Y1, Y0                 // v93:i32x8 = or v91 v92
+	MOVQ         args+0(FP), R9
+	MOVQ         32(R9), R9
+	IMUL3Q       $+3, R9, R8
+	ADDQ         CX, R8
+	VMOVDQU      Y0, 32(R8)                 // store out+32 step_out*3 v94
+	VPXOR        X0, X0, X0                 // v95:f32x8 = splat 0
+	VPXOR        X1, X1, X1                 // v96:f32x8 = splat 0
+	VPXOR        X2, X2, X2                 // v97:f32x8 = splat 0
+	VPXOR        X3, X3, X3                 // v98:f32x8 = splat 0
+	VPXOR        X4, X4, X4                 // v99:f32x8 = splat 0
+	VPXOR        X5, X5, X5                 // v100:f32x8 = splat 0
+	VPXOR        X6, X6, X6                 // v101:f32x8 = splat 0
+	VPXOR        X7, X7, X7                 // v102:f32x8 = splat 0
+	MOVQ         args+0(FP), R8
+	MOVQ         40(R8), R8
+	TESTQ        R8, R8
+	JLE          done1
+	PCALIGN      $0x20
 
 loop1:
-	VPBROADCASTD (AX), Y8                   // v52:f32x8 = loadsplat a+0 l1*8
-	VPMOVZXWD    32(BX), Y9                 // v53:i32x8 = widen [b+32 l1*128 u16x8]
-	VPSLLD       $0x10, Y9, Y9              // v54:i32x8 = shl v53 16
-	VMULPS       Y9, Y8, Y10                // v56:f32x8 = mul v52 v55
-	VADDPS       Y10, Y0, Y0                // v44:f32x8 = add v44 v56
-	VPMOVZXWD    48(BX), Y10                // v57:i32x8 = widen [b+48 l1*128 u16x8]
-	VPSLLD       $0x10, Y10, Y10            // v58:i32x8 = shl v57 16
-	VMULPS       Y10, Y8, Y8                // v60:f32x8 = mul v52 v59
-	VADDPS       Y8, Y1, Y1                 // v45:f32x8 = add v45 v60
-	VPBROADCASTD (DX), Y8                   // v61:f32x8 = loadsplat a+0 l1*8 step_a*1
-	VMULPS       Y9, Y8, Y11                // v62:f32x8 = mul v61 v55
-	VADDPS       Y11, Y2, Y2                // v46:f32x8 = add v46 v62
-	VMULPS       Y10, Y8, Y8                // v63:f32x8 = mul v61 v59
-	VADDPS       Y8, Y3, Y3                 // v47:f32x8 = add v47 v63
-	VPBROADCASTD (SI), Y8                   // v64:f32x8 = loadsplat a+0 l1*8 step_a*2
-	VMULPS       Y9, Y8, Y11                // v65:f32x8 = mul v64 v55
-	VADDPS       Y11, Y4, Y4                // v48:f32x8 = add v48 v65
-	VMULPS       Y10, Y8, Y8                // v66:f32x8 = mul v64 v59
-	VADDPS       Y8, Y5, Y5                 // v49:f32x8 = add v49 v66
-	VPBROADCASTD (DI), Y8                   // v67:f32x8 = loadsplat a+0 l1*8 step_a*3
-	VMULPS       Y9, Y8, Y9                 // v68:f32x8 = mul v67 v55
-	VADDPS       Y9, Y6, Y6                 // v50:f32x8 = add v50 v68
-	VMULPS       Y10, Y8, Y8                // v69:f32x8 = mul v67 v59
-	VADDPS       Y8, Y7, Y7                 // v51:f32x8 = add v51 v69
-	VPBROADCASTD 4(AX), Y8                  // v70:f32x8 = loadsplat a+4 l1*8
-	VPMOVZXWD    96(BX), Y9                 // v71:i32x8 = widen [b+96 l1*128 u16x8]
-	VPSLLD       $0x10, Y9, Y9              // v72:i32x8 = shl v71 16
-	VMULPS       Y9, Y8, Y10                // v74:f32x8 = mul v70 v73
-	VADDPS       Y10, Y0, Y0                // v44:f32x8 = add v44 v74
-	VPMOVZXWD    112(BX), Y10               // v75:i32x8 = widen [b+112 l1*128 u16x8]
-	VPSLLD       $0x10, Y10, Y10            // v76:i32x8 = shl v75 16
-	VMULPS       Y10, Y8, Y8                // v78:f32x8 = mul v70 v77
-	VADDPS       Y8, Y1, Y1                 // v45:f32x8 = add v45 v78
-	VPBROADCASTD 4(DX), Y8                  // v79:f32x8 = loadsplat a+4 l1*8 step_a*1
-	VMULPS       Y9, Y8, Y11                // v80:f32x8 = mul v79 v73
-	VADDPS       Y11, Y2, Y2                // v46:f32x8 = add v46 v80
-	VMULPS       Y10, Y8, Y8                // v81:f32x8 = mul v79 v77
-	VADDPS       Y8, Y3, Y3                 // v47:f32x8 = add v47 v81
-	VPBROADCASTD 4(SI), Y8                  // v82:f32x8 = loadsplat a+4 l1*8 step_a*2
-	VMULPS       Y9, Y8, Y11                // v83:f32x8 = mul v82 v73
-	VADDPS       Y11, Y4, Y4                // v48:f32x8 = add v48 v83
-	VMULPS       Y10, Y8, Y8                // v84:f32x8 = mul v82 v77
-	VADDPS       Y8, Y5, Y5                 // v49:f32x8 = add v49 v84
-	VPBROADCASTD 4(DI), Y8                  // v85:f32x8 = loadsplat a+4 l1*8 step_a*3
-	VMULPS       Y9, Y8, Y9                 // v86:f32x8 = mul v85 v73
-	VADDPS       Y9, Y6, Y6                 // v50:f32x8 = add v50 v86
-	VMULPS       Y10, Y8, Y8                // v87:f32x8 = mul v85 v77
-	VADDPS       Y8, Y7, Y7                 // v51:f32x8 = add v51 v87
+	VPBROADCASTD (AX), Y8                   // v103:f32x8 = loadsplat a+0 l1*8
+	VCVTPH2PS    32(BX), Y9                 // v104:f32x8 = cvthalf [b+32 l1*128 f16x8]
+	VMULPS       Y9, Y8, Y10                // v105:f32x8 = mul v103 v104
+	VADDPS       Y10, Y0, Y0                // v95:f32x8 = add v95 v105
+	VCVTPH2PS    48(BX), Y10                // v106:f32x8 = cvthalf [b+48 l1*128 f16x8]
+	VMULPS       Y10, Y8, Y8                // v107:f32x8 = mul v103 v106
+	VADDPS       Y8, Y1, Y1                 // v96:f32x8 = add v96 v107
+	VPBROADCASTD 4(AX), Y8                  // v108:f32x8 = loadsplat a+4 l1*8
+	VCVTPH2PS    96(BX), Y11                // v109:f32x8 = cvthalf [b+96 l1*128 f16x8]
+	VMULPS       Y11, Y8, Y12               // v110:f32x8 = mul v108 v109
+	VADDPS       Y12, Y0, Y0                // v95:f32x8 = add v95 v110
+	VCVTPH2PS    112(BX), Y12               // v111:f32x8 = cvthalf [b+112 l1*128 f16x8]
+	VMULPS       Y12, Y8, Y8                // v112:f32x8 = mul v108 v111
+	VADDPS       Y8, Y1, Y1                 // v96:f32x8 = add v96 v112
+	VPBROADCASTD (DX), Y8                   // v113:f32x8 = loadsplat a+0 l1*8 step_a*1
+	VMULPS       Y9, Y8, Y13                // v114:f32x8 = mul v113 v104
+	VADDPS       Y13, Y2, Y2                // v97:f32x8 = add v97 v114
+	VMULPS       Y10, Y8, Y8                // v115:f32x8 = mul v113 v106
+	VADDPS       Y8, Y3, Y3                 // v98:f32x8 = add v98 v115
+	VPBROADCASTD 4(DX), Y8                  // v116:f32x8 = loadsplat a+4 l1*8 step_a*1
+	VMULPS       Y11, Y8, Y13               // v117:f32x8 = mul v116 v109
+	VADDPS       Y13, Y2, Y2                // v97:f32x8 = add v97 v117
+	VMULPS       Y12, Y8, Y8                // v118:f32x8 = mul v116 v111
+	VADDPS       Y8, Y3, Y3                 // v98:f32x8 = add v98 v118
+	VPBROADCASTD (SI), Y8                   // v119:f32x8 = loadsplat a+0 l1*8 step_a*2
+	VMULPS       Y9, Y8, Y13                // v120:f32x8 = mul v119 v104
+	VADDPS       Y13, Y4, Y4                // v99:f32x8 = add v99 v120
+	VMULPS       Y10, Y8, Y8                // v121:f32x8 = mul v119 v106
+	VADDPS       Y8, Y5, Y5                 // v100:f32x8 = add v100 v121
+	VPBROADCASTD 4(SI), Y8                  // v122:f32x8 = loadsplat a+4 l1*8 step_a*2
+	VMULPS       Y11, Y8, Y13               // v123:f32x8 = mul v122 v109
+	VADDPS       Y13, Y4, Y4                // v99:f32x8 = add v99 v123
+	VMULPS       Y12, Y8, Y8                // v124:f32x8 = mul v122 v111
+	VADDPS       Y8, Y5, Y5                 // v100:f32x8 = add v100 v124
+	VPBROADCASTD (DI), Y8                   // v125:f32x8 = loadsplat a+0 l1*8 step_a*3
+	VMULPS       Y9, Y8, Y9                 // v126:f32x8 = mul v125 v104
+	VADDPS       Y9, Y6, Y6                 // v101:f32x8 = add v101 v126
+	VMULPS       Y10, Y8, Y8                // v127:f32x8 = mul v125 v106
+	VADDPS       Y8, Y7, Y7                 // v102:f32x8 = add v102 v127
+	VPBROADCASTD 4(DI), Y8                  // v128:f32x8 = loadsplat a+4 l1*8 step_a*3
+	VMULPS       Y11, Y8, Y9                // v129:f32x8 = mul v128 v109
+	VADDPS       Y9, Y6, Y6                 // v101:f32x8 = add v101 v129
+	VMULPS       Y12, Y8, Y8                // v130:f32x8 = mul v128 v111
+	VADDPS       Y8, Y7, Y7                 // v102:f32x8 = add v102 v130
 	ADDQ         $+8, AX
 	ADDQ         $+128, BX
 	ADDQ         $+8, DX
@@ -4950,79 +3836,87 @@ loop1:
 	JNZ          loop1
 
 done1:
-	VMOVDQU      Y0, 64(CX)                 // store acc+64 v44
-	VMOVDQU      Y1, 96(CX)                 // store acc+96 v45
-	VMOVDQU      Y2, 192(CX)                // store acc+192 v46
-	VMOVDQU      Y3, 224(CX)                // store acc+224 v47
-	VMOVDQU      Y4, 320(CX)                // store acc+320 v48
-	VMOVDQU      Y5, 352(CX)                // store acc+352 v49
-	VMOVDQU      Y6, 448(CX)                // store acc+448 v50
-	VMOVDQU      Y7, 480(CX)                // store acc+480 v51
-	VPBROADCASTD x7fffffff<>+0(SB), Y0      // v88:i32x8 = splat 2147483647
-	VPBROADCASTD x7f800000<>+0(SB), Y1      // v89:i32x8 = splat 2139095040
-	VPBROADCASTD x7fc00000<>+0(SB), Y2      // v90:i32x8 = splat 2143289344
-	MOVQ         args+0(FP), AX
-	MOVQ         24(AX), AX
-	MOVQ         args+0(FP), SI
-	MOVQ         40(SI), SI
-	IMUL3Q       $+2, SI, DX
-	MOVQ         $+2, BX
-	PCALIGN      $0x20
-
-loop2:
-	MOVQ    args+0(FP), R9
-	MOVQ    40(R9), R9
-	IMUL3Q  $+1, R9, R8
-	MOVQ    $+2, SI
-	MOVQ    AX, DI
-	PCALIGN $0x20
-
-loop3:
-	VMOVDQU  (CX), Y3                       // v91:f32x8 = load acc+0 l2*256 l3*128
-	VPAND    Y0, Y3, Y4                     // v93:i32x8 = and v92 v88
-	VPCMPGTD Y1, Y4, Y4                     // v94:i32x8 = cmpgts v93 v89
-	VPAND    Y2, Y4, Y5                     // v95:i32x8 = and v94 v90
-	VPANDN   Y3, Y4, Y3                     // v96:i32x8 = andnot v92 v94
-	VPOR     Y3, Y5, Y3                     // v97:i32x8 = or v95 v96
-	VMOVDQU  Y3, (DI)                       // store out+0 l2*0+2*step_out l3*0+1*step_out v98
-	VMOVDQU  32(CX), Y3                     // v99:f32x8 = load acc+32 l2*256 l3*128
-	VPAND    Y0, Y3, Y4                     // v101:i32x8 = and v100 v88
-	VPCMPGTD Y1, Y4, Y4                     // v102:i32x8 = cmpgts v101 v89
-	VPAND    Y2, Y4, Y5                     // v103:i32x8 = and v102 v90
-	VPANDN   Y3, Y4, Y3                     // v104:i32x8 = andnot v100 v102
-	VPOR     Y3, Y5, Y3                     // v105:i32x8 = or v103 v104
-	VMOVDQU  Y3, 32(DI)                     // store out+32 l2*0+2*step_out l3*0+1*step_out v106
-	VMOVDQU  64(CX), Y3                     // v107:f32x8 = load acc+64 l2*256 l3*128
-	VPAND    Y0, Y3, Y4                     // v109:i32x8 = and v108 v88
-	VPCMPGTD Y1, Y4, Y4                     // v110:i32x8 = cmpgts v109 v89
-	VPAND    Y2, Y4, Y5                     // v111:i32x8 = and v110 v90
-	VPANDN   Y3, Y4, Y3                     // v112:i32x8 = andnot v108 v110
-	VPOR     Y3, Y5, Y3                     // v113:i32x8 = or v111 v112
-	VMOVDQU  Y3, 64(DI)                     // store out+64 l2*0+2*step_out l3*0+1*step_out v114
-	VMOVDQU  96(CX), Y3                     // v115:f32x8 = load acc+96 l2*256 l3*128
-	VPAND    Y0, Y3, Y4                     // v117:i32x8 = and v116 v88
-	VPCMPGTD Y1, Y4, Y4                     // v118:i32x8 = cmpgts v117 v89
-	VPAND    Y2, Y4, Y5                     // v119:i32x8 = and v118 v90
-	VPANDN   Y3, Y4, Y3                     // v120:i32x8 = andnot v116 v118
-	VPOR     Y3, Y5, Y3                     // v121:i32x8 = or v119 v120
-	VMOVDQU  Y3, 96(DI)                     // store out+96 l2*0+2*step_out l3*0+1*step_out v122
-	ADDQ     $+128, CX
-	ADDQ     R8, DI
-	DECQ     SI
-	JNZ      loop3
-
-done3:
-	ADDQ DX, AX
-	DECQ BX
-	JNZ  loop2
-
-done2:
+	VPBROADCASTD x7fffffff<>+0(SB), Y8      // v132:i32x8 = splat 2147483647
+	VPAND        Y8, Y0, Y9                 // v133:i32x8 = and v131 v132
+	VPBROADCASTD x7f800000<>+0(SB), Y10     // v134:i32x8 = splat 2139095040
+	VPCMPGTD     Y10, Y9, Y9                // v135:i32x8 = cmpgts v133 v134
+	VPBROADCASTD x7fc00000<>+0(SB), Y11     // v136:i32x8 = splat 2143289344
+	VPAND        Y11, Y9, Y12               // v137:i32x8 = and v135 v136
+	VPANDN       Y0, Y9, Y0                 // v138:i32x8 = andnot v131 v135
+	VPOR         Y0, Y12, Y0                // v139:i32x8 = or v137 v138
+	VMOVDQU      Y0, 64(CX)                 // store out+64 v140
+	VPAND        Y8, Y1, Y0                 // v142:i32x8 = and v141 v132
+	VPCMPGTD     Y10, Y0, Y0                // v143:i32x8 = cmpgts v142 v134
+	VPAND        Y11, Y0, Y9                // v144:i32x8 = and v143 v136
+	VPANDN       Y1, Y0, Y0                 // v145:i32x8 = andnot v141 v143
+	VPOR         Y0, Y9, Y0                 // v146:i32x8 = or v144 v145
+	VMOVDQU      Y0, 96(CX)                 // store out+96 v147
+	VPAND        Y8, Y2, Y0                 // v149:i32x8 = and v148 v132
+	VPCMPGTD     Y10, Y0, Y0                // v150:i32x8 = cmpgts v149 v134
+	VPAND        Y11, Y0, Y1                // v151:i32x8 = and v150 v136
+	VPANDN       Y2, Y0, Y0                 // v152:i32x8 = andnot v148 v150
+	VPOR         Y0, Y1, Y0                 // v153:i32x8 = or v151 v152
+	MOVQ         args+0(FP), BX
+	MOVQ         32(BX), BX
+	IMUL3Q       $+1, BX, AX
+	ADDQ         CX, AX
+	VMOVDQU      Y0, 64(AX)                 // store out+64 step_out*1 v154
+	VPAND        Y8, Y3, Y0                 // v156:i32x8 = and v155 v132
+	VPCMPGTD     Y10, Y0, Y0                // v157:i32x8 = cmpgts v156 v134
+	VPAND        Y11, Y0, Y1                // v158:i32x8 = and v157 v136
+	VPANDN       Y3, Y0, Y0                 // v159:i32x8 = andnot v155 v157
+	VPOR         Y0, Y1, Y0                 // v160:i32x8 = or v158 v159
+	MOVQ         args+0(FP), BX
+	MOVQ         32(BX), BX
+	IMUL3Q       $+1, BX, AX
+	ADDQ         CX, AX
+	VMOVDQU      Y0, 96(AX)                 // store out+96 step_out*1 v161
+	VPAND        Y8, Y4, Y0                 // v163:i32x8 = and v162 v132
+	VPCMPGTD     Y10, Y0, Y0                // v164:i32x8 = cmpgts v163 v134
+	VPAND        Y11, Y0, Y1                // v165:i32x8 = and v164 v136
+	VPANDN       Y4, Y0, Y0                 // v166:i32x8 = andnot v162 v164
+	VPOR         Y0, Y1, Y0                 // v167:i32x8 = or v165 v166
+	MOVQ         args+0(FP), BX
+	MOVQ         32(BX), BX
+	IMUL3Q       $+2, BX, AX
+	ADDQ         CX, AX
+	VMOVDQU      Y0, 64(AX)                 // store out+64 step_out*2 v168
+	VPAND        Y8, Y5, Y0                 // v170:i32x8 = and v169 v132
+	VPCMPGTD     Y10, Y0, Y0                // v171:i32x8 = cmpgts v170 v134
+	VPAND        Y11, Y0, Y1                // v172:i32x8 = and v171 v136
+	VPANDN       Y5, Y0, Y0                 // v173:i32x8 = andnot v169 v171
+	VPOR         Y0, Y1, Y0                 // v174:i32x8 = or v172 v173
+	MOVQ         args+0(FP), BX
+	MOVQ         32(BX), BX
+	IMUL3Q       $+2, BX, AX
+	ADDQ         CX, AX
+	VMOVDQU      Y0, 96(AX)                 // store out+96 step_out*2 v175
+	VPAND        Y8, Y6, Y0                 // v177:i32x8 = and v176 v132
+	VPCMPGTD     Y10, Y0, Y0                // v178:i32x8 = cmpgts v177 v134
+	VPAND        Y11, Y0, Y1                // v179:i32x8 = and v178 v136
+	VPANDN       Y6, Y0, Y0                 // v180:i32x8 = andnot v176 v178
+	VPOR         Y0, Y1, Y0                 // v181:i32x8 = or v179 v180
+	MOVQ         args+0(FP), BX
+	MOVQ         32(BX), BX
+	IMUL3Q       $+3, BX, AX
+	ADDQ         CX, AX
+	VMOVDQU      Y0, 64(AX)                 // store out+64 step_out*3 v182
+	VPAND        Y8, Y7, Y0                 // v184:i32x8 = and v183 v132
+	VPCMPGTD     Y10, Y0, Y0                // v185:i32x8 = cmpgts v184 v134
+	VPAND        Y11, Y0, Y1                // v186:i32x8 = and v185 v136
+	VPANDN       Y7, Y0, Y0                 // v187:i32x8 = andnot v183 v185
+	VPOR         Y0, Y1, Y0                 // v188:i32x8 = or v186 v187
+	MOVQ         args+0(FP), BX
+	MOVQ         32(BX), BX
+	IMUL3Q       $+3, BX, AX
+	ADDQ         CX, AX
+	VMOVDQU      Y0, 96(AX)                 // store out+96 step_out*3 v189
 	VZEROUPPER
 	RET
 
-// func matmul_bf16_8_avx2(args *byte)
-// Requires: AVX, AVX2, MMX+
-TEXT ·matmul_bf16_8_avx2(SB), NOSPLIT, $0-8
+// func matmul_f16_8_avx2(args *byte)
+// Requires: AVX, AVX2, F16C, MMX+
+TEXT ·matmul_f16_8_avx2(SB), NOSPLIT, $0-8
 	MOVQ    args+0(FP), AX
 	MOVQ    (AX), AX
 	MOVQ    args+0(FP), BX
@@ -5070,67 +3964,63 @@ loop1:
 	VPBROADCASTD (R10), Y4                  // v4:f32x8 = loadsplat a+0 l1*16
 	PREFETCHT0   2048(R11)                  // prefetch b+2048 l0*16 l1*256
 	PREFETCHT1   8192(R11)                  // prefetch2 b+8192 l0*16 l1*256
-	VPMOVZXWD    (R11), Y5                  // v5:i32x8 = widen [b+0 l0*16 l1*256 u16x8]
-	VPSLLD       $0x10, Y5, Y5              // v6:i32x8 = shl v5 16
-	VMULPS       Y5, Y4, Y4                 // v8:f32x8 = mul v4 v7
-	VADDPS       Y4, Y0, Y0                 // v0:f32x8 = add v0 v8
-	VPBROADCASTD 4(R10), Y4                 // v9:f32x8 = loadsplat a+4 l1*16
+	VCVTPH2PS    (R11), Y5                  // v5:f32x8 = cvthalf [b+0 l0*16 l1*256 f16x8]
+	VMULPS       Y5, Y4, Y4                 // v6:f32x8 = mul v4 v5
+	VADDPS       Y4, Y0, Y0                 // v0:f32x8 = add v0 v6
+	VPBROADCASTD 4(R10), Y4                 // v7:f32x8 = loadsplat a+4 l1*16
 	PREFETCHT0   2112(R11)                  // prefetch b+2112 l0*16 l1*256
 	PREFETCHT1   8256(R11)                  // prefetch2 b+8256 l0*16 l1*256
-	VPMOVZXWD    64(R11), Y6                // v10:i32x8 = widen [b+64 l0*16 l1*256 u16x8]
-	VPSLLD       $0x10, Y6, Y6              // v11:i32x8 = shl v10 16
-	VMULPS       Y6, Y4, Y4                 // v13:f32x8 = mul v9 v12
-	VADDPS       Y4, Y0, Y0                 // v0:f32x8 = add v0 v13
-	VPBROADCASTD 8(R10), Y4                 // v14:f32x8 = loadsplat a+8 l1*16
+	VCVTPH2PS    64(R11), Y6                // v8:f32x8 = cvthalf [b+64 l0*16 l1*256 f16x8]
+	VMULPS       Y6, Y4, Y4                 // v9:f32x8 = mul v7 v8
+	VADDPS       Y4, Y0, Y0                 // v0:f32x8 = add v0 v9
+	VPBROADCASTD 8(R10), Y4                 // v10:f32x8 = loadsplat a+8 l1*16
 	PREFETCHT0   2176(R11)                  // prefetch b+2176 l0*16 l1*256
 	PREFETCHT1   8320(R11)                  // prefetch2 b+8320 l0*16 l1*256
-	VPMOVZXWD    128(R11), Y7               // v15:i32x8 = widen [b+128 l0*16 l1*256 u16x8]
-	VPSLLD       $0x10, Y7, Y7              // v16:i32x8 = shl v15 16
-	VMULPS       Y7, Y4, Y4                 // v18:f32x8 = mul v14 v17
-	VADDPS       Y4, Y0, Y0                 // v0:f32x8 = add v0 v18
-	VPBROADCASTD 12(R10), Y4                // v19:f32x8 = loadsplat a+12 l1*16
+	VCVTPH2PS    128(R11), Y7               // v11:f32x8 = cvthalf [b+128 l0*16 l1*256 f16x8]
+	VMULPS       Y7, Y4, Y4                 // v12:f32x8 = mul v10 v11
+	VADDPS       Y4, Y0, Y0                 // v0:f32x8 = add v0 v12
+	VPBROADCASTD 12(R10), Y4                // v13:f32x8 = loadsplat a+12 l1*16
 	PREFETCHT0   2240(R11)                  // prefetch b+2240 l0*16 l1*256
 	PREFETCHT1   8384(R11)                  // prefetch2 b+8384 l0*16 l1*256
-	VPMOVZXWD    192(R11), Y8               // v20:i32x8 = widen [b+192 l0*16 l1*256 u16x8]
-	VPSLLD       $0x10, Y8, Y8              // v21:i32x8 = shl v20 16
-	VMULPS       Y8, Y4, Y4                 // v23:f32x8 = mul v19 v22
-	VADDPS       Y4, Y0, Y0                 // v0:f32x8 = add v0 v23
-	VPBROADCASTD (R12), Y4                  // v24:f32x8 = loadsplat a+0 l1*16 step_a*1
-	VMULPS       Y5, Y4, Y4                 // v25:f32x8 = mul v24 v7
-	VADDPS       Y4, Y1, Y1                 // v1:f32x8 = add v1 v25
-	VPBROADCASTD 4(R12), Y4                 // v26:f32x8 = loadsplat a+4 l1*16 step_a*1
-	VMULPS       Y6, Y4, Y4                 // v27:f32x8 = mul v26 v12
-	VADDPS       Y4, Y1, Y1                 // v1:f32x8 = add v1 v27
-	VPBROADCASTD 8(R12), Y4                 // v28:f32x8 = loadsplat a+8 l1*16 step_a*1
-	VMULPS       Y7, Y4, Y4                 // v29:f32x8 = mul v28 v17
-	VADDPS       Y4, Y1, Y1                 // v1:f32x8 = add v1 v29
-	VPBROADCASTD 12(R12), Y4                // v30:f32x8 = loadsplat a+12 l1*16 step_a*1
-	VMULPS       Y8, Y4, Y4                 // v31:f32x8 = mul v30 v22
-	VADDPS       Y4, Y1, Y1                 // v1:f32x8 = add v1 v31
-	VPBROADCASTD (R13), Y4                  // v32:f32x8 = loadsplat a+0 l1*16 step_a*2
-	VMULPS       Y5, Y4, Y4                 // v33:f32x8 = mul v32 v7
-	VADDPS       Y4, Y2, Y2                 // v2:f32x8 = add v2 v33
-	VPBROADCASTD 4(R13), Y4                 // v34:f32x8 = loadsplat a+4 l1*16 step_a*2
-	VMULPS       Y6, Y4, Y4                 // v35:f32x8 = mul v34 v12
-	VADDPS       Y4, Y2, Y2                 // v2:f32x8 = add v2 v35
-	VPBROADCASTD 8(R13), Y4                 // v36:f32x8 = loadsplat a+8 l1*16 step_a*2
-	VMULPS       Y7, Y4, Y4                 // v37:f32x8 = mul v36 v17
-	VADDPS       Y4, Y2, Y2                 // v2:f32x8 = add v2 v37
-	VPBROADCASTD 12(R13), Y4                // v38:f32x8 = loadsplat a+12 l1*16 step_a*2
-	VMULPS       Y8, Y4, Y4                 // v39:f32x8 = mul v38 v22
-	VADDPS       Y4, Y2, Y2                 // v2:f32x8 = add v2 v39
-	VPBROADCASTD (R14), Y4                  // v40:f32x8 = loadsplat a+0 l1*16 step_a*3
-	VMULPS       Y5, Y4, Y4                 // v41:f32x8 = mul v40 v7
-	VADDPS       Y4, Y3, Y3                 // v3:f32x8 = add v3 v41
-	VPBROADCASTD 4(R14), Y4                 // v42:f32x8 = loadsplat a+4 l1*16 step_a*3
-	VMULPS       Y6, Y4, Y4                 // v43:f32x8 = mul v42 v12
-	VADDPS       Y4, Y3, Y3                 // v3:f32x8 = add v3 v43
-	VPBROADCASTD 8(R14), Y4                 // v44:f32x8 = loadsplat a+8 l1*16 step_a*3
-	VMULPS       Y7, Y4, Y4                 // v45:f32x8 = mul v44 v17
-	VADDPS       Y4, Y3, Y3                 // v3:f32x8 = add v3 v45
-	VPBROADCASTD 12(R14), Y4                // v46:f32x8 = loadsplat a+12 l1*16 step_a*3
-	VMULPS       Y8, Y4, Y4                 // v47:f32x8 = mul v46 v22
-	VADDPS       Y4, Y3, Y3                 // v3:f32x8 = add v3 v47
+	VCVTPH2PS    192(R11), Y8               // v14:f32x8 = cvthalf [b+192 l0*16 l1*256 f16x8]
+	VMULPS       Y8, Y4, Y4                 // v15:f32x8 = mul v13 v14
+	VADDPS       Y4, Y0, Y0                 // v0:f32x8 = add v0 v15
+	VPBROADCASTD (R12), Y4                  // v16:f32x8 = loadsplat a+0 l1*16 step_a*1
+	VMULPS       Y5, Y4, Y4                 // v17:f32x8 = mul v16 v5
+	VADDPS       Y4, Y1, Y1                 // v1:f32x8 = add v1 v17
+	VPBROADCASTD 4(R12), Y4                 // v18:f32x8 = loadsplat a+4 l1*16 step_a*1
+	VMULPS       Y6, Y4, Y4                 // v19:f32x8 = mul v18 v8
+	VADDPS       Y4, Y1, Y1                 // v1:f32x8 = add v1 v19
+	VPBROADCASTD 8(R12), Y4                 // v20:f32x8 = loadsplat a+8 l1*16 step_a*1
+	VMULPS       Y7, Y4, Y4                 // v21:f32x8 = mul v20 v11
+	VADDPS       Y4, Y1, Y1                 // v1:f32x8 = add v1 v21
+	VPBROADCASTD 12(R12), Y4                // v22:f32x8 = loadsplat a+12 l1*16 step_a*1
+	VMULPS       Y8, Y4, Y4                 // v23:f32x8 = mul v22 v14
+	VADDPS       Y4, Y1, Y1                 // v1:f32x8 = add v1 v23
+	VPBROADCASTD (R13), Y4                  // v24:f32x8 = loadsplat a+0 l1*16 step_a*2
+	VMULPS       Y5, Y4, Y4                 // v25:f32x8 = mul v24 v5
+	VADDPS       Y4, Y2, Y2                 // v2:f32x8 = add v2 v25
+	VPBROADCASTD 4(R13), Y4                 // v26:f32x8 = loadsplat a+4 l1*16 step_a*2
+	VMULPS       Y6, Y4, Y4                 // v27:f32x8 = mul v26 v8
+	VADDPS       Y4, Y2, Y2                 // v2:f32x8 = add v2 v27
+	VPBROADCASTD 8(R13), Y4                 // v28:f32x8 = loadsplat a+8 l1*16 step_a*2
+	VMULPS       Y7, Y4, Y4                 // v29:f32x8 = mul v28 v11
+	VADDPS       Y4, Y2, Y2                 // v2:f32x8 = add v2 v29
+	VPBROADCASTD 12(R13), Y4                // v30:f32x8 = loadsplat a+12 l1*16 step_a*2
+	VMULPS       Y8, Y4, Y4                 // v31:f32x8 = mul v30 v14
+	VADDPS       Y4, Y2, Y2                 // v2:f32x8 = add v2 v31
+	VPBROADCASTD (R14), Y4                  // v32:f32x8 = loadsplat a+0 l1*16 step_a*3
+	VMULPS       Y5, Y4, Y4                 // v33:f32x8 = mul v32 v5
+	VADDPS       Y4, Y3, Y3                 // v3:f32x8 = add v3 v33
+	VPBROADCASTD 4(R14), Y4                 // v34:f32x8 = loadsplat a+4 l1*16 step_a*3
+	VMULPS       Y6, Y4, Y4                 // v35:f32x8 = mul v34 v8
+	VADDPS       Y4, Y3, Y3                 // v3:f32x8 = add v3 v35
+	VPBROADCASTD 8(R14), Y4                 // v36:f32x8 = loadsplat a+8 l1*16 step_a*3
+	VMULPS       Y7, Y4, Y4                 // v37:f32x8 = mul v36 v11
+	VADDPS       Y4, Y3, Y3                 // v3:f32x8 = add v3 v37
+	VPBROADCASTD 12(R14), Y4                // v38:f32x8 = loadsplat a+12 l1*16 step_a*3
+	VMULPS       Y8, Y4, Y4                 // v39:f32x8 = mul v38 v14
+	VADDPS       Y4, Y3, Y3                 // v3:f32x8 = add v3 v39
 	ADDQ         $+16, R10
 	ADDQ         $+256, R11
 	ADDQ         $+16, R12
@@ -5178,10 +4068,10 @@ done0:
 	PCALIGN $0x20
 
 loop2:
-	VPXOR   X0, X0, X0                      // v48:f32x8 = splat 0
-	VPXOR   X1, X1, X1                      // v49:f32x8 = splat 0
-	VPXOR   X2, X2, X2                      // v50:f32x8 = splat 0
-	VPXOR   X3, X3, X3                      // v51:f32x8 = splat 0
+	VPXOR   X0, X0, X0                      // v40:f32x8 = splat 0
+	VPXOR   X1, X1, X1                      // v41:f32x8 = splat 0
+	VPXOR   X2, X2, X2                      // v42:f32x8 = splat 0
+	VPXOR   X3, X3, X3                      // v43:f32x8 = splat 0
 	MOVQ    args+0(FP), R9
 	MOVQ    48(R9), R9
 	TESTQ   R9, R9
@@ -5194,70 +4084,66 @@ loop2:
 	PCALIGN $0x20
 
 loop3:
-	VPBROADCASTD (R10), Y4                  // v52:f32x8 = loadsplat a+0 l3*16 step_a*4
+	VPBROADCASTD (R10), Y4                  // v44:f32x8 = loadsplat a+0 l3*16 step_a*4
 	PREFETCHT0   1984(R11)                  // prefetch b+2048 l2*16 l3*256
 	PREFETCHT1   8128(R11)                  // prefetch2 b+8192 l2*16 l3*256
-	VPMOVZXWD    -64(R11), Y5               // v53:i32x8 = widen [b+0 l2*16 l3*256 u16x8]
-	VPSLLD       $0x10, Y5, Y5              // v54:i32x8 = shl v53 16
-	VMULPS       Y5, Y4, Y4                 // v56:f32x8 = mul v52 v55
-	VADDPS       Y4, Y0, Y0                 // v48:f32x8 = add v48 v56
-	VPBROADCASTD 4(R10), Y4                 // v57:f32x8 = loadsplat a+4 l3*16 step_a*4
+	VCVTPH2PS    -64(R11), Y5               // v45:f32x8 = cvthalf [b+0 l2*16 l3*256 f16x8]
+	VMULPS       Y5, Y4, Y4                 // v46:f32x8 = mul v44 v45
+	VADDPS       Y4, Y0, Y0                 // v40:f32x8 = add v40 v46
+	VPBROADCASTD 4(R10), Y4                 // v47:f32x8 = loadsplat a+4 l3*16 step_a*4
 	PREFETCHT0   2048(R11)                  // prefetch b+2112 l2*16 l3*256
 	PREFETCHT1   8192(R11)                  // prefetch2 b+8256 l2*16 l3*256
-	VPMOVZXWD    (R11), Y6                  // v58:i32x8 = widen [b+64 l2*16 l3*256 u16x8]
-	VPSLLD       $0x10, Y6, Y6              // v59:i32x8 = shl v58 16
-	VMULPS       Y6, Y4, Y4                 // v61:f32x8 = mul v57 v60
-	VADDPS       Y4, Y0, Y0                 // v48:f32x8 = add v48 v61
-	VPBROADCASTD 8(R10), Y4                 // v62:f32x8 = loadsplat a+8 l3*16 step_a*4
+	VCVTPH2PS    (R11), Y6                  // v48:f32x8 = cvthalf [b+64 l2*16 l3*256 f16x8]
+	VMULPS       Y6, Y4, Y4                 // v49:f32x8 = mul v47 v48
+	VADDPS       Y4, Y0, Y0                 // v40:f32x8 = add v40 v49
+	VPBROADCASTD 8(R10), Y4                 // v50:f32x8 = loadsplat a+8 l3*16 step_a*4
 	PREFETCHT0   2112(R11)                  // prefetch b+2176 l2*16 l3*256
 	PREFETCHT1   8256(R11)                  // prefetch2 b+8320 l2*16 l3*256
-	VPMOVZXWD    64(R11), Y7                // v63:i32x8 = widen [b+128 l2*16 l3*256 u16x8]
-	VPSLLD       $0x10, Y7, Y7              // v64:i32x8 = shl v63 16
-	VMULPS       Y7, Y4, Y4                 // v66:f32x8 = mul v62 v65
-	VADDPS       Y4, Y0, Y0                 // v48:f32x8 = add v48 v66
-	VPBROADCASTD 12(R10), Y4                // v67:f32x8 = loadsplat a+12 l3*16 step_a*4
+	VCVTPH2PS    64(R11), Y7                // v51:f32x8 = cvthalf [b+128 l2*16 l3*256 f16x8]
+	VMULPS       Y7, Y4, Y4                 // v52:f32x8 = mul v50 v51
+	VADDPS       Y4, Y0, Y0                 // v40:f32x8 = add v40 v52
+	VPBROADCASTD 12(R10), Y4                // v53:f32x8 = loadsplat a+12 l3*16 step_a*4
 	PREFETCHT0   2176(R11)                  // prefetch b+2240 l2*16 l3*256
 	PREFETCHT1   8320(R11)                  // prefetch2 b+8384 l2*16 l3*256
-	VPMOVZXWD    128(R11), Y8               // v68:i32x8 = widen [b+192 l2*16 l3*256 u16x8]
-	VPSLLD       $0x10, Y8, Y8              // v69:i32x8 = shl v68 16
-	VMULPS       Y8, Y4, Y4                 // v71:f32x8 = mul v67 v70
-	VADDPS       Y4, Y0, Y0                 // v48:f32x8 = add v48 v71
-	VPBROADCASTD (R12), Y4                  // v72:f32x8 = loadsplat a+0 l3*16 step_a*5
-	VMULPS       Y5, Y4, Y4                 // v73:f32x8 = mul v72 v55
-	VADDPS       Y4, Y1, Y1                 // v49:f32x8 = add v49 v73
-	VPBROADCASTD 4(R12), Y4                 // v74:f32x8 = loadsplat a+4 l3*16 step_a*5
-	VMULPS       Y6, Y4, Y4                 // v75:f32x8 = mul v74 v60
-	VADDPS       Y4, Y1, Y1                 // v49:f32x8 = add v49 v75
-	VPBROADCASTD 8(R12), Y4                 // v76:f32x8 = loadsplat a+8 l3*16 step_a*5
-	VMULPS       Y7, Y4, Y4                 // v77:f32x8 = mul v76 v65
-	VADDPS       Y4, Y1, Y1                 // v49:f32x8 = add v49 v77
-	VPBROADCASTD 12(R12), Y4                // v78:f32x8 = loadsplat a+12 l3*16 step_a*5
-	VMULPS       Y8, Y4, Y4                 // v79:f32x8 = mul v78 v70
-	VADDPS       Y4, Y1, Y1                 // v49:f32x8 = add v49 v79
-	VPBROADCASTD (R13), Y4                  // v80:f32x8 = loadsplat a+0 l3*16 step_a*6
-	VMULPS       Y5, Y4, Y4                 // v81:f32x8 = mul v80 v55
-	VADDPS       Y4, Y2, Y2                 // v50:f32x8 = add v50 v81
-	VPBROADCASTD 4(R13), Y4                 // v82:f32x8 = loadsplat a+4 l3*16 step_a*6
-	VMULPS       Y6, Y4, Y4                 // v83:f32x8 = mul v82 v60
-	VADDPS       Y4, Y2, Y2                 // v50:f32x8 = add v50 v83
-	VPBROADCASTD 8(R13), Y4                 // v84:f32x8 = loadsplat a+8 l3*16 step_a*6
-	VMULPS       Y7, Y4, Y4                 // v85:f32x8 = mul v84 v65
-	VADDPS       Y4, Y2, Y2                 // v50:f32x8 = add v50 v85
-	VPBROADCASTD 12(R13), Y4                // v86:f32x8 = loadsplat a+12 l3*16 step_a*6
-	VMULPS       Y8, Y4, Y4                 // v87:f32x8 = mul v86 v70
-	VADDPS       Y4, Y2, Y2                 // v50:f32x8 = add v50 v87
-	VPBROADCASTD (R14), Y4                  // v88:f32x8 = loadsplat a+0 l3*16 step_a*7
-	VMULPS       Y5, Y4, Y4                 // v89:f32x8 = mul v88 v55
-	VADDPS       Y4, Y3, Y3                 // v51:f32x8 = add v51 v89
-	VPBROADCASTD 4(R14), Y4                 // v90:f32x8 = loadsplat a+4 l3*16 step_a*7
-	VMULPS       Y6, Y4, Y4                 // v91:f32x8 = mul v90 v60
-	VADDPS       Y4, Y3, Y3                 // v51:f32x8 = add v51 v91
-	VPBROADCASTD 8(R14), Y4                 // v92:f32x8 = loadsplat a+8 l3*16 step_a*7
-	VMULPS       Y7, Y4, Y4                 // v93:f32x8 = mul v92 v65
-	VADDPS       Y4, Y3, Y3                 // v51:f32x8 = add v51 v93
-	VPBROADCASTD 12(R14), Y4                // v94:f32x8 = loadsplat a+12 l3*16 step_a*7
-	VMULPS       Y8, Y4, Y4                 // v95:f32x8 = mul v94 v70
-	VADDPS       Y4, Y3, Y3                 // v51:f32x8 = add v51 v95
+	VCVTPH2PS    128(R11), Y8               // v54:f32x8 = cvthalf [b+192 l2*16 l3*256 f16x8]
+	VMULPS       Y8, Y4, Y4                 // v55:f32x8 = mul v53 v54
+	VADDPS       Y4, Y0, Y0                 // v40:f32x8 = add v40 v55
+	VPBROADCASTD (R12), Y4                  // v56:f32x8 = loadsplat a+0 l3*16 step_a*5
+	VMULPS       Y5, Y4, Y4                 // v57:f32x8 = mul v56 v45
+	VADDPS       Y4, Y1, Y1                 // v41:f32x8 = add v41 v57
+	VPBROADCASTD 4(R12), Y4                 // v58:f32x8 = loadsplat a+4 l3*16 step_a*5
+	VMULPS       Y6, Y4, Y4                 // v59:f32x8 = mul v58 v48
+	VADDPS       Y4, Y1, Y1                 // v41:f32x8 = add v41 v59
+	VPBROADCASTD 8(R12), Y4                 // v60:f32x8 = loadsplat a+8 l3*16 step_a*5
+	VMULPS       Y7, Y4, Y4                 // v61:f32x8 = mul v60 v51
+	VADDPS       Y4, Y1, Y1                 // v41:f32x8 = add v41 v61
+	VPBROADCASTD 12(R12), Y4                // v62:f32x8 = loadsplat a+12 l3*16 step_a*5
+	VMULPS       Y8, Y4, Y4                 // v63:f32x8 = mul v62 v54
+	VADDPS       Y4, Y1, Y1                 // v41:f32x8 = add v41 v63
+	VPBROADCASTD (R13), Y4                  // v64:f32x8 = loadsplat a+0 l3*16 step_a*6
+	VMULPS       Y5, Y4, Y4                 // v65:f32x8 = mul v64 v45
+	VADDPS       Y4, Y2, Y2                 // v42:f32x8 = add v42 v65
+	VPBROADCASTD 4(R13), Y4                 // v66:f32x8 = loadsplat a+4 l3*16 step_a*6
+	VMULPS       Y6, Y4, Y4                 // v67:f32x8 = mul v66 v48
+	VADDPS       Y4, Y2, Y2                 // v42:f32x8 = add v42 v67
+	VPBROADCASTD 8(R13), Y4                 // v68:f32x8 = loadsplat a+8 l3*16 step_a*6
+	VMULPS       Y7, Y4, Y4                 // v69:f32x8 = mul v68 v51
+	VADDPS       Y4, Y2, Y2                 // v42:f32x8 = add v42 v69
+	VPBROADCASTD 12(R13), Y4                // v70:f32x8 = loadsplat a+12 l3*16 step_a*6
+	VMULPS       Y8, Y4, Y4                 // v71:f32x8 = mul v70 v54
+	VADDPS       Y4, Y2, Y2                 // v42:f32x8 = add v42 v71
+	VPBROADCASTD (R14), Y4                  // v72:f32x8 = loadsplat a+0 l3*16 step_a*7
+	VMULPS       Y5, Y4, Y4                 // v73:f32x8 = mul v72 v45
+	VADDPS       Y4, Y3, Y3                 // v43:f32x8 = add v43 v73
+	VPBROADCASTD 4(R14), Y4                 // v74:f32x8 = loadsplat a+4 l3*16 step_a*7
+	VMULPS       Y6, Y4, Y4                 // v75:f32x8 = mul v74 v48
+	VADDPS       Y4, Y3, Y3                 // v43:f32x8 = add v43 v75
+	VPBROADCASTD 8(R14), Y4                 // v76:f32x8 = loadsplat a+8 l3*16 step_a*7
+	VMULPS       Y7, Y4, Y4                 // v77:f32x8 = mul v76 v51
+	VADDPS       Y4, Y3, Y3                 // v43:f32x8 = add v43 v77
+	VPBROADCASTD 12(R14), Y4                // v78:f32x8 = loadsplat a+12 l3*16 step_a*7
+	VMULPS       Y8, Y4, Y4                 // v79:f32x8 = mul v78 v54
+	VADDPS       Y4, Y3, Y3                 // v43:f32x8 = add v43 v79
 	ADDQ         $+16, R10
 	ADDQ         $+256, R11
 	ADDQ         $+16, R12
@@ -5267,99 +4153,1285 @@ loop3:
 	JNZ          loop3
 
 done3:
-	VMOVDQU Y0, 384(CX)                     // store acc+512 l2*32 v48
-	VMOVDQU Y1, 512(CX)                     // store acc+640 l2*32 v49
-	VMOVDQU Y2, 640(CX)                     // store acc+768 l2*32 v50
-	VMOVDQU Y3, 768(CX)                     // store acc+896 l2*32 v51
+	VMOVDQU Y0, 384(CX)                     // store acc+512 l2*32 v40
+	VMOVDQU Y1, 512(CX)                     // store acc+640 l2*32 v41
+	VMOVDQU Y2, 640(CX)                     // store acc+768 l2*32 v42
+	VMOVDQU Y3, 768(CX)                     // store acc+896 l2*32 v43
 	ADDQ    $+16, BX
 	ADDQ    $+32, CX
 	DECQ    AX
 	JNZ     loop2
 
 done2:
-	VPBROADCASTD x7fffffff<>+0(SB), Y0      // v96:i32x8 = splat 2147483647
-	VPBROADCASTD x7f800000<>+0(SB), Y1      // v97:i32x8 = splat 2139095040
-	VPBROADCASTD x7fc00000<>+0(SB), Y2      // v98:i32x8 = splat 2143289344
+	VMOVDQU      -256(CX), Y0               // v80:f32x8 = load acc+0
+	VPBROADCASTD x7fffffff<>+0(SB), Y1      // v82:i32x8 = splat 2147483647
+	VPAND        Y1, Y0, Y2                 // v83:i32x8 = and v81 v82
+	VPBROADCASTD x7f800000<>+0(SB), Y3      // v84:i32x8 = splat 2139095040
+	VPCMPGTD     Y3, Y2, Y2                 // v85:i32x8 = cmpgts v83 v84
+	VPBROADCASTD x7fc00000<>+0(SB), Y4      // v86:i32x8 = splat 2143289344
+	VPAND        Y4, Y2, Y5                 // v87:i32x8 = and v85 v86
+	VPANDN       Y0, Y2, Y0                 // v88:i32x8 = andnot v81 v85
+	VPOR         Y0, Y5, Y0                 // v89:i32x8 = or v87 v88
 	MOVQ         args+0(FP), AX
 	MOVQ         24(AX), AX
+	VMOVDQU      Y0, (AX)                   // store out+0 v90
+	VMOVDQU      -224(CX), Y0               // v91:f32x8 = load acc+32
+	VPAND        Y1, Y0, Y2                 // v93:i32x8 = and v92 v82
+	VPCMPGTD     Y3, Y2, Y2                 // v94:i32x8 = cmpgts v93 v84
+	VPAND        Y4, Y2, Y5                 // v95:i32x8 = and v94 v86
+	VPANDN       Y0, Y2, Y0                 // v96:i32x8 = andnot v92 v94
+	VPOR         Y0, Y5, Y0                 // v97:i32x8 = or v95 v96
+	VMOVDQU      Y0, 32(AX)                 // store out+32 v98
+	VMOVDQU      -192(CX), Y0               // v99:f32x8 = load acc+64
+	VPAND        Y1, Y0, Y2                 // v101:i32x8 = and v100 v82
+	VPCMPGTD     Y3, Y2, Y2                 // v102:i32x8 = cmpgts v101 v84
+	VPAND        Y4, Y2, Y5                 // v103:i32x8 = and v102 v86
+	VPANDN       Y0, Y2, Y0                 // v104:i32x8 = andnot v100 v102
+	VPOR         Y0, Y5, Y0                 // v105:i32x8 = or v103 v104
+	VMOVDQU      Y0, 64(AX)                 // store out+64 v106
+	VMOVDQU      -160(CX), Y0               // v107:f32x8 = load acc+96
+	VPAND        Y1, Y0, Y2                 // v109:i32x8 = and v108 v82
+	VPCMPGTD     Y3, Y2, Y2                 // v110:i32x8 = cmpgts v109 v84
+	VPAND        Y4, Y2, Y5                 // v111:i32x8 = and v110 v86
+	VPANDN       Y0, Y2, Y0                 // v112:i32x8 = andnot v108 v110
+	VPOR         Y0, Y5, Y0                 // v113:i32x8 = or v111 v112
+	VMOVDQU      Y0, 96(AX)                 // store out+96 v114
+	VMOVDQU      -128(CX), Y0               // v115:f32x8 = load acc+128
+	VPAND        Y1, Y0, Y2                 // v117:i32x8 = and v116 v82
+	VPCMPGTD     Y3, Y2, Y2                 // v118:i32x8 = cmpgts v117 v84
+	VPAND        Y4, Y2, Y5                 // v119:i32x8 = and v118 v86
+	VPANDN       Y0, Y2, Y0                 // v120:i32x8 = andnot v116 v118
+	VPOR         Y0, Y5, Y0                 // v121:i32x8 = or v119 v120
+	MOVQ         args+0(FP), DX
+	MOVQ         40(DX), DX
+	IMUL3Q       $+1, DX, BX
+	ADDQ         AX, BX
+	VMOVDQU      Y0, (BX)                   // store out+0 step_out*1 v122
+	VMOVDQU      -96(CX), Y0                // v123:f32x8 = load acc+160
+	VPAND        Y1, Y0, Y2                 // v125:i32x8 = and v124 v82
+	VPCMPGTD     Y3, Y2, Y2                 // v126:i32x8 = cmpgts v125 v84
+	VPAND        Y4, Y2, Y5                 // v127:i32x8 = and v126 v86
+	VPANDN       Y0, Y2, Y0                 // v128:i32x8 = andnot v124 v126
+	VPOR         Y0, Y5, Y0                 // v129:i32x8 = or v127 v128
+	MOVQ         args+0(FP), DX
+	MOVQ         40(DX), DX
+	IMUL3Q       $+1, DX, BX
+	ADDQ         AX, BX
+	VMOVDQU      Y0, 32(BX)                 // store out+32 step_out*1 v130
+	VMOVDQU      -64(CX), Y0                // v131:f32x8 = load acc+192
+	VPAND        Y1, Y0, Y2                 // v133:i32x8 = and v132 v82
+	VPCMPGTD     Y3, Y2, Y2                 // v134:i32x8 = cmpgts v133 v84
+	VPAND        Y4, Y2, Y5                 // v135:i32x8 = and v134 v86
+	VPANDN       Y0, Y2, Y0                 // v136:i32x8 = andnot v132 v134
+	VPOR         Y0, Y5, Y0                 // v137:i32x8 = or v135 v136
+	MOVQ         args+0(FP), DX
+	MOVQ         40(DX), DX
+	IMUL3Q       $+1, DX, BX
+	ADDQ         AX, BX
+	VMOVDQU      Y0, 64(BX)                 // store out+64 step_out*1 v138
+	VMOVDQU      -32(CX), Y0                // v139:f32x8 = load acc+224
+	VPAND        Y1, Y0, Y2                 // v141:i32x8 = and v140 v82
+	VPCMPGTD     Y3, Y2, Y2                 // v142:i32x8 = cmpgts v141 v84
+	VPAND        Y4, Y2, Y5                 // v143:i32x8 = and v142 v86
+	VPANDN       Y0, Y2, Y0                 // v144:i32x8 = andnot v140 v142
+	VPOR         Y0, Y5, Y0                 // v145:i32x8 = or v143 v144
+	MOVQ         args+0(FP), DX
+	MOVQ         40(DX), DX
+	IMUL3Q       $+1, DX, BX
+	ADDQ         AX, BX
+	VMOVDQU      Y0, 96(BX)                 // store out+96 step_out*1 v146
+	VMOVDQU      (CX), Y0                   // v147:f32x8 = load acc+256
+	VPAND        Y1, Y0, Y2                 // v149:i32x8 = and v148 v82
+	VPCMPGTD     Y3, Y2, Y2                 // v150:i32x8 = cmpgts v149 v84
+	VPAND        Y4, Y2, Y5                 // v151:i32x8 = and v150 v86
+	VPANDN       Y0, Y2, Y0                 // v152:i32x8 = andnot v148 v150
+	VPOR         Y0, Y5, Y0                 // v153:i32x8 = or v151 v152
+	MOVQ         args+0(FP), DX
+	MOVQ         40(DX), DX
+	IMUL3Q       $+2, DX, BX
+	ADDQ         AX, BX
+	VMOVDQU      Y0, (BX)                   // store out+0 step_out*2 v154
+	VMOVDQU      32(CX), Y0                 // v155:f32x8 = load acc+288
+	VPAND        Y1, Y0, Y2                 // v157:i32x8 = and v156 v82
+	VPCMPGTD     Y3, Y2, Y2                 // v158:i32x8 = cmpgts v157 v84
+	VPAND        Y4, Y2, Y5                 // v159:i32x8 = and v158 v86
+	VPANDN       Y0, Y2, Y0                 // v160:i32x8 = andnot v156 v158
+	VPOR         Y0, Y5, Y0                 // v161:i32x8 = or v159 v160
+	MOVQ         args+0(FP), DX
+	MOVQ         40(DX), DX
+	IMUL3Q       $+2, DX, BX
+	ADDQ         AX, BX
+	VMOVDQU      Y0, 32(BX)                 // store out+32 step_out*2 v162
+	VMOVDQU      64(CX), Y0                 // v163:f32x8 = load acc+320
+	VPAND        Y1, Y0, Y2                 // v165:i32x8 = and v164 v82
+	VPCMPGTD     Y3, Y2, Y2                 // v166:i32x8 = cmpgts v165 v84
+	VPAND        Y4, Y2, Y5                 // v167:i32x8 = and v166 v86
+	VPANDN       Y0, Y2, Y0                 // v168:i32x8 = andnot v164 v166
+	VPOR         Y0, Y5, Y0                 // v169:i32x8 = or v167 v168
+	MOVQ         args+0(FP), DX
+	MOVQ         40(DX), DX
+	IMUL3Q       $+2, DX, BX
+	ADDQ         AX, BX
+	VMOVDQU      Y0, 64(BX)                 // store out+64 step_out*2 v170
+	VMOVDQU      96(CX), Y0                 // v171:f32x8 = load acc+352
+	VPAND        Y1, Y0, Y2                 // v173:i32x8 = and v172 v82
+	VPCMPGTD     Y3, Y2, Y2                 // v174:i32x8 = cmpgts v173 v84
+	VPAND        Y4, Y2, Y5                 // v175:i32x8 = and v174 v86
+	VPANDN       Y0, Y2, Y0                 // v176:i32x8 = andnot v172 v174
+	VPOR         Y0, Y5, Y0                 // v177:i32x8 = or v175 v176
+	MOVQ         args+0(FP), DX
+	MOVQ         40(DX), DX
+	IMUL3Q       $+2, DX, BX
+	ADDQ         AX, BX
+	VMOVDQU      Y0, 96(BX)                 // store out+96 step_out*2 v178
+	VMOVDQU      128(CX), Y0                // v179:f32x8 = load acc+384
+	VPAND        Y1, Y0, Y2                 // v181:i32x8 = and v180 v82
+	VPCMPGTD     Y3, Y2, Y2                 // v182:i32x8 = cmpgts v181 v84
+	VPAND        Y4, Y2, Y5                 // v183:i32x8 = and v182 v86
+	VPANDN       Y0, Y2, Y0                 // v184:i32x8 = andnot v180 v182
+	VPOR         Y0, Y5, Y0                 // v185:i32x8 = or v183 v184
+	MOVQ         args+0(FP), DX
+	MOVQ         40(DX), DX
+	IMUL3Q       $+3, DX, BX
+	ADDQ         AX, BX
+	VMOVDQU      Y0, (BX)                   // store out+0 step_out*3 v186
+	VMOVDQU      160(CX), Y0                // v187:f32x8 = load acc+416
+	VPAND        Y1, Y0, Y2                 // v189:i32x8 = and v188 v82
+	VPCMPGTD     Y3, Y2, Y2                 // v190:i32x8 = cmpgts v189 v84
+	VPAND        Y4, Y2, Y5                 // v191:i32x8 = and v190 v86
+	VPANDN       Y0, Y2, Y0                 // v192:i32x8 = andnot v188 v190
+	VPOR         Y0, Y5, Y0                 // v193:i32x8 = or v191 v192
+	MOVQ         args+0(FP), DX
+	MOVQ         40(DX), DX
+	IMUL3Q       $+3, DX, BX
+	ADDQ         AX, BX
+	VMOVDQU      Y0, 32(BX)                 // store out+32 step_out*3 v194
+	VMOVDQU      192(CX), Y0                // v195:f32x8 = load acc+448
+	VPAND        Y1, Y0, Y2                 // v197:i32x8 = and v196 v82
+	VPCMPGTD     Y3, Y2, Y2                 // v198:i32x8 = cmpgts v197 v84
+	VPAND        Y4, Y2, Y5                 // v199:i32x8 = and v198 v86
+	VPANDN       Y0, Y2, Y0                 // v200:i32x8 = andnot v196 v198
+	VPOR         Y0, Y5, Y0                 // v201:i32x8 = or v199 v200
+	MOVQ         args+0(FP), DX
+	MOVQ         40(DX), DX
+	IMUL3Q       $+3, DX, BX
+	ADDQ         AX, BX
+	VMOVDQU      Y0, 64(BX)                 // store out+64 step_out*3 v202
+	VMOVDQU      224(CX), Y0                // v203:f32x8 = load acc+480
+	VPAND        Y1, Y0, Y2                 // v205:i32x8 = and v204 v82
+	VPCMPGTD     Y3, Y2, Y2                 // v206:i32x8 = cmpgts v205 v84
+	VPAND        Y4, Y2, Y5                 // v207:i32x8 = and v206 v86
+	VPANDN       Y0, Y2, Y0                 // v208:i32x8 = andnot v204 v206
+	VPOR         Y0, Y5, Y0                 // v209:i32x8 = or v207 v208
+	MOVQ         args+0(FP), DX
+	MOVQ         40(DX), DX
+	IMUL3Q       $+3, DX, BX
+	ADDQ         AX, BX
+	VMOVDQU      Y0, 96(BX)                 // store out+96 step_out*3 v210
+	VMOVDQU      256(CX), Y0                // v211:f32x8 = load acc+512
+	VPAND        Y1, Y0, Y2                 // v213:i32x8 = and v212 v82
+	VPCMPGTD     Y3, Y2, Y2                 // v214:i32x8 = cmpgts v213 v84
+	VPAND        Y4, Y2, Y5                 // v215:i32x8 = and v214 v86
+	VPANDN       Y0, Y2, Y0                 // v216:i32x8 = andnot v212 v214
+	VPOR         Y0, Y5, Y0                 // v217:i32x8 = or v215 v216
+	MOVQ         args+0(FP), DX
+	MOVQ         40(DX), DX
+	IMUL3Q       $+4, DX, BX
+	ADDQ         AX, BX
+	VMOVDQU      Y0, (BX)                   // store out+0 step_out*4 v218
+	VMOVDQU      288(CX), Y0                // v219:f32x8 = load acc+544
+	VPAND        Y1, Y0, Y2                 // v221:i32x8 = and v220 v82
+	VPCMPGTD     Y3, Y2, Y2                 // v222:i32x8 = cmpgts v221 v84
+	VPAND        Y4, Y2, Y5                 // v223:i32x8 = and v222 v86
+	VPANDN       Y0, Y2, Y0                 // v224:i32x8 = andnot v220 v222
+	VPOR         Y0, Y5, Y0                 // v225:i32x8 = or v223 v224
+	MOVQ         args+0(FP), DX
+	MOVQ         40(DX), DX
+	IMUL3Q       $+4, DX, BX
+	ADDQ         AX, BX
+	VMOVDQU      Y0, 32(BX)                 // store out+32 step_out*4 v226
+	VMOVDQU      320(CX), Y0                // v227:f32x8 = load acc+576
+	VPAND        Y1, Y0, Y2                 // v229:i32x8 = and v228 v82
+	VPCMPGTD     Y3, Y2, Y2                 // v230:i32x8 = cmpgts v229 v84
+	VPAND        Y4, Y2, Y5                 // v231:i32x8 = and v230 v86
+	VPANDN       Y0, Y2, Y0                 // v232:i32x8 = andnot v228 v230
+	VPOR         Y0, Y5, Y0                 // v233:i32x8 = or v231 v232
+	MOVQ         args+0(FP), DX
+	MOVQ         40(DX), DX
+	IMUL3Q       $+4, DX, BX
+	ADDQ         AX, BX
+	VMOVDQU      Y0, 64(BX)                 // store out+64 step_out*4 v234
+	VMOVDQU      352(CX), Y0                // v235:f32x8 = load acc+608
+	VPAND        Y1, Y0, Y2                 // v237:i32x8 = and v236 v82
+	VPCMPGTD     Y3, Y2, Y2                 // v238:i32x8 = cmpgts v237 v84
+	VPAND        Y4, Y2, Y5                 // v239:i32x8 = and v238 v86
+	VPANDN       Y0, Y2, Y0                 // v240:i32x8 = andnot v236 v238
+	VPOR         Y0, Y5, Y0                 // v241:i32x8 = or v239 v240
+	MOVQ         args+0(FP), DX
+	MOVQ         40(DX), DX
+	IMUL3Q       $+4, DX, BX
+	ADDQ         AX, BX
+	VMOVDQU      Y0, 96(BX)                 // store out+96 step_out*4 v242
+	VMOVDQU      384(CX), Y0                // v243:f32x8 = load acc+640
+	VPAND        Y1, Y0, Y2                 // v245:i32x8 = and v244 v82
+	VPCMPGTD     Y3, Y2, Y2                 // v246:i32x8 = cmpgts v245 v84
+	VPAND        Y4, Y2, Y5                 // v247:i32x8 = and v246 v86
+	VPANDN       Y0, Y2, Y0                 // v248:i32x8 = andnot v244 v246
+	VPOR         Y0, Y5, Y0                 // v249:i32x8 = or v247 v248
+	MOVQ         args+0(FP), DX
+	MOVQ         40(DX), DX
+	IMUL3Q       $+5, DX, BX
+	ADDQ         AX, BX
+	VMOVDQU      Y0, (BX)                   // store out+0 step_out*5 v250
+	VMOVDQU      416(CX), Y0                // v251:f32x8 = load acc+672
+	VPAND        Y1, Y0, Y2                 // v253:i32x8 = and v252 v82
+	VPCMPGTD     Y3, Y2, Y2                 // v254:i32x8 = cmpgts v253 v84
+	VPAND        Y4, Y2, Y5                 // v255:i32x8 = and v254 v86
+	VPANDN       Y0, Y2, Y0                 // v256:i32x8 = andnot v252 v254
+	VPOR         Y0, Y5, Y0                 // v257:i32x8 = or v255 v256
+	MOVQ         args+0(FP), DX
+	MOVQ         40(DX), DX
+	IMUL3Q       $+5, DX, BX
+	ADDQ         AX, BX
+	VMOVDQU      Y0, 32(BX)                 // store out+32 step_out*5 v258
+	VMOVDQU      448(CX), Y0                // v259:f32x8 = load acc+704
+	VPAND        Y1, Y0, Y2                 // v261:i32x8 = and v260 v82
+	VPCMPGTD     Y3, Y2, Y2                 // v262:i32x8 = cmpgts v261 v84
+	VPAND        Y4, Y2, Y5                 // v263:i32x8 = and v262 v86
+	VPANDN       Y0, Y2, Y0                 // v264:i32x8 = andnot v260 v262
+	VPOR         Y0, Y5, Y0                 // v265:i32x8 = or v263 v264
+	MOVQ         args+0(FP), DX
+	MOVQ         40(DX), DX
+	IMUL3Q       $+5, DX, BX
+	ADDQ         AX, BX
+	VMOVDQU      Y0, 64(BX)                 // store out+64 step_out*5 v266
+	VMOVDQU      480(CX), Y0                // v267:f32x8 = load acc+736
+	VPAND        Y1, Y0, Y2                 // v269:i32x8 = and v268 v82
+	VPCMPGTD     Y3, Y2, Y2                 // v270:i32x8 = cmpgts v269 v84
+	VPAND        Y4, Y2, Y5                 // v271:i32x8 = and v270 v86
+	VPANDN       Y0, Y2, Y0                 // v272:i32x8 = andnot v268 v270
+	VPOR         Y0, Y5, Y0                 // v273:i32x8 = or v271 v272
+	MOVQ         args+0(FP), DX
+	MOVQ         40(DX), DX
+	IMUL3Q       $+5, DX, BX
+	ADDQ         AX, BX
+	VMOVDQU      Y0, 96(BX)                 // store out+96 step_out*5 v274
+	VMOVDQU      512(CX), Y0                // v275:f32x8 = load acc+768
+	VPAND        Y1, Y0, Y2                 // v277:i32x8 = and v276 v82
+	VPCMPGTD     Y3, Y2, Y2                 // v278:i32x8 = cmpgts v277 v84
+	VPAND        Y4, Y2, Y5                 // v279:i32x8 = and v278 v86
+	VPANDN       Y0, Y2, Y0                 // v280:i32x8 = andnot v276 v278
+	VPOR         Y0, Y5, Y0                 // v281:i32x8 = or v279 v280
+	MOVQ         args+0(FP), DX
+	MOVQ         40(DX), DX
+	IMUL3Q       $+6, DX, BX
+	ADDQ         AX, BX
+	VMOVDQU      Y0, (BX)                   // store out+0 step_out*6 v282
+	VMOVDQU      544(CX), Y0                // v283:f32x8 = load acc+800
+	VPAND        Y1, Y0, Y2                 // v285:i32x8 = and v284 v82
+	VPCMPGTD     Y3, Y2, Y2                 // v286:i32x8 = cmpgts v285 v84
+	VPAND        Y4, Y2, Y5                 // v287:i32x8 = and v286 v86
+	VPANDN       Y0, Y2, Y0                 // v288:i32x8 = andnot v284 v286
+	VPOR         Y0, Y5, Y0                 // v289:i32x8 = or v287 v288
+	MOVQ         args+0(FP), DX
+	MOVQ         40(DX), DX
+	IMUL3Q       $+6, DX, BX
+	ADDQ         AX, BX
+	VMOVDQU      Y0, 32(BX)                 // store out+32 step_out*6 v290
+	VMOVDQU      576(CX), Y0                // v291:f32x8 = load acc+832
+	VPAND        Y1, Y0, Y2                 // v293:i32x8 = and v292 v82
+	VPCMPGTD     Y3, Y2, Y2                 // v294:i32x8 = cmpgts v293 v84
+	VPAND        Y4, Y2, Y5                 // v295:i32x8 = and v294 v86
+	VPANDN       Y0, Y2, Y0                 // v296:i32x8 = andnot v292 v294
+	VPOR         Y0, Y5, Y0                 // v297:i32x8 = or v295 v296
+	MOVQ         args+0(FP), DX
+	MOVQ         40(DX), DX
+	IMUL3Q       $+6, DX, BX
+	ADDQ         AX, BX
+	VMOVDQU      Y0, 64(BX)                 // store out+64 step_out*6 v298
+	VMOVDQU      608(CX), Y0                // v299:f32x8 = load acc+864
+	VPAND        Y1, Y0, Y2                 // v301:i32x8 = and v300 v82
+	VPCMPGTD     Y3, Y2, Y2                 // v302:i32x8 = cmpgts v301 v84
+	VPAND        Y4, Y2, Y5                 // v303:i32x8 = and v302 v86
+	VPANDN       Y0, Y2, Y0                 // v304:i32x8 = andnot v300 v302
+	VPOR         Y0, Y5, Y0                 // v305:i32x8 = or v303 v304
+	MOVQ         args+0(FP), DX
+	MOVQ         40(DX), DX
+	IMUL3Q       $+6, DX, BX
+	ADDQ         AX, BX
+	VMOVDQU      Y0, 96(BX)                 // store out+96 step_out*6 v306
+	VMOVDQU      640(CX), Y0                // v307:f32x8 = load acc+896
+	VPAND        Y1, Y0, Y2                 // v309:i32x8 = and v308 v82
+	VPCMPGTD     Y3, Y2, Y2                 // v310:i32x8 = cmpgts v309 v84
+	VPAND        Y4, Y2, Y5                 // v311:i32x8 = and v310 v86
+	VPANDN       Y0, Y2, Y0                 // v312:i32x8 = andnot v308 v310
+	VPOR         Y0, Y5, Y0                 // v313:i32x8 = or v311 v312
+	MOVQ         args+0(FP), DX
+	MOVQ         40(DX), DX
+	IMUL3Q       $+7, DX, BX
+	ADDQ         AX, BX
+	VMOVDQU      Y0, (BX)                   // store out+0 step_out*7 v314
+	VMOVDQU      672(CX), Y0                // v315:f32x8 = load acc+928
+	VPAND        Y1, Y0, Y2                 // v317:i32x8 = and v316 v82
+	VPCMPGTD     Y3, Y2, Y2                 // v318:i32x8 = cmpgts v317 v84
+	VPAND        Y4, Y2, Y5                 // v319:i32x8 = and v318 v86
+	VPANDN       Y0, Y2, Y0                 // v320:i32x8 = andnot v316 v318
+	VPOR         Y0, Y5, Y0                 // v321:i32x8 = or v319 v320
+	MOVQ         args+0(FP), DX
+	MOVQ         40(DX), DX
+	IMUL3Q       $+7, DX, BX
+	ADDQ         AX, BX
+	VMOVDQU      Y0, 32(BX)                 // store out+32 step_out*7 v322
+	VMOVDQU      704(CX), Y0                // v323:f32x8 = load acc+960
+	VPAND        Y1, Y0, Y2                 // v325:i32x8 = and v324 v82
+	VPCMPGTD     Y3, Y2, Y2                 // v326:i32x8 = cmpgts v325 v84
+	VPAND        Y4, Y2, Y5                 // v327:i32x8 = and v326 v86
+	VPANDN       Y0, Y2, Y0                 // v328:i32x8 = andnot v324 v326
+	VPOR         Y0, Y5, Y0                 // v329:i32x8 = or v327 v328
+	MOVQ         args+0(FP), DX
+	MOVQ         40(DX), DX
+	IMUL3Q       $+7, DX, BX
+	ADDQ         AX, BX
+	VMOVDQU      Y0, 64(BX)                 // store out+64 step_out*7 v330
+	VMOVDQU      736(CX), Y0                // v331:f32x8 = load acc+992
+	VPAND        Y1, Y0, Y1                 // v333:i32x8 = and v332 v82
+	VPCMPGTD     Y3, Y1, Y1                 // v334:i32x8 = cmpgts v333 v84
+	VPAND        Y4, Y1, Y2                 // v335:i32x8 = and v334 v86
+	VPANDN       Y0, Y1, Y0                 // v336:i32x8 = andnot v332 v334
+	VPOR         Y0, Y2, Y0                 // v337:i32x8 = or v335 v336
+	MOVQ         args+0(FP), CX
+	MOVQ         40(CX), CX
+	IMUL3Q       $+7, CX, BX
+	ADDQ         AX, BX
+	VMOVDQU      Y0, 96(BX)                 // store out+96 step_out*7 v338
+	VZEROUPPER
+	RET
+
+// func matmul_bf16_1_avx2(args *byte)
+// Requires: AVX, AVX2, MMX+
+TEXT ·matmul_bf16_1_avx2(SB), NOSPLIT, $0-8
+	VPXOR   X0, X0, X0                      // v0:f32x8 = splat 0
+	VPXOR   X1, X1, X1                      // v1:f32x8 = splat 0
+	VPXOR   X2, X2, X2                      // v2:f32x8 = splat 0
+	VPXOR   X3, X3, X3                      // v3:f32x8 = splat 0
+	MOVQ    args+0(FP), AX
+	MOVQ    (AX), AX
+	MOVQ    args+0(FP), BX
+	MOVQ    8(BX), BX
+	MOVQ    args+0(FP), CX
+	MOVQ    40(CX), CX
+	TESTQ   CX, CX
+	JLE     done0
+	PCALIGN $0x20
+
+loop0:
+	VPBROADCASTD (AX), Y4                   // v4:f32x8 = loadsplat a+0 l0*8
+	PREFETCHT0   2048(BX)                   // prefetch b+2048 l0*128
+	PREFETCHT1   8192(BX)                   // prefetch2 b+8192 l0*128
+	VPMOVZXWD    (BX), Y5                   // v5:i32x8 = widen [b+0 l0*128 u16x8]
+	VPSLLD       $0x10, Y5, Y5              // v6:i32x8 = shl v5 16
+	VMULPS       Y5, Y4, Y5                 // v8:f32x8 = mul v4 v7
+	VADDPS       Y5, Y0, Y0                 // v0:f32x8 = add v0 v8
+	VPMOVZXWD    16(BX), Y5                 // v9:i32x8 = widen [b+16 l0*128 u16x8]
+	VPSLLD       $0x10, Y5, Y5              // v10:i32x8 = shl v9 16
+	VMULPS       Y5, Y4, Y5                 // v12:f32x8 = mul v4 v11
+	VADDPS       Y5, Y1, Y1                 // v1:f32x8 = add v1 v12
+	VPMOVZXWD    32(BX), Y5                 // v13:i32x8 = widen [b+32 l0*128 u16x8]
+	VPSLLD       $0x10, Y5, Y5              // v14:i32x8 = shl v13 16
+	VMULPS       Y5, Y4, Y5                 // v16:f32x8 = mul v4 v15
+	VADDPS       Y5, Y2, Y2                 // v2:f32x8 = add v2 v16
+	VPMOVZXWD    48(BX), Y5                 // v17:i32x8 = widen [b+48 l0*128 u16x8]
+	VPSLLD       $0x10, Y5, Y5              // v18:i32x8 = shl v17 16
+	VMULPS       Y5, Y4, Y4                 // v20:f32x8 = mul v4 v19
+	VADDPS       Y4, Y3, Y3                 // v3:f32x8 = add v3 v20
+	VPBROADCASTD 4(AX), Y4                  // v21:f32x8 = loadsplat a+4 l0*8
+	PREFETCHT0   2112(BX)                   // prefetch b+2112 l0*128
+	PREFETCHT1   8256(BX)                   // prefetch2 b+8256 l0*128
+	VPMOVZXWD    64(BX), Y5                 // v22:i32x8 = widen [b+64 l0*128 u16x8]
+	VPSLLD       $0x10, Y5, Y5              // v23:i32x8 = shl v22 16
+	VMULPS       Y5, Y4, Y5                 // v25:f32x8 = mul v21 v24
+	VADDPS       Y5, Y0, Y0                 // v0:f32x8 = add v0 v25
+	VPMOVZXWD    80(BX), Y5                 // v26:i32x8 = widen [b+80 l0*128 u16x8]
+	VPSLLD       $0x10, Y5, Y5              // v27:i32x8 = shl v26 16
+	VMULPS       Y5, Y4, Y5                 // v29:f32x8 = mul v21 v28
+	VADDPS       Y5, Y1, Y1                 // v1:f32x8 = add v1 v29
+	VPMOVZXWD    96(BX), Y5                 // v30:i32x8 = widen [b+96 l0*128 u16x8]
+	VPSLLD       $0x10, Y5, Y5              // v31:i32x8 = shl v30 16
+	VMULPS       Y5, Y4, Y5                 // v33:f32x8 = mul v21 v32
+	VADDPS       Y5, Y2, Y2                 // v2:f32x8 = add v2 v33
+	VPMOVZXWD    112(BX), Y5                // v34:i32x8 = widen [b+112 l0*128 u16x8]
+	VPSLLD       $0x10, Y5, Y5              // v35:i32x8 = shl v34 16
+	VMULPS       Y5, Y4, Y4                 // v37:f32x8 = mul v21 v36
+	VADDPS       Y4, Y3, Y3                 // v3:f32x8 = add v3 v37
+	ADDQ         $+8, AX
+	ADDQ         $+128, BX
+	DECQ         CX
+	JNZ          loop0
+
+done0:
+	VPBROADCASTD x7fffffff<>+0(SB), Y4      // v39:i32x8 = splat 2147483647
+	VPAND        Y4, Y0, Y5                 // v40:i32x8 = and v38 v39
+	VPBROADCASTD x7f800000<>+0(SB), Y6      // v41:i32x8 = splat 2139095040
+	VPCMPGTD     Y6, Y5, Y5                 // v42:i32x8 = cmpgts v40 v41
+	VPBROADCASTD x7fc00000<>+0(SB), Y7      // v43:i32x8 = splat 2143289344
+	VPAND        Y7, Y5, Y8                 // v44:i32x8 = and v42 v43
+	VPANDN       Y0, Y5, Y0                 // v45:i32x8 = andnot v38 v42
+	VPOR         Y0, Y8, Y0                 // v46:i32x8 = or v44 v45
+	MOVQ         args+0(FP), AX
+	MOVQ         16(AX), AX
+	VMOVDQU      Y0, (AX)                   // store out+0 v47
+	VPAND        Y4, Y1, Y0                 // v49:i32x8 = and v48 v39
+	VPCMPGTD     Y6, Y0, Y0                 // v50:i32x8 = cmpgts v49 v41
+	VPAND        Y7, Y0, Y5                 // v51:i32x8 = and v50 v43
+	VPANDN       Y1, Y0, Y0                 // v52:i32x8 = andnot v48 v50
+	VPOR         Y0, Y5, Y0                 // v53:i32x8 = or v51 v52
+	VMOVDQU      Y0, 32(AX)                 // store out+32 v54
+	VPAND        Y4, Y2, Y0                 // v56:i32x8 = and v55 v39
+	VPCMPGTD     Y6, Y0, Y0                 // v57:i32x8 = cmpgts v56 v41
+	VPAND        Y7, Y0, Y1                 // v58:i32x8 = and v57 v43
+	VPANDN       Y2, Y0, Y0                 // v59:i32x8 = andnot v55 v57
+	VPOR         Y0, Y1, Y0                 // v60:i32x8 = or v58 v59
+	VMOVDQU      Y0, 64(AX)                 // store out+64 v61
+	VPAND        Y4, Y3, Y0                 // v63:i32x8 = and v62 v39
+	VPCMPGTD     Y6, Y0, Y0                 // v64:i32x8 = cmpgts v63 v41
+	VPAND        Y7, Y0, Y1                 // v65:i32x8 = and v64 v43
+	VPANDN       Y3, Y0, Y0                 // v66:i32x8 = andnot v62 v64
+	VPOR         Y0, Y1, Y0                 // v67:i32x8 = or v65 v66
+	VMOVDQU      Y0, 96(AX)                 // store out+96 v68
+	VZEROUPPER
+	RET
+
+// func matmul_bf16_2_avx2(args *byte)
+// Requires: AVX, AVX2, MMX+
+TEXT ·matmul_bf16_2_avx2(SB), NOSPLIT, $0-8
+	VPXOR   X0, X0, X0                      // v0:f32x8 = splat 0
+	VPXOR   X1, X1, X1                      // v1:f32x8 = splat 0
+	VPXOR   X2, X2, X2                      // v2:f32x8 = splat 0
+	VPXOR   X3, X3, X3                      // v3:f32x8 = splat 0
+	VPXOR   X4, X4, X4                      // v4:f32x8 = splat 0
+	VPXOR   X5, X5, X5                      // v5:f32x8 = splat 0
+	VPXOR   X6, X6, X6                      // v6:f32x8 = splat 0
+	VPXOR   X7, X7, X7                      // v7:f32x8 = splat 0
+	MOVQ    args+0(FP), AX
+	MOVQ    (AX), AX
+	MOVQ    args+0(FP), BX
+	MOVQ    8(BX), BX
+	MOVQ    args+0(FP), CX
+	MOVQ    (CX), CX
+	MOVQ    args+0(FP), SI
+	MOVQ    32(SI), SI
+	IMUL3Q  $+1, SI, DX
+	ADDQ    CX, DX
+	MOVQ    args+0(FP), CX
+	MOVQ    48(CX), CX
+	TESTQ   CX, CX
+	JLE     done0
+	PCALIGN $0x20
+
+loop0:
+	VPBROADCASTD (AX), Y8                   // v8:f32x8 = loadsplat a+0 l0*4
+	PREFETCHT0   2048(BX)                   // prefetch b+2048 l0*64
+	PREFETCHT1   8192(BX)                   // prefetch2 b+8192 l0*64
+	VPMOVZXWD    (BX), Y9                   // v9:i32x8 = widen [b+0 l0*64 u16x8]
+	VPMOVZXWD    16(BX), Y10                // v10:i32x8 = widen [b+16 l0*64 u16x8]
+	VPSLLD       $0x10, Y9, Y9              // v11:i32x8 = shl v9 16
+	VPSLLD       $0x10, Y10, Y10            // v12:i32x8 = shl v10 16
+	VMULPS       Y9, Y8, Y11                // v15:f32x8 = mul v8 v13
+	VMULPS       Y10, Y8, Y12               // v16:f32x8 = mul v8 v14
+	VADDPS       Y11, Y0, Y0                // v0:f32x8 = add v0 v15
+	VADDPS       Y12, Y1, Y1                // v1:f32x8 = add v1 v16
+	VPMOVZXWD    32(BX), Y11                // v17:i32x8 = widen [b+32 l0*64 u16x8]
+	VPMOVZXWD    48(BX), Y12                // v18:i32x8 = widen [b+48 l0*64 u16x8]
+	VPSLLD       $0x10, Y11, Y11            // v19:i32x8 = shl v17 16
+	VPSLLD       $0x10, Y12, Y12            // v20:i32x8 = shl v18 16
+	VMULPS       Y11, Y8, Y13               // v23:f32x8 = mul v8 v21
+	VMULPS       Y12, Y8, Y8                // v24:f32x8 = mul v8 v22
+	VADDPS       Y13, Y2, Y2                // v2:f32x8 = add v2 v23
+	VADDPS       Y8, Y3, Y3                 // v3:f32x8 = add v3 v24
+	VPBROADCASTD (DX), Y8                   // v25:f32x8 = loadsplat a+0 l0*4 step_a*1
+	VMULPS       Y9, Y8, Y9                 // v26:f32x8 = mul v25 v13
+	VMULPS       Y10, Y8, Y10               // v27:f32x8 = mul v25 v14
+	VADDPS       Y9, Y4, Y4                 // v4:f32x8 = add v4 v26
+	VADDPS       Y10, Y5, Y5                // v5:f32x8 = add v5 v27
+	VMULPS       Y11, Y8, Y9                // v28:f32x8 = mul v25 v21
+	VMULPS       Y12, Y8, Y8                // v29:f32x8 = mul v25 v22
+	VADDPS       Y9, Y6, Y6                 // v6:f32x8 = add v6 v28
+	VADDPS       Y8, Y7, Y7                 // v7:f32x8 = add v7 v29
+	ADDQ         $+4, AX
+	ADDQ         $+64, BX
+	ADDQ         $+4, DX
+	DECQ         CX
+	JNZ          loop0
+
+done0:
+	MOVQ         args+0(FP), AX
+	MOVQ         16(AX), AX
+	VMOVDQU      Y0, (AX)                   // store acc+0 v0
+	VMOVDQU      Y1, 32(AX)                 // store acc+32 v1
+	VMOVDQU      Y2, 64(AX)                 // store acc+64 v2
+	VMOVDQU      Y3, 96(AX)                 // store acc+96 v3
+	VMOVDQU      Y4, 128(AX)                // store acc+128 v4
+	VMOVDQU      Y5, 160(AX)                // store acc+160 v5
+	VMOVDQU      Y6, 192(AX)                // store acc+192 v6
+	VMOVDQU      Y7, 224(AX)                // store acc+224 v7
+	VMOVDQU      (AX), Y0                   // v30:f32x8 = load acc+0
+	VPBROADCASTD x7fffffff<>+0(SB), Y1      // v32:i32x8 = splat 2147483647
+	VPAND        Y1, Y0, Y2                 // v33:i32x8 = and v31 v32
+	VPBROADCASTD x7f800000<>+0(SB), Y3      // v34:i32x8 = splat 2139095040
+	VPCMPGTD     Y3, Y2, Y2                 // v35:i32x8 = cmpgts v33 v34
+	VPBROADCASTD x7fc00000<>+0(SB), Y4      // v36:i32x8 = splat 2143289344
+	VPAND        Y4, Y2, Y5                 // v37:i32x8 = and v35 v36
+	VPANDN       Y0, Y2, Y0                 // v38:i32x8 = andnot v31 v35
+	VPOR         Y0, Y5, Y0                 // v39:i32x8 = or v37 v38
 	MOVQ         args+0(FP), BX
 	MOVQ         24(BX), BX
+	VMOVDQU      Y0, (BX)                   // store out+0 v40
+	VMOVDQU      32(AX), Y0                 // v41:f32x8 = load acc+32
+	VPAND        Y1, Y0, Y2                 // v43:i32x8 = and v42 v32
+	VPCMPGTD     Y3, Y2, Y2                 // v44:i32x8 = cmpgts v43 v34
+	VPAND        Y4, Y2, Y5                 // v45:i32x8 = and v44 v36
+	VPANDN       Y0, Y2, Y0                 // v46:i32x8 = andnot v42 v44
+	VPOR         Y0, Y5, Y0                 // v47:i32x8 = or v45 v46
+	VMOVDQU      Y0, 32(BX)                 // store out+32 v48
+	VMOVDQU      64(AX), Y0                 // v49:f32x8 = load acc+64
+	VPAND        Y1, Y0, Y2                 // v51:i32x8 = and v50 v32
+	VPCMPGTD     Y3, Y2, Y2                 // v52:i32x8 = cmpgts v51 v34
+	VPAND        Y4, Y2, Y5                 // v53:i32x8 = and v52 v36
+	VPANDN       Y0, Y2, Y0                 // v54:i32x8 = andnot v50 v52
+	VPOR         Y0, Y5, Y0                 // v55:i32x8 = or v53 v54
+	VMOVDQU      Y0, 64(BX)                 // store out+64 v56
+	VMOVDQU      96(AX), Y0                 // v57:f32x8 = load acc+96
+	VPAND        Y1, Y0, Y2                 // v59:i32x8 = and v58 v32
+	VPCMPGTD     Y3, Y2, Y2                 // v60:i32x8 = cmpgts v59 v34
+	VPAND        Y4, Y2, Y5                 // v61:i32x8 = and v60 v36
+	VPANDN       Y0, Y2, Y0                 // v62:i32x8 = andnot v58 v60
+	VPOR         Y0, Y5, Y0                 // v63:i32x8 = or v61 v62
+	VMOVDQU      Y0, 96(BX)                 // store out+96 v64
+	VMOVDQU      128(AX), Y0                // v65:f32x8 = load acc+128
+	VPAND        Y1, Y0, Y2                 // v67:i32x8 = and v66 v32
+	VPCMPGTD     Y3, Y2, Y2                 // v68:i32x8 = cmpgts v67 v34
+	VPAND        Y4, Y2, Y5                 // v69:i32x8 = and v68 v36
+	VPANDN       Y0, Y2, Y0                 // v70:i32x8 = andnot v66 v68
+	VPOR         Y0, Y5, Y0                 // v71:i32x8 = or v69 v70
+	MOVQ         args+0(FP), DX
+	MOVQ         40(DX), DX
+	IMUL3Q       $+1, DX, CX
+	ADDQ         BX, CX
+	VMOVDQU      Y0, (CX)                   // store out+0 step_out*1 v72
+	VMOVDQU      160(AX), Y0                // v73:f32x8 = load acc+160
+	VPAND        Y1, Y0, Y2                 // v75:i32x8 = and v74 v32
+	VPCMPGTD     Y3, Y2, Y2                 // v76:i32x8 = cmpgts v75 v34
+	VPAND        Y4, Y2, Y5                 // v77:i32x8 = and v76 v36
+	VPANDN       Y0, Y2, Y0                 // v78:i32x8 = andnot v74 v76
+	VPOR         Y0, Y5, Y0                 // v79:i32x8 = or v77 v78
+	MOVQ         args+0(FP), DX
+	MOVQ         40(DX), DX
+	IMUL3Q       $+1, DX, CX
+	ADDQ         BX, CX
+	VMOVDQU      Y0, 32(CX)                 // store out+32 step_out*1 v80
+	VMOVDQU      192(AX), Y0                // v81:f32x8 = load acc+192
+	VPAND        Y1, Y0, Y2                 // v83:i32x8 = and v82 v32
+	VPCMPGTD     Y3, Y2, Y2                 // v84:i32x8 = cmpgts v83 v34
+	VPAND        Y4, Y2, Y5                 // v85:i32x8 = and v84 v36
+	VPANDN       Y0, Y2, Y0                 // v86:i32x8 = andnot v82 v84
+	VPOR         Y0, Y5, Y0                 // v87:i32x8 = or v85 v86
+	MOVQ         args+0(FP), DX
+	MOVQ         40(DX), DX
+	IMUL3Q       $+1, DX, CX
+	ADDQ         BX, CX
+	VMOVDQU      Y0, 64(CX)                 // store out+64 step_out*1 v88
+	VMOVDQU      224(AX), Y0                // v89:f32x8 = load acc+224
+	VPAND        Y1, Y0, Y1                 // v91:i32x8 = and v90 v32
+	VPCMPGTD     Y3, Y1, Y1                 // v92:i32x8 = cmpgts v91 v34
+	VPAND        Y4, Y1, Y2                 // v93:i32x8 = and v92 v36
+	VPANDN       Y0, Y1, Y0                 // v94:i32x8 = andnot v90 v92
+	VPOR         Y0, Y2, Y0                 // v95:i32x8 = or v93 v94
+	MOVQ         args+0(FP), CX
+	MOVQ         40(CX), CX
+	IMUL3Q       $+1, CX, AX
+	ADDQ         BX, AX
+	VMOVDQU      Y0, 96(AX)                 // store out+96 step_out*1 v96
+	VZEROUPPER
+	RET
+
+// func matmul_bf16_4_avx2(args *byte)
+// Requires: AVX, AVX2, MMX+
+TEXT ·matmul_bf16_4_avx2(SB), NOSPLIT, $0-8
+	MOVQ    args+0(FP), AX
+	MOVQ    (AX), AX
+	MOVQ    args+0(FP), BX
+	MOVQ    8(BX), BX
+	MOVQ    args+0(FP), CX
+	MOVQ    32(CX), CX
+	MOVQ    args+0(FP), DX
+	MOVQ    (DX), DX
+	MOVQ    args+0(FP), DI
+	MOVQ    32(DI), DI
+	IMUL3Q  $+2, DI, SI
+	ADDQ    DX, SI
+	MOVQ    args+0(FP), DX
+	MOVQ    (DX), DX
+	MOVQ    args+0(FP), R8
+	MOVQ    32(R8), R8
+	IMUL3Q  $+3, R8, DI
+	ADDQ    DX, DI
+	MOVQ    args+0(FP), DX
+	MOVQ    16(DX), DX
+	MOVQ    $+2, R8
+	PCALIGN $0x20
+
+loop0:
+	VPXOR   X0, X0, X0                      // v0:f32x8 = splat 0
+	VPXOR   X1, X1, X1                      // v1:f32x8 = splat 0
+	VPXOR   X2, X2, X2                      // v2:f32x8 = splat 0
+	VPXOR   X3, X3, X3                      // v3:f32x8 = splat 0
+	VPXOR   X4, X4, X4                      // v4:f32x8 = splat 0
+	VPXOR   X5, X5, X5                      // v5:f32x8 = splat 0
+	VPXOR   X6, X6, X6                      // v6:f32x8 = splat 0
+	VPXOR   X7, X7, X7                      // v7:f32x8 = splat 0
+	MOVQ    args+0(FP), R9
+	MOVQ    48(R9), R9
+	TESTQ   R9, R9
+	JLE     done1
+	MOVQ    AX, R10
+	MOVQ    BX, R11
+	MOVQ    SI, R12
+	MOVQ    DI, R13
+	PCALIGN $0x20
+
+loop1:
+	MOVQ    $+2, R14
+	PCALIGN $0x20
+
+loop2:
+	VPBROADCASTD (R10), Y8                  // v8:f32x8 = loadsplat a+0 l1*8 l2*4
+	PREFETCHT0   2048(R11)                  // prefetch b+2048 l0*32 l1*128 l2*64
+	PREFETCHT1   8192(R11)                  // prefetch2 b+8192 l0*32 l1*128 l2*64
+	VPMOVZXWD    (R11), Y9                  // v9:i32x8 = widen [b+0 l0*32 l1*128 l2*64 u16x8]
+	VPMOVZXWD    16(R11), Y10               // v10:i32x8 = widen [b+16 l0*32 l1*128 l2*64 u16x8]
+	VPSLLD       $0x10, Y9, Y9              // v11:i32x8 = shl v9 16
+	VPSLLD       $0x10, Y10, Y10            // v12:i32x8 = shl v10 16
+	VMULPS       Y9, Y8, Y11                // v15:f32x8 = mul v8 v13
+	VMULPS       Y10, Y8, Y8                // v16:f32x8 = mul v8 v14
+	VADDPS       Y11, Y0, Y0                // v0:f32x8 = add v0 v15
+	VADDPS       Y8, Y1, Y1                 // v1:f32x8 = add v1 v16
+	VPBROADCASTD (R10)(CX*1), Y8            // v17:f32x8 = loadsplat a+0 l1*8 l2*4 step_a*1
+	VMULPS       Y9, Y8, Y11                // v18:f32x8 = mul v17 v13
+	VMULPS       Y10, Y8, Y8                // v19:f32x8 = mul v17 v14
+	VADDPS       Y11, Y2, Y2                // v2:f32x8 = add v2 v18
+	VADDPS       Y8, Y3, Y3                 // v3:f32x8 = add v3 v19
+	VPBROADCASTD (R12), Y8                  // v20:f32x8 = loadsplat a+0 l1*8 l2*4 step_a*2
+	VMULPS       Y9, Y8, Y11                // v21:f32x8 = mul v20 v13
+	VMULPS       Y10, Y8, Y8                // v22:f32x8 = mul v20 v14
+	VADDPS       Y11, Y4, Y4                // v4:f32x8 = add v4 v21
+	VADDPS       Y8, Y5, Y5                 // v5:f32x8 = add v5 v22
+	VPBROADCASTD (R13), Y8                  // v23:f32x8 = loadsplat a+0 l1*8 l2*4 step_a*3
+	VMULPS       Y9, Y8, Y9                 // v24:f32x8 = mul v23 v13
+	VMULPS       Y10, Y8, Y8                // v25:f32x8 = mul v23 v14
+	VADDPS       Y9, Y6, Y6                 // v6:f32x8 = add v6 v24
+	VADDPS       Y8, Y7, Y7                 // v7:f32x8 = add v7 v25
+	ADDQ         $+4, R10
+	ADDQ         $+64, R11
+	ADDQ         $+4, R12
+	ADDQ         $+4, R13
+	DECQ         R14
+	JNZ          loop2
+
+done2:
+	DECQ R9
+	JNZ  loop1
+
+done1:
+	VMOVDQU Y0, (DX)                        // store acc+0 l0*64 v0
+	VMOVDQU Y1, 32(DX)                      // store acc+32 l0*64 v1
+	VMOVDQU Y2, 128(DX)                     // store acc+128 l0*64 v2
+	VMOVDQU Y3, 160(DX)                     // store acc+160 l0*64 v3
+	VMOVDQU Y4, 256(DX)                     // store acc+256 l0*64 v4
+	VMOVDQU Y5, 288(DX)                     // store acc+288 l0*64 v5
+	VMOVDQU Y6, 384(DX)                     // store acc+384 l0*64 v6
+	VMOVDQU Y7, 416(DX)                     // store acc+416 l0*64 v7
+	ADDQ    $+32, BX
+	ADDQ    $+64, DX
+	DECQ    R8
+	JNZ     loop0
+
+done0:
+	VMOVDQU      -128(DX), Y0               // v26:f32x8 = load acc+0
+	VPBROADCASTD x7fffffff<>+0(SB), Y1      // v28:i32x8 = splat 2147483647
+	VPAND        Y1, Y0, Y2                 // v29:i32x8 = and v27 v28
+	VPBROADCASTD x7f800000<>+0(SB), Y3      // v30:i32x8 = splat 2139095040
+	VPCMPGTD     Y3, Y2, Y2                 // v31:i32x8 = cmpgts v29 v30
+	VPBROADCASTD x7fc00000<>+0(SB), Y4      // v32:i32x8 = splat 2143289344
+	VPAND        Y4, Y2, Y5                 // v33:i32x8 = and v31 v32
+	VPANDN       Y0, Y2, Y0                 // v34:i32x8 = andnot v27 v31
+	VPOR         Y0, Y5, Y0                 // v35:i32x8 = or v33 v34
+	MOVQ         args+0(FP), AX
+	MOVQ         24(AX), AX
+	VMOVDQU      Y0, (AX)                   // store out+0 v36
+	VMOVDQU      -96(DX), Y0                // v37:f32x8 = load acc+32
+	VPAND        Y1, Y0, Y2                 // v39:i32x8 = and v38 v28
+	VPCMPGTD     Y3, Y2, Y2                 // v40:i32x8 = cmpgts v39 v30
+	VPAND        Y4, Y2, Y5                 // v41:i32x8 = and v40 v32
+	VPANDN       Y0, Y2, Y0                 // v42:i32x8 = andnot v38 v40
+	VPOR         Y0, Y5, Y0                 // v43:i32x8 = or v41 v42
+	VMOVDQU      Y0, 32(AX)                 // store out+32 v44
+	VMOVDQU      -64(DX), Y0                // v45:f32x8 = load acc+64
+	VPAND        Y1, Y0, Y2                 // v47:i32x8 = and v46 v28
+	VPCMPGTD     Y3, Y2, Y2                 // v48:i32x8 = cmpgts v47 v30
+	VPAND        Y4, Y2, Y5                 // v49:i32x8 = and v48 v32
+	VPANDN       Y0, Y2, Y0                 // v50:i32x8 = andnot v46 v48
+	VPOR         Y0, Y5, Y0                 // v51:i32x8 = or v49 v50
+	VMOVDQU      Y0, 64(AX)                 // store out+64 v52
+	VMOVDQU      -32(DX), Y0                // v53:f32x8 = load acc+96
+	VPAND        Y1, Y0, Y2                 // v55:i32x8 = and v54 v28
+	VPCMPGTD     Y3, Y2, Y2                 // v56:i32x8 = cmpgts v55 v30
+	VPAND        Y4, Y2, Y5                 // v57:i32x8 = and v56 v32
+	VPANDN       Y0, Y2, Y0                 // v58:i32x8 = andnot v54 v56
+	VPOR         Y0, Y5, Y0                 // v59:i32x8 = or v57 v58
+	VMOVDQU      Y0, 96(AX)                 // store out+96 v60
+	VMOVDQU      (DX), Y0                   // v61:f32x8 = load acc+128
+	VPAND        Y1, Y0, Y2                 // v63:i32x8 = and v62 v28
+	VPCMPGTD     Y3, Y2, Y2                 // v64:i32x8 = cmpgts v63 v30
+	VPAND        Y4, Y2, Y5                 // v65:i32x8 = and v64 v32
+	VPANDN       Y0, Y2, Y0                 // v66:i32x8 = andnot v62 v64
+	VPOR         Y0, Y5, Y0                 // v67:i32x8 = or v65 v66
+	MOVQ         args+0(FP), CX
+	MOVQ         40(CX), CX
+	IMUL3Q       $+1, CX, BX
+	ADDQ         AX, BX
+	VMOVDQU      Y0, (BX)                   // store out+0 step_out*1 v68
+	VMOVDQU      32(DX), Y0                 // v69:f32x8 = load acc+160
+	VPAND        Y1, Y0, Y2                 // v71:i32x8 = and v70 v28
+	VPCMPGTD     Y3, Y2, Y2                 // v72:i32x8 = cmpgts v71 v30
+	VPAND        Y4, Y2, Y5                 // v73:i32x8 = and v72 v32
+	VPANDN       Y0, Y2, Y0                 // v74:i32x8 = andnot v70 v72
+	VPOR         Y0, Y5, Y0                 // v75:i32x8 = or v73 v74
+	MOVQ         args+0(FP), CX
+	MOVQ         40(CX), CX
+	IMUL3Q       $+1, CX, BX
+	ADDQ         AX, BX
+	VMOVDQU      Y0, 32(BX)                 // store out+32 step_out*1 v76
+	VMOVDQU      64(DX), Y0                 // v77:f32x8 = load acc+192
+	VPAND        Y1, Y0, Y2                 // v79:i32x8 = and v78 v28
+	VPCMPGTD     Y3, Y2, Y2                 // v80:i32x8 = cmpgts v79 v30
+	VPAND        Y4, Y2, Y5                 // v81:i32x8 = and v80 v32
+	VPANDN       Y0, Y2, Y0                 // v82:i32x8 = andnot v78 v80
+	VPOR         Y0, Y5, Y0                 // v83:i32x8 = or v81 v82
+	MOVQ         args+0(FP), CX
+	MOVQ         40(CX), CX
+	IMUL3Q       $+1, CX, BX
+	ADDQ         AX, BX
+	VMOVDQU      Y0, 64(BX)                 // store out+64 step_out*1 v84
+	VMOVDQU      96(DX), Y0                 // v85:f32x8 = load acc+224
+	VPAND        Y1, Y0, Y2                 // v87:i32x8 = and v86 v28
+	VPCMPGTD     Y3, Y2, Y2                 // v88:i32x8 = cmpgts v87 v30
+	VPAND        Y4, Y2, Y5                 // v89:i32x8 = and v88 v32
+	VPANDN       Y0, Y2, Y0                 // v90:i32x8 = andnot v86 v88
+	VPOR         Y0, Y5, Y0                 // v91:i32x8 = or v89 v90
+	MOVQ         args+0(FP), CX
+	MOVQ         40(CX), CX
+	IMUL3Q       $+1, CX, BX
+	ADDQ         AX, BX
+	VMOVDQU      Y0, 96(BX)                 // store out+96 step_out*1 v92
+	VMOVDQU      128(DX), Y0                // v93:f32x8 = load acc+256
+	VPAND        Y1, Y0, Y2                 // v95:i32x8 = and v94 v28
+	VPCMPGTD     Y3, Y2, Y2                 // v96:i32x8 = cmpgts v95 v30
+	VPAND        Y4, Y2, Y5                 // v97:i32x8 = and v96 v32
+	VPANDN       Y0, Y2, Y0                 // v98:i32x8 = andnot v94 v96
+	VPOR         Y0, Y5, Y0                 // v99:i32x8 = or v97 v98
+	MOVQ         args+0(FP), CX
+	MOVQ         40(CX), CX
+	IMUL3Q       $+2, CX, BX
+	ADDQ         AX, BX
+	VMOVDQU      Y0, (BX)                   // store out+0 step_out*2 v100
+	VMOVDQU      160(DX), Y0                // v101:f32x8 = load acc+288
+	VPAND        Y1, Y0, Y2                 // v103:i32x8 = and v102 v28
+	VPCMPGTD     Y3, Y2, Y2                 // v104:i32x8 = cmpgts v103 v30
+	VPAND        Y4, Y2, Y5                 // v105:i32x8 = and v104 v32
+	VPANDN       Y0, Y2, Y0                 // v106:i32x8 = andnot v102 v104
+	VPOR         Y0, Y5, Y0                 // v107:i32x8 = or v105 v106
+	MOVQ         args+0(FP), CX
+	MOVQ         40(CX), CX
+	IMUL3Q       $+2, CX, BX
+	ADDQ         AX, BX
+	VMOVDQU      Y0, 32(BX)                 // store out+32 step_out*2 v108
+	VMOVDQU      192(DX), Y0                // v109:f32x8 = load acc+320
+	VPAND        Y1, Y0, Y2                 // v111:i32x8 = and v110 v28
+	VPCMPGTD     Y3, Y2, Y2                 // v112:i32x8 = cmpgts v111 v30
+	VPAND        Y4, Y2, Y5                 // v113:i32x8 = and v112 v32
+	VPANDN       Y0, Y2, Y0                 // v114:i32x8 = andnot v110 v112
+	VPOR         Y0, Y5, Y0                 // v115:i32x8 = or v113 v114
+	MOVQ         args+0(FP), CX
+	MOVQ         40(CX), CX
+	IMUL3Q       $+2, CX, BX
+	ADDQ         AX, BX
+	VMOVDQU      Y0, 64(BX)                 // store out+64 step_out*2 v116
+	VMOVDQU      224(DX), Y0                // v117:f32x8 = load acc+352
+	VPAND        Y1, Y0, Y2                 // v119:i32x8 = and v118 v28
+	VPCMPGTD     Y3, Y2, Y2                 // v120:i32x8 = cmpgts v119 v30
+	VPAND        Y4, Y2, Y5                 // v121:i32x8 = and v120 v32
+	VPANDN       Y0, Y2, Y0                 // v122:i32x8 = andnot v118 v120
+	VPOR         Y0, Y5, Y0                 // v123:i32x8 = or v121 v122
+	MOVQ         args+0(FP), CX
+	MOVQ         40(CX), CX
+	IMUL3Q       $+2, CX, BX
+	ADDQ         AX, BX
+	VMOVDQU      Y0, 96(BX)                 // store out+96 step_out*2 v124
+	VMOVDQU      256(DX), Y0                // v125:f32x8 = load acc+384
+	VPAND        Y1, Y0, Y2                 // v127:i32x8 = and v126 v28
+	VPCMPGTD     Y3, Y2, Y2                 // v128:i32x8 = cmpgts v127 v30
+	VPAND        Y4, Y2, Y5                 // v129:i32x8 = and v128 v32
+	VPANDN       Y0, Y2, Y0                 // v130:i32x8 = andnot v126 v128
+	VPOR         Y0, Y5, Y0                 // v131:i32x8 = or v129 v130
+	MOVQ         args+0(FP), CX
+	MOVQ         40(CX), CX
+	IMUL3Q       $+3, CX, BX
+	ADDQ         AX, BX
+	VMOVDQU      Y0, (BX)                   // store out+0 step_out*3 v132
+	VMOVDQU      288(DX), Y0                // v133:f32x8 = load acc+416
+	VPAND        Y1, Y0, Y2                 // v135:i32x8 = and v134 v28
+	VPCMPGTD     Y3, Y2, Y2                 // v136:i32x8 = cmpgts v135 v30
+	VPAND        Y4, Y2, Y5                 // v137:i32x8 = and v136 v32
+	VPANDN       Y0, Y2, Y0                 // v138:i32x8 = andnot v134 v136
+	VPOR         Y0, Y5, Y0                 // v139:i32x8 = or v137 v138
+	MOVQ         args+0(FP), CX
+	MOVQ         40(CX), CX
+	IMUL3Q       $+3, CX, BX
+	ADDQ         AX, BX
+	VMOVDQU      Y0, 32(BX)                 // store out+32 step_out*3 v140
+	VMOVDQU      320(DX), Y0                // v141:f32x8 = load acc+448
+	VPAND        Y1, Y0, Y2                 // v143:i32x8 = and v142 v28
+	VPCMPGTD     Y3, Y2, Y2                 // v144:i32x8 = cmpgts v143 v30
+	VPAND        Y4, Y2, Y5                 // v145:i32x8 = and v144 v32
+	VPANDN       Y0, Y2, Y0                 // v146:i32x8 = andnot v142 v144
+	VPOR         Y0, Y5, Y0                 // v147:i32x8 = or v145 v146
+	MOVQ         args+0(FP), CX
+	MOVQ         40(CX), CX
+	IMUL3Q       $+3, CX, BX
+	ADDQ         AX, BX
+	VMOVDQU      Y0, 64(BX)                 // store out+64 step_out*3 v148
+	VMOVDQU      352(DX), Y0                // v149:f32x8 = load acc+480
+	VPAND        Y1, Y0, Y1                 // v151:i32x8 = and v150 v28
+	VPCMPGTD     Y3, Y1, Y1                 // v152:i32x8 = cmpgts v151 v30
+	VPAND        Y4, Y1, Y2                 // v153:i32x8 = and v152 v32
+	VPANDN       Y0, Y1, Y0                 // v154:i32x8 = andnot v150 v152
+	VPOR         Y0, Y2, Y0                 // v155:i32x8 = or v153 v154
+	MOVQ         args+0(FP), CX
+	MOVQ         40(CX), CX
+	IMUL3Q       $+3, CX, BX
+	ADDQ         AX, BX
+	VMOVDQU      Y0, 96(BX)                 // store out+96 step_out*3 v156
+	VZEROUPPER
+	RET
+
+// func matmul_bf16_8_avx2(args *byte)
+// Requires: AVX, AVX2, MMX+
+TEXT ·matmul_bf16_8_avx2(SB), NOSPLIT, $0-8
+	MOVQ    args+0(FP), AX
+	MOVQ    (AX), AX
+	MOVQ    args+0(FP), BX
+	MOVQ    8(BX), BX
+	MOVQ    args+0(FP), CX
+	MOVQ    (CX), CX
+	MOVQ    args+0(FP), SI
+	MOVQ    32(SI), SI
+	IMUL3Q  $+1, SI, DX
+	ADDQ    CX, DX
+	MOVQ    args+0(FP), CX
+	MOVQ    (CX), CX
+	MOVQ    args+0(FP), DI
+	MOVQ    32(DI), DI
+	IMUL3Q  $+2, DI, SI
+	ADDQ    CX, SI
+	MOVQ    args+0(FP), CX
+	MOVQ    (CX), CX
+	MOVQ    args+0(FP), R8
+	MOVQ    32(R8), R8
+	IMUL3Q  $+3, R8, DI
+	ADDQ    CX, DI
+	MOVQ    args+0(FP), CX
+	MOVQ    16(CX), CX
+	MOVQ    $+2, R8
+	PCALIGN $0x20
+
+loop0:
+	VPXOR   X0, X0, X0                      // v0:f32x8 = splat 0
+	VPXOR   X1, X1, X1                      // v1:f32x8 = splat 0
+	VPXOR   X2, X2, X2                      // v2:f32x8 = splat 0
+	VPXOR   X3, X3, X3                      // v3:f32x8 = splat 0
+	VPXOR   X4, X4, X4                      // v4:f32x8 = splat 0
+	VPXOR   X5, X5, X5                      // v5:f32x8 = splat 0
+	VPXOR   X6, X6, X6                      // v6:f32x8 = splat 0
+	VPXOR   X7, X7, X7                      // v7:f32x8 = splat 0
+	MOVQ    args+0(FP), R9
+	MOVQ    48(R9), R9
+	TESTQ   R9, R9
+	JLE     done1
+	MOVQ    AX, R10
+	MOVQ    BX, R11
+	MOVQ    DX, R12
+	MOVQ    SI, R13
+	MOVQ    DI, R14
+	PCALIGN $0x20
+
+loop1:
+	VPBROADCASTD (R10), Y8                  // v8:f32x8 = loadsplat a+0 l1*16
+	PREFETCHT0   2048(R11)                  // prefetch b+2048 l0*32 l1*256
+	PREFETCHT1   8192(R11)                  // prefetch2 b+8192 l0*32 l1*256
+	VPMOVZXWD    (R11), Y9                  // v9:i32x8 = widen [b+0 l0*32 l1*256 u16x8]
+	VPMOVZXWD    16(R11), Y10               // v10:i32x8 = widen [b+16 l0*32 l1*256 u16x8]
+	VPSLLD       $0x10, Y9, Y9              // v11:i32x8 = shl v9 16
+	VPSLLD       $0x10, Y10, Y10            // v12:i32x8 = shl v10 16
+	VMULPS       Y9, Y8, Y11                // v15:f32x8 = mul v8 v13
+	VMULPS       Y10, Y8, Y8                // v16:f32x8 = mul v8 v14
+	VADDPS       Y11, Y0, Y0                // v0:f32x8 = add v0 v15
+	VADDPS       Y8, Y1, Y1                 // v1:f32x8 = add v1 v16
+	VPBROADCASTD (R12), Y8                  // v17:f32x8 = loadsplat a+0 l1*16 step_a*1
+	VMULPS       Y9, Y8, Y11                // v18:f32x8 = mul v17 v13
+	VMULPS       Y10, Y8, Y8                // v19:f32x8 = mul v17 v14
+	VADDPS       Y11, Y2, Y2                // v2:f32x8 = add v2 v18
+	VADDPS       Y8, Y3, Y3                 // v3:f32x8 = add v3 v19
+	VPBROADCASTD (R13), Y8                  // v20:f32x8 = loadsplat a+0 l1*16 step_a*2
+	VMULPS       Y9, Y8, Y11                // v21:f32x8 = mul v20 v13
+	VMULPS       Y10, Y8, Y8                // v22:f32x8 = mul v20 v14
+	VADDPS       Y11, Y4, Y4                // v4:f32x8 = add v4 v21
+	VADDPS       Y8, Y5, Y5                 // v5:f32x8 = add v5 v22
+	VPBROADCASTD (R14), Y8                  // v23:f32x8 = loadsplat a+0 l1*16 step_a*3
+	VMULPS       Y9, Y8, Y9                 // v24:f32x8 = mul v23 v13
+	VMULPS       Y10, Y8, Y8                // v25:f32x8 = mul v23 v14
+	VADDPS       Y9, Y6, Y6                 // v6:f32x8 = add v6 v24
+	VADDPS       Y8, Y7, Y7                 // v7:f32x8 = add v7 v25
+	VPBROADCASTD 4(R10), Y8                 // v26:f32x8 = loadsplat a+4 l1*16
+	PREFETCHT0   2112(R11)                  // prefetch b+2112 l0*32 l1*256
+	PREFETCHT1   8256(R11)                  // prefetch2 b+8256 l0*32 l1*256
+	VPMOVZXWD    64(R11), Y9                // v27:i32x8 = widen [b+64 l0*32 l1*256 u16x8]
+	VPMOVZXWD    80(R11), Y10               // v28:i32x8 = widen [b+80 l0*32 l1*256 u16x8]
+	VPSLLD       $0x10, Y9, Y9              // v29:i32x8 = shl v27 16
+	VPSLLD       $0x10, Y10, Y10            // v30:i32x8 = shl v28 16
+	VMULPS       Y9, Y8, Y11                // v33:f32x8 = mul v26 v31
+	VMULPS       Y10, Y8, Y8                // v34:f32x8 = mul v26 v32
+	VADDPS       Y11, Y0, Y0                // v0:f32x8 = add v0 v33
+	VADDPS       Y8, Y1, Y1                 // v1:f32x8 = add v1 v34
+	VPBROADCASTD 4(R12), Y8                 // v35:f32x8 = loadsplat a+4 l1*16 step_a*1
+	VMULPS       Y9, Y8, Y11                // v36:f32x8 = mul v35 v31
+	VMULPS       Y10, Y8, Y8                // v37:f32x8 = mul v35 v32
+	VADDPS       Y11, Y2, Y2                // v2:f32x8 = add v2 v36
+	VADDPS       Y8, Y3, Y3                 // v3:f32x8 = add v3 v37
+	VPBROADCASTD 4(R13), Y8                 // v38:f32x8 = loadsplat a+4 l1*16 step_a*2
+	VMULPS       Y9, Y8, Y11                // v39:f32x8 = mul v38 v31
+	VMULPS       Y10, Y8, Y8                // v40:f32x8 = mul v38 v32
+	VADDPS       Y11, Y4, Y4                // v4:f32x8 = add v4 v39
+	VADDPS       Y8, Y5, Y5                 // v5:f32x8 = add v5 v40
+	VPBROADCASTD 4(R14), Y8                 // v41:f32x8 = loadsplat a+4 l1*16 step_a*3
+	VMULPS       Y9, Y8, Y9                 // v42:f32x8 = mul v41 v31
+	VMULPS       Y10, Y8, Y8                // v43:f32x8 = mul v41 v32
+	VADDPS       Y9, Y6, Y6                 // v6:f32x8 = add v6 v42
+	VADDPS       Y8, Y7, Y7                 // v7:f32x8 = add v7 v43
+	VPBROADCASTD 8(R10), Y8                 // v44:f32x8 = loadsplat a+8 l1*16
+	PREFETCHT0   2176(R11)                  // prefetch b+2176 l0*32 l1*256
+	PREFETCHT1   8320(R11)                  // prefetch2 b+8320 l0*32 l1*256
+	VPMOVZXWD    128(R11), Y9               // v45:i32x8 = widen [b+128 l0*32 l1*256 u16x8]
+	VPMOVZXWD    144(R11), Y10              // v46:i32x8 = widen [b+144 l0*32 l1*256 u16x8]
+	VPSLLD       $0x10, Y9, Y9              // v47:i32x8 = shl v45 16
+	VPSLLD       $0x10, Y10, Y10            // v48:i32x8 = shl v46 16
+	VMULPS       Y9, Y8, Y11                // v51:f32x8 = mul v44 v49
+	VMULPS       Y10, Y8, Y8                // v52:f32x8 = mul v44 v50
+	VADDPS       Y11, Y0, Y0                // v0:f32x8 = add v0 v51
+	VADDPS       Y8, Y1, Y1                 // v1:f32x8 = add v1 v52
+	VPBROADCASTD 8(R12), Y8                 // v53:f32x8 = loadsplat a+8 l1*16 step_a*1
+	VMULPS       Y9, Y8, Y11                // v54:f32x8 = mul v53 v49
+	VMULPS       Y10, Y8, Y8                // v55:f32x8 = mul v53 v50
+	VADDPS       Y11, Y2, Y2                // v2:f32x8 = add v2 v54
+	VADDPS       Y8, Y3, Y3                 // v3:f32x8 = add v3 v55
+	VPBROADCASTD 8(R13), Y8                 // v56:f32x8 = loadsplat a+8 l1*16 step_a*2
+	VMULPS       Y9, Y8, Y11                // v57:f32x8 = mul v56 v49
+	VMULPS       Y10, Y8, Y8                // v58:f32x8 = mul v56 v50
+	VADDPS       Y11, Y4, Y4                // v4:f32x8 = add v4 v57
+	VADDPS       Y8, Y5, Y5                 // v5:f32x8 = add v5 v58
+	VPBROADCASTD 8(R14), Y8                 // v59:f32x8 = loadsplat a+8 l1*16 step_a*3
+	VMULPS       Y9, Y8, Y9                 // v60:f32x8 = mul v59 v49
+	VMULPS       Y10, Y8, Y8                // v61:f32x8 = mul v59 v50
+	VADDPS       Y9, Y6, Y6                 // v6:f32x8 = add v6 v60
+	VADDPS       Y8, Y7, Y7                 // v7:f32x8 = add v7 v61
+	VPBROADCASTD 12(R10), Y8                // v62:f32x8 = loadsplat a+12 l1*16
+	PREFETCHT0   2240(R11)                  // prefetch b+2240 l0*32 l1*256
+	PREFETCHT1   8384(R11)                  // prefetch2 b+8384 l0*32 l1*256
+	VPMOVZXWD    192(R11), Y9               // v63:i32x8 = widen [b+192 l0*32 l1*256 u16x8]
+	VPMOVZXWD    208(R11), Y10              // v64:i32x8 = widen [b+208 l0*32 l1*256 u16x8]
+	VPSLLD       $0x10, Y9, Y9              // v65:i32x8 = shl v63 16
+	VPSLLD       $0x10, Y10, Y10            // v66:i32x8 = shl v64 16
+	VMULPS       Y9, Y8, Y11                // v69:f32x8 = mul v62 v67
+	VMULPS       Y10, Y8, Y8                // v70:f32x8 = mul v62 v68
+	VADDPS       Y11, Y0, Y0                // v0:f32x8 = add v0 v69
+	VADDPS       Y8, Y1, Y1                 // v1:f32x8 = add v1 v70
+	VPBROADCASTD 12(R12), Y8                // v71:f32x8 = loadsplat a+12 l1*16 step_a*1
+	VMULPS       Y9, Y8, Y11                // v72:f32x8 = mul v71 v67
+	VMULPS       Y10, Y8, Y8                // v73:f32x8 = mul v71 v68
+	VADDPS       Y11, Y2, Y2                // v2:f32x8 = add v2 v72
+	VADDPS       Y8, Y3, Y3                 // v3:f32x8 = add v3 v73
+	VPBROADCASTD 12(R13), Y8                // v74:f32x8 = loadsplat a+12 l1*16 step_a*2
+	VMULPS       Y9, Y8, Y11                // v75:f32x8 = mul v74 v67
+	VMULPS       Y10, Y8, Y8                // v76:f32x8 = mul v74 v68
+	VADDPS       Y11, Y4, Y4                // v4:f32x8 = add v4 v75
+	VADDPS       Y8, Y5, Y5                 // v5:f32x8 = add v5 v76
+	VPBROADCASTD 12(R14), Y8                // v77:f32x8 = loadsplat a+12 l1*16 step_a*3
+	VMULPS       Y9, Y8, Y9                 // v78:f32x8 = mul v77 v67
+	VMULPS       Y10, Y8, Y8                // v79:f32x8 = mul v77 v68
+	VADDPS       Y9, Y6, Y6                 // v6:f32x8 = add v6 v78
+	VADDPS       Y8, Y7, Y7                 // v7:f32x8 = add v7 v79
+	ADDQ         $+16, R10
+	ADDQ         $+256, R11
+	ADDQ         $+16, R12
+	ADDQ         $+16, R13
+	ADDQ         $+16, R14
+	DECQ         R9
+	JNZ          loop1
+
+done1:
+	VMOVDQU Y0, (CX)                        // store acc+0 l0*64 v0
+	VMOVDQU Y1, 32(CX)                      // store acc+32 l0*64 v1
+	VMOVDQU Y2, 128(CX)                     // store acc+128 l0*64 v2
+	VMOVDQU Y3, 160(CX)                     // store acc+160 l0*64 v3
+	VMOVDQU Y4, 256(CX)                     // store acc+256 l0*64 v4
+	VMOVDQU Y5, 288(CX)                     // store acc+288 l0*64 v5
+	VMOVDQU Y6, 384(CX)                     // store acc+384 l0*64 v6
+	VMOVDQU Y7, 416(CX)                     // store acc+416 l0*64 v7
+	ADDQ    $+32, BX
+	ADDQ    $+64, CX
+	DECQ    R8
+	JNZ     loop0
+
+done0:
+	MOVQ    args+0(FP), AX
+	MOVQ    (AX), AX
+	MOVQ    args+0(FP), SI
+	MOVQ    32(SI), SI
+	IMUL3Q  $+4, SI, DX
+	ADDQ    AX, DX
+	MOVQ    args+0(FP), AX
+	MOVQ    (AX), AX
+	MOVQ    args+0(FP), DI
+	MOVQ    32(DI), DI
+	IMUL3Q  $+5, DI, SI
+	ADDQ    AX, SI
+	MOVQ    args+0(FP), AX
+	MOVQ    (AX), AX
+	MOVQ    args+0(FP), R8
+	MOVQ    32(R8), R8
+	IMUL3Q  $+6, R8, DI
+	ADDQ    AX, DI
+	MOVQ    args+0(FP), AX
+	MOVQ    (AX), AX
+	MOVQ    args+0(FP), R9
+	MOVQ    32(R9), R9
+	IMUL3Q  $+7, R9, R8
+	ADDQ    AX, R8
+	MOVQ    $+2, AX
+	PCALIGN $0x20
+
+loop2:
+	VPXOR   X0, X0, X0                      // v80:f32x8 = splat 0
+	VPXOR   X1, X1, X1                      // v81:f32x8 = splat 0
+	VPXOR   X2, X2, X2                      // v82:f32x8 = splat 0
+	VPXOR   X3, X3, X3                      // v83:f32x8 = splat 0
+	VPXOR   X4, X4, X4                      // v84:f32x8 = splat 0
+	VPXOR   X5, X5, X5                      // v85:f32x8 = splat 0
+	VPXOR   X6, X6, X6                      // v86:f32x8 = splat 0
+	VPXOR   X7, X7, X7                      // v87:f32x8 = splat 0
+	MOVQ    args+0(FP), R9
+	MOVQ    48(R9), R9
+	TESTQ   R9, R9
+	JLE     done3
+	MOVQ    DX, R10
+	MOVQ    BX, R11
+	MOVQ    SI, R12
+	MOVQ    DI, R13
+	MOVQ    R8, R14
+	PCALIGN $0x20
+
+loop3:
+	VPBROADCASTD (R10), Y8                  // v88:f32x8 = loadsplat a+0 l3*16 step_a*4
+	PREFETCHT0   1984(R11)                  // prefetch b+2048 l2*32 l3*256
+	PREFETCHT1   8128(R11)                  // prefetch2 b+8192 l2*32 l3*256
+	VPMOVZXWD    -64(R11), Y9               // v89:i32x8 = widen [b+0 l2*32 l3*256 u16x8]
+	VPMOVZXWD    -48(R11), Y10              // v90:i32x8 = widen [b+16 l2*32 l3*256 u16x8]
+	VPSLLD       $0x10, Y9, Y9              // v91:i32x8 = shl v89 16
+	VPSLLD       $0x10, Y10, Y10            // v92:i32x8 = shl v90 16
+	VMULPS       Y9, Y8, Y11                // v95:f32x8 = mul v88 v93
+	VMULPS       Y10, Y8, Y8                // v96:f32x8 = mul v88 v94
+	VADDPS       Y11, Y0, Y0                // v80:f32x8 = add v80 v95
+	VADDPS       Y8, Y1, Y1                 // v81:f32x8 = add v81 v96
+	VPBROADCASTD (R12), Y8                  // v97:f32x8 = loadsplat a+0 l3*16 step_a*5
+	VMULPS       Y9, Y8, Y11                // v98:f32x8 = mul v97 v93
+	VMULPS       Y10, Y8, Y8                // v99:f32x8 = mul v97 v94
+	VADDPS       Y11, Y2, Y2                // v82:f32x8 = add v82 v98
+	VADDPS       Y8, Y3, Y3                 // v83:f32x8 = add v83 v99
+	VPBROADCASTD (R13), Y8                  // v100:f32x8 = loadsplat a+0 l3*16 step_a*6
+	VMULPS       Y9, Y8, Y11                // v101:f32x8 = mul v100 v93
+	VMULPS       Y10, Y8, Y8                // v102:f32x8 = mul v100 v94
+	VADDPS       Y11, Y4, Y4                // v84:f32x8 = add v84 v101
+	VADDPS       Y8, Y5, Y5                 // v85:f32x8 = add v85 v102
+	VPBROADCASTD (R14), Y8                  // v103:f32x8 = loadsplat a+0 l3*16 step_a*7
+	VMULPS       Y9, Y8, Y9                 // v104:f32x8 = mul v103 v93
+	VMULPS       Y10, Y8, Y8                // v105:f32x8 = mul v103 v94
+	VADDPS       Y9, Y6, Y6                 // v86:f32x8 = add v86 v104
+	VADDPS       Y8, Y7, Y7                 // v87:f32x8 = add v87 v105
+	VPBROADCASTD 4(R10), Y8                 // v106:f32x8 = loadsplat a+4 l3*16 step_a*4
+	PREFETCHT0   2048(R11)                  // prefetch b+2112 l2*32 l3*256
+	PREFETCHT1   8192(R11)                  // prefetch2 b+8256 l2*32 l3*256
+	VPMOVZXWD    (R11), Y9                  // v107:i32x8 = widen [b+64 l2*32 l3*256 u16x8]
+	VPMOVZXWD    16(R11), Y10               // v108:i32x8 = widen [b+80 l2*32 l3*256 u16x8]
+	VPSLLD       $0x10, Y9, Y9              // v109:i32x8 = shl v107 16
+	VPSLLD       $0x10, Y10, Y10            // v110:i32x8 = shl v108 16
+	VMULPS       Y9, Y8, Y11                // v113:f32x8 = mul v106 v111
+	VMULPS       Y10, Y8, Y8                // v114:f32x8 = mul v106 v112
+	VADDPS       Y11, Y0, Y0                // v80:f32x8 = add v80 v113
+	VADDPS       Y8, Y1, Y1                 // v81:f32x8 = add v81 v114
+	VPBROADCASTD 4(R12), Y8                 // v115:f32x8 = loadsplat a+4 l3*16 step_a*5
+	VMULPS       Y9, Y8, Y11                // v116:f32x8 = mul v115 v111
+	VMULPS       Y10, Y8, Y8                // v117:f32x8 = mul v115 v112
+	VADDPS       Y11, Y2, Y2                // v82:f32x8 = add v82 v116
+	VADDPS       Y8, Y3, Y3                 // v83:f32x8 = add v83 v117
+	VPBROADCASTD 4(R13), Y8                 // v118:f32x8 = loadsplat a+4 l3*16 step_a*6
+	VMULPS       Y9, Y8, Y11                // v119:f32x8 = mul v118 v111
+	VMULPS       Y10, Y8, Y8                // v120:f32x8 = mul v118 v112
+	VADDPS       Y11, Y4, Y4                // v84:f32x8 = add v84 v119
+	VADDPS       Y8, Y5, Y5                 // v85:f32x8 = add v85 v120
+	VPBROADCASTD 4(R14), Y8                 // v121:f32x8 = loadsplat a+4 l3*16 step_a*7
+	VMULPS       Y9, Y8, Y9                 // v122:f32x8 = mul v121 v111
+	VMULPS       Y10, Y8, Y8                // v123:f32x8 = mul v121 v112
+	VADDPS       Y9, Y6, Y6                 // v86:f32x8 = add v86 v122
+	VADDPS       Y8, Y7, Y7                 // v87:f32x8 = add v87 v123
+	VPBROADCASTD 8(R10), Y8                 // v124:f32x8 = loadsplat a+8 l3*16 step_a*4
+	PREFETCHT0   2112(R11)                  // prefetch b+2176 l2*32 l3*256
+	PREFETCHT1   8256(R11)                  // prefetch2 b+8320 l2*32 l3*256
+	VPMOVZXWD    64(R11), Y9                // v125:i32x8 = widen [b+128 l2*32 l3*256 u16x8]
+	VPMOVZXWD    80(R11), Y10               // v126:i32x8 = widen [b+144 l2*32 l3*256 u16x8]
+	VPSLLD       $0x10, Y9, Y9              // v127:i32x8 = shl v125 16
+	VPSLLD       $0x10, Y10, Y10            // v128:i32x8 = shl v126 16
+	VMULPS       Y9, Y8, Y11                // v131:f32x8 = mul v124 v129
+	VMULPS       Y10, Y8, Y8                // v132:f32x8 = mul v124 v130
+	VADDPS       Y11, Y0, Y0                // v80:f32x8 = add v80 v131
+	VADDPS       Y8, Y1, Y1                 // v81:f32x8 = add v81 v132
+	VPBROADCASTD 8(R12), Y8                 // v133:f32x8 = loadsplat a+8 l3*16 step_a*5
+	VMULPS       Y9, Y8, Y11                // v134:f32x8 = mul v133 v129
+	VMULPS       Y10, Y8, Y8                // v135:f32x8 = mul v133 v130
+	VADDPS       Y11, Y2, Y2                // v82:f32x8 = add v82 v134
+	VADDPS       Y8, Y3, Y3                 // v83:f32x8 = add v83 v135
+	VPBROADCASTD 8(R13), Y8                 // v136:f32x8 = loadsplat a+8 l3*16 step_a*6
+	VMULPS       Y9, Y8, Y11                // v137:f32x8 = mul v136 v129
+	VMULPS       Y10, Y8, Y8                // v138:f32x8 = mul v136 v130
+	VADDPS       Y11, Y4, Y4                // v84:f32x8 = add v84 v137
+	VADDPS       Y8, Y5, Y5                 // v85:f32x8 = add v85 v138
+	VPBROADCASTD 8(R14), Y8                 // v139:f32x8 = loadsplat a+8 l3*16 step_a*7
+	VMULPS       Y9, Y8, Y9                 // v140:f32x8 = mul v139 v129
+	VMULPS       Y10, Y8, Y8                // v141:f32x8 = mul v139 v130
+	VADDPS       Y9, Y6, Y6                 // v86:f32x8 = add v86 v140
+	VADDPS       Y8, Y7, Y7                 // v87:f32x8 = add v87 v141
+	VPBROADCASTD 12(R10), Y8                // v142:f32x8 = loadsplat a+12 l3*16 step_a*4
+	PREFETCHT0   2176(R11)                  // prefetch b+2240 l2*32 l3*256
+	PREFETCHT1   8320(R11)                  // prefetch2 b+8384 l2*32 l3*256
+	VPMOVZXWD    128(R11), Y9               // v143:i32x8 = widen [b+192 l2*32 l3*256 u16x8]
+	VPMOVZXWD    144(R11), Y10              // v144:i32x8 = widen [b+208 l2*32 l3*256 u16x8]
+	VPSLLD       $0x10, Y9, Y9              // v145:i32x8 = shl v143 16
+	VPSLLD       $0x10, Y10, Y10            // v146:i32x8 = shl v144 16
+	VMULPS       Y9, Y8, Y11                // v149:f32x8 = mul v142 v147
+	VMULPS       Y10, Y8, Y8                // v150:f32x8 = mul v142 v148
+	VADDPS       Y11, Y0, Y0                // v80:f32x8 = add v80 v149
+	VADDPS       Y8, Y1, Y1                 // v81:f32x8 = add v81 v150
+	VPBROADCASTD 12(R12), Y8                // v151:f32x8 = loadsplat a+12 l3*16 step_a*5
+	VMULPS       Y9, Y8, Y11                // v152:f32x8 = mul v151 v147
+	VMULPS       Y10, Y8, Y8                // v153:f32x8 = mul v151 v148
+	VADDPS       Y11, Y2, Y2                // v82:f32x8 = add v82 v152
+	VADDPS       Y8, Y3, Y3                 // v83:f32x8 = add v83 v153
+	VPBROADCASTD 12(R13), Y8                // v154:f32x8 = loadsplat a+12 l3*16 step_a*6
+	VMULPS       Y9, Y8, Y11                // v155:f32x8 = mul v154 v147
+	VMULPS       Y10, Y8, Y8                // v156:f32x8 = mul v154 v148
+	VADDPS       Y11, Y4, Y4                // v84:f32x8 = add v84 v155
+	VADDPS       Y8, Y5, Y5                 // v85:f32x8 = add v85 v156
+	VPBROADCASTD 12(R14), Y8                // v157:f32x8 = loadsplat a+12 l3*16 step_a*7
+	VMULPS       Y9, Y8, Y9                 // v158:f32x8 = mul v157 v147
+	VMULPS       Y10, Y8, Y8                // v159:f32x8 = mul v157 v148
+	VADDPS       Y9, Y6, Y6                 // v86:f32x8 = add v86 v158
+	VADDPS       Y8, Y7, Y7                 // v87:f32x8 = add v87 v159
+	ADDQ         $+16, R10
+	ADDQ         $+256, R11
+	ADDQ         $+16, R12
+	ADDQ         $+16, R13
+	ADDQ         $+16, R14
+	DECQ         R9
+	JNZ          loop3
+
+done3:
+	VMOVDQU Y0, 384(CX)                     // store acc+512 l2*64 v80
+	VMOVDQU Y1, 416(CX)                     // store acc+544 l2*64 v81
+	VMOVDQU Y2, 512(CX)                     // store acc+640 l2*64 v82
+	VMOVDQU Y3, 544(CX)                     // store acc+672 l2*64 v83
+	VMOVDQU Y4, 640(CX)                     // store acc+768 l2*64 v84
+	VMOVDQU Y5, 672(CX)                     // store acc+800 l2*64 v85
+	VMOVDQU Y6, 768(CX)                     // store acc+896 l2*64 v86
+	VMOVDQU Y7, 800(CX)                     // store acc+928 l2*64 v87
+	ADDQ    $+32, BX
+	ADDQ    $+64, CX
+	DECQ    AX
+	JNZ     loop2
+
+done2:
+	VPBROADCASTD x7fffffff<>+0(SB), Y0      // v160:i32x8 = splat 2147483647
+	VPBROADCASTD x7f800000<>+0(SB), Y1      // v161:i32x8 = splat 2139095040
+	VPBROADCASTD x7fc00000<>+0(SB), Y2      // v162:i32x8 = splat 2143289344
+	MOVQ         args+0(FP), AX
+	MOVQ         24(AX), AX
 	MOVQ         args+0(FP), SI
 	MOVQ         40(SI), SI
-	IMUL3Q       $+1, SI, DX
-	ADDQ         BX, DX
-	MOVQ         args+0(FP), DI
-	MOVQ         40(DI), DI
-	IMUL3Q       $+4, DI, SI
-	MOVQ         args+0(FP), R8
-	MOVQ         40(R8), R8
-	IMUL3Q       $+4, R8, DI
-	MOVQ         $+2, BX
+	IMUL3Q       $+2, SI, DX
+	MOVQ         $+4, BX
 	PCALIGN      $0x20
 
 loop4:
-	MOVQ    args+0(FP), R11
-	MOVQ    40(R11), R11
-	IMUL3Q  $+2, R11, R10
-	MOVQ    args+0(FP), R13
-	MOVQ    40(R13), R13
-	IMUL3Q  $+2, R13, R12
-	MOVQ    $+2, R8
-	MOVQ    AX, R9
-	MOVQ    DX, R11
+	MOVQ    args+0(FP), R9
+	MOVQ    40(R9), R9
+	IMUL3Q  $+1, R9, R8
+	MOVQ    $+2, SI
+	MOVQ    AX, DI
 	PCALIGN $0x20
 
 loop5:
-	MOVQ    $+2, R13
-	PCALIGN $0x20
-
-loop6:
-	VMOVDQU  -256(CX), Y3                   // v99:f32x8 = load acc+0 l4*512 l5*256 l6*64
-	VPAND    Y0, Y3, Y4                     // v101:i32x8 = and v100 v96
-	VPCMPGTD Y1, Y4, Y4                     // v102:i32x8 = cmpgts v101 v97
-	VPAND    Y2, Y4, Y5                     // v103:i32x8 = and v102 v98
-	VPANDN   Y3, Y4, Y3                     // v104:i32x8 = andnot v100 v102
-	VPOR     Y3, Y5, Y3                     // v105:i32x8 = or v103 v104
-	VMOVDQU  Y3, (R9)                       // store out+0 l4*0+4*step_out l5*0+2*step_out l6*64 v106
-	VMOVDQU  -224(CX), Y3                   // v107:f32x8 = load acc+32 l4*512 l5*256 l6*64
-	VPAND    Y0, Y3, Y4                     // v109:i32x8 = and v108 v96
-	VPCMPGTD Y1, Y4, Y4                     // v110:i32x8 = cmpgts v109 v97
-	VPAND    Y2, Y4, Y5                     // v111:i32x8 = and v110 v98
-	VPANDN   Y3, Y4, Y3                     // v112:i32x8 = andnot v108 v110
-	VPOR     Y3, Y5, Y3                     // v113:i32x8 = or v111 v112
-	VMOVDQU  Y3, 32(R9)                     // store out+32 l4*0+4*step_out l5*0+2*step_out l6*64 v114
-	VMOVDQU  -128(CX), Y3                   // v115:f32x8 = load acc+128 l4*512 l5*256 l6*64
-	VPAND    Y0, Y3, Y4                     // v117:i32x8 = and v116 v96
-	VPCMPGTD Y1, Y4, Y4                     // v118:i32x8 = cmpgts v117 v97
-	VPAND    Y2, Y4, Y5                     // v119:i32x8 = and v118 v98
-	VPANDN   Y3, Y4, Y3                     // v120:i32x8 = andnot v116 v118
-	VPOR     Y3, Y5, Y3                     // v121:i32x8 = or v119 v120
-	VMOVDQU  Y3, (R11)                      // store out+0 l4*0+4*step_out l5*0+2*step_out l6*64 step_out*1 v122
-	VMOVDQU  -96(CX), Y3                    // v123:f32x8 = load acc+160 l4*512 l5*256 l6*64
-	VPAND    Y0, Y3, Y4                     // v125:i32x8 = and v124 v96
-	VPCMPGTD Y1, Y4, Y4                     // v126:i32x8 = cmpgts v125 v97
-	VPAND    Y2, Y4, Y5                     // v127:i32x8 = and v126 v98
-	VPANDN   Y3, Y4, Y3                     // v128:i32x8 = andnot v124 v126
-	VPOR     Y3, Y5, Y3                     // v129:i32x8 = or v127 v128
-	VMOVDQU  Y3, 32(R11)                    // store out+32 l4*0+4*step_out l5*0+2*step_out l6*64 step_out*1 v130
-	ADDQ     $+64, CX
-	ADDQ     $+64, R9
-	ADDQ     $+64, R11
-	DECQ     R13
-	JNZ      loop6
-
-done6:
-	ADDQ $+128, CX
-	ADDQ $-128, R9
-	ADDQ R10, R9
-	ADDQ $-128, R11
-	ADDQ R12, R11
-	DECQ R8
-	JNZ  loop5
+	VMOVDQU  -256(CX), Y3                   // v163:f32x8 = load acc+0 l4*256 l5*128
+	VPAND    Y0, Y3, Y4                     // v165:i32x8 = and v164 v160
+	VPCMPGTD Y1, Y4, Y4                     // v166:i32x8 = cmpgts v165 v161
+	VPAND    Y2, Y4, Y5                     // v167:i32x8 = and v166 v162
+	VPANDN   Y3, Y4, Y3                     // v168:i32x8 = andnot v164 v166
+	VPOR     Y3, Y5, Y3                     // v169:i32x8 = or v167 v168
+	VMOVDQU  Y3, (DI)                       // store out+0 l4*0+2*step_out l5*0+1*step_out v170
+	VMOVDQU  -224(CX), Y3                   // v171:f32x8 = load acc+32 l4*256 l5*128
+	VPAND    Y0, Y3, Y4                     // v173:i32x8 = and v172 v160
+	VPCMPGTD Y1, Y4, Y4                     // v174:i32x8 = cmpgts v173 v161
+	VPAND    Y2, Y4, Y5                     // v175:i32x8 = and v174 v162
+	VPANDN   Y3, Y4, Y3                     // v176:i32x8 = andnot v172 v174
+	VPOR     Y3, Y5, Y3                     // v177:i32x8 = or v175 v176
+	VMOVDQU  Y3, 32(DI)                     // store out+32 l4*0+2*step_out l5*0+1*step_out v178
+	VMOVDQU  -192(CX), Y3                   // v179:f32x8 = load acc+64 l4*256 l5*128
+	VPAND    Y0, Y3, Y4                     // v181:i32x8 = and v180 v160
+	VPCMPGTD Y1, Y4, Y4                     // v182:i32x8 = cmpgts v181 v161
+	VPAND    Y2, Y4, Y5                     // v183:i32x8 = and v182 v162
+	VPANDN   Y3, Y4, Y3                     // v184:i32x8 = andnot v180 v182
+	VPOR     Y3, Y5, Y3                     // v185:i32x8 = or v183 v184
+	VMOVDQU  Y3, 64(DI)                     // store out+64 l4*0+2*step_out l5*0+1*step_out v186
+	VMOVDQU  -160(CX), Y3                   // v187:f32x8 = load acc+96 l4*256 l5*128
+	VPAND    Y0, Y3, Y4                     // v189:i32x8 = and v188 v160
+	VPCMPGTD Y1, Y4, Y4                     // v190:i32x8 = cmpgts v189 v161
+	VPAND    Y2, Y4, Y5                     // v191:i32x8 = and v190 v162
+	VPANDN   Y3, Y4, Y3                     // v192:i32x8 = andnot v188 v190
+	VPOR     Y3, Y5, Y3                     // v193:i32x8 = or v191 v192
+	VMOVDQU  Y3, 96(DI)                     // store out+96 l4*0+2*step_out l5*0+1*step_out v194
+	ADDQ     $+128, CX
+	ADDQ     R8, DI
+	DECQ     SI
+	JNZ      loop5
 
 done5:
-	ADDQ SI, AX
-	ADDQ DI, DX
+	ADDQ DX, AX
 	DECQ BX
 	JNZ  loop4
 
@@ -5504,11 +5576,11 @@ TEXT ·matmul_i8_2_avx2(SB), NOSPLIT, $0-8
 	MOVQ    args+0(FP), CX
 	MOVQ    (CX), CX
 	MOVQ    args+0(FP), SI
-	MOVQ    24(SI), SI
+	MOVQ    32(SI), SI
 	IMUL3Q  $+1, SI, DX
 	ADDQ    CX, DX
 	MOVQ    args+0(FP), CX
-	MOVQ    40(CX), CX
+	MOVQ    48(CX), CX
 	TESTQ   CX, CX
 	JLE     done0
 	PCALIGN $0x20
@@ -5629,75 +5701,93 @@ loop0:
 	JNZ          loop0
 
 done0:
-	VPBROADCASTD x7fffffff<>+0(SB), Y8      // v81:i32x8 = splat 2147483647
-	VPAND        Y8, Y0, Y9                 // v82:i32x8 = and v80 v81
-	VPBROADCASTD x7f800000<>+0(SB), Y10     // v83:i32x8 = splat 2139095040
-	VPCMPGTD     Y10, Y9, Y9                // v84:i32x8 = cmpgts v82 v83
-	VPBROADCASTD x7fc00000<>+0(SB), Y11     // v85:i32x8 = splat 2143289344
-	VPAND        Y11, Y9, Y12               // v86:i32x8 = and v84 v85
-	VPANDN       Y0, Y9, Y0                 // v87:i32x8 = andnot v80 v84
-	VPOR         Y0, Y12, Y0                // v88:i32x8 = or v86 v87
 	MOVQ         args+0(FP), AX
 	MOVQ         16(AX), AX
-	VMOVDQU      Y0, (AX)                   // store out+0 v89
-	VPAND        Y8, Y1, Y0                 // v91:i32x8 = and v90 v81
-	VPCMPGTD     Y10, Y0, Y0                // v92:i32x8 = cmpgts v91 v83
-	VPAND        Y11, Y0, Y9                // v93:i32x8 = and v92 v85
-	VPANDN       Y1, Y0, Y0                 // v94:i32x8 = andnot v90 v92
-	VPOR         Y0, Y9, Y0                 // v95:i32x8 = or v93 v94
-	VMOVDQU      Y0, 32(AX)                 // store out+32 v96
-	VPAND        Y8, Y2, Y0                 // v98:i32x8 = and v97 v81
-	VPCMPGTD     Y10, Y0, Y0                // v99:i32x8 = cmpgts v98 v83
-	VPAND        Y11, Y0, Y1                // v100:i32x8 = and v99 v85
-	VPANDN       Y2, Y0, Y0                 // v101:i32x8 = andnot v97 v99
-	VPOR         Y0, Y1, Y0                 // v102:i32x8 = or v100 v101
-	VMOVDQU      Y0, 64(AX)                 // store out+64 v103
-	VPAND        Y8, Y3, Y0                 // v105:i32x8 = and v104 v81
-	VPCMPGTD     Y10, Y0, Y0                // v106:i32x8 = cmpgts v105 v83
-	VPAND        Y11, Y0, Y1                // v107:i32x8 = and v106 v85
-	VPANDN       Y3, Y0, Y0                 // v108:i32x8 = andnot v104 v106
-	VPOR         Y0, Y1, Y0                 // v109:i32x8 = or v107 v108
-	VMOVDQU      Y0, 96(AX)                 // store out+96 v110
-	VPAND        Y8, Y4, Y0                 // v112:i32x8 = and v111 v81
-	VPCMPGTD     Y10, Y0, Y0                // v113:i32x8 = cmpgts v112 v83
-	VPAND        Y11, Y0, Y1                // v114:i32x8 = and v113 v85
-	VPANDN       Y4, Y0, Y0                 // v115:i32x8 = andnot v111 v113
-	VPOR         Y0, Y1, Y0                 // v116:i32x8 = or v114 v115
+	VMOVDQU      Y0, (AX)                   // store acc+0 v0
+	VMOVDQU      Y1, 32(AX)                 // store acc+32 v1
+	VMOVDQU      Y2, 64(AX)                 // store acc+64 v2
+	VMOVDQU      Y3, 96(AX)                 // store acc+96 v3
+	VMOVDQU      Y4, 128(AX)                // store acc+128 v4
+	VMOVDQU      Y5, 160(AX)                // store acc+160 v5
+	VMOVDQU      Y6, 192(AX)                // store acc+192 v6
+	VMOVDQU      Y7, 224(AX)                // store acc+224 v7
+	VMOVDQU      (AX), Y0                   // v80:f32x8 = load acc+0
+	VPBROADCASTD x7fffffff<>+0(SB), Y1      // v82:i32x8 = splat 2147483647
+	VPAND        Y1, Y0, Y2                 // v83:i32x8 = and v81 v82
+	VPBROADCASTD x7f800000<>+0(SB), Y3      // v84:i32x8 = splat 2139095040
+	VPCMPGTD     Y3, Y2, Y2                 // v85:i32x8 = cmpgts v83 v84
+	VPBROADCASTD x7fc00000<>+0(SB), Y4      // v86:i32x8 = splat 2143289344
+	VPAND        Y4, Y2, Y5                 // v87:i32x8 = and v85 v86
+	VPANDN       Y0, Y2, Y0                 // v88:i32x8 = andnot v81 v85
+	VPOR         Y0, Y5, Y0                 // v89:i32x8 = or v87 v88
+	MOVQ         args+0(FP), BX
+	MOVQ         24(BX), BX
+	VMOVDQU      Y0, (BX)                   // store out+0 v90
+	VMOVDQU      32(AX), Y0                 // v91:f32x8 = load acc+32
+	VPAND        Y1, Y0, Y2                 // v93:i32x8 = and v92 v82
+	VPCMPGTD     Y3, Y2, Y2                 // v94:i32x8 = cmpgts v93 v84
+	VPAND        Y4, Y2, Y5                 // v95:i32x8 = and v94 v86
+	VPANDN       Y0, Y2, Y0                 // v96:i32x8 = andnot v92 v94
+	VPOR         Y0, Y5, Y0                 // v97:i32x8 = or v95 v96
+	VMOVDQU      Y0, 32(BX)                 // store out+32 v98
+	VMOVDQU      64(AX), Y0                 // v99:f32x8 = load acc+64
+	VPAND        Y1, Y0, Y2                 // v101:i32x8 = and v100 v82
+	VPCMPGTD     Y3, Y2, Y2                 // v102:i32x8 = cmpgts v101 v84
+	VPAND        Y4, Y2, Y5                 // v103:i32x8 = and v102 v86
+	VPANDN       Y0, Y2, Y0                 // v104:i32x8 = andnot v100 v102
+	VPOR         Y0, Y5, Y0                 // v105:i32x8 = or v103 v104
+	VMOVDQU      Y0, 64(BX)                 // store out+64 v106
+	VMOVDQU      96(AX), Y0                 // v107:f32x8 = load acc+96
+	VPAND        Y1, Y0, Y2                 // v109:i32x8 = and v108 v82
+	VPCMPGTD     Y3, Y2, Y2                 // v110:i32x8 = cmpgts v109 v84
+	VPAND        Y4, Y2, Y5                 // v111:i32x8 = and v110 v86
+	VPANDN       Y0, Y2, Y0                 // v112:i32x8 = andnot v108 v110
+	VPOR         Y0, Y5, Y0                 // v113:i32x8 = or v111 v112
+	VMOVDQU      Y0, 96(BX)                 // store out+96 v114
+	VMOVDQU      128(AX), Y0                // v115:f32x8 = load acc+128
+	VPAND        Y1, Y0, Y2                 // v117:i32x8 = and v116 v82
+	VPCMPGTD     Y3, Y2, Y2                 // v118:i32x8 = cmpgts v117 v84
+	VPAND        Y4, Y2, Y5                 // v119:i32x8 = and v118 v86
+	VPANDN       Y0, Y2, Y0                 // v120:i32x8 = andnot v116 v118
+	VPOR         Y0, Y5, Y0                 // v121:i32x8 = or v119 v120
+	MOVQ         args+0(FP), DX
+	MOVQ         40(DX), DX
+	IMUL3Q       $+1, DX, CX
+	ADDQ         BX, CX
+	VMOVDQU      Y0, (CX)                   // store out+0 step_out*1 v122
+	VMOVDQU      160(AX), Y0                // v123:f32x8 = load acc+160
+	VPAND        Y1, Y0, Y2                 // v125:i32x8 = and v124 v82
+	VPCMPGTD     Y3, Y2, Y2                 // v126:i32x8 = cmpgts v125 v84
+	VPAND        Y4, Y2, Y5                 // v127:i32x8 = and v126 v86
+	VPANDN       Y0, Y2, Y0                 // v128:i32x8 = andnot v124 v126
+	VPOR         Y0, Y5, Y0                 // v129:i32x8 = or v127 v128
+	MOVQ         args+0(FP), DX
+	MOVQ         40(DX), DX
+	IMUL3Q       $+1, DX, CX
+	ADDQ         BX, CX
+	VMOVDQU      Y0, 32(CX)                 // store out+32 step_out*1 v130
+	VMOVDQU      192(AX), Y0                // v131:f32x8 = load acc+192
+	VPAND        Y1, Y0, Y2                 // v133:i32x8 = and v132 v82
+	VPCMPGTD     Y3, Y2, Y2                 // v134:i32x8 = cmpgts v133 v84
+	VPAND        Y4, Y2, Y5                 // v135:i32x8 = and v134 v86
+	VPANDN       Y0, Y2, Y0                 // v136:i32x8 = andnot v132 v134
+	VPOR         Y0, Y5, Y0                 // v137:i32x8 = or v135 v136
+	MOVQ         args+0(FP), DX
+	MOVQ         40(DX), DX
+	IMUL3Q       $+1, DX, CX
+	ADDQ         BX, CX
+	VMOVDQU      Y0, 64(CX)                 // store out+64 step_out*1 v138
+	VMOVDQU      224(AX), Y0                // v139:f32x8 = load acc+224
+	VPAND        Y1, Y0, Y1                 // v141:i32x8 = and v140 v82
+	VPCMPGTD     Y3, Y1, Y1                 // v142:i32x8 = cmpgts v141 v84
+	VPAND        Y4, Y1, Y2                 // v143:i32x8 = and v142 v86
+	VPANDN       Y0, Y1, Y0                 // v144:i32x8 = andnot v140 v142
+	VPOR         Y0, Y2, Y0                 // v145:i32x8 = or v143 v144
 	MOVQ         args+0(FP), CX
-	MOVQ         32(CX), CX
-	IMUL3Q       $+1, CX, BX
-	ADDQ         AX, BX
-	VMOVDQU      Y0, (BX)                   // store out+0 step_out*1 v117
-	VPAND        Y8, Y5, Y0                 // v119:i32x8 = and v118 v81
-	VPCMPGTD     Y10, Y0, Y0                // v120:i32x8 = cmpgts v119 v83
-	VPAND        Y11, Y0, Y1                // v121:i32x8 = and v120 v85
-	VPANDN       Y5, Y0, Y0                 // v122:i32x8 = andnot v118 v120
-	VPOR         Y0, Y1, Y0                 // v123:i32x8 = or v121 v122
-	MOVQ         args+0(FP), CX
-	MOVQ         32(CX), CX
-	IMUL3Q       $+1, CX, BX
-	ADDQ         AX, BX
-	VMOVDQU      Y0, 32(BX)                 // store out+32 step_out*1 v124
-	VPAND        Y8, Y6, Y0                 // v126:i32x8 = and v125 v81
-	VPCMPGTD     Y10, Y0, Y0                // v127:i32x8 = cmpgts v126 v83
-	VPAND        Y11, Y0, Y1                // v128:i32x8 = and v127 v85
-	VPANDN       Y6, Y0, Y0                 // v129:i32x8 = andnot v125 v127
-	VPOR         Y0, Y1, Y0                 // v130:i32x8 = or v128 v129
-	MOVQ         args+0(FP), CX
-	MOVQ         32(CX), CX
-	IMUL3Q       $+1, CX, BX
-	ADDQ         AX, BX
-	VMOVDQU      Y0, 64(BX)                 // store out+64 step_out*1 v131
-	VPAND        Y8, Y7, Y0                 // v133:i32x8 = and v132 v81
-	VPCMPGTD     Y10, Y0, Y0                // v134:i32x8 = cmpgts v133 v83
-	VPAND        Y11, Y0, Y1                // v135:i32x8 = and v134 v85
-	VPANDN       Y7, Y0, Y0                 // v136:i32x8 = andnot v132 v134
-	VPOR         Y0, Y1, Y0                 // v137:i32x8 = or v135 v136
-	MOVQ         args+0(FP), CX
-	MOVQ         32(CX), CX
-	IMUL3Q       $+1, CX, BX
-	ADDQ         AX, BX
-	VMOVDQU      Y0, 96(BX)                 // store out+96 step_out*1 v138
+	MOVQ         40(CX), CX
+	IMUL3Q       $+1, CX, AX
+	ADDQ         BX, AX
+	VMOVDQU      Y0, 96(AX)                 // store out+96 step_out*1 v146
 	VZEROUPPER
 	RET
 
@@ -5719,23 +5809,23 @@ TEXT ·matmul_i8_4_avx2(SB), NOSPLIT, $0-8
 	MOVQ    args+0(FP), CX
 	MOVQ    (CX), CX
 	MOVQ    args+0(FP), SI
-	MOVQ    32(SI), SI
+	MOVQ    24(SI), SI
 	IMUL3Q  $+1, SI, DX
 	ADDQ    CX, DX
 	MOVQ    args+0(FP), CX
 	MOVQ    (CX), CX
 	MOVQ    args+0(FP), DI
-	MOVQ    32(DI), DI
+	MOVQ    24(DI), DI
 	IMUL3Q  $+2, DI, SI
 	ADDQ    CX, SI
 	MOVQ    args+0(FP), CX
 	MOVQ    (CX), CX
 	MOVQ    args+0(FP), R8
-	MOVQ    32(R8), R8
+	MOVQ    24(R8), R8
 	IMUL3Q  $+3, R8, DI
 	ADDQ    CX, DI
 	MOVQ    args+0(FP), CX
-	MOVQ    48(CX), CX
+	MOVQ    40(CX), CX
 	TESTQ   CX, CX
 	JLE     done0
 	MOVQ    AX, R8
@@ -5746,434 +5836,305 @@ TEXT ·matmul_i8_4_avx2(SB), NOSPLIT, $0-8
 	PCALIGN $0x20
 
 loop0:
-	PREFETCHT0   2048(R8)                   // prefetch b+2048 l0*128
-	PREFETCHT1   8192(R8)                   // prefetch2 b+8192 l0*128
-	VPMOVSXBD    (R8), Y8                   // v8:i32x8 = widen [b+0 l0*128 i8x8]
+	PREFETCHT0   2048(R8)                   // prefetch b+2048 l0*64
+	PREFETCHT1   8192(R8)                   // prefetch2 b+8192 l0*64
+	VPMOVSXBD    (R8), Y8                   // v8:i32x8 = widen [b+0 l0*64 i8x8]
 	VCVTDQ2PS    Y8, Y8                     // v9:f32x8 = cvtf32 v8
-	VPBROADCASTD (R9), Y9                   // v10:f32x8 = loadsplat a+0 l0*16
+	VPBROADCASTD (R9), Y9                   // v10:f32x8 = loadsplat a+0 l0*8
 	VMULPS       Y8, Y9, Y9                 // v11:f32x8 = mul v10 v9
 	VADDPS       Y9, Y0, Y0                 // v0:f32x8 = add v0 v11
-	VPBROADCASTD (R10), Y9                  // v12:f32x8 = loadsplat a+0 l0*16 step_a*1
-	VMULPS       Y8, Y9, Y9                 // v13:f32x8 = mul v12 v9
-	VADDPS       Y9, Y1, Y1                 // v1:f32x8 = add v1 v13
-	VPBROADCASTD (R11), Y9                  // v14:f32x8 = loadsplat a+0 l0*16 step_a*2
-	VMULPS       Y8, Y9, Y9                 // v15:f32x8 = mul v14 v9
-	VADDPS       Y9, Y2, Y2                 // v2:f32x8 = add v2 v15
-	VPBROADCASTD (R12), Y9                  // v16:f32x8 = loadsplat a+0 l0*16 step_a*3
-	VMULPS       Y8, Y9, Y8                 // v17:f32x8 = mul v16 v9
-	VADDPS       Y8, Y3, Y3                 // v3:f32x8 = add v3 v17
-	VPMOVSXBD    32(R8), Y8                 // v18:i32x8 = widen [b+32 l0*128 i8x8]
-	VCVTDQ2PS    Y8, Y8                     // v19:f32x8 = cvtf32 v18
-	VPBROADCASTD 4(R9), Y9                  // v20:f32x8 = loadsplat a+4 l0*16
-	VMULPS       Y8, Y9, Y9                 // v21:f32x8 = mul v20 v19
-	VADDPS       Y9, Y0, Y0                 // v0:f32x8 = add v0 v21
-	VPBROADCASTD 4(R10), Y9                 // v22:f32x8 = loadsplat a+4 l0*16 step_a*1
-	VMULPS       Y8, Y9, Y9                 // v23:f32x8 = mul v22 v19
-	VADDPS       Y9, Y1, Y1                 // v1:f32x8 = add v1 v23
-	VPBROADCASTD 4(R11), Y9                 // v24:f32x8 = loadsplat a+4 l0*16 step_a*2
-	VMULPS       Y8, Y9, Y9                 // v25:f32x8 = mul v24 v19
-	VADDPS       Y9, Y2, Y2                 // v2:f32x8 = add v2 v25
-	VPBROADCASTD 4(R12), Y9                 // v26:f32x8 = loadsplat a+4 l0*16 step_a*3
-	VMULPS       Y8, Y9, Y8                 // v27:f32x8 = mul v26 v19
+	VPMOVSXBD    32(R8), Y9                 // v12:i32x8 = widen [b+32 l0*64 i8x8]
+	VCVTDQ2PS    Y9, Y9                     // v13:f32x8 = cvtf32 v12
+	VPBROADCASTD 4(R9), Y10                 // v14:f32x8 = loadsplat a+4 l0*8
+	VMULPS       Y9, Y10, Y10               // v15:f32x8 = mul v14 v13
+	VADDPS       Y10, Y0, Y0                // v0:f32x8 = add v0 v15
+	VPBROADCASTD (R10), Y10                 // v16:f32x8 = loadsplat a+0 l0*8 step_a*1
+	VMULPS       Y8, Y10, Y10               // v17:f32x8 = mul v16 v9
+	VADDPS       Y10, Y1, Y1                // v1:f32x8 = add v1 v17
+	VPBROADCASTD 4(R10), Y10                // v18:f32x8 = loadsplat a+4 l0*8 step_a*1
+	VMULPS       Y9, Y10, Y10               // v19:f32x8 = mul v18 v13
+	VADDPS       Y10, Y1, Y1                // v1:f32x8 = add v1 v19
+	VPBROADCASTD (R11), Y10                 // v20:f32x8 = loadsplat a+0 l0*8 step_a*2
+	VMULPS       Y8, Y10, Y10               // v21:f32x8 = mul v20 v9
+	VADDPS       Y10, Y2, Y2                // v2:f32x8 = add v2 v21
+	VPBROADCASTD 4(R11), Y10                // v22:f32x8 = loadsplat a+4 l0*8 step_a*2
+	VMULPS       Y9, Y10, Y10               // v23:f32x8 = mul v22 v13
+	VADDPS       Y10, Y2, Y2                // v2:f32x8 = add v2 v23
+	VPBROADCASTD (R12), Y10                 // v24:f32x8 = loadsplat a+0 l0*8 step_a*3
+	VMULPS       Y8, Y10, Y8                // v25:f32x8 = mul v24 v9
+	VADDPS       Y8, Y3, Y3                 // v3:f32x8 = add v3 v25
+	VPBROADCASTD 4(R12), Y8                 // v26:f32x8 = loadsplat a+4 l0*8 step_a*3
+	VMULPS       Y9, Y8, Y8                 // v27:f32x8 = mul v26 v13
 	VADDPS       Y8, Y3, Y3                 // v3:f32x8 = add v3 v27
-	PREFETCHT0   2112(R8)                   // prefetch b+2112 l0*128
-	PREFETCHT1   8256(R8)                   // prefetch2 b+8256 l0*128
-	VPMOVSXBD    64(R8), Y8                 // v28:i32x8 = widen [b+64 l0*128 i8x8]
+	VPMOVSXBD    8(R8), Y8                  // v28:i32x8 = widen [b+8 l0*64 i8x8]
 	VCVTDQ2PS    Y8, Y8                     // v29:f32x8 = cvtf32 v28
-	VPBROADCASTD 8(R9), Y9                  // v30:f32x8 = loadsplat a+8 l0*16
+	VPBROADCASTD (R9), Y9                   // v30:f32x8 = loadsplat a+0 l0*8
 	VMULPS       Y8, Y9, Y9                 // v31:f32x8 = mul v30 v29
-	VADDPS       Y9, Y0, Y0                 // v0:f32x8 = add v0 v31
-	VPBROADCASTD 8(R10), Y9                 // v32:f32x8 = loadsplat a+8 l0*16 step_a*1
-	VMULPS       Y8, Y9, Y9                 // v33:f32x8 = mul v32 v29
-	VADDPS       Y9, Y1, Y1                 // v1:f32x8 = add v1 v33
-	VPBROADCASTD 8(R11), Y9                 // v34:f32x8 = loadsplat a+8 l0*16 step_a*2
-	VMULPS       Y8, Y9, Y9                 // v35:f32x8 = mul v34 v29
-	VADDPS       Y9, Y2, Y2                 // v2:f32x8 = add v2 v35
-	VPBROADCASTD 8(R12), Y9                 // v36:f32x8 = loadsplat a+8 l0*16 step_a*3
-	VMULPS       Y8, Y9, Y8                 // v37:f32x8 = mul v36 v29
-	VADDPS       Y8, Y3, Y3                 // v3:f32x8 = add v3 v37
-	VPMOVSXBD    96(R8), Y8                 // v38:i32x8 = widen [b+96 l0*128 i8x8]
-	VCVTDQ2PS    Y8, Y8                     // v39:f32x8 = cvtf32 v38
-	VPBROADCASTD 12(R9), Y9                 // v40:f32x8 = loadsplat a+12 l0*16
-	VMULPS       Y8, Y9, Y9                 // v41:f32x8 = mul v40 v39
-	VADDPS       Y9, Y0, Y0                 // v0:f32x8 = add v0 v41
-	VPBROADCASTD 12(R10), Y9                // v42:f32x8 = loadsplat a+12 l0*16 step_a*1
-	VMULPS       Y8, Y9, Y9                 // v43:f32x8 = mul v42 v39
-	VADDPS       Y9, Y1, Y1                 // v1:f32x8 = add v1 v43
-	VPBROADCASTD 12(R11), Y9                // v44:f32x8 = loadsplat a+12 l0*16 step_a*2
-	VMULPS       Y8, Y9, Y9                 // v45:f32x8 = mul v44 v39
-	VADDPS       Y9, Y2, Y2                 // v2:f32x8 = add v2 v45
-	VPBROADCASTD 12(R12), Y9                // v46:f32x8 = loadsplat a+12 l0*16 step_a*3
-	VMULPS       Y8, Y9, Y8                 // v47:f32x8 = mul v46 v39
-	VADDPS       Y8, Y3, Y3                 // v3:f32x8 = add v3 v47
-	VPMOVSXBD    8(R8), Y8                  // v48:i32x8 = widen [b+8 l0*128 i8x8]
-	VCVTDQ2PS    Y8, Y8                     // v49:f32x8 = cvtf32 v48
-	VPBROADCASTD (R9), Y9                   // v50:f32x8 = loadsplat a+0 l0*16
-	VMULPS       Y8, Y9, Y9                 // v51:f32x8 = mul v50 v49
-	VADDPS       Y9, Y4, Y4                 // v4:f32x8 = add v4 v51
-	VPBROADCASTD (R10), Y9                  // v52:f32x8 = loadsplat a+0 l0*16 step_a*1
-	VMULPS       Y8, Y9, Y9                 // v53:f32x8 = mul v52 v49
-	VADDPS       Y9, Y5, Y5                 // v5:f32x8 = add v5 v53
-	VPBROADCASTD (R11), Y9                  // v54:f32x8 = loadsplat a+0 l0*16 step_a*2
-	VMULPS       Y8, Y9, Y9                 // v55:f32x8 = mul v54 v49
-	VADDPS       Y9, Y6, Y6                 // v6:f32x8 = add v6 v55
-	VPBROADCASTD (R12), Y9                  // v56:f32x8 = loadsplat a+0 l0*16 step_a*3
-	VMULPS       Y8, Y9, Y8                 // v57:f32x8 = mul v56 v49
-	VADDPS       Y8, Y7, Y7                 // v7:f32x8 = add v7 v57
-	VPMOVSXBD    40(R8), Y8                 // v58:i32x8 = widen [b+40 l0*128 i8x8]
-	VCVTDQ2PS    Y8, Y8                     // v59:f32x8 = cvtf32 v58
-	VPBROADCASTD 4(R9), Y9                  // v60:f32x8 = loadsplat a+4 l0*16
-	VMULPS       Y8, Y9, Y9                 // v61:f32x8 = mul v60 v59
-	VADDPS       Y9, Y4, Y4                 // v4:f32x8 = add v4 v61
-	VPBROADCASTD 4(R10), Y9                 // v62:f32x8 = loadsplat a+4 l0*16 step_a*1
-	VMULPS       Y8, Y9, Y9                 // v63:f32x8 = mul v62 v59
-	VADDPS       Y9, Y5, Y5                 // v5:f32x8 = add v5 v63
-	VPBROADCASTD 4(R11), Y9                 // v64:f32x8 = loadsplat a+4 l0*16 step_a*2
-	VMULPS       Y8, Y9, Y9                 // v65:f32x8 = mul v64 v59
-	VADDPS       Y9, Y6, Y6                 // v6:f32x8 = add v6 v65
-	VPBROADCASTD 4(R12), Y9                 // v66:f32x8 = loadsplat a+4 l0*16 step_a*3
-	VMULPS       Y8, Y9, Y8                 // v67:f32x8 = mul v66 v59
-	VADDPS       Y8, Y7, Y7                 // v7:f32x8 = add v7 v67
-	VPMOVSXBD    72(R8), Y8                 // v68:i32x8 = widen [b+72 l0*128 i8x8]
-	VCVTDQ2PS    Y8, Y8                     // v69:f32x8 = cvtf32 v68
-	VPBROADCASTD 8(R9), Y9                  // v70:f32x8 = loadsplat a+8 l0*16
-	VMULPS       Y8, Y9, Y9                 // v71:f32x8 = mul v70 v69
-	VADDPS       Y9, Y4, Y4                 // v4:f32x8 = add v4 v71
-	VPBROADCASTD 8(R10), Y9                 // v72:f32x8 = loadsplat a+8 l0*16 step_a*1
-	VMULPS       Y8, Y9, Y9                 // v73:f32x8 = mul v72 v69
-	VADDPS       Y9, Y5, Y5                 // v5:f32x8 = add v5 v73
-	VPBROADCASTD 8(R11), Y9                 // v74:f32x8 = loadsplat a+8 l0*16 step_a*2
-	VMULPS       Y8, Y9, Y9                 // v75:f32x8 = mul v74 v69
-	VADDPS       Y9, Y6, Y6                 // v6:f32x8 = add v6 v75
-	VPBROADCASTD 8(R12), Y9                 // v76:f32x8 = loadsplat a+8 l0*16 step_a*3
-	VMULPS       Y8, Y9, Y8                 // v77:f32x8 = mul v76 v69
-	VADDPS       Y8, Y7, Y7                 // v7:f32x8 = add v7 v77
-	VPMOVSXBD    104(R8), Y8                // v78:i32x8 = widen [b+104 l0*128 i8x8]
-	VCVTDQ2PS    Y8, Y8                     // v79:f32x8 = cvtf32 v78
-	VPBROADCASTD 12(R9), Y9                 // v80:f32x8 = loadsplat a+12 l0*16
-	VMULPS       Y8, Y9, Y9                 // v81:f32x8 = mul v80 v79
-	VADDPS       Y9, Y4, Y4                 // v4:f32x8 = add v4 v81
-	VPBROADCASTD 12(R10), Y9                // v82:f32x8 = loadsplat a+12 l0*16 step_a*1
-	VMULPS       Y8, Y9, Y9                 // v83:f32x8 = mul v82 v79
-	VADDPS       Y9, Y5, Y5                 // v5:f32x8 = add v5 v83
-	VPBROADCASTD 12(R11), Y9                // v84:f32x8 = loadsplat a+12 l0*16 step_a*2
-	VMULPS       Y8, Y9, Y9                 // v85:f32x8 = mul v84 v79
-	VADDPS       Y9, Y6, Y6                 // v6:f32x8 = add v6 v85
-	VPBROADCASTD 12(R12), Y9                // v86:f32x8 = loadsplat a+12 l0*16 step_a*3
-	VMULPS       Y8, Y9, Y8                 // v87:f32x8 = mul v86 v79
-	VADDPS       Y8, Y7, Y7                 // v7:f32x8 = add v7 v87
-	ADDQ         $+128, R8
-	ADDQ         $+16, R9
-	ADDQ         $+16, R10
-	ADDQ         $+16, R11
-	ADDQ         $+16, R12
+	VADDPS       Y9, Y4, Y4                 // v4:f32x8 = add v4 v31
+	VPMOVSXBD    40(R8), Y9                 // v32:i32x8 = widen [b+40 l0*64 i8x8]
+	VCVTDQ2PS    Y9, Y9                     // v33:f32x8 = cvtf32 v32
+	VPBROADCASTD 4(R9), Y10                 // v34:f32x8 = loadsplat a+4 l0*8
+	VMULPS       Y9, Y10, Y10               // v35:f32x8 = mul v34 v33
+	VADDPS       Y10, Y4, Y4                // v4:f32x8 = add v4 v35
+	VPBROADCASTD (R10), Y10                 // v36:f32x8 = loadsplat a+0 l0*8 step_a*1
+	VMULPS       Y8, Y10, Y10               // v37:f32x8 = mul v36 v29
+	VADDPS       Y10, Y5, Y5                // v5:f32x8 = add v5 v37
+	VPBROADCASTD 4(R10), Y10                // v38:f32x8 = loadsplat a+4 l0*8 step_a*1
+	VMULPS       Y9, Y10, Y10               // v39:f32x8 = mul v38 v33
+	VADDPS       Y10, Y5, Y5                // v5:f32x8 = add v5 v39
+	VPBROADCASTD (R11), Y10                 // v40:f32x8 = loadsplat a+0 l0*8 step_a*2
+	VMULPS       Y8, Y10, Y10               // v41:f32x8 = mul v40 v29
+	VADDPS       Y10, Y6, Y6                // v6:f32x8 = add v6 v41
+	VPBROADCASTD 4(R11), Y10                // v42:f32x8 = loadsplat a+4 l0*8 step_a*2
+	VMULPS       Y9, Y10, Y10               // v43:f32x8 = mul v42 v33
+	VADDPS       Y10, Y6, Y6                // v6:f32x8 = add v6 v43
+	VPBROADCASTD (R12), Y10                 // v44:f32x8 = loadsplat a+0 l0*8 step_a*3
+	VMULPS       Y8, Y10, Y8                // v45:f32x8 = mul v44 v29
+	VADDPS       Y8, Y7, Y7                 // v7:f32x8 = add v7 v45
+	VPBROADCASTD 4(R12), Y8                 // v46:f32x8 = loadsplat a+4 l0*8 step_a*3
+	VMULPS       Y9, Y8, Y8                 // v47:f32x8 = mul v46 v33
+	VADDPS       Y8, Y7, Y7                 // v7:f32x8 = add v7 v47
+	ADDQ         $+64, R8
+	ADDQ         $+8, R9
+	ADDQ         $+8, R10
+	ADDQ         $+8, R11
+	ADDQ         $+8, R12
 	DECQ         CX
 	JNZ          loop0
 
 done0:
-	MOVQ    args+0(FP), CX
-	MOVQ    16(CX), CX
-	VMOVDQU Y0, (CX)                        // store acc+0 v0
-	VMOVDQU Y1, 128(CX)                     // store acc+128 v1
-	VMOVDQU Y2, 256(CX)                     // store acc+256 v2
-	VMOVDQU Y3, 384(CX)                     // store acc+384 v3
-	VMOVDQU Y4, 32(CX)                      // store acc+32 v4
-	VMOVDQU Y5, 160(CX)                     // store acc+160 v5
-	VMOVDQU Y6, 288(CX)                     // store acc+288 v6
-	VMOVDQU Y7, 416(CX)                     // store acc+416 v7
-	VPXOR   X0, X0, X0                      // v88:f32x8 = splat 0
-	VPXOR   X1, X1, X1                      // v89:f32x8 = splat 0
-	VPXOR   X2, X2, X2                      // v90:f32x8 = splat 0
-	VPXOR   X3, X3, X3                      // v91:f32x8 = splat 0
-	VPXOR   X4, X4, X4                      // v92:f32x8 = splat 0
-	VPXOR   X5, X5, X5                      // v93:f32x8 = splat 0
-	VPXOR   X6, X6, X6                      // v94:f32x8 = splat 0
-	VPXOR   X7, X7, X7                      // v95:f32x8 = splat 0
-	MOVQ    args+0(FP), R8
-	MOVQ    48(R8), R8
-	TESTQ   R8, R8
-	JLE     done1
-	PCALIGN $0x20
+	VPBROADCASTD x7fffffff<>+0(SB), Y8      // v49:i32x8 = splat 2147483647
+	VPAND        Y8, Y0, Y9                 // v50:i32x8 = and v48 v49
+	VPBROADCASTD x7f800000<>+0(SB), Y10     // v51:i32x8 = splat 2139095040
+	VPCMPGTD     Y10, Y9, Y9                // v52:i32x8 = cmpgts v50 v51
+	VPBROADCASTD x7fc00000<>+0(SB), Y11     // v53:i32x8 = splat 2143289344
+	VPAND        Y11, Y9, Y12               // v54:i32x8 = and v52 v53
+	VPANDN       Y0, Y9, Y0                 // v55:i32x8 = andnot v48 v52
+	VPOR         Y0, Y12, Y0                // v56:i32x8 = or v54 v55
+	MOVQ         args+0(FP), CX
+	MOVQ         16(CX), CX
+	VMOVDQU      Y0, (CX)                   // store out+0 v57
+	VPAND        Y8, Y1, Y0                 // v59:i32x8 = and v58 v49
+	VPCMPGTD     Y10, Y0, Y0                // v60:i32x8 = cmpgts v59 v51
+	VPAND        Y11, Y0, Y9                // v61:i32x8 = and v60 v53
+	VPANDN       Y1, Y0, Y0                 // v62:i32x8 = andnot v58 v60
+	VPOR         Y0, Y9, Y0                 // v63:i32x8 = or v61 v62
+	MOVQ         args+0(FP), R9
+	MOVQ         32(R9), R9
+	IMUL3Q       $+1, R9, R8
+	ADDQ         CX, R8
+	VMOVDQU      Y0, (R8)                   // store out+0 step_out*1 v64
+	VPAND        Y8, Y2, Y0                 // v66:i32x8 = and v65 v49
+	VPCMPGTD     Y10, Y0, Y0                // v67:i32x8 = cmpgts v66 v51
+	VPAND        Y11, Y0, Y1                // v68:i32x8 = and v67 v53
+	VPANDN       Y2, Y0, Y0                 // v69:i32x8 = andnot v65 v67
+	VPOR         Y0, Y1, Y0                 // v70:i32x8 = or v68 v69
+	MOVQ         args+0(FP), R9
+	MOVQ         32(R9), R9
+	IMUL3Q       $+2, R9, R8
+	ADDQ         CX, R8
+	VMOVDQU      Y0, (R8)                   // store out+0 step_out*2 v71
+	VPAND        Y8, Y3, Y0                 // v73:i32x8 = and v72 v49
+	VPCMPGTD     Y10, Y0, Y0                // v74:i32x8 = cmpgts v73 v51
+	VPAND        Y11, Y0, Y1                // v75:i32x8 = and v74 v53
+	VPANDN       Y3, Y0, Y0                 // v76:i32x8 = andnot v72 v74
+	VPOR         Y0, Y1, Y0                 // v77:i32x8 = or v75 v76
+	MOVQ         args+0(FP), R9
+	MOVQ         32(R9), R9
+	IMUL3Q       $+3, R9, R8
+	ADDQ         CX, R8
+	VMOVDQU      Y0, (R8)                   // store out+0 step_out*3 v78
+	VPAND        Y8, Y4, Y0                 // v80:i32x8 = and v79 v49
+	VPCMPGTD     Y10, Y0, Y0                // v81:i32x8 = cmpgts v80 v51
+	VPAND        Y11, Y0, Y1                // v82:i32x8 = and v81 v53
+	VPANDN       Y4, Y0, Y0                 // v83:i32x8 = andnot v79 v81
+	VPOR         Y0, Y1, Y0                 // v84:i32x8 = or v82 v83
+	VMOVDQU      Y0, 32(CX)                 // store out+32 v85
+	VPAND        Y8, Y5, Y0                 // v87:i32x8 = and v86 v49
+	VPCMPGTD     Y10, Y0, Y0                // v88:i32x8 = cmpgts v87 v51
+	VPAND        Y11, Y0, Y1                // v89:i32x8 = and v88 v53
+	VPANDN       Y5, Y0, Y0                 // v90:i32x8 = andnot v86 v88
+	VPOR         Y0, Y1, Y0                 // v91:i32x8 = or v89 v90
+	MOVQ         args+0(FP), R9
+	MOVQ         32(R9), R9
+	IMUL3Q       $+1, R9, R8
+	ADDQ         CX, R8
+	VMOVDQU      Y0, 32(R8)                 // store out+32 step_out*1 v92
+	VPAND        Y8, Y6, Y0                 // v94:i32x8 = and v93 v49
+	VPCMPGTD     Y10, Y0, Y0                // v95:i32x8 = cmpgts v94 v51
+	VPAND        Y11, Y0, Y1                // v96:i32x8 = and v95 v53
+	VPANDN       Y6, Y0, Y0                 // v97:i32x8 = andnot v93 v95
+	VPOR         Y0, Y1, Y0                 // v98:i32x8 = or v96 v97
+	MOVQ         args+0(FP), R9
+	MOVQ         32(R9), R9
+	IMUL3Q       $+2, R9, R8
+	ADDQ         CX, R8
+	VMOVDQU      Y0, 32(R8)                 // store out+32 step_out*2 v99
+	VPAND        Y8, Y7, Y0                 // v101:i32x8 = and v100 v49
+	VPCMPGTD     Y10, Y0, Y0                // v102:i32x8 = cmpgts v101 v51
+	VPAND        Y11, Y0, Y1                // v103:i32x8 = and v102 v53
+	VPANDN       Y7, Y0, Y0                 // v104:i32x8 = andnot v100 v102
+	VPOR         Y0, Y1, Y0                 // v105:i32x8 = or v103 v104
+	MOVQ         args+0(FP), R9
+	MOVQ         32(R9), R9
+	IMUL3Q       $+3, R9, R8
+	ADDQ         CX, R8
+	VMOVDQU      Y0, 32(R8)                 // store out+32 step_out*3 v106
+	VPXOR        X0, X0, X0                 // v107:f32x8 = splat 0
+	VPXOR        X1, X1, X1                 // v108:f32x8 = splat 0
+	VPXOR        X2, X2, X2                 // v109:f32x8 = splat 0
+	VPXOR        X3, X3, X3                 // v110:f32x8 = splat 0
+	VPXOR        X4, X4, X4                 // v111:f32x8 = splat 0
+	VPXOR        X5, X5, X5                 // v112:f32x8 = splat 0
+	VPXOR        X6, X6, X6                 // v113:f32x8 = splat 0
+	VPXOR        X7, X7, X7                 // v114:f32x8 = splat 0
+	MOVQ         args+0(FP), R8
+	MOVQ         40(R8), R8
+	TESTQ        R8, R8
+	JLE          done1
+	PCALIGN      $0x20
 
 loop1:
-	VPMOVSXBD    16(AX), Y8                 // v96:i32x8 = widen [b+16 l1*128 i8x8]
-	VCVTDQ2PS    Y8, Y8                     // v97:f32x8 = cvtf32 v96
-	VPBROADCASTD (BX), Y9                   // v98:f32x8 = loadsplat a+0 l1*16
-	VMULPS       Y8, Y9, Y9                 // v99:f32x8 = mul v98 v97
-	VADDPS       Y9, Y0, Y0                 // v88:f32x8 = add v88 v99
-	VPBROADCASTD (DX), Y9                   // v100:f32x8 = loadsplat a+0 l1*16 step_a*1
-	VMULPS       Y8, Y9, Y9                 // v101:f32x8 = mul v100 v97
-	VADDPS       Y9, Y1, Y1                 // v89:f32x8 = add v89 v101
-	VPBROADCASTD (SI), Y9                   // v102:f32x8 = loadsplat a+0 l1*16 step_a*2
-	VMULPS       Y8, Y9, Y9                 // v103:f32x8 = mul v102 v97
-	VADDPS       Y9, Y2, Y2                 // v90:f32x8 = add v90 v103
-	VPBROADCASTD (DI), Y9                   // v104:f32x8 = loadsplat a+0 l1*16 step_a*3
-	VMULPS       Y8, Y9, Y8                 // v105:f32x8 = mul v104 v97
-	VADDPS       Y8, Y3, Y3                 // v91:f32x8 = add v91 v105
-	VPMOVSXBD    48(AX), Y8                 // v106:i32x8 = widen [b+48 l1*128 i8x8]
-	VCVTDQ2PS    Y8, Y8                     // v107:f32x8 = cvtf32 v106
-	VPBROADCASTD 4(BX), Y9                  // v108:f32x8 = loadsplat a+4 l1*16
-	VMULPS       Y8, Y9, Y9                 // v109:f32x8 = mul v108 v107
-	VADDPS       Y9, Y0, Y0                 // v88:f32x8 = add v88 v109
-	VPBROADCASTD 4(DX), Y9                  // v110:f32x8 = loadsplat a+4 l1*16 step_a*1
-	VMULPS       Y8, Y9, Y9                 // v111:f32x8 = mul v110 v107
-	VADDPS       Y9, Y1, Y1                 // v89:f32x8 = add v89 v111
-	VPBROADCASTD 4(SI), Y9                  // v112:f32x8 = loadsplat a+4 l1*16 step_a*2
-	VMULPS       Y8, Y9, Y9                 // v113:f32x8 = mul v112 v107
-	VADDPS       Y9, Y2, Y2                 // v90:f32x8 = add v90 v113
-	VPBROADCASTD 4(DI), Y9                  // v114:f32x8 = loadsplat a+4 l1*16 step_a*3
-	VMULPS       Y8, Y9, Y8                 // v115:f32x8 = mul v114 v107
-	VADDPS       Y8, Y3, Y3                 // v91:f32x8 = add v91 v115
-	VPMOVSXBD    80(AX), Y8                 // v116:i32x8 = widen [b+80 l1*128 i8x8]
-	VCVTDQ2PS    Y8, Y8                     // v117:f32x8 = cvtf32 v116
-	VPBROADCASTD 8(BX), Y9                  // v118:f32x8 = loadsplat a+8 l1*16
-	VMULPS       Y8, Y9, Y9                 // v119:f32x8 = mul v118 v117
-	VADDPS       Y9, Y0, Y0                 // v88:f32x8 = add v88 v119
-	VPBROADCASTD 8(DX), Y9                  // v120:f32x8 = loadsplat a+8 l1*16 step_a*1
-	VMULPS       Y8, Y9, Y9                 // v121:f32x8 = mul v120 v117
-	VADDPS       Y9, Y1, Y1                 // v89:f32x8 = add v89 v121
-	VPBROADCASTD 8(SI), Y9                  // v122:f32x8 = loadsplat a+8 l1*16 step_a*2
-	VMULPS       Y8, Y9, Y9                 // v123:f32x8 = mul v122 v117
-	VADDPS       Y9, Y2, Y2                 // v90:f32x8 = add v90 v123
-	VPBROADCASTD 8(DI), Y9                  // v124:f32x8 = loadsplat a+8 l1*16 step_a*3
-	VMULPS       Y8, Y9, Y8                 // v125:f32x8 = mul v124 v117
-	VADDPS       Y8, Y3, Y3                 // v91:f32x8 = add v91 v125
-	VPMOVSXBD    112(AX), Y8                // v126:i32x8 = widen [b+112 l1*128 i8x8]
-	VCVTDQ2PS    Y8, Y8                     // v127:f32x8 = cvtf32 v126
-	VPBROADCASTD 12(BX), Y9                 // v128:f32x8 = loadsplat a+12 l1*16
-	VMULPS       Y8, Y9, Y9                 // v129:f32x8 = mul v128 v127
-	VADDPS       Y9, Y0, Y0                 // v88:f32x8 = add v88 v129
-	VPBROADCASTD 12(DX), Y9                 // v130:f32x8 = loadsplat a+12 l1*16 step_a*1
-	VMULPS       Y8, Y9, Y9                 // v131:f32x8 = mul v130 v127
-	VADDPS       Y9, Y1, Y1                 // v89:f32x8 = add v89 v131
-	VPBROADCASTD 12(SI), Y9                 // v132:f32x8 = loadsplat a+12 l1*16 step_a*2
-	VMULPS       Y8, Y9, Y9                 // v133:f32x8 = mul v132 v127
-	VADDPS       Y9, Y2, Y2                 // v90:f32x8 = add v90 v133
-	VPBROADCASTD 12(DI), Y9                 // v134:f32x8 = loadsplat a+12 l1*16 step_a*3
-	VMULPS       Y8, Y9, Y8                 // v135:f32x8 = mul v134 v127
-	VADDPS       Y8, Y3, Y3                 // v91:f32x8 = add v91 v135
-	VPMOVSXBD    24(AX), Y8                 // v136:i32x8 = widen [b+24 l1*128 i8x8]
-	VCVTDQ2PS    Y8, Y8                     // v137:f32x8 = cvtf32 v136
-	VPBROADCASTD (BX), Y9                   // v138:f32x8 = loadsplat a+0 l1*16
-	VMULPS       Y8, Y9, Y9                 // v139:f32x8 = mul v138 v137
-	VADDPS       Y9, Y4, Y4                 // v92:f32x8 = add v92 v139
-	VPBROADCASTD (DX), Y9                   // v140:f32x8 = loadsplat a+0 l1*16 step_a*1
-	VMULPS       Y8, Y9, Y9                 // v141:f32x8 = mul v140 v137
-	VADDPS       Y9, Y5, Y5                 // v93:f32x8 = add v93 v141
-	VPBROADCASTD (SI), Y9                   // v142:f32x8 = loadsplat a+0 l1*16 step_a*2
-	VMULPS       Y8, Y9, Y9                 // v143:f32x8 = mul v142 v137
-	VADDPS       Y9, Y6, Y6                 // v94:f32x8 = add v94 v143
-	VPBROADCASTD (DI), Y9                   // v144:f32x8 = loadsplat a+0 l1*16 step_a*3
-	VMULPS       Y8, Y9, Y8                 // v145:f32x8 = mul v144 v137
-	VADDPS       Y8, Y7, Y7                 // v95:f32x8 = add v95 v145
-	VPMOVSXBD    56(AX), Y8                 // v146:i32x8 = widen [b+56 l1*128 i8x8]
-	VCVTDQ2PS    Y8, Y8                     // v147:f32x8 = cvtf32 v146
-	VPBROADCASTD 4(BX), Y9                  // v148:f32x8 = loadsplat a+4 l1*16
-	VMULPS       Y8, Y9, Y9                 // v149:f32x8 = mul v148 v147
-	VADDPS       Y9, Y4, Y4                 // v92:f32x8 = add v92 v149
-	VPBROADCASTD 4(DX), Y9                  // v150:f32x8 = loadsplat a+4 l1*16 step_a*1
-	VMULPS       Y8, Y9, Y9                 // v151:f32x8 = mul v150 v147
-	VADDPS       Y9, Y5, Y5                 // v93:f32x8 = add v93 v151
-	VPBROADCASTD 4(SI), Y9                  // v152:f32x8 = loadsplat a+4 l1*16 step_a*2
-	VMULPS       Y8, Y9, Y9                 // v153:f32x8 = mul v152 v147
-	VADDPS       Y9, Y6, Y6                 // v94:f32x8 = add v94 v153
-	VPBROADCASTD 4(DI), Y9                  // v154:f32x8 = loadsplat a+4 l1*16 step_a*3
-	VMULPS       Y8, Y9, Y8                 // v155:f32x8 = mul v154 v147
-	VADDPS       Y8, Y7, Y7                 // v95:f32x8 = add v95 v155
-	VPMOVSXBD    88(AX), Y8                 // v156:i32x8 = widen [b+88 l1*128 i8x8]
-	VCVTDQ2PS    Y8, Y8                     // v157:f32x8 = cvtf32 v156
-	VPBROADCASTD 8(BX), Y9                  // v158:f32x8 = loadsplat a+8 l1*16
-	VMULPS       Y8, Y9, Y9                 // v159:f32x8 = mul v158 v157
-	VADDPS       Y9, Y4, Y4                 // v92:f32x8 = add v92 v159
-	VPBROADCASTD 8(DX), Y9                  // v160:f32x8 = loadsplat a+8 l1*16 step_a*1
-	VMULPS       Y8, Y9, Y9                 // v161:f32x8 = mul v160 v157
-	VADDPS       Y9, Y5, Y5                 // v93:f32x8 = add v93 v161
-	VPBROADCASTD 8(SI), Y9                  // v162:f32x8 = loadsplat a+8 l1*16 step_a*2
-	VMULPS       Y8, Y9, Y9                 // v163:f32x8 = mul v162 v157
-	VADDPS       Y9, Y6, Y6                 // v94:f32x8 = add v94 v163
-	VPBROADCASTD 8(DI), Y9                  // v164:f32x8 = loadsplat a+8 l1*16 step_a*3
-	VMULPS       Y8, Y9, Y8                 // v165:f32x8 = mul v164 v157
-	VADDPS       Y8, Y7, Y7                 // v95:f32x8 = add v95 v165
-	VPMOVSXBD    120(AX), Y8                // v166:i32x8 = widen [b+120 l1*128 i8x8]
-	VCVTDQ2PS    Y8, Y8                     // v167:f32x8 = cvtf32 v166
-	VPBROADCASTD 12(BX), Y9                 // v168:f32x8 = loadsplat a+12 l1*16
-	VMULPS       Y8, Y9, Y9                 // v169:f32x8 = mul v168 v167
-	VADDPS       Y9, Y4, Y4                 // v92:f32x8 = add v92 v169
-	VPBROADCASTD 12(DX), Y9                 // v170:f32x8 = loadsplat a+12 l1*16 step_a*1
-	VMULPS       Y8, Y9, Y9                 // v171:f32x8 = mul v170 v167
-	VADDPS       Y9, Y5, Y5                 // v93:f32x8 = add v93 v171
-	VPBROADCASTD 12(SI), Y9                 // v172:f32x8 = loadsplat a+12 l1*16 step_a*2
-	VMULPS       Y8, Y9, Y9                 // v173:f32x8 = mul v172 v167
-	VADDPS       Y9, Y6, Y6                 // v94:f32x8 = add v94 v173
-	VPBROADCASTD 12(DI), Y9                 // v174:f32x8 = loadsplat a+12 l1*16 step_a*3
-	VMULPS       Y8, Y9, Y8                 // v175:f32x8 = mul v174 v167
-	VADDPS       Y8, Y7, Y7                 // v95:f32x8 = add v95 v175
-	ADDQ         $+128, AX
-	ADDQ         $+16, BX
-	ADDQ         $+16, DX
-	ADDQ         $+16, SI
-	ADDQ         $+16, DI
+	VPMOVSXBD    16(AX), Y8                 // v115:i32x8 = widen [b+16 l1*64 i8x8]
+	VCVTDQ2PS    Y8, Y8                     // v116:f32x8 = cvtf32 v115
+	VPBROADCASTD (BX), Y9                   // v117:f32x8 = loadsplat a+0 l1*8
+	VMULPS       Y8, Y9, Y9                 // v118:f32x8 = mul v117 v116
+	VADDPS       Y9, Y0, Y0                 // v107:f32x8 = add v107 v118
+	VPMOVSXBD    48(AX), Y9                 // v119:i32x8 = widen [b+48 l1*64 i8x8]
+	VCVTDQ2PS    Y9, Y9                     // v120:f32x8 = cvtf32 v119
+	VPBROADCASTD 4(BX), Y10                 // v121:f32x8 = loadsplat a+4 l1*8
+	VMULPS       Y9, Y10, Y10               // v122:f32x8 = mul v121 v120
+	VADDPS       Y10, Y0, Y0                // v107:f32x8 = add v107 v122
+	VPBROADCASTD (DX), Y10                  // v123:f32x8 = loadsplat a+0 l1*8 step_a*1
+	VMULPS       Y8, Y10, Y10               // v124:f32x8 = mul v123 v116
+	VADDPS       Y10, Y1, Y1                // v108:f32x8 = add v108 v124
+	VPBROADCASTD 4(DX), Y10                 // v125:f32x8 = loadsplat a+4 l1*8 step_a*1
+	VMULPS       Y9, Y10, Y10               // v126:f32x8 = mul v125 v120
+	VADDPS       Y10, Y1, Y1                // v108:f32x8 = add v108 v126
+	VPBROADCASTD (SI), Y10                  // v127:f32x8 = loadsplat a+0 l1*8 step_a*2
+	VMULPS       Y8, Y10, Y10               // v128:f32x8 = mul v127 v116
+	VADDPS       Y10, Y2, Y2                // v109:f32x8 = add v109 v128
+	VPBROADCASTD 4(SI), Y10                 // v129:f32x8 = loadsplat a+4 l1*8 step_a*2
+	VMULPS       Y9, Y10, Y10               // v130:f32x8 = mul v129 v120
+	VADDPS       Y10, Y2, Y2                // v109:f32x8 = add v109 v130
+	VPBROADCASTD (DI), Y10                  // v131:f32x8 = loadsplat a+0 l1*8 step_a*3
+	VMULPS       Y8, Y10, Y8                // v132:f32x8 = mul v131 v116
+	VADDPS       Y8, Y3, Y3                 // v110:f32x8 = add v110 v132
+	VPBROADCASTD 4(DI), Y8                  // v133:f32x8 = loadsplat a+4 l1*8 step_a*3
+	VMULPS       Y9, Y8, Y8                 // v134:f32x8 = mul v133 v120
+	VADDPS       Y8, Y3, Y3                 // v110:f32x8 = add v110 v134
+	VPMOVSXBD    24(AX), Y8                 // v135:i32x8 = widen [b+24 l1*64 i8x8]
+	VCVTDQ2PS    Y8, Y8                     // v136:f32x8 = cvtf32 v135
+	VPBROADCASTD (BX), Y9                   // v137:f32x8 = loadsplat a+0 l1*8
+	VMULPS       Y8, Y9, Y9                 // v138:f32x8 = mul v137 v136
+	VADDPS       Y9, Y4, Y4                 // v111:f32x8 = add v111 v138
+	VPMOVSXBD    56(AX), Y9                 // v139:i32x8 = widen [b+56 l1*64 i8x8]
+	VCVTDQ2PS    Y9, Y9                     // v140:f32x8 = cvtf32 v139
+	VPBROADCASTD 4(BX), Y10                 // v141:f32x8 = loadsplat a+4 l1*8
+	VMULPS       Y9, Y10, Y10               // v142:f32x8 = mul v141 v140
+	VADDPS       Y10, Y4, Y4                // v111:f32x8 = add v111 v142
+	VPBROADCASTD (DX), Y10                  // v143:f32x8 = loadsplat a+0 l1*8 step_a*1
+	VMULPS       Y8, Y10, Y10               // v144:f32x8 = mul v143 v136
+	VADDPS       Y10, Y5, Y5                // v112:f32x8 = add v112 v144
+	VPBROADCASTD 4(DX), Y10                 // v145:f32x8 = loadsplat a+4 l1*8 step_a*1
+	VMULPS       Y9, Y10, Y10               // v146:f32x8 = mul v145 v140
+	VADDPS       Y10, Y5, Y5                // v112:f32x8 = add v112 v146
+	VPBROADCASTD (SI), Y10                  // v147:f32x8 = loadsplat a+0 l1*8 step_a*2
+	VMULPS       Y8, Y10, Y10               // v148:f32x8 = mul v147 v136
+	VADDPS       Y10, Y6, Y6                // v113:f32x8 = add v113 v148
+	VPBROADCASTD 4(SI), Y10                 // v149:f32x8 = loadsplat a+4 l1*8 step_a*2
+	VMULPS       Y9, Y10, Y10               // v150:f32x8 = mul v149 v140
+	VADDPS       Y10, Y6, Y6                // v113:f32x8 = add v113 v150
+	VPBROADCASTD (DI), Y10                  // v151:f32x8 = loadsplat a+0 l1*8 step_a*3
+	VMULPS       Y8, Y10, Y8                // v152:f32x8 = mul v151 v136
+	VADDPS       Y8, Y7, Y7                 // v114:f32x8 = add v114 v152
+	VPBROADCASTD 4(DI), Y8                  // v153:f32x8 = loadsplat a+4 l1*8 step_a*3
+	VMULPS       Y9, Y8, Y8                 // v154:f32x8 = mul v153 v140
+	VADDPS       Y8, Y7, Y7                 // v114:f32x8 = add v114 v154
+	ADDQ         $+64, AX
+	ADDQ         $+8, BX
+	ADDQ         $+8, DX
+	ADDQ         $+8, SI
+	ADDQ         $+8, DI
 	DECQ         R8
 	JNZ          loop1
 
 done1:
-	VMOVDQU      Y0, 64(CX)                 // store acc+64 v88
-	VMOVDQU      Y1, 192(CX)                // store acc+192 v89
-	VMOVDQU      Y2, 320(CX)                // store acc+320 v90
-	VMOVDQU      Y3, 448(CX)                // store acc+448 v91
-	VMOVDQU      Y4, 96(CX)                 // store acc+96 v92
-	VMOVDQU      Y5, 224(CX)                // store acc+224 v93
-	VMOVDQU      Y6, 352(CX)                // store acc+352 v94
-	VMOVDQU      Y7, 480(CX)                // store acc+480 v95
-	VPBROADCASTD x7fffffff<>+0(SB), Y0      // v176:i32x8 = splat 2147483647
-	VPAND        (CX), Y0, Y1               // v177:i32x8 = and [acc+0 i32x8] v176
-	VPBROADCASTD x7f800000<>+0(SB), Y2      // v178:i32x8 = splat 2139095040
-	VPCMPGTD     Y2, Y1, Y1                 // v179:i32x8 = cmpgts v177 v178
-	VPBROADCASTD x7fc00000<>+0(SB), Y3      // v180:i32x8 = splat 2143289344
-	VPAND        Y3, Y1, Y4                 // v181:i32x8 = and v179 v180
-	VPANDN       (CX), Y1, Y1               // v182:i32x8 = andnot [acc+0 i32x8] v179
-	VPOR         Y1, Y4, Y1                 // v183:i32x8 = or v181 v182
-	MOVQ         args+0(FP), AX
-	MOVQ         24(AX), AX
-	VMOVDQU      Y1, (AX)                   // store out+0 v184
-	VPAND        32(CX), Y0, Y1             // v185:i32x8 = and [acc+32 i32x8] v176
-	VPCMPGTD     Y2, Y1, Y1                 // v186:i32x8 = cmpgts v185 v178
-	VPAND        Y3, Y1, Y4                 // v187:i32x8 = and v186 v180
-	VPANDN       32(CX), Y1, Y1             // v188:i32x8 = andnot [acc+32 i32x8] v186
-	VPOR         Y1, Y4, Y1                 // v189:i32x8 = or v187 v188
-	VMOVDQU      Y1, 32(AX)                 // store out+32 v190
-	VPAND        64(CX), Y0, Y1             // v191:i32x8 = and [acc+64 i32x8] v176
-	VPCMPGTD     Y2, Y1, Y1                 // v192:i32x8 = cmpgts v191 v178
-	VPAND        Y3, Y1, Y4                 // v193:i32x8 = and v192 v180
-	VPANDN       64(CX), Y1, Y1             // v194:i32x8 = andnot [acc+64 i32x8] v192
-	VPOR         Y1, Y4, Y1                 // v195:i32x8 = or v193 v194
-	VMOVDQU      Y1, 64(AX)                 // store out+64 v196
-	VPAND        96(CX), Y0, Y1             // v197:i32x8 = and [acc+96 i32x8] v176
-	VPCMPGTD     Y2, Y1, Y1                 // v198:i32x8 = cmpgts v197 v178
-	VPAND        Y3, Y1, Y4                 // v199:i32x8 = and v198 v180
-	VPANDN       96(CX), Y1, Y1             // v200:i32x8 = andnot [acc+96 i32x8] v198
-	VPOR         Y1, Y4, Y1                 // v201:i32x8 = or v199 v200
-	VMOVDQU      Y1, 96(AX)                 // store out+96 v202
-	VPAND        128(CX), Y0, Y1            // v203:i32x8 = and [acc+128 i32x8] v176
-	VPCMPGTD     Y2, Y1, Y1                 // v204:i32x8 = cmpgts v203 v178
-	VPAND        Y3, Y1, Y4                 // v205:i32x8 = and v204 v180
-	VPANDN       128(CX), Y1, Y1            // v206:i32x8 = andnot [acc+128 i32x8] v204
-	VPOR         Y1, Y4, Y1                 // v207:i32x8 = or v205 v206
-	MOVQ         args+0(FP), DX
-	MOVQ         40(DX), DX
-	IMUL3Q       $+1, DX, BX
-	ADDQ         AX, BX
-	VMOVDQU      Y1, (BX)                   // store out+0 step_out*1 v208
-	VPAND        160(CX), Y0, Y1            // v209:i32x8 = and [acc+160 i32x8] v176
-	VPCMPGTD     Y2, Y1, Y1                 // v210:i32x8 = cmpgts v209 v178
-	VPAND        Y3, Y1, Y4                 // v211:i32x8 = and v210 v180
-	VPANDN       160(CX), Y1, Y1            // v212:i32x8 = andnot [acc+160 i32x8] v210
-	VPOR         Y1, Y4, Y1                 // v213:i32x8 = or v211 v212
-	MOVQ         args+0(FP), DX
-	MOVQ         40(DX), DX
-	IMUL3Q       $+1, DX, BX
-	ADDQ         AX, BX
-	VMOVDQU      Y1, 32(BX)                 // store out+32 step_out*1 v214
-	VPAND        192(CX), Y0, Y1            // v215:i32x8 = and [acc+192 i32x8] v176
-	VPCMPGTD     Y2, Y1, Y1                 // v216:i32x8 = cmpgts v215 v178
-	VPAND        Y3, Y1, Y4                 // v217:i32x8 = and v216 v180
-	VPANDN       192(CX), Y1, Y1            // v218:i32x8 = andnot [acc+192 i32x8] v216
-	VPOR         Y1, Y4, Y1                 // v219:i32x8 = or v217 v218
-	MOVQ         args+0(FP), DX
-	MOVQ         40(DX), DX
-	IMUL3Q       $+1, DX, BX
-	ADDQ         AX, BX
-	VMOVDQU      Y1, 64(BX)                 // store out+64 step_out*1 v220
-	VPAND        224(CX), Y0, Y1            // v221:i32x8 = and [acc+224 i32x8] v176
-	VPCMPGTD     Y2, Y1, Y1                 // v222:i32x8 = cmpgts v221 v178
-	VPAND        Y3, Y1, Y4                 // v223:i32x8 = and v222 v180
-	VPANDN       224(CX), Y1, Y1            // v224:i32x8 = andnot [acc+224 i32x8] v222
-	VPOR         Y1, Y4, Y1                 // v225:i32x8 = or v223 v224
-	MOVQ         args+0(FP), DX
-	MOVQ         40(DX), DX
-	IMUL3Q       $+1, DX, BX
-	ADDQ         AX, BX
-	VMOVDQU      Y1, 96(BX)                 // store out+96 step_out*1 v226
-	VPAND        256(CX), Y0, Y1            // v227:i32x8 = and [acc+256 i32x8] v176
-	VPCMPGTD     Y2, Y1, Y1                 // v228:i32x8 = cmpgts v227 v178
-	VPAND        Y3, Y1, Y4                 // v229:i32x8 = and v228 v180
-	VPANDN       256(CX), Y1, Y1            // v230:i32x8 = andnot [acc+256 i32x8] v228
-	VPOR         Y1, Y4, Y1                 // v231:i32x8 = or v229 v230
-	MOVQ         args+0(FP), DX
-	MOVQ         40(DX), DX
-	IMUL3Q       $+2, DX, BX
-	ADDQ         AX, BX
-	VMOVDQU      Y1, (BX)                   // store out+0 step_out*2 v232
-	VPAND        288(CX), Y0, Y1            // v233:i32x8 = and [acc+288 i32x8] v176
-	VPCMPGTD     Y2, Y1, Y1                 // v234:i32x8 = cmpgts v233 v178
-	VPAND        Y3, Y1, Y4                 // v235:i32x8 = and v234 v180
-	VPANDN       288(CX), Y1, Y1            // v236:i32x8 = andnot [acc+288 i32x8] v234
-	VPOR         Y1, Y4, Y1                 // v237:i32x8 = or v235 v236
-	MOVQ         args+0(FP), DX
-	MOVQ         40(DX), DX
-	IMUL3Q       $+2, DX, BX
-	ADDQ         AX, BX
-	VMOVDQU      Y1, 32(BX)                 // store out+32 step_out*2 v238
-	VPAND        320(CX), Y0, Y1            // v239:i32x8 = and [acc+320 i32x8] v176
-	VPCMPGTD     Y2, Y1, Y1                 // v240:i32x8 = cmpgts v239 v178
-	VPAND        Y3, Y1, Y4                 // v241:i32x8 = and v240 v180
-	VPANDN       320(CX), Y1, Y1            // v242:i32x8 = andnot [acc+320 i32x8] v240
-	VPOR         Y1, Y4, Y1                 // v243:i32x8 = or v241 v242
-	MOVQ         args+0(FP), DX
-	MOVQ         40(DX), DX
-	IMUL3Q       $+2, DX, BX
-	ADDQ         AX, BX
-	VMOVDQU      Y1, 64(BX)                 // store out+64 step_out*2 v244
-	VPAND        352(CX), Y0, Y1            // v245:i32x8 = and [acc+352 i32x8] v176
-	VPCMPGTD     Y2, Y1, Y1                 // v246:i32x8 = cmpgts v245 v178
-	VPAND        Y3, Y1, Y4                 // v247:i32x8 = and v246 v180
-	VPANDN       352(CX), Y1, Y1            // v248:i32x8 = andnot [acc+352 i32x8] v246
-	VPOR         Y1, Y4, Y1                 // v249:i32x8 = or v247 v248
-	MOVQ         args+0(FP), DX
-	MOVQ         40(DX), DX
-	IMUL3Q       $+2, DX, BX
-	ADDQ         AX, BX
-	VMOVDQU      Y1, 96(BX)                 // store out+96 step_out*2 v250
-	VPAND        384(CX), Y0, Y1            // v251:i32x8 = and [acc+384 i32x8] v176
-	VPCMPGTD     Y2, Y1, Y1                 // v252:i32x8 = cmpgts v251 v178
-	VPAND        Y3, Y1, Y4                 // v253:i32x8 = and v252 v180
-	VPANDN       384(CX), Y1, Y1            // v254:i32x8 = andnot [acc+384 i32x8] v252
-	VPOR         Y1, Y4, Y1                 // v255:i32x8 = or v253 v254
-	MOVQ         args+0(FP), DX
-	MOVQ         40(DX), DX
-	IMUL3Q       $+3, DX, BX
-	ADDQ         AX, BX
-	VMOVDQU      Y1, (BX)                   // store out+0 step_out*3 v256
-	VPAND        416(CX), Y0, Y1            // v257:i32x8 = and [acc+416 i32x8] v176
-	VPCMPGTD     Y2, Y1, Y1                 // v258:i32x8 = cmpgts v257 v178
-	VPAND        Y3, Y1, Y4                 // v259:i32x8 = and v258 v180
-	VPANDN       416(CX), Y1, Y1            // v260:i32x8 = andnot [acc+416 i32x8] v258
-	VPOR         Y1, Y4, Y1                 // v261:i32x8 = or v259 v260
-	MOVQ         args+0(FP), DX
-	MOVQ         40(DX), DX
-	IMUL3Q       $+3, DX, BX
-	ADDQ         AX, BX
-	VMOVDQU      Y1, 32(BX)                 // store out+32 step_out*3 v262
-	VPAND        448(CX), Y0, Y1            // v263:i32x8 = and [acc+448 i32x8] v176
-	VPCMPGTD     Y2, Y1, Y1                 // v264:i32x8 = cmpgts v263 v178
-	VPAND        Y3, Y1, Y4                 // v265:i32x8 = and v264 v180
-	VPANDN       448(CX), Y1, Y1            // v266:i32x8 = andnot [acc+448 i32x8] v264
-	VPOR         Y1, Y4, Y1                 // v267:i32x8 = or v265 v266
-	MOVQ         args+0(FP), DX
-	MOVQ         40(DX), DX
-	IMUL3Q       $+3, DX, BX
-	ADDQ         AX, BX
-	VMOVDQU      Y1, 64(BX)                 // store out+64 step_out*3 v268
-	VPAND        480(CX), Y0, Y0            // v269:i32x8 = and [acc+480 i32x8] v176
-	VPCMPGTD     Y2, Y0, Y0                 // v270:i32x8 = cmpgts v269 v178
-	VPAND        Y3, Y0, Y1                 // v271:i32x8 = and v270 v180
-	VPANDN       480(CX), Y0, Y0            // v272:i32x8 = andnot [acc+480 i32x8] v270
-	VPOR         Y0, Y1, Y0                 // v273:i32x8 = or v271 v272
-	MOVQ         args+0(FP), CX
-	MOVQ         40(CX), CX
-	IMUL3Q       $+3, CX, BX
-	ADDQ         AX, BX
-	VMOVDQU      Y0, 96(BX)                 // store out+96 step_out*3 v274
+	VPBROADCASTD x7fffffff<>+0(SB), Y8      // v156:i32x8 = splat 2147483647
+	VPAND        Y8, Y0, Y9                 // v157:i32x8 = and v155 v156
+	VPBROADCASTD x7f800000<>+0(SB), Y10     // v158:i32x8 = splat 2139095040
+	VPCMPGTD     Y10, Y9, Y9                // v159:i32x8 = cmpgts v157 v158
+	VPBROADCASTD x7fc00000<>+0(SB), Y11     // v160:i32x8 = splat 2143289344
+	VPAND        Y11, Y9, Y12               // v161:i32x8 = and v159 v160
+	VPANDN       Y0, Y9, Y0                 // v162:i32x8 = andnot v155 v159
+	VPOR         Y0, Y12, Y0                // v163:i32x8 = or v161 v162
+	VMOVDQU      Y0, 64(CX)                 // store out+64 v164
+	VPAND        Y8, Y1, Y0                 // v166:i32x8 = and v165 v156
+	VPCMPGTD     Y10, Y0, Y0                // v167:i32x8 = cmpgts v166 v158
+	VPAND        Y11, Y0, Y9                // v168:i32x8 = and v167 v160
+	VPANDN       Y1, Y0, Y0                 // v169:i32x8 = andnot v165 v167
+	VPOR         Y0, Y9, Y0                 // v170:i32x8 = or v168 v169
+	MOVQ         args+0(FP), BX
+	MOVQ         32(BX), BX
+	IMUL3Q       $+1, BX, AX
+	ADDQ         CX, AX
+	VMOVDQU      Y0, 64(AX)                 // store out+64 step_out*1 v171
+	VPAND        Y8, Y2, Y0                 // v173:i32x8 = and v172 v156
+	VPCMPGTD     Y10, Y0, Y0                // v174:i32x8 = cmpgts v173 v158
+	VPAND        Y11, Y0, Y1                // v175:i32x8 = and v174 v160
+	VPANDN       Y2, Y0, Y0                 // v176:i32x8 = andnot v172 v174
+	VPOR         Y0, Y1, Y0                 // v177:i32x8 = or v175 v176
+	MOVQ         args+0(FP), BX
+	MOVQ         32(BX), BX
+	IMUL3Q       $+2, BX, AX
+	ADDQ         CX, AX
+	VMOVDQU      Y0, 64(AX)                 // store out+64 step_out*2 v178
+	VPAND        Y8, Y3, Y0                 // v180:i32x8 = and v179 v156
+	VPCMPGTD     Y10, Y0, Y0                // v181:i32x8 = cmpgts v180 v158
+	VPAND        Y11, Y0, Y1                // v182:i32x8 = and v181 v160
+	VPANDN       Y3, Y0, Y0                 // v183:i32x8 = andnot v179 v181
+	VPOR         Y0, Y1, Y0                 // v184:i32x8 = or v182 v183
+	MOVQ         args+0(FP), BX
+	MOVQ         32(BX), BX
+	IMUL3Q       $+3, BX, AX
+	ADDQ         CX, AX
+	VMOVDQU      Y0, 64(AX)                 // store out+64 step_out*3 v185
+	VPAND        Y8, Y4, Y0                 // v187:i32x8 = and v186 v156
+	VPCMPGTD     Y10, Y0, Y0                // v188:i32x8 = cmpgts v187 v158
+	VPAND        Y11, Y0, Y1                // v189:i32x8 = and v188 v160
+	VPANDN       Y4, Y0, Y0                 // v190:i32x8 = andnot v186 v188
+	VPOR         Y0, Y1, Y0                 // v191:i32x8 = or v189 v190
+	VMOVDQU      Y0, 96(CX)                 // store out+96 v192
+	VPAND        Y8, Y5, Y0                 // v194:i32x8 = and v193 v156
+	VPCMPGTD     Y10, Y0, Y0                // v195:i32x8 = cmpgts v194 v158
+	VPAND        Y11, Y0, Y1                // v196:i32x8 = and v195 v160
+	VPANDN       Y5, Y0, Y0                 // v197:i32x8 = andnot v193 v195
+	VPOR         Y0, Y1, Y0                 // v198:i32x8 = or v196 v197
+	MOVQ         args+0(FP), BX
+	MOVQ         32(BX), BX
+	IMUL3Q       $+1, BX, AX
+	ADDQ         CX, AX
+	VMOVDQU      Y0, 96(AX)                 // store out+96 step_out*1 v199
+	VPAND        Y8, Y6, Y0                 // v201:i32x8 = and v200 v156
+	VPCMPGTD     Y10, Y0, Y0                // v202:i32x8 = cmpgts v201 v158
+	VPAND        Y11, Y0, Y1                // v203:i32x8 = and v202 v160
+	VPANDN       Y6, Y0, Y0                 // v204:i32x8 = andnot v200 v202
+	VPOR         Y0, Y1, Y0                 // v205:i32x8 = or v203 v204
+	MOVQ         args+0(FP), BX
+	MOVQ         32(BX), BX
+	IMUL3Q       $+2, BX, AX
+	ADDQ         CX, AX
+	VMOVDQU      Y0, 96(AX)                 // store out+96 step_out*2 v206
+	VPAND        Y8, Y7, Y0                 // v208:i32x8 = and v207 v156
+	VPCMPGTD     Y10, Y0, Y0                // v209:i32x8 = cmpgts v208 v158
+	VPAND        Y11, Y0, Y1                // v210:i32x8 = and v209 v160
+	VPANDN       Y7, Y0, Y0                 // v211:i32x8 = andnot v207 v209
+	VPOR         Y0, Y1, Y0                 // v212:i32x8 = or v210 v211
+	MOVQ         args+0(FP), BX
+	MOVQ         32(BX), BX
+	IMUL3Q       $+3, BX, AX
+	ADDQ         CX, AX
+	VMOVDQU      Y0, 96(AX)                 // store out+96 step_out*3 v213
 	VZEROUPPER
 	RET
 
@@ -6204,7 +6165,7 @@ TEXT ·matmul_i8_8_avx2(SB), NOSPLIT, $0-8
 	ADDQ    CX, DI
 	MOVQ    args+0(FP), CX
 	MOVQ    16(CX), CX
-	MOVQ    $+2, R8
+	MOVQ    $+4, R8
 	PCALIGN $0x20
 
 loop0:
@@ -6212,10 +6173,6 @@ loop0:
 	VPXOR   X1, X1, X1                      // v1:f32x8 = splat 0
 	VPXOR   X2, X2, X2                      // v2:f32x8 = splat 0
 	VPXOR   X3, X3, X3                      // v3:f32x8 = splat 0
-	VPXOR   X4, X4, X4                      // v4:f32x8 = splat 0
-	VPXOR   X5, X5, X5                      // v5:f32x8 = splat 0
-	VPXOR   X6, X6, X6                      // v6:f32x8 = splat 0
-	VPXOR   X7, X7, X7                      // v7:f32x8 = splat 0
 	MOVQ    args+0(FP), R9
 	MOVQ    48(R9), R9
 	TESTQ   R9, R9
@@ -6228,106 +6185,66 @@ loop0:
 	PCALIGN $0x20
 
 loop1:
-	VPBROADCASTD (R10), Y8                  // v8:f32x8 = loadsplat a+0 l1*16
-	PREFETCHT0   2048(R11)                  // prefetch b+2048 l0*16 l1*128
-	PREFETCHT1   8192(R11)                  // prefetch2 b+8192 l0*16 l1*128
-	VPMOVSXBD    (R11), Y9                  // v9:i32x8 = widen [b+0 l0*16 l1*128 i8x8]
-	VPMOVSXBD    8(R11), Y10                // v10:i32x8 = widen [b+8 l0*16 l1*128 i8x8]
-	VCVTDQ2PS    Y9, Y9                     // v11:f32x8 = cvtf32 v9
-	VCVTDQ2PS    Y10, Y10                   // v12:f32x8 = cvtf32 v10
-	VMULPS       Y9, Y8, Y11                // v13:f32x8 = mul v8 v11
-	VMULPS       Y10, Y8, Y8                // v14:f32x8 = mul v8 v12
-	VADDPS       Y11, Y0, Y0                // v0:f32x8 = add v0 v13
-	VADDPS       Y8, Y1, Y1                 // v1:f32x8 = add v1 v14
-	VPBROADCASTD (R12), Y8                  // v15:f32x8 = loadsplat a+0 l1*16 step_a*1
-	VMULPS       Y9, Y8, Y11                // v16:f32x8 = mul v15 v11
-	VMULPS       Y10, Y8, Y8                // v17:f32x8 = mul v15 v12
-	VADDPS       Y11, Y2, Y2                // v2:f32x8 = add v2 v16
-	VADDPS       Y8, Y3, Y3                 // v3:f32x8 = add v3 v17
-	VPBROADCASTD (R13), Y8                  // v18:f32x8 = loadsplat a+0 l1*16 step_a*2
-	VMULPS       Y9, Y8, Y11                // v19:f32x8 = mul v18 v11
-	VMULPS       Y10, Y8, Y8                // v20:f32x8 = mul v18 v12
-	VADDPS       Y11, Y4, Y4                // v4:f32x8 = add v4 v19
-	VADDPS       Y8, Y5, Y5                 // v5:f32x8 = add v5 v20
-	VPBROADCASTD (R14), Y8                  // v21:f32x8 = loadsplat a+0 l1*16 step_a*3
-	VMULPS       Y9, Y8, Y9                 // v22:f32x8 = mul v21 v11
-	VMULPS       Y10, Y8, Y8                // v23:f32x8 = mul v21 v12
-	VADDPS       Y9, Y6, Y6                 // v6:f32x8 = add v6 v22
-	VADDPS       Y8, Y7, Y7                 // v7:f32x8 = add v7 v23
-	VPBROADCASTD 4(R10), Y8                 // v24:f32x8 = loadsplat a+4 l1*16
-	VPMOVSXBD    32(R11), Y9                // v25:i32x8 = widen [b+32 l0*16 l1*128 i8x8]
-	VPMOVSXBD    40(R11), Y10               // v26:i32x8 = widen [b+40 l0*16 l1*128 i8x8]
-	VCVTDQ2PS    Y9, Y9                     // v27:f32x8 = cvtf32 v25
-	VCVTDQ2PS    Y10, Y10                   // v28:f32x8 = cvtf32 v26
-	VMULPS       Y9, Y8, Y11                // v29:f32x8 = mul v24 v27
-	VMULPS       Y10, Y8, Y8                // v30:f32x8 = mul v24 v28
-	VADDPS       Y11, Y0, Y0                // v0:f32x8 = add v0 v29
-	VADDPS       Y8, Y1, Y1                 // v1:f32x8 = add v1 v30
-	VPBROADCASTD 4(R12), Y8                 // v31:f32x8 = loadsplat a+4 l1*16 step_a*1
-	VMULPS       Y9, Y8, Y11                // v32:f32x8 = mul v31 v27
-	VMULPS       Y10, Y8, Y8                // v33:f32x8 = mul v31 v28
-	VADDPS       Y11, Y2, Y2                // v2:f32x8 = add v2 v32
-	VADDPS       Y8, Y3, Y3                 // v3:f32x8 = add v3 v33
-	VPBROADCASTD 4(R13), Y8                 // v34:f32x8 = loadsplat a+4 l1*16 step_a*2
-	VMULPS       Y9, Y8, Y11                // v35:f32x8 = mul v34 v27
-	VMULPS       Y10, Y8, Y8                // v36:f32x8 = mul v34 v28
-	VADDPS       Y11, Y4, Y4                // v4:f32x8 = add v4 v35
-	VADDPS       Y8, Y5, Y5                 // v5:f32x8 = add v5 v36
-	VPBROADCASTD 4(R14), Y8                 // v37:f32x8 = loadsplat a+4 l1*16 step_a*3
-	VMULPS       Y9, Y8, Y9                 // v38:f32x8 = mul v37 v27
-	VMULPS       Y10, Y8, Y8                // v39:f32x8 = mul v37 v28
-	VADDPS       Y9, Y6, Y6                 // v6:f32x8 = add v6 v38
-	VADDPS       Y8, Y7, Y7                 // v7:f32x8 = add v7 v39
-	VPBROADCASTD 8(R10), Y8                 // v40:f32x8 = loadsplat a+8 l1*16
-	PREFETCHT0   2112(R11)                  // prefetch b+2112 l0*16 l1*128
-	PREFETCHT1   8256(R11)                  // prefetch2 b+8256 l0*16 l1*128
-	VPMOVSXBD    64(R11), Y9                // v41:i32x8 = widen [b+64 l0*16 l1*128 i8x8]
-	VPMOVSXBD    72(R11), Y10               // v42:i32x8 = widen [b+72 l0*16 l1*128 i8x8]
-	VCVTDQ2PS    Y9, Y9                     // v43:f32x8 = cvtf32 v41
-	VCVTDQ2PS    Y10, Y10                   // v44:f32x8 = cvtf32 v42
-	VMULPS       Y9, Y8, Y11                // v45:f32x8 = mul v40 v43
-	VMULPS       Y10, Y8, Y8                // v46:f32x8 = mul v40 v44
-	VADDPS       Y11, Y0, Y0                // v0:f32x8 = add v0 v45
-	VADDPS       Y8, Y1, Y1                 // v1:f32x8 = add v1 v46
-	VPBROADCASTD 8(R12), Y8                 // v47:f32x8 = loadsplat a+8 l1*16 step_a*1
-	VMULPS       Y9, Y8, Y11                // v48:f32x8 = mul v47 v43
-	VMULPS       Y10, Y8, Y8                // v49:f32x8 = mul v47 v44
-	VADDPS       Y11, Y2, Y2                // v2:f32x8 = add v2 v48
-	VADDPS       Y8, Y3, Y3                 // v3:f32x8 = add v3 v49
-	VPBROADCASTD 8(R13), Y8                 // v50:f32x8 = loadsplat a+8 l1*16 step_a*2
-	VMULPS       Y9, Y8, Y11                // v51:f32x8 = mul v50 v43
-	VMULPS       Y10, Y8, Y8                // v52:f32x8 = mul v50 v44
-	VADDPS       Y11, Y4, Y4                // v4:f32x8 = add v4 v51
-	VADDPS       Y8, Y5, Y5                 // v5:f32x8 = add v5 v52
-	VPBROADCASTD 8(R14), Y8                 // v53:f32x8 = loadsplat a+8 l1*16 step_a*3
-	VMULPS       Y9, Y8, Y9                 // v54:f32x8 = mul v53 v43
-	VMULPS       Y10, Y8, Y8                // v55:f32x8 = mul v53 v44
-	VADDPS       Y9, Y6, Y6                 // v6:f32x8 = add v6 v54
-	VADDPS       Y8, Y7, Y7                 // v7:f32x8 = add v7 v55
-	VPBROADCASTD 12(R10), Y8                // v56:f32x8 = loadsplat a+12 l1*16
-	VPMOVSXBD    96(R11), Y9                // v57:i32x8 = widen [b+96 l0*16 l1*128 i8x8]
-	VPMOVSXBD    104(R11), Y10              // v58:i32x8 = widen [b+104 l0*16 l1*128 i8x8]
-	VCVTDQ2PS    Y9, Y9                     // v59:f32x8 = cvtf32 v57
-	VCVTDQ2PS    Y10, Y10                   // v60:f32x8 = cvtf32 v58
-	VMULPS       Y9, Y8, Y11                // v61:f32x8 = mul v56 v59
-	VMULPS       Y10, Y8, Y8                // v62:f32x8 = mul v56 v60
-	VADDPS       Y11, Y0, Y0                // v0:f32x8 = add v0 v61
-	VADDPS       Y8, Y1, Y1                 // v1:f32x8 = add v1 v62
-	VPBROADCASTD 12(R12), Y8                // v63:f32x8 = loadsplat a+12 l1*16 step_a*1
-	VMULPS       Y9, Y8, Y11                // v64:f32x8 = mul v63 v59
-	VMULPS       Y10, Y8, Y8                // v65:f32x8 = mul v63 v60
-	VADDPS       Y11, Y2, Y2                // v2:f32x8 = add v2 v64
-	VADDPS       Y8, Y3, Y3                 // v3:f32x8 = add v3 v65
-	VPBROADCASTD 12(R13), Y8                // v66:f32x8 = loadsplat a+12 l1*16 step_a*2
-	VMULPS       Y9, Y8, Y11                // v67:f32x8 = mul v66 v59
-	VMULPS       Y10, Y8, Y8                // v68:f32x8 = mul v66 v60
-	VADDPS       Y11, Y4, Y4                // v4:f32x8 = add v4 v67
-	VADDPS       Y8, Y5, Y5                 // v5:f32x8 = add v5 v68
-	VPBROADCASTD 12(R14), Y8                // v69:f32x8 = loadsplat a+12 l1*16 step_a*3
-	VMULPS       Y9, Y8, Y9                 // v70:f32x8 = mul v69 v59
-	VMULPS       Y10, Y8, Y8                // v71:f32x8 = mul v69 v60
-	VADDPS       Y9, Y6, Y6                 // v6:f32x8 = add v6 v70
-	VADDPS       Y8, Y7, Y7                 // v7:f32x8 = add v7 v71
+	VPBROADCASTD (R10), Y4                  // v4:f32x8 = loadsplat a+0 l1*16
+	PREFETCHT0   2048(R11)                  // prefetch b+2048 l0*8 l1*128
+	PREFETCHT1   8192(R11)                  // prefetch2 b+8192 l0*8 l1*128
+	VPMOVSXBD    (R11), Y5                  // v5:i32x8 = widen [b+0 l0*8 l1*128 i8x8]
+	VCVTDQ2PS    Y5, Y5                     // v6:f32x8 = cvtf32 v5
+	VMULPS       Y5, Y4, Y4                 // v7:f32x8 = mul v4 v6
+	VADDPS       Y4, Y0, Y0                 // v0:f32x8 = add v0 v7
+	VPBROADCASTD 4(R10), Y4                 // v8:f32x8 = loadsplat a+4 l1*16
+	VPMOVSXBD    32(R11), Y6                // v9:i32x8 = widen [b+32 l0*8 l1*128 i8x8]
+	VCVTDQ2PS    Y6, Y6                     // v10:f32x8 = cvtf32 v9
+	VMULPS       Y6, Y4, Y4                 // v11:f32x8 = mul v8 v10
+	VADDPS       Y4, Y0, Y0                 // v0:f32x8 = add v0 v11
+	VPBROADCASTD 8(R10), Y4                 // v12:f32x8 = loadsplat a+8 l1*16
+	PREFETCHT0   2112(R11)                  // prefetch b+2112 l0*8 l1*128
+	PREFETCHT1   8256(R11)                  // prefetch2 b+8256 l0*8 l1*128
+	VPMOVSXBD    64(R11), Y7                // v13:i32x8 = widen [b+64 l0*8 l1*128 i8x8]
+	VCVTDQ2PS    Y7, Y7                     // v14:f32x8 = cvtf32 v13
+	VMULPS       Y7, Y4, Y4                 // v15:f32x8 = mul v12 v14
+	VADDPS       Y4, Y0, Y0                 // v0:f32x8 = add v0 v15
+	VPBROADCASTD 12(R10), Y4                // v16:f32x8 = loadsplat a+12 l1*16
+	VPMOVSXBD    96(R11), Y8                // v17:i32x8 = widen [b+96 l0*8 l1*128 i8x8]
+	VCVTDQ2PS    Y8, Y8                     // v18:f32x8 = cvtf32 v17
+	VMULPS       Y8, Y4, Y4                 // v19:f32x8 = mul v16 v18
+	VADDPS       Y4, Y0, Y0                 // v0:f32x8 = add v0 v19
+	VPBROADCASTD (R12), Y4                  // v20:f32x8 = loadsplat a+0 l1*16 step_a*1
+	VMULPS       Y5, Y4, Y4                 // v21:f32x8 = mul v20 v6
+	VADDPS       Y4, Y1, Y1                 // v1:f32x8 = add v1 v21
+	VPBROADCASTD 4(R12), Y4                 // v22:f32x8 = loadsplat a+4 l1*16 step_a*1
+	VMULPS       Y6, Y4, Y4                 // v23:f32x8 = mul v22 v10
+	VADDPS       Y4, Y1, Y1                 // v1:f32x8 = add v1 v23
+	VPBROADCASTD 8(R12), Y4                 // v24:f32x8 = loadsplat a+8 l1*16 step_a*1
+	VMULPS       Y7, Y4, Y4                 // v25:f32x8 = mul v24 v14
+	VADDPS       Y4, Y1, Y1                 // v1:f32x8 = add v1 v25
+	VPBROADCASTD 12(R12), Y4                // v26:f32x8 = loadsplat a+12 l1*16 step_a*1
+	VMULPS       Y8, Y4, Y4                 // v27:f32x8 = mul v26 v18
+	VADDPS       Y4, Y1, Y1                 // v1:f32x8 = add v1 v27
+	VPBROADCASTD (R13), Y4                  // v28:f32x8 = loadsplat a+0 l1*16 step_a*2
+	VMULPS       Y5, Y4, Y4                 // v29:f32x8 = mul v28 v6
+	VADDPS       Y4, Y2, Y2                 // v2:f32x8 = add v2 v29
+	VPBROADCASTD 4(R13), Y4                 // v30:f32x8 = loadsplat a+4 l1*16 step_a*2
+	VMULPS       Y6, Y4, Y4                 // v31:f32x8 = mul v30 v10
+	VADDPS       Y4, Y2, Y2                 // v2:f32x8 = add v2 v31
+	VPBROADCASTD 8(R13), Y4                 // v32:f32x8 = loadsplat a+8 l1*16 step_a*2
+	VMULPS       Y7, Y4, Y4                 // v33:f32x8 = mul v32 v14
+	VADDPS       Y4, Y2, Y2                 // v2:f32x8 = add v2 v33
+	VPBROADCASTD 12(R13), Y4                // v34:f32x8 = loadsplat a+12 l1*16 step_a*2
+	VMULPS       Y8, Y4, Y4                 // v35:f32x8 = mul v34 v18
+	VADDPS       Y4, Y2, Y2                 // v2:f32x8 = add v2 v35
+	VPBROADCASTD (R14), Y4                  // v36:f32x8 = loadsplat a+0 l1*16 step_a*3
+	VMULPS       Y5, Y4, Y4                 // v37:f32x8 = mul v36 v6
+	VADDPS       Y4, Y3, Y3                 // v3:f32x8 = add v3 v37
+	VPBROADCASTD 4(R14), Y4                 // v38:f32x8 = loadsplat a+4 l1*16 step_a*3
+	VMULPS       Y6, Y4, Y4                 // v39:f32x8 = mul v38 v10
+	VADDPS       Y4, Y3, Y3                 // v3:f32x8 = add v3 v39
+	VPBROADCASTD 8(R14), Y4                 // v40:f32x8 = loadsplat a+8 l1*16 step_a*3
+	VMULPS       Y7, Y4, Y4                 // v41:f32x8 = mul v40 v14
+	VADDPS       Y4, Y3, Y3                 // v3:f32x8 = add v3 v41
+	VPBROADCASTD 12(R14), Y4                // v42:f32x8 = loadsplat a+12 l1*16 step_a*3
+	VMULPS       Y8, Y4, Y4                 // v43:f32x8 = mul v42 v18
+	VADDPS       Y4, Y3, Y3                 // v3:f32x8 = add v3 v43
 	ADDQ         $+16, R10
 	ADDQ         $+128, R11
 	ADDQ         $+16, R12
@@ -6337,16 +6254,12 @@ loop1:
 	JNZ          loop1
 
 done1:
-	VMOVDQU Y0, (CX)                        // store acc+0 l0*64 v0
-	VMOVDQU Y1, 32(CX)                      // store acc+32 l0*64 v1
-	VMOVDQU Y2, 128(CX)                     // store acc+128 l0*64 v2
-	VMOVDQU Y3, 160(CX)                     // store acc+160 l0*64 v3
-	VMOVDQU Y4, 256(CX)                     // store acc+256 l0*64 v4
-	VMOVDQU Y5, 288(CX)                     // store acc+288 l0*64 v5
-	VMOVDQU Y6, 384(CX)                     // store acc+384 l0*64 v6
-	VMOVDQU Y7, 416(CX)                     // store acc+416 l0*64 v7
-	ADDQ    $+16, BX
-	ADDQ    $+64, CX
+	VMOVDQU Y0, (CX)                        // store acc+0 l0*32 v0
+	VMOVDQU Y1, 128(CX)                     // store acc+128 l0*32 v1
+	VMOVDQU Y2, 256(CX)                     // store acc+256 l0*32 v2
+	VMOVDQU Y3, 384(CX)                     // store acc+384 l0*32 v3
+	ADDQ    $+8, BX
+	ADDQ    $+32, CX
 	DECQ    R8
 	JNZ     loop0
 
@@ -6375,18 +6288,14 @@ done0:
 	MOVQ    32(R9), R9
 	IMUL3Q  $+7, R9, R8
 	ADDQ    AX, R8
-	MOVQ    $+2, AX
+	MOVQ    $+4, AX
 	PCALIGN $0x20
 
 loop2:
-	VPXOR   X0, X0, X0                      // v72:f32x8 = splat 0
-	VPXOR   X1, X1, X1                      // v73:f32x8 = splat 0
-	VPXOR   X2, X2, X2                      // v74:f32x8 = splat 0
-	VPXOR   X3, X3, X3                      // v75:f32x8 = splat 0
-	VPXOR   X4, X4, X4                      // v76:f32x8 = splat 0
-	VPXOR   X5, X5, X5                      // v77:f32x8 = splat 0
-	VPXOR   X6, X6, X6                      // v78:f32x8 = splat 0
-	VPXOR   X7, X7, X7                      // v79:f32x8 = splat 0
+	VPXOR   X0, X0, X0                      // v44:f32x8 = splat 0
+	VPXOR   X1, X1, X1                      // v45:f32x8 = splat 0
+	VPXOR   X2, X2, X2                      // v46:f32x8 = splat 0
+	VPXOR   X3, X3, X3                      // v47:f32x8 = splat 0
 	MOVQ    args+0(FP), R9
 	MOVQ    48(R9), R9
 	TESTQ   R9, R9
@@ -6399,106 +6308,66 @@ loop2:
 	PCALIGN $0x20
 
 loop3:
-	VPBROADCASTD (R10), Y8                  // v80:f32x8 = loadsplat a+0 l3*16 step_a*4
-	PREFETCHT0   2016(R11)                  // prefetch b+2048 l2*16 l3*128
-	PREFETCHT1   8160(R11)                  // prefetch2 b+8192 l2*16 l3*128
-	VPMOVSXBD    -32(R11), Y9               // v81:i32x8 = widen [b+0 l2*16 l3*128 i8x8]
-	VPMOVSXBD    -24(R11), Y10              // v82:i32x8 = widen [b+8 l2*16 l3*128 i8x8]
-	VCVTDQ2PS    Y9, Y9                     // v83:f32x8 = cvtf32 v81
-	VCVTDQ2PS    Y10, Y10                   // v84:f32x8 = cvtf32 v82
-	VMULPS       Y9, Y8, Y11                // v85:f32x8 = mul v80 v83
-	VMULPS       Y10, Y8, Y8                // v86:f32x8 = mul v80 v84
-	VADDPS       Y11, Y0, Y0                // v72:f32x8 = add v72 v85
-	VADDPS       Y8, Y1, Y1                 // v73:f32x8 = add v73 v86
-	VPBROADCASTD (R12), Y8                  // v87:f32x8 = loadsplat a+0 l3*16 step_a*5
-	VMULPS       Y9, Y8, Y11                // v88:f32x8 = mul v87 v83
-	VMULPS       Y10, Y8, Y8                // v89:f32x8 = mul v87 v84
-	VADDPS       Y11, Y2, Y2                // v74:f32x8 = add v74 v88
-	VADDPS       Y8, Y3, Y3                 // v75:f32x8 = add v75 v89
-	VPBROADCASTD (R13), Y8                  // v90:f32x8 = loadsplat a+0 l3*16 step_a*6
-	VMULPS       Y9, Y8, Y11                // v91:f32x8 = mul v90 v83
-	VMULPS       Y10, Y8, Y8                // v92:f32x8 = mul v90 v84
-	VADDPS       Y11, Y4, Y4                // v76:f32x8 = add v76 v91
-	VADDPS       Y8, Y5, Y5                 // v77:f32x8 = add v77 v92
-	VPBROADCASTD (R14), Y8                  // v93:f32x8 = loadsplat a+0 l3*16 step_a*7
-	VMULPS       Y9, Y8, Y9                 // v94:f32x8 = mul v93 v83
-	VMULPS       Y10, Y8, Y8                // v95:f32x8 = mul v93 v84
-	VADDPS       Y9, Y6, Y6                 // v78:f32x8 = add v78 v94
-	VADDPS       Y8, Y7, Y7                 // v79:f32x8 = add v79 v95
-	VPBROADCASTD 4(R10), Y8                 // v96:f32x8 = loadsplat a+4 l3*16 step_a*4
-	VPMOVSXBD    (R11), Y9                  // v97:i32x8 = widen [b+32 l2*16 l3*128 i8x8]
-	VPMOVSXBD    8(R11), Y10                // v98:i32x8 = widen [b+40 l2*16 l3*128 i8x8]
-	VCVTDQ2PS    Y9, Y9                     // v99:f32x8 = cvtf32 v97
-	VCVTDQ2PS    Y10, Y10                   // v100:f32x8 = cvtf32 v98
-	VMULPS       Y9, Y8, Y11                // v101:f32x8 = mul v96 v99
-	VMULPS       Y10, Y8, Y8                // v102:f32x8 = mul v96 v100
-	VADDPS       Y11, Y0, Y0                // v72:f32x8 = add v72 v101
-	VADDPS       Y8, Y1, Y1                 // v73:f32x8 = add v73 v102
-	VPBROADCASTD 4(R12), Y8                 // v103:f32x8 = loadsplat a+4 l3*16 step_a*5
-	VMULPS       Y9, Y8, Y11                // v104:f32x8 = mul v103 v99
-	VMULPS       Y10, Y8, Y8                // v105:f32x8 = mul v103 v100
-	VADDPS       Y11, Y2, Y2                // v74:f32x8 = add v74 v104
-	VADDPS       Y8, Y3, Y3                 // v75:f32x8 = add v75 v105
-	VPBROADCASTD 4(R13), Y8                 // v106:f32x8 = loadsplat a+4 l3*16 step_a*6
-	VMULPS       Y9, Y8, Y11                // v107:f32x8 = mul v106 v99
-	VMULPS       Y10, Y8, Y8                // v108:f32x8 = mul v106 v100
-	VADDPS       Y11, Y4, Y4                // v76:f32x8 = add v76 v107
-	VADDPS       Y8, Y5, Y5                 // v77:f32x8 = add v77 v108
-	VPBROADCASTD 4(R14), Y8                 // v109:f32x8 = loadsplat a+4 l3*16 step_a*7
-	VMULPS       Y9, Y8, Y9                 // v110:f32x8 = mul v109 v99
-	VMULPS       Y10, Y8, Y8                // v111:f32x8 = mul v109 v100
-	VADDPS       Y9, Y6, Y6                 // v78:f32x8 = add v78 v110
-	VADDPS       Y8, Y7, Y7                 // v79:f32x8 = add v79 v111
-	VPBROADCASTD 8(R10), Y8                 // v112:f32x8 = loadsplat a+8 l3*16 step_a*4
-	PREFETCHT0   2080(R11)                  // prefetch b+2112 l2*16 l3*128
-	PREFETCHT1   8224(R11)                  // prefetch2 b+8256 l2*16 l3*128
-	VPMOVSXBD    32(R11), Y9                // v113:i32x8 = widen [b+64 l2*16 l3*128 i8x8]
-	VPMOVSXBD    40(R11), Y10               // v114:i32x8 = widen [b+72 l2*16 l3*128 i8x8]
-	VCVTDQ2PS    Y9, Y9                     // v115:f32x8 = cvtf32 v113
-	VCVTDQ2PS    Y10, Y10                   // v116:f32x8 = cvtf32 v114
-	VMULPS       Y9, Y8, Y11                // v117:f32x8 = mul v112 v115
-	VMULPS       Y10, Y8, Y8                // v118:f32x8 = mul v112 v116
-	VADDPS       Y11, Y0, Y0                // v72:f32x8 = add v72 v117
-	VADDPS       Y8, Y1, Y1                 // v73:f32x8 = add v73 v118
-	VPBROADCASTD 8(R12), Y8                 // v119:f32x8 = loadsplat a+8 l3*16 step_a*5
-	VMULPS       Y9, Y8, Y11                // v120:f32x8 = mul v119 v115
-	VMULPS       Y10, Y8, Y8                // v121:f32x8 = mul v119 v116
-	VADDPS       Y11, Y2, Y2                // v74:f32x8 = add v74 v120
-	VADDPS       Y8, Y3, Y3                 // v75:f32x8 = add v75 v121
-	VPBROADCASTD 8(R13), Y8                 // v122:f32x8 = loadsplat a+8 l3*16 step_a*6
-	VMULPS       Y9, Y8, Y11                // v123:f32x8 = mul v122 v115
-	VMULPS       Y10, Y8, Y8                // v124:f32x8 = mul v122 v116
-	VADDPS       Y11, Y4, Y4                // v76:f32x8 = add v76 v123
-	VADDPS       Y8, Y5, Y5                 // v77:f32x8 = add v77 v124
-	VPBROADCASTD 8(R14), Y8                 // v125:f32x8 = loadsplat a+8 l3*16 step_a*7
-	VMULPS       Y9, Y8, Y9                 // v126:f32x8 = mul v125 v115
-	VMULPS       Y10, Y8, Y8                // v127:f32x8 = mul v125 v116
-	VADDPS       Y9, Y6, Y6                 // v78:f32x8 = add v78 v126
-	VADDPS       Y8, Y7, Y7                 // v79:f32x8 = add v79 v127
-	VPBROADCASTD 12(R10), Y8                // v128:f32x8 = loadsplat a+12 l3*16 step_a*4
-	VPMOVSXBD    64(R11), Y9                // v129:i32x8 = widen [b+96 l2*16 l3*128 i8x8]
-	VPMOVSXBD    72(R11), Y10               // v130:i32x8 = widen [b+104 l2*16 l3*128 i8x8]
-	VCVTDQ2PS    Y9, Y9                     // v131:f32x8 = cvtf32 v129
-	VCVTDQ2PS    Y10, Y10                   // v132:f32x8 = cvtf32 v130
-	VMULPS       Y9, Y8, Y11                // v133:f32x8 = mul v128 v131
-	VMULPS       Y10, Y8, Y8                // v134:f32x8 = mul v128 v132
-	VADDPS       Y11, Y0, Y0                // v72:f32x8 = add v72 v133
-	VADDPS       Y8, Y1, Y1                 // v73:f32x8 = add v73 v134
-	VPBROADCASTD 12(R12), Y8                // v135:f32x8 = loadsplat a+12 l3*16 step_a*5
-	VMULPS       Y9, Y8, Y11                // v136:f32x8 = mul v135 v131
-	VMULPS       Y10, Y8, Y8                // v137:f32x8 = mul v135 v132
-	VADDPS       Y11, Y2, Y2                // v74:f32x8 = add v74 v136
-	VADDPS       Y8, Y3, Y3                 // v75:f32x8 = add v75 v137
-	VPBROADCASTD 12(R13), Y8                // v138:f32x8 = loadsplat a+12 l3*16 step_a*6
-	VMULPS       Y9, Y8, Y11                // v139:f32x8 = mul v138 v131
-	VMULPS       Y10, Y8, Y8                // v140:f32x8 = mul v138 v132
-	VADDPS       Y11, Y4, Y4                // v76:f32x8 = add v76 v139
-	VADDPS       Y8, Y5, Y5                 // v77:f32x8 = add v77 v140
-	VPBROADCASTD 12(R14), Y8                // v141:f32x8 = loadsplat a+12 l3*16 step_a*7
-	VMULPS       Y9, Y8, Y9                 // v142:f32x8 = mul v141 v131
-	VMULPS       Y10, Y8, Y8                // v143:f32x8 = mul v141 v132
-	VADDPS       Y9, Y6, Y6                 // v78:f32x8 = add v78 v142
-	VADDPS       Y8, Y7, Y7                 // v79:f32x8 = add v79 v143
+	VPBROADCASTD (R10), Y4                  // v48:f32x8 = loadsplat a+0 l3*16 step_a*4
+	PREFETCHT0   2016(R11)                  // prefetch b+2048 l2*8 l3*128
+	PREFETCHT1   8160(R11)                  // prefetch2 b+8192 l2*8 l3*128
+	VPMOVSXBD    -32(R11), Y5               // v49:i32x8 = widen [b+0 l2*8 l3*128 i8x8]
+	VCVTDQ2PS    Y5, Y5                     // v50:f32x8 = cvtf32 v49
+	VMULPS       Y5, Y4, Y4                 // v51:f32x8 = mul v48 v50
+	VADDPS       Y4, Y0, Y0                 // v44:f32x8 = add v44 v51
+	VPBROADCASTD 4(R10), Y4                 // v52:f32x8 = loadsplat a+4 l3*16 step_a*4
+	VPMOVSXBD    (R11), Y6                  // v53:i32x8 = widen [b+32 l2*8 l3*128 i8x8]
+	VCVTDQ2PS    Y6, Y6                     // v54:f32x8 = cvtf32 v53
+	VMULPS       Y6, Y4, Y4                 // v55:f32x8 = mul v52 v54
+	VADDPS       Y4, Y0, Y0                 // v44:f32x8 = add v44 v55
+	VPBROADCASTD 8(R10), Y4                 // v56:f32x8 = loadsplat a+8 l3*16 step_a*4
+	PREFETCHT0   2080(R11)                  // prefetch b+2112 l2*8 l3*128
+	PREFETCHT1   8224(R11)                  // prefetch2 b+8256 l2*8 l3*128
+	VPMOVSXBD    32(R11), Y7                // v57:i32x8 = widen [b+64 l2*8 l3*128 i8x8]
+	VCVTDQ2PS    Y7, Y7                     // v58:f32x8 = cvtf32 v57
+	VMULPS       Y7, Y4, Y4                 // v59:f32x8 = mul v56 v58
+	VADDPS       Y4, Y0, Y0                 // v44:f32x8 = add v44 v59
+	VPBROADCASTD 12(R10), Y4                // v60:f32x8 = loadsplat a+12 l3*16 step_a*4
+	VPMOVSXBD    64(R11), Y8                // v61:i32x8 = widen [b+96 l2*8 l3*128 i8x8]
+	VCVTDQ2PS    Y8, Y8                     // v62:f32x8 = cvtf32 v61
+	VMULPS       Y8, Y4, Y4                 // v63:f32x8 = mul v60 v62
+	VADDPS       Y4, Y0, Y0                 // v44:f32x8 = add v44 v63
+	VPBROADCASTD (R12), Y4                  // v64:f32x8 = loadsplat a+0 l3*16 step_a*5
+	VMULPS       Y5, Y4, Y4                 // v65:f32x8 = mul v64 v50
+	VADDPS       Y4, Y1, Y1                 // v45:f32x8 = add v45 v65
+	VPBROADCASTD 4(R12), Y4                 // v66:f32x8 = loadsplat a+4 l3*16 step_a*5
+	VMULPS       Y6, Y4, Y4                 // v67:f32x8 = mul v66 v54
+	VADDPS       Y4, Y1, Y1                 // v45:f32x8 = add v45 v67
+	VPBROADCASTD 8(R12), Y4                 // v68:f32x8 = loadsplat a+8 l3*16 step_a*5
+	VMULPS       Y7, Y4, Y4                 // v69:f32x8 = mul v68 v58
+	VADDPS       Y4, Y1, Y1                 // v45:f32x8 = add v45 v69
+	VPBROADCASTD 12(R12), Y4                // v70:f32x8 = loadsplat a+12 l3*16 step_a*5
+	VMULPS       Y8, Y4, Y4                 // v71:f32x8 = mul v70 v62
+	VADDPS       Y4, Y1, Y1                 // v45:f32x8 = add v45 v71
+	VPBROADCASTD (R13), Y4                  // v72:f32x8 = loadsplat a+0 l3*16 step_a*6
+	VMULPS       Y5, Y4, Y4                 // v73:f32x8 = mul v72 v50
+	VADDPS       Y4, Y2, Y2                 // v46:f32x8 = add v46 v73
+	VPBROADCASTD 4(R13), Y4                 // v74:f32x8 = loadsplat a+4 l3*16 step_a*6
+	VMULPS       Y6, Y4, Y4                 // v75:f32x8 = mul v74 v54
+	VADDPS       Y4, Y2, Y2                 // v46:f32x8 = add v46 v75
+	VPBROADCASTD 8(R13), Y4                 // v76:f32x8 = loadsplat a+8 l3*16 step_a*6
+	VMULPS       Y7, Y4, Y4                 // v77:f32x8 = mul v76 v58
+	VADDPS       Y4, Y2, Y2                 // v46:f32x8 = add v46 v77
+	VPBROADCASTD 12(R13), Y4                // v78:f32x8 = loadsplat a+12 l3*16 step_a*6
+	VMULPS       Y8, Y4, Y4                 // v79:f32x8 = mul v78 v62
+	VADDPS       Y4, Y2, Y2                 // v46:f32x8 = add v46 v79
+	VPBROADCASTD (R14), Y4                  // v80:f32x8 = loadsplat a+0 l3*16 step_a*7
+	VMULPS       Y5, Y4, Y4                 // v81:f32x8 = mul v80 v50
+	VADDPS       Y4, Y3, Y3                 // v47:f32x8 = add v47 v81
+	VPBROADCASTD 4(R14), Y4                 // v82:f32x8 = loadsplat a+4 l3*16 step_a*7
+	VMULPS       Y6, Y4, Y4                 // v83:f32x8 = mul v82 v54
+	VADDPS       Y4, Y3, Y3                 // v47:f32x8 = add v47 v83
+	VPBROADCASTD 8(R14), Y4                 // v84:f32x8 = loadsplat a+8 l3*16 step_a*7
+	VMULPS       Y7, Y4, Y4                 // v85:f32x8 = mul v84 v58
+	VADDPS       Y4, Y3, Y3                 // v47:f32x8 = add v47 v85
+	VPBROADCASTD 12(R14), Y4                // v86:f32x8 = loadsplat a+12 l3*16 step_a*7
+	VMULPS       Y8, Y4, Y4                 // v87:f32x8 = mul v86 v62
+	VADDPS       Y4, Y3, Y3                 // v47:f32x8 = add v47 v87
 	ADDQ         $+16, R10
 	ADDQ         $+128, R11
 	ADDQ         $+16, R12
@@ -6508,85 +6377,54 @@ loop3:
 	JNZ          loop3
 
 done3:
-	VMOVDQU Y0, 384(CX)                     // store acc+512 l2*64 v72
-	VMOVDQU Y1, 416(CX)                     // store acc+544 l2*64 v73
-	VMOVDQU Y2, 512(CX)                     // store acc+640 l2*64 v74
-	VMOVDQU Y3, 544(CX)                     // store acc+672 l2*64 v75
-	VMOVDQU Y4, 640(CX)                     // store acc+768 l2*64 v76
-	VMOVDQU Y5, 672(CX)                     // store acc+800 l2*64 v77
-	VMOVDQU Y6, 768(CX)                     // store acc+896 l2*64 v78
-	VMOVDQU Y7, 800(CX)                     // store acc+928 l2*64 v79
-	ADDQ    $+16, BX
-	ADDQ    $+64, CX
+	VMOVDQU Y0, 384(CX)                     // store acc+512 l2*32 v44
+	VMOVDQU Y1, 512(CX)                     // store acc+640 l2*32 v45
+	VMOVDQU Y2, 640(CX)                     // store acc+768 l2*32 v46
+	VMOVDQU Y3, 768(CX)                     // store acc+896 l2*32 v47
+	ADDQ    $+8, BX
+	ADDQ    $+32, CX
 	DECQ    AX
 	JNZ     loop2
 
 done2:
-	VPBROADCASTD x7fffffff<>+0(SB), Y0      // v144:i32x8 = splat 2147483647
-	VPBROADCASTD x7f800000<>+0(SB), Y1      // v145:i32x8 = splat 2139095040
-	VPBROADCASTD x7fc00000<>+0(SB), Y2      // v146:i32x8 = splat 2143289344
+	VPBROADCASTD x7fffffff<>+0(SB), Y0      // v88:i32x8 = splat 2147483647
+	VPBROADCASTD x7f800000<>+0(SB), Y1      // v89:i32x8 = splat 2139095040
+	VPBROADCASTD x7fc00000<>+0(SB), Y2      // v90:i32x8 = splat 2143289344
 	MOVQ         args+0(FP), AX
 	MOVQ         24(AX), AX
-	MOVQ         args+0(FP), BX
-	MOVQ         24(BX), BX
 	MOVQ         args+0(FP), SI
 	MOVQ         40(SI), SI
 	IMUL3Q       $+1, SI, DX
-	ADDQ         BX, DX
-	MOVQ         args+0(FP), DI
-	MOVQ         40(DI), DI
-	IMUL3Q       $+2, DI, SI
-	MOVQ         args+0(FP), R8
-	MOVQ         40(R8), R8
-	IMUL3Q       $+2, R8, DI
-	MOVQ         $+4, BX
+	MOVQ         $+8, BX
 	PCALIGN      $0x20
 
 loop4:
-	MOVQ    $+2, R8
+	MOVQ    $+2, SI
 	PCALIGN $0x20
 
 loop5:
-	VMOVDQU  -256(CX), Y3                   // v147:f32x8 = load acc+0 l4*256 l5*64
-	VPAND    Y0, Y3, Y4                     // v149:i32x8 = and v148 v144
-	VPCMPGTD Y1, Y4, Y4                     // v150:i32x8 = cmpgts v149 v145
-	VPAND    Y2, Y4, Y5                     // v151:i32x8 = and v150 v146
-	VPANDN   Y3, Y4, Y3                     // v152:i32x8 = andnot v148 v150
-	VPOR     Y3, Y5, Y3                     // v153:i32x8 = or v151 v152
-	VMOVDQU  Y3, (AX)                       // store out+0 l4*0+2*step_out l5*64 v154
-	VMOVDQU  -224(CX), Y3                   // v155:f32x8 = load acc+32 l4*256 l5*64
-	VPAND    Y0, Y3, Y4                     // v157:i32x8 = and v156 v144
-	VPCMPGTD Y1, Y4, Y4                     // v158:i32x8 = cmpgts v157 v145
-	VPAND    Y2, Y4, Y5                     // v159:i32x8 = and v158 v146
-	VPANDN   Y3, Y4, Y3                     // v160:i32x8 = andnot v156 v158
-	VPOR     Y3, Y5, Y3                     // v161:i32x8 = or v159 v160
-	VMOVDQU  Y3, 32(AX)                     // store out+32 l4*0+2*step_out l5*64 v162
-	VMOVDQU  -128(CX), Y3                   // v163:f32x8 = load acc+128 l4*256 l5*64
-	VPAND    Y0, Y3, Y4                     // v165:i32x8 = and v164 v144
-	VPCMPGTD Y1, Y4, Y4                     // v166:i32x8 = cmpgts v165 v145
-	VPAND    Y2, Y4, Y5                     // v167:i32x8 = and v166 v146
-	VPANDN   Y3, Y4, Y3                     // v168:i32x8 = andnot v164 v166
-	VPOR     Y3, Y5, Y3                     // v169:i32x8 = or v167 v168
-	VMOVDQU  Y3, (DX)                       // store out+0 l4*0+2*step_out l5*64 step_out*1 v170
-	VMOVDQU  -96(CX), Y3                    // v171:f32x8 = load acc+160 l4*256 l5*64
-	VPAND    Y0, Y3, Y4                     // v173:i32x8 = and v172 v144
-	VPCMPGTD Y1, Y4, Y4                     // v174:i32x8 = cmpgts v173 v145
-	VPAND    Y2, Y4, Y5                     // v175:i32x8 = and v174 v146
-	VPANDN   Y3, Y4, Y3                     // v176:i32x8 = andnot v172 v174
-	VPOR     Y3, Y5, Y3                     // v177:i32x8 = or v175 v176
-	VMOVDQU  Y3, 32(DX)                     // store out+32 l4*0+2*step_out l5*64 step_out*1 v178
+	VMOVDQU  -256(CX), Y3                   // v91:f32x8 = load acc+0 l4*128 l5*64
+	VPAND    Y0, Y3, Y4                     // v93:i32x8 = and v92 v88
+	VPCMPGTD Y1, Y4, Y4                     // v94:i32x8 = cmpgts v93 v89
+	VPAND    Y2, Y4, Y5                     // v95:i32x8 = and v94 v90
+	VPANDN   Y3, Y4, Y3                     // v96:i32x8 = andnot v92 v94
+	VPOR     Y3, Y5, Y3                     // v97:i32x8 = or v95 v96
+	VMOVDQU  Y3, (AX)                       // store out+0 l4*0+1*step_out l5*64 v98
+	VMOVDQU  -224(CX), Y3                   // v99:f32x8 = load acc+32 l4*128 l5*64
+	VPAND    Y0, Y3, Y4                     // v101:i32x8 = and v100 v88
+	VPCMPGTD Y1, Y4, Y4                     // v102:i32x8 = cmpgts v101 v89
+	VPAND    Y2, Y4, Y5                     // v103:i32x8 = and v102 v90
+	VPANDN   Y3, Y4, Y3                     // v104:i32x8 = andnot v100 v102
+	VPOR     Y3, Y5, Y3                     // v105:i32x8 = or v103 v104
+	VMOVDQU  Y3, 32(AX)                     // store out+32 l4*0+1*step_out l5*64 v106
 	ADDQ     $+64, CX
 	ADDQ     $+64, AX
-	ADDQ     $+64, DX
-	DECQ     R8
+	DECQ     SI
 	JNZ      loop5
 
 done5:
-	ADDQ $+128, CX
 	ADDQ $-128, AX
-	ADDQ SI, AX
-	ADDQ $-128, DX
-	ADDQ DI, DX
+	ADDQ DX, AX
 	DECQ BX
 	JNZ  loop4
 
@@ -6726,25 +6564,22 @@ DATA c15<>+16(SB)/8, $0x3fcc422a3fcc422a
 DATA c15<>+24(SB)/8, $0x3fcc422a3fcc422a
 GLOBL c15<>(SB), RODATA|NOPTR, $32
 
-DATA xff800000<>+0(SB)/4, $0xff800000
-GLOBL xff800000<>(SB), RODATA|NOPTR, $4
-
 DATA c16<>+0(SB)/8, $0x0000000100000000
 DATA c16<>+8(SB)/8, $0x0000000300000002
 DATA c16<>+16(SB)/8, $0x0000000500000004
 DATA c16<>+24(SB)/8, $0x0000000700000006
 GLOBL c16<>(SB), RODATA|NOPTR, $32
 
-DATA c17<>+0(SB)/8, $0x0000000200000001
-DATA c17<>+8(SB)/8, $0x0000000400000003
-DATA c17<>+16(SB)/8, $0x0000000600000005
-DATA c17<>+24(SB)/8, $0x0000000800000007
+DATA c17<>+0(SB)/8, $0x0000000900000008
+DATA c17<>+8(SB)/8, $0x0000000b0000000a
+DATA c17<>+16(SB)/8, $0x0000000d0000000c
+DATA c17<>+24(SB)/8, $0x0000000f0000000e
 GLOBL c17<>(SB), RODATA|NOPTR, $32
 
-DATA c18<>+0(SB)/8, $0x0000000900000008
-DATA c18<>+8(SB)/8, $0x0000000b0000000a
-DATA c18<>+16(SB)/8, $0x0000000d0000000c
-DATA c18<>+24(SB)/8, $0x0000000f0000000e
+DATA c18<>+0(SB)/8, $0x0000000200000001
+DATA c18<>+8(SB)/8, $0x0000000400000003
+DATA c18<>+16(SB)/8, $0x0000000600000005
+DATA c18<>+24(SB)/8, $0x0000000800000007
 GLOBL c18<>(SB), RODATA|NOPTR, $32
 
 DATA c19<>+0(SB)/8, $0x0000000a00000009
@@ -6753,16 +6588,16 @@ DATA c19<>+16(SB)/8, $0x0000000e0000000d
 DATA c19<>+24(SB)/8, $0x000000100000000f
 GLOBL c19<>(SB), RODATA|NOPTR, $32
 
-DATA c20<>+0(SB)/8, $0x0000001100000010
-DATA c20<>+8(SB)/8, $0x0000001300000012
-DATA c20<>+16(SB)/8, $0x0000001500000014
-DATA c20<>+24(SB)/8, $0x0000001700000016
+DATA c20<>+0(SB)/8, $0xff800000ff800000
+DATA c20<>+8(SB)/8, $0xff800000ff800000
+DATA c20<>+16(SB)/8, $0xff800000ff800000
+DATA c20<>+24(SB)/8, $0xff800000ff800000
 GLOBL c20<>(SB), RODATA|NOPTR, $32
 
-DATA c21<>+0(SB)/8, $0x0000001200000011
-DATA c21<>+8(SB)/8, $0x0000001400000013
-DATA c21<>+16(SB)/8, $0x0000001600000015
-DATA c21<>+24(SB)/8, $0x0000001800000017
+DATA c21<>+0(SB)/8, $0x0000001100000010
+DATA c21<>+8(SB)/8, $0x0000001300000012
+DATA c21<>+16(SB)/8, $0x0000001500000014
+DATA c21<>+24(SB)/8, $0x0000001700000016
 GLOBL c21<>(SB), RODATA|NOPTR, $32
 
 DATA c22<>+0(SB)/8, $0x0000001900000018
@@ -6771,22 +6606,22 @@ DATA c22<>+16(SB)/8, $0x0000001d0000001c
 DATA c22<>+24(SB)/8, $0x0000001f0000001e
 GLOBL c22<>(SB), RODATA|NOPTR, $32
 
-DATA c23<>+0(SB)/8, $0x0000001a00000019
-DATA c23<>+8(SB)/8, $0x0000001c0000001b
-DATA c23<>+16(SB)/8, $0x0000001e0000001d
-DATA c23<>+24(SB)/8, $0x000000200000001f
+DATA c23<>+0(SB)/8, $0x0000001200000011
+DATA c23<>+8(SB)/8, $0x0000001400000013
+DATA c23<>+16(SB)/8, $0x0000001600000015
+DATA c23<>+24(SB)/8, $0x0000001800000017
 GLOBL c23<>(SB), RODATA|NOPTR, $32
 
-DATA c24<>+0(SB)/8, $0x0000002100000020
-DATA c24<>+8(SB)/8, $0x0000002300000022
-DATA c24<>+16(SB)/8, $0x0000002500000024
-DATA c24<>+24(SB)/8, $0x0000002700000026
+DATA c24<>+0(SB)/8, $0x0000001a00000019
+DATA c24<>+8(SB)/8, $0x0000001c0000001b
+DATA c24<>+16(SB)/8, $0x0000001e0000001d
+DATA c24<>+24(SB)/8, $0x000000200000001f
 GLOBL c24<>(SB), RODATA|NOPTR, $32
 
-DATA c25<>+0(SB)/8, $0x0000002200000021
-DATA c25<>+8(SB)/8, $0x0000002400000023
-DATA c25<>+16(SB)/8, $0x0000002600000025
-DATA c25<>+24(SB)/8, $0x0000002800000027
+DATA c25<>+0(SB)/8, $0x0000002100000020
+DATA c25<>+8(SB)/8, $0x0000002300000022
+DATA c25<>+16(SB)/8, $0x0000002500000024
+DATA c25<>+24(SB)/8, $0x0000002700000026
 GLOBL c25<>(SB), RODATA|NOPTR, $32
 
 DATA c26<>+0(SB)/8, $0x0000002900000028
@@ -6795,22 +6630,22 @@ DATA c26<>+16(SB)/8, $0x0000002d0000002c
 DATA c26<>+24(SB)/8, $0x0000002f0000002e
 GLOBL c26<>(SB), RODATA|NOPTR, $32
 
-DATA c27<>+0(SB)/8, $0x0000002a00000029
-DATA c27<>+8(SB)/8, $0x0000002c0000002b
-DATA c27<>+16(SB)/8, $0x0000002e0000002d
-DATA c27<>+24(SB)/8, $0x000000300000002f
+DATA c27<>+0(SB)/8, $0x0000002200000021
+DATA c27<>+8(SB)/8, $0x0000002400000023
+DATA c27<>+16(SB)/8, $0x0000002600000025
+DATA c27<>+24(SB)/8, $0x0000002800000027
 GLOBL c27<>(SB), RODATA|NOPTR, $32
 
-DATA c28<>+0(SB)/8, $0x0000003100000030
-DATA c28<>+8(SB)/8, $0x0000003300000032
-DATA c28<>+16(SB)/8, $0x0000003500000034
-DATA c28<>+24(SB)/8, $0x0000003700000036
+DATA c28<>+0(SB)/8, $0x0000002a00000029
+DATA c28<>+8(SB)/8, $0x0000002c0000002b
+DATA c28<>+16(SB)/8, $0x0000002e0000002d
+DATA c28<>+24(SB)/8, $0x000000300000002f
 GLOBL c28<>(SB), RODATA|NOPTR, $32
 
-DATA c29<>+0(SB)/8, $0x0000003200000031
-DATA c29<>+8(SB)/8, $0x0000003400000033
-DATA c29<>+16(SB)/8, $0x0000003600000035
-DATA c29<>+24(SB)/8, $0x0000003800000037
+DATA c29<>+0(SB)/8, $0x0000003100000030
+DATA c29<>+8(SB)/8, $0x0000003300000032
+DATA c29<>+16(SB)/8, $0x0000003500000034
+DATA c29<>+24(SB)/8, $0x0000003700000036
 GLOBL c29<>(SB), RODATA|NOPTR, $32
 
 DATA c30<>+0(SB)/8, $0x0000003900000038
@@ -6819,11 +6654,23 @@ DATA c30<>+16(SB)/8, $0x0000003d0000003c
 DATA c30<>+24(SB)/8, $0x0000003f0000003e
 GLOBL c30<>(SB), RODATA|NOPTR, $32
 
-DATA c31<>+0(SB)/8, $0x0000003a00000039
-DATA c31<>+8(SB)/8, $0x0000003c0000003b
-DATA c31<>+16(SB)/8, $0x0000003e0000003d
-DATA c31<>+24(SB)/8, $0x000000400000003f
+DATA c31<>+0(SB)/8, $0x0000003200000031
+DATA c31<>+8(SB)/8, $0x0000003400000033
+DATA c31<>+16(SB)/8, $0x0000003600000035
+DATA c31<>+24(SB)/8, $0x0000003800000037
 GLOBL c31<>(SB), RODATA|NOPTR, $32
+
+DATA c32<>+0(SB)/8, $0x0000003a00000039
+DATA c32<>+8(SB)/8, $0x0000003c0000003b
+DATA c32<>+16(SB)/8, $0x0000003e0000003d
+DATA c32<>+24(SB)/8, $0x000000400000003f
+GLOBL c32<>(SB), RODATA|NOPTR, $32
+
+DATA c33<>+0(SB)/8, $0x0000000000000000
+DATA c33<>+8(SB)/8, $0x0000000000000000
+DATA c33<>+16(SB)/8, $0x0000000000000000
+DATA c33<>+24(SB)/8, $0x0000000000000000
+GLOBL c33<>(SB), RODATA|NOPTR, $32
 
 DATA x3fb8aa3b<>+0(SB)/4, $0x3fb8aa3b
 GLOBL x3fb8aa3b<>(SB), RODATA|NOPTR, $4
@@ -6845,12 +6692,6 @@ GLOBL x3e2aaa48<>(SB), RODATA|NOPTR, $4
 
 DATA x3efffffe<>+0(SB)/4, $0x3efffffe
 GLOBL x3efffffe<>(SB), RODATA|NOPTR, $4
-
-DATA c32<>+0(SB)/8, $0x0000000000000000
-DATA c32<>+8(SB)/8, $0x0000000000000000
-DATA c32<>+16(SB)/8, $0x0000000000000000
-DATA c32<>+24(SB)/8, $0x0000000000000000
-GLOBL c32<>(SB), RODATA|NOPTR, $32
 
 DATA x3ab5112b<>+0(SB)/4, $0x3ab5112b
 GLOBL x3ab5112b<>(SB), RODATA|NOPTR, $4

@@ -12,7 +12,7 @@ TEXT ·rmsnorm_avx512(SB), NOSPLIT, $0-8
 	MOVQ    args+0(FP), AX
 	MOVQ    (AX), AX
 	MOVQ    args+0(FP), BX
-	MOVQ    96(BX), BX
+	MOVQ    88(BX), BX
 	TESTQ   BX, BX
 	JLE     done0
 	MOVQ    AX, CX
@@ -39,84 +39,82 @@ done0:
 	MOVQ         args+0(FP), BX
 	MOVQ         40(BX), BX
 	VMOVDQU64    Z0, (BX)                   // store square16+0 v7
-	VMOVDQU64    32(BX), Y0                 // v8:f32x8 = load square16+32
-	VADDPS       (BX), Y0, Y0               // v9:f32x8 = add [square16+0 f32x8] v8
+	VMOVDQU64    32(BX), X0                 // v8:f32x4 = load square16+32
+	VADDPS       (BX), X0, X0               // v9:f32x4 = add [square16+0 f32x4] v8
+	VMOVDQU64    48(BX), X1                 // v10:f32x4 = load square16+48
+	VADDPS       16(BX), X1, X1             // v11:f32x4 = add [square16+16 f32x4] v10
+	VADDPS       X1, X0, X0                 // v12:f32x4 = add v9 v11
 	MOVQ         args+0(FP), BX
 	MOVQ         48(BX), BX
-	VMOVDQU64    Y0, (BX)                   // store square8+0 v9
-	VMOVDQU64    16(BX), X0                 // v10:f32x4 = load square8+16
-	VADDPS       (BX), X0, X0               // v11:f32x4 = add [square8+0 f32x4] v10
+	VMOVDQU64    X0, (BX)                   // store square4+0 v12
+	VMOVQ        (BX), X0                   // v13:f32x2 = load square4+0
+	VMOVQ        8(BX), X1                  // v14:f32x2 = load square4+8
+	VADDPS       X1, X0, X0                 // v15:f32x2 = add v13 v14
 	MOVQ         args+0(FP), BX
 	MOVQ         56(BX), BX
-	VMOVDQU64    X0, (BX)                   // store square4+0 v11
-	VMOVQ        (BX), X0                   // v12:f32x2 = load square4+0
-	VMOVQ        8(BX), X1                  // v13:f32x2 = load square4+8
-	VADDPS       X1, X0, X0                 // v14:f32x2 = add v12 v13
+	VMOVQ        X0, (BX)                   // store square2+0 v15
+	VMOVD        (BX), X0                   // v16:f32x1 = load square2+0
+	VMOVD        4(BX), X1                  // v17:f32x1 = load square2+4
+	VADDPS       X1, X0, X0                 // v18:f32x1 = add v16 v17
 	MOVQ         args+0(FP), BX
 	MOVQ         64(BX), BX
-	VMOVQ        X0, (BX)                   // store square2+0 v14
-	VMOVD        (BX), X0                   // v15:f32x1 = load square2+0
-	VMOVD        4(BX), X1                  // v16:f32x1 = load square2+4
-	VADDPS       X1, X0, X0                 // v17:f32x1 = add v15 v16
-	MOVQ         args+0(FP), BX
-	MOVQ         72(BX), BX
-	VMOVD        X0, (BX)                   // store square1+0 v17
-	VMOVD        (BX), X0                   // v18:f32x1 = load square1+0
+	VMOVD        X0, (BX)                   // store square1+0 v18
+	VMOVD        (BX), X0                   // v19:f32x1 = load square1+0
 	MOVQ         args+0(FP), BX
 	MOVQ         16(BX), BX
-	VMOVD        (BX), X1                   // v19:f32x1 = load share+0
-	VMULPS       X1, X0, X0                 // v20:f32x1 = mul v18 v19
+	VMOVD        (BX), X1                   // v20:f32x1 = load share+0
+	VMULPS       X1, X0, X0                 // v21:f32x1 = mul v19 v20
 	MOVQ         args+0(FP), BX
 	MOVQ         24(BX), BX
-	VMOVD        (BX), X1                   // v21:f32x1 = load eps+0
-	VADDPS       X1, X0, X0                 // v22:f32x1 = add v20 v21
-	VPSRAD       $0x01, X0, X1              // v24:i32x1 = shrs v23 1
-	VPBROADCASTD x5f375a86<>+0(SB), X2      // v25:i32x1 = splat 1597463174
-	VPSUBD       X1, X2, X1                 // v26:i32x1 = sub v25 v24
-	VPBROADCASTD x3f000000<>+0(SB), X2      // v28:f32x1 = splat 1056964608
-	VMULPS       X0, X2, X0                 // v29:f32x1 = mul v28 v22
-	VMULPS       X1, X0, X2                 // v30:f32x1 = mul v29 v27
-	VMULPS       X1, X2, X2                 // v31:f32x1 = mul v30 v27
-	VPBROADCASTD x3fc00000<>+0(SB), X3      // v32:f32x1 = splat 1069547520
-	VSUBPS       X2, X3, X2                 // v33:f32x1 = sub v32 v31
-	VMULPS       X2, X1, X1                 // v34:f32x1 = mul v27 v33
-	VMULPS       X1, X0, X2                 // v35:f32x1 = mul v29 v34
-	VMULPS       X1, X2, X2                 // v36:f32x1 = mul v35 v34
-	VSUBPS       X2, X3, X2                 // v37:f32x1 = sub v32 v36
-	VMULPS       X2, X1, X1                 // v38:f32x1 = mul v34 v37
-	VMULPS       X1, X0, X2                 // v39:f32x1 = mul v29 v38
-	VMULPS       X1, X2, X2                 // v40:f32x1 = mul v39 v38
-	VSUBPS       X2, X3, X2                 // v41:f32x1 = sub v32 v40
-	VMULPS       X2, X1, X1                 // v42:f32x1 = mul v38 v41
-	VMULPS       X1, X0, X0                 // v43:f32x1 = mul v29 v42
-	VMULPS       X1, X0, X0                 // v44:f32x1 = mul v43 v42
-	VSUBPS       X0, X3, X0                 // v45:f32x1 = sub v32 v44
-	VMULPS       X0, X1, X0                 // v46:f32x1 = mul v42 v45
+	VMOVD        (BX), X1                   // v22:f32x1 = load eps+0
+	VADDPS       X1, X0, X0                 // v23:f32x1 = add v21 v22
+	VPSRAD       $0x01, X0, X1              // v25:i32x1 = shrs v24 1
+	VPBROADCASTD x5f375a86<>+0(SB), X2      // v26:i32x1 = splat 1597463174
+	VPSUBD       X1, X2, X1                 // v27:i32x1 = sub v26 v25
+	VPBROADCASTD x3f000000<>+0(SB), X2      // v29:f32x1 = splat 1056964608
+	VMULPS       X0, X2, X0                 // v30:f32x1 = mul v29 v23
+	VMULPS       X1, X0, X2                 // v31:f32x1 = mul v30 v28
+	VMULPS       X1, X2, X2                 // v32:f32x1 = mul v31 v28
+	VPBROADCASTD x3fc00000<>+0(SB), X3      // v33:f32x1 = splat 1069547520
+	VSUBPS       X2, X3, X2                 // v34:f32x1 = sub v33 v32
+	VMULPS       X2, X1, X1                 // v35:f32x1 = mul v28 v34
+	VMULPS       X1, X0, X2                 // v36:f32x1 = mul v30 v35
+	VMULPS       X1, X2, X2                 // v37:f32x1 = mul v36 v35
+	VSUBPS       X2, X3, X2                 // v38:f32x1 = sub v33 v37
+	VMULPS       X2, X1, X1                 // v39:f32x1 = mul v35 v38
+	VMULPS       X1, X0, X2                 // v40:f32x1 = mul v30 v39
+	VMULPS       X1, X2, X2                 // v41:f32x1 = mul v40 v39
+	VSUBPS       X2, X3, X2                 // v42:f32x1 = sub v33 v41
+	VMULPS       X2, X1, X1                 // v43:f32x1 = mul v39 v42
+	VMULPS       X1, X0, X0                 // v44:f32x1 = mul v30 v43
+	VMULPS       X1, X0, X0                 // v45:f32x1 = mul v44 v43
+	VSUBPS       X0, X3, X0                 // v46:f32x1 = sub v33 v45
+	VMULPS       X0, X1, X0                 // v47:f32x1 = mul v43 v46
 	MOVQ         args+0(FP), BX
-	MOVQ         80(BX), BX
-	VMOVD        X0, (BX)                   // store inv+0 v46
+	MOVQ         72(BX), BX
+	VMOVD        X0, (BX)                   // store inv+0 v47
 	MOVQ         args+0(FP), CX
 	MOVQ         8(CX), CX
 	MOVQ         args+0(FP), DX
-	MOVQ         88(DX), DX
+	MOVQ         80(DX), DX
 	MOVQ         args+0(FP), SI
-	MOVQ         104(SI), SI
+	MOVQ         96(SI), SI
 	TESTQ        SI, SI
 	JLE          done1
 	PCALIGN      $0x20
 
 loop1:
-	VPBROADCASTD   (BX), Z0                 // v47:f32x16 = loadsplat inv+0
-	VMULPS         (AX), Z0, Z1             // v48:f32x16 = mul [x+0 l1*128 f32x16] v47
-	VMULPS         (CX), Z1, Z1             // v49:f32x16 = mul v48 [w+0 l1*128 f32x16]
-	VCMPPS         $0x03, Z1, Z1, K1        // v50:f32x16 = canonnan v49
+	VPBROADCASTD   (BX), Z0                 // v48:f32x16 = loadsplat inv+0
+	VMULPS         (AX), Z0, Z1             // v49:f32x16 = mul [x+0 l1*128 f32x16] v48
+	VMULPS         (CX), Z1, Z1             // v50:f32x16 = mul v49 [w+0 l1*128 f32x16]
+	VCMPPS         $0x03, Z1, Z1, K1        // v51:f32x16 = canonnan v50
 	VPBLENDMD.BCST x7fc00000<>+0(SB), Z1, K1, Z1
-	VMOVDQU64      Z1, (DX)                 // store out+0 l1*128 v50
-	VMULPS         64(AX), Z0, Z0           // v51:f32x16 = mul [x+64 l1*128 f32x16] v47
-	VMULPS         64(CX), Z0, Z0           // v52:f32x16 = mul v51 [w+64 l1*128 f32x16]
-	VCMPPS         $0x03, Z0, Z0, K1        // v53:f32x16 = canonnan v52
+	VMOVDQU64      Z1, (DX)                 // store out+0 l1*128 v51
+	VMULPS         64(AX), Z0, Z0           // v52:f32x16 = mul [x+64 l1*128 f32x16] v48
+	VMULPS         64(CX), Z0, Z0           // v53:f32x16 = mul v52 [w+64 l1*128 f32x16]
+	VCMPPS         $0x03, Z0, Z0, K1        // v54:f32x16 = canonnan v53
 	VPBLENDMD.BCST x7fc00000<>+0(SB), Z0, K1, Z0
-	VMOVDQU64      Z0, 64(DX)               // store out+64 l1*128 v53
+	VMOVDQU64      Z0, 64(DX)               // store out+64 l1*128 v54
 	ADDQ           $+128, AX
 	ADDQ           $+128, CX
 	ADDQ           $+128, DX
@@ -713,10 +711,14 @@ done1:
 TEXT ·softmax_avx512(SB), NOSPLIT, $0-8
 	VMOVDQU64    c0<>+0(SB), Z0             // v0:i32x16 = const c0
 	VMOVDQU64    c1<>+0(SB), Z1             // v1:i32x16 = const c1
-	VMOVDQU64    c2<>+0(SB), Z2             // v2:i32x16 = const c2
-	VMOVDQU64    c3<>+0(SB), Z3             // v3:i32x16 = const c3
-	VPTERNLOGD   $0xff, Z4, Z4, Z4          // v4:i32x16 = splat -1
-	VPBROADCASTD xff800000<>+0(SB), Z5      // v5:i32x16 = splat -8388608
+	VPTERNLOGD   $0xff, Z2, Z2, Z2          // v2:i32x16 = splat -1
+	VPBROADCASTD xff800000<>+0(SB), Z3      // v3:i32x16 = splat -8388608
+	VMOVDQU64    c2<>+0(SB), Z4             // v4:i32x16 = const c2
+	VMOVDQU64    c3<>+0(SB), Z5             // v5:i32x16 = const c3
+	VMOVDQU64    c4<>+0(SB), Z6             // v6:i32x16 = const c4
+	VMOVDQU64    c5<>+0(SB), Z7             // v7:i32x16 = const c5
+	VMOVDQU64    c6<>+0(SB), Z8             // v8:i32x16 = const c6
+	VMOVDQU64    c7<>+0(SB), Z9             // v9:i32x16 = const c7
 	MOVQ         args+0(FP), AX
 	MOVQ         8(AX), AX
 	MOVQ         args+0(FP), BX
@@ -728,405 +730,395 @@ TEXT ·softmax_avx512(SB), NOSPLIT, $0-8
 	MOVQ         args+0(FP), SI
 	MOVQ         32(SI), SI
 	MOVQ         args+0(FP), DI
-	MOVQ         112(DI), DI
+	MOVQ         120(DI), DI
 	TESTQ        DI, DI
 	JLE          done0
-	MOVQ         BX, R8
-	MOVQ         CX, R9
-	MOVQ         DX, R10
-	MOVQ         SI, R11
+	MOVQ         SI, R8
 	PCALIGN      $0x20
 
 loop0:
-	VPBROADCASTD (AX), Z6                   // v6:f32x16 = loadsplat scale+0
-	VMULPS       (R8), Z6, Z7               // v7:f32x16 = mul [s+0 l0*256 f32x16] v6
-	VMULPS       64(R8), Z6, Z6             // v8:f32x16 = mul [s+64 l0*256 f32x16] v6
-	VPBROADCASTD (R9), Z8                   // v11:i32x16 = loadsplat end+0 l0*4
-	VPCMPGTD     Z0, Z8, K1                 // v12:i32x16 = cmpgts v11 v0
-	VPMOVM2D     K1, Z9
-	VPCMPGTD     Z1, Z8, K1                 // v13:i32x16 = cmpgts v11 v1
-	VPMOVM2D     K1, Z8
-	VPBROADCASTD (R10), Z10                 // v14:i32x16 = loadsplat first+0 l0*4
-	VPCMPGTD     Z10, Z2, K1                // v15:i32x16 = cmpgts v2 v14
+	VPBROADCASTD (AX), Z10                  // v10:f32x16 = loadsplat scale+0
+	VMULPS       (BX), Z10, Z11             // v11:f32x16 = mul [s+0 l0*256 f32x16] v10
+	VPBROADCASTD (CX), Z12                  // v13:i32x16 = loadsplat end+0 l0*4
+	VPCMPGTD     Z0, Z12, K1                // v14:i32x16 = cmpgts v13 v0
+	VPMOVM2D     K1, Z13
+	VPBROADCASTD (DX), Z14                  // v15:i32x16 = loadsplat first+0 l0*4
+	VPCMPGTD     Z14, Z1, K1                // v16:i32x16 = cmpgts v1 v15
+	VPMOVM2D     K1, Z15
+	VPANDD       Z15, Z13, Z13              // v17:i32x16 = and v14 v16
+	VPANDD       Z13, Z11, Z11              // v18:i32x16 = and v12 v17
+	VPSUBD       Z13, Z2, Z13               // v19:i32x16 = sub v2 v17
+	VPANDD       Z3, Z13, Z13               // v20:i32x16 = and v19 v3
+	VPORD        Z13, Z11, Z11              // v21:i32x16 = or v18 v20
+	VMOVDQU64    Z11, (R8)                  // store masked+0 l0*256 v22
+	VMULPS       64(BX), Z10, Z11           // v23:f32x16 = mul [s+64 l0*256 f32x16] v10
+	VPCMPGTD     Z4, Z12, K1                // v25:i32x16 = cmpgts v13 v4
+	VPMOVM2D     K1, Z13
+	VPCMPGTD     Z14, Z5, K1                // v26:i32x16 = cmpgts v5 v15
+	VPMOVM2D     K1, Z15
+	VPANDD       Z15, Z13, Z13              // v27:i32x16 = and v25 v26
+	VPANDD       Z13, Z11, Z11              // v28:i32x16 = and v24 v27
+	VPSUBD       Z13, Z2, Z13               // v29:i32x16 = sub v2 v27
+	VPANDD       Z3, Z13, Z13               // v30:i32x16 = and v29 v3
+	VPORD        Z13, Z11, Z11              // v31:i32x16 = or v28 v30
+	VMOVDQU64    Z11, 64(R8)                // store masked+64 l0*256 v32
+	VMULPS       128(BX), Z10, Z11          // v33:f32x16 = mul [s+128 l0*256 f32x16] v10
+	VPCMPGTD     Z6, Z12, K1                // v35:i32x16 = cmpgts v13 v6
+	VPMOVM2D     K1, Z13
+	VPCMPGTD     Z14, Z7, K1                // v36:i32x16 = cmpgts v7 v15
+	VPMOVM2D     K1, Z15
+	VPANDD       Z15, Z13, Z13              // v37:i32x16 = and v35 v36
+	VPANDD       Z13, Z11, Z11              // v38:i32x16 = and v34 v37
+	VPSUBD       Z13, Z2, Z13               // v39:i32x16 = sub v2 v37
+	VPANDD       Z3, Z13, Z13               // v40:i32x16 = and v39 v3
+	VPORD        Z13, Z11, Z11              // v41:i32x16 = or v38 v40
+	VMOVDQU64    Z11, 128(R8)               // store masked+128 l0*256 v42
+	VMULPS       192(BX), Z10, Z10          // v43:f32x16 = mul [s+192 l0*256 f32x16] v10
+	VPCMPGTD     Z8, Z12, K1                // v45:i32x16 = cmpgts v13 v8
 	VPMOVM2D     K1, Z11
-	VPCMPGTD     Z10, Z3, K1                // v16:i32x16 = cmpgts v3 v14
-	VPMOVM2D     K1, Z10
-	VPANDD       Z11, Z9, Z9                // v17:i32x16 = and v12 v15
-	VPANDD       Z10, Z8, Z8                // v18:i32x16 = and v13 v16
-	VPANDD       Z9, Z7, Z7                 // v19:i32x16 = and v9 v17
-	VPANDD       Z8, Z6, Z6                 // v20:i32x16 = and v10 v18
-	VPSUBD       Z9, Z4, Z9                 // v21:i32x16 = sub v4 v17
-	VPSUBD       Z8, Z4, Z8                 // v22:i32x16 = sub v4 v18
-	VPANDD       Z5, Z9, Z9                 // v23:i32x16 = and v21 v5
-	VPANDD       Z5, Z8, Z8                 // v24:i32x16 = and v22 v5
-	VPORD        Z9, Z7, Z7                 // v25:i32x16 = or v19 v23
-	VPORD        Z8, Z6, Z6                 // v26:i32x16 = or v20 v24
-	VMOVDQU64    Z7, (R11)                  // store masked+0 l0*256 v27
-	VMOVDQU64    Z6, 64(R11)                // store masked+64 l0*256 v28
-	ADDQ         $+256, R8
-	ADDQ         $+4, R9
-	ADDQ         $+4, R10
-	ADDQ         $+256, R11
-	DECQ         DI
-	JNZ          loop0
-
-done0:
-	VMOVDQU64 c4<>+0(SB), Z0                // v29:i32x16 = const c4
-	VMOVDQU64 c5<>+0(SB), Z1                // v30:i32x16 = const c5
-	VMOVDQU64 c6<>+0(SB), Z2                // v31:i32x16 = const c6
-	VMOVDQU64 c7<>+0(SB), Z3                // v32:i32x16 = const c7
-	MOVQ      args+0(FP), DI
-	MOVQ      112(DI), DI
-	TESTQ     DI, DI
-	JLE       done1
-	MOVQ      SI, R8
-	PCALIGN   $0x20
-
-loop1:
-	VPBROADCASTD (AX), Z6                   // v33:f32x16 = loadsplat scale+0
-	VMULPS       128(BX), Z6, Z7            // v34:f32x16 = mul [s+128 l1*256 f32x16] v33
-	VMULPS       192(BX), Z6, Z6            // v35:f32x16 = mul [s+192 l1*256 f32x16] v33
-	VPBROADCASTD (CX), Z8                   // v38:i32x16 = loadsplat end+0 l1*4
-	VPCMPGTD     Z0, Z8, K1                 // v39:i32x16 = cmpgts v38 v29
-	VPMOVM2D     K1, Z9
-	VPCMPGTD     Z1, Z8, K1                 // v40:i32x16 = cmpgts v38 v30
-	VPMOVM2D     K1, Z8
-	VPBROADCASTD (DX), Z10                  // v41:i32x16 = loadsplat first+0 l1*4
-	VPCMPGTD     Z10, Z2, K1                // v42:i32x16 = cmpgts v31 v41
-	VPMOVM2D     K1, Z11
-	VPCMPGTD     Z10, Z3, K1                // v43:i32x16 = cmpgts v32 v41
-	VPMOVM2D     K1, Z10
-	VPANDD       Z11, Z9, Z9                // v44:i32x16 = and v39 v42
-	VPANDD       Z10, Z8, Z8                // v45:i32x16 = and v40 v43
-	VPANDD       Z9, Z7, Z7                 // v46:i32x16 = and v36 v44
-	VPANDD       Z8, Z6, Z6                 // v47:i32x16 = and v37 v45
-	VPSUBD       Z9, Z4, Z9                 // v48:i32x16 = sub v4 v44
-	VPSUBD       Z8, Z4, Z8                 // v49:i32x16 = sub v4 v45
-	VPANDD       Z5, Z9, Z9                 // v50:i32x16 = and v48 v5
-	VPANDD       Z5, Z8, Z8                 // v51:i32x16 = and v49 v5
-	VPORD        Z9, Z7, Z7                 // v52:i32x16 = or v46 v50
-	VPORD        Z8, Z6, Z6                 // v53:i32x16 = or v47 v51
-	VMOVDQU64    Z7, 128(R8)                // store masked+128 l1*256 v54
-	VMOVDQU64    Z6, 192(R8)                // store masked+192 l1*256 v55
+	VPCMPGTD     Z14, Z9, K1                // v46:i32x16 = cmpgts v9 v15
+	VPMOVM2D     K1, Z12
+	VPANDD       Z12, Z11, Z11              // v47:i32x16 = and v45 v46
+	VPANDD       Z11, Z10, Z10              // v48:i32x16 = and v44 v47
+	VPSUBD       Z11, Z2, Z11               // v49:i32x16 = sub v2 v47
+	VPANDD       Z3, Z11, Z11               // v50:i32x16 = and v49 v3
+	VPORD        Z11, Z10, Z10              // v51:i32x16 = or v48 v50
+	VMOVDQU64    Z10, 192(R8)               // store masked+192 l0*256 v52
 	ADDQ         $+256, BX
 	ADDQ         $+4, CX
 	ADDQ         $+4, DX
 	ADDQ         $+256, R8
 	DECQ         DI
-	JNZ          loop1
+	JNZ          loop0
 
-done1:
+done0:
 	MOVQ    args+0(FP), AX
 	MOVQ    40(AX), AX
 	MOVQ    args+0(FP), BX
-	MOVQ    120(BX), BX
+	MOVQ    128(BX), BX
 	TESTQ   BX, BX
-	JLE     done2
+	JLE     done1
 	MOVQ    SI, CX
 	MOVQ    AX, DX
 	PCALIGN $0x20
 
-loop2:
-	VMOVDQU64 (CX), Z0                      // v56:f32x16 = load masked+0 l2*256
-	VMAXPS    128(CX), Z0, Z0               // v57:f32x16 = maxf v56 [masked+128 l2*256 f32x16]
-	VMOVDQU64 64(CX), Z1                    // v58:f32x16 = load masked+64 l2*256
-	VMAXPS    192(CX), Z1, Z1               // v59:f32x16 = maxf v58 [masked+192 l2*256 f32x16]
-	VMAXPS    Z1, Z0, Z0                    // v60:f32x16 = maxf v57 v59
-	VMOVDQU64 Z0, (DX)                      // store top16+0 l2*64 v60
+loop1:
+	VMOVDQU64 (CX), Z0                      // v53:f32x16 = load masked+0 l1*256
+	VMAXPS    128(CX), Z0, Z0               // v54:f32x16 = maxf v53 [masked+128 l1*256 f32x16]
+	VMOVDQU64 64(CX), Z1                    // v55:f32x16 = load masked+64 l1*256
+	VMAXPS    192(CX), Z1, Z1               // v56:f32x16 = maxf v55 [masked+192 l1*256 f32x16]
+	VMAXPS    Z1, Z0, Z0                    // v57:f32x16 = maxf v54 v56
+	VMOVDQU64 Z0, (DX)                      // store top16+0 l1*64 v57
 	ADDQ      $+256, CX
 	ADDQ      $+64, DX
 	DECQ      BX
-	JNZ       loop2
+	JNZ       loop1
 
-done2:
+done1:
 	MOVQ    args+0(FP), BX
 	MOVQ    48(BX), BX
 	MOVQ    args+0(FP), CX
-	MOVQ    128(CX), CX
+	MOVQ    136(CX), CX
 	TESTQ   CX, CX
-	JLE     done3
+	JLE     done2
 	MOVQ    BX, DX
 	PCALIGN $0x20
 
-loop3:
-	VMOVDQU64 (AX), X0                      // v61:f32x4 = load top16+0 l3*64
-	VMAXPS    32(AX), X0, X0                // v62:f32x4 = maxf v61 [top16+32 l3*64 f32x4]
-	VMOVDQU64 16(AX), X1                    // v63:f32x4 = load top16+16 l3*64
-	VMAXPS    48(AX), X1, X1                // v64:f32x4 = maxf v63 [top16+48 l3*64 f32x4]
-	VMAXPS    X1, X0, X0                    // v65:f32x4 = maxf v62 v64
-	VMOVDQU64 X0, (DX)                      // store top4+0 l3*16 v65
+loop2:
+	VMOVDQU64 (AX), X0                      // v58:f32x4 = load top16+0 l2*64
+	VMAXPS    32(AX), X0, X0                // v59:f32x4 = maxf v58 [top16+32 l2*64 f32x4]
+	VMOVDQU64 16(AX), X1                    // v60:f32x4 = load top16+16 l2*64
+	VMAXPS    48(AX), X1, X1                // v61:f32x4 = maxf v60 [top16+48 l2*64 f32x4]
+	VMAXPS    X1, X0, X0                    // v62:f32x4 = maxf v59 v61
+	VMOVDQU64 X0, (DX)                      // store top4+0 l2*16 v62
 	ADDQ      $+64, AX
 	ADDQ      $+16, DX
 	DECQ      CX
-	JNZ       loop3
+	JNZ       loop2
 
-done3:
+done2:
 	MOVQ    args+0(FP), AX
 	MOVQ    56(AX), AX
 	MOVQ    args+0(FP), CX
-	MOVQ    136(CX), CX
+	MOVQ    144(CX), CX
 	TESTQ   CX, CX
-	JLE     done4
+	JLE     done3
 	MOVQ    AX, DX
 	PCALIGN $0x20
 
-loop4:
-	VMOVD  (BX), X0                         // v66:f32x1 = load top4+0 l4*16
-	VMOVD  8(BX), X1                        // v67:f32x1 = load top4+8 l4*16
-	VMAXPS X1, X0, X0                       // v68:f32x1 = maxf v66 v67
-	VMOVD  4(BX), X1                        // v69:f32x1 = load top4+4 l4*16
-	VMOVD  12(BX), X2                       // v70:f32x1 = load top4+12 l4*16
-	VMAXPS X2, X1, X1                       // v71:f32x1 = maxf v69 v70
-	VMAXPS X1, X0, X0                       // v72:f32x1 = maxf v68 v71
-	VMOVD  X0, (DX)                         // store top1+0 l4*4 v72
+loop3:
+	VMOVQ  (BX), X0                         // v63:f32x2 = load top4+0 l3*16
+	VMOVQ  8(BX), X1                        // v64:f32x2 = load top4+8 l3*16
+	VMAXPS X1, X0, X0                       // v65:f32x2 = maxf v63 v64
+	VMOVQ  X0, (DX)                         // store top2+0 l3*8 v65
 	ADDQ   $+16, BX
+	ADDQ   $+8, DX
+	DECQ   CX
+	JNZ    loop3
+
+done3:
+	MOVQ    args+0(FP), BX
+	MOVQ    64(BX), BX
+	MOVQ    args+0(FP), CX
+	MOVQ    152(CX), CX
+	TESTQ   CX, CX
+	JLE     done4
+	MOVQ    BX, DX
+	PCALIGN $0x20
+
+loop4:
+	VMOVD  (AX), X0                         // v66:f32x1 = load top2+0 l4*8
+	VMOVD  4(AX), X1                        // v67:f32x1 = load top2+4 l4*8
+	VMAXPS X1, X0, X0                       // v68:f32x1 = maxf v66 v67
+	VMOVD  X0, (DX)                         // store top1+0 l4*4 v68
+	ADDQ   $+8, AX
 	ADDQ   $+4, DX
 	DECQ   CX
 	JNZ    loop4
 
 done4:
-	VPBROADCASTD xc2b00000<>+0(SB), Z0      // v73:f32x16 = splat 3266314240
-	VPBROADCASTD x42b20000<>+0(SB), Z1      // v74:f32x16 = splat 1118961664
-	VPBROADCASTD x3fb8aa3b<>+0(SB), Z2      // v75:f32x16 = splat 1069066811
-	VPBROADCASTD x4b400000<>+0(SB), Z3      // v76:f32x16 = splat 1262485504
-	VPBROADCASTD x3f318000<>+0(SB), Z4      // v77:f32x16 = splat 1060208640
-	VPBROADCASTD xb95e8083<>+0(SB), Z5      // v78:f32x16 = splat 3109978243
-	VPBROADCASTD x3ab5112b<>+0(SB), Z6      // v79:f32x16 = splat 984944939
-	VPBROADCASTD x3c091d81<>+0(SB), Z7      // v80:f32x16 = splat 1007230337
-	VPBROADCASTD x3d2aac7c<>+0(SB), Z8      // v81:f32x16 = splat 1026206844
-	VPBROADCASTD x3e2aaa48<>+0(SB), Z9      // v82:f32x16 = splat 1042983496
-	VPBROADCASTD x3efffffe<>+0(SB), Z10     // v83:f32x16 = splat 1056964606
-	VPBROADCASTD x3f800000<>+0(SB), Z11     // v84:f32x16 = splat 1065353216
-	VPBROADCASTD x0000007f<>+0(SB), Z12     // v86:i32x16 = splat 127
-	MOVQ         args+0(FP), BX
-	MOVQ         64(BX), BX
+	VPBROADCASTD xc2b00000<>+0(SB), Z0      // v69:f32x16 = splat 3266314240
+	VPBROADCASTD x42b20000<>+0(SB), Z1      // v70:f32x16 = splat 1118961664
+	VPBROADCASTD x3fb8aa3b<>+0(SB), Z2      // v71:f32x16 = splat 1069066811
+	VPBROADCASTD x4b400000<>+0(SB), Z3      // v72:f32x16 = splat 1262485504
+	VPBROADCASTD x3f318000<>+0(SB), Z4      // v73:f32x16 = splat 1060208640
+	VPBROADCASTD xb95e8083<>+0(SB), Z5      // v74:f32x16 = splat 3109978243
+	VPBROADCASTD x3ab5112b<>+0(SB), Z6      // v75:f32x16 = splat 984944939
+	VPBROADCASTD x3c091d81<>+0(SB), Z7      // v76:f32x16 = splat 1007230337
+	VPBROADCASTD x3d2aac7c<>+0(SB), Z8      // v77:f32x16 = splat 1026206844
+	VPBROADCASTD x3e2aaa48<>+0(SB), Z9      // v78:f32x16 = splat 1042983496
+	VPBROADCASTD x3efffffe<>+0(SB), Z10     // v79:f32x16 = splat 1056964606
+	VPBROADCASTD x3f800000<>+0(SB), Z11     // v80:f32x16 = splat 1065353216
+	VPBROADCASTD x0000007f<>+0(SB), Z12     // v82:i32x16 = splat 127
+	MOVQ         args+0(FP), AX
+	MOVQ         72(AX), AX
 	MOVQ         args+0(FP), CX
-	MOVQ         144(CX), CX
+	MOVQ         160(CX), CX
 	TESTQ        CX, CX
 	JLE          done5
-	MOVQ         BX, DX
+	MOVQ         AX, DX
 	PCALIGN      $0x20
 
 loop5:
-	VMOVDQU64    (SI), Z13                  // v87:f32x16 = load masked+0 l5*256
-	VMOVDQU64    64(SI), Z14                // v88:f32x16 = load masked+64 l5*256
-	VMOVDQU64    128(SI), Z15               // v89:f32x16 = load masked+128 l5*256
-	VMOVDQU64    192(SI), Z16               // v90:f32x16 = load masked+192 l5*256
-	VPBROADCASTD (AX), Z17                  // v91:f32x16 = loadsplat top1+0 l5*4
-	VSUBPS       Z17, Z13, Z13              // v92:f32x16 = sub v87 v91
-	VSUBPS       Z17, Z14, Z14              // v93:f32x16 = sub v88 v91
-	VSUBPS       Z17, Z15, Z15              // v94:f32x16 = sub v89 v91
-	VSUBPS       Z17, Z16, Z16              // v95:f32x16 = sub v90 v91
-	VMAXPS       Z13, Z0, Z13               // v96:f32x16 = maxf v73 v92
-	VMAXPS       Z14, Z0, Z14               // v97:f32x16 = maxf v73 v93
-	VMAXPS       Z15, Z0, Z15               // v98:f32x16 = maxf v73 v94
-	VMAXPS       Z16, Z0, Z16               // v99:f32x16 = maxf v73 v95
-	VMINPS       Z13, Z1, Z13               // v100:f32x16 = minf v74 v96
-	VMINPS       Z14, Z1, Z14               // v101:f32x16 = minf v74 v97
-	VMINPS       Z15, Z1, Z15               // v102:f32x16 = minf v74 v98
-	VMINPS       Z16, Z1, Z16               // v103:f32x16 = minf v74 v99
-	VMULPS       Z2, Z13, Z17               // v104:f32x16 = mul v100 v75
-	VMULPS       Z2, Z14, Z18               // v105:f32x16 = mul v101 v75
-	VMULPS       Z2, Z15, Z19               // v106:f32x16 = mul v102 v75
-	VMULPS       Z2, Z16, Z20               // v107:f32x16 = mul v103 v75
-	VADDPS       Z3, Z17, Z17               // v108:f32x16 = add v104 v76
-	VADDPS       Z3, Z18, Z18               // v109:f32x16 = add v105 v76
-	VADDPS       Z3, Z19, Z19               // v110:f32x16 = add v106 v76
-	VADDPS       Z3, Z20, Z20               // v111:f32x16 = add v107 v76
-	VSUBPS       Z3, Z17, Z21               // v112:f32x16 = sub v108 v76
-	VSUBPS       Z3, Z18, Z22               // v113:f32x16 = sub v109 v76
-	VSUBPS       Z3, Z19, Z23               // v114:f32x16 = sub v110 v76
-	VSUBPS       Z3, Z20, Z24               // v115:f32x16 = sub v111 v76
-	VMULPS       Z4, Z21, Z25               // v116:f32x16 = mul v112 v77
-	VMULPS       Z4, Z22, Z26               // v117:f32x16 = mul v113 v77
-	VMULPS       Z4, Z23, Z27               // v118:f32x16 = mul v114 v77
-	VMULPS       Z4, Z24, Z28               // v119:f32x16 = mul v115 v77
-	VSUBPS       Z25, Z13, Z13              // v120:f32x16 = sub v100 v116
-	VSUBPS       Z26, Z14, Z14              // v121:f32x16 = sub v101 v117
-	VSUBPS       Z27, Z15, Z15              // v122:f32x16 = sub v102 v118
-	VSUBPS       Z28, Z16, Z16              // v123:f32x16 = sub v103 v119
-	VMULPS       Z5, Z21, Z21               // v124:f32x16 = mul v112 v78
-	VMULPS       Z5, Z22, Z22               // v125:f32x16 = mul v113 v78
-	VMULPS       Z5, Z23, Z23               // v126:f32x16 = mul v114 v78
-	VMULPS       Z5, Z24, Z24               // v127:f32x16 = mul v115 v78
-	VSUBPS       Z21, Z13, Z13              // v128:f32x16 = sub v120 v124
-	VSUBPS       Z22, Z14, Z14              // v129:f32x16 = sub v121 v125
-	VSUBPS       Z23, Z15, Z15              // v130:f32x16 = sub v122 v126
-	VSUBPS       Z24, Z16, Z16              // v131:f32x16 = sub v123 v127
-	VMULPS       Z13, Z6, Z21               // v132:f32x16 = mul v79 v128
-	VMULPS       Z14, Z6, Z22               // v133:f32x16 = mul v79 v129
-	VMULPS       Z15, Z6, Z23               // v134:f32x16 = mul v79 v130
-	VMULPS       Z16, Z6, Z24               // v135:f32x16 = mul v79 v131
-	VADDPS       Z7, Z21, Z21               // v136:f32x16 = add v132 v80
-	VADDPS       Z7, Z22, Z22               // v137:f32x16 = add v133 v80
-	VADDPS       Z7, Z23, Z23               // v138:f32x16 = add v134 v80
-	VADDPS       Z7, Z24, Z24               // v139:f32x16 = add v135 v80
-	VMULPS       Z13, Z21, Z21              // v140:f32x16 = mul v136 v128
-	VMULPS       Z14, Z22, Z22              // v141:f32x16 = mul v137 v129
-	VMULPS       Z15, Z23, Z23              // v142:f32x16 = mul v138 v130
-	VMULPS       Z16, Z24, Z24              // v143:f32x16 = mul v139 v131
-	VADDPS       Z8, Z21, Z21               // v144:f32x16 = add v140 v81
-	VADDPS       Z8, Z22, Z22               // v145:f32x16 = add v141 v81
-	VADDPS       Z8, Z23, Z23               // v146:f32x16 = add v142 v81
-	VADDPS       Z8, Z24, Z24               // v147:f32x16 = add v143 v81
-	VMULPS       Z13, Z21, Z21              // v148:f32x16 = mul v144 v128
-	VMULPS       Z14, Z22, Z22              // v149:f32x16 = mul v145 v129
-	VMULPS       Z15, Z23, Z23              // v150:f32x16 = mul v146 v130
-	VMULPS       Z16, Z24, Z24              // v151:f32x16 = mul v147 v131
-	VADDPS       Z9, Z21, Z21               // v152:f32x16 = add v148 v82
-	VADDPS       Z9, Z22, Z22               // v153:f32x16 = add v149 v82
-	VADDPS       Z9, Z23, Z23               // v154:f32x16 = add v150 v82
-	VADDPS       Z9, Z24, Z24               // v155:f32x16 = add v151 v82
-	VMULPS       Z13, Z21, Z21              // v156:f32x16 = mul v152 v128
-	VMULPS       Z14, Z22, Z22              // v157:f32x16 = mul v153 v129
-	VMULPS       Z15, Z23, Z23              // v158:f32x16 = mul v154 v130
-	VMULPS       Z16, Z24, Z24              // v159:f32x16 = mul v155 v131
-	VADDPS       Z10, Z21, Z21              // v160:f32x16 = add v156 v83
-	VADDPS       Z10, Z22, Z22              // v161:f32x16 = add v157 v83
-	VADDPS       Z10, Z23, Z23              // v162:f32x16 = add v158 v83
-	VADDPS       Z10, Z24, Z24              // v163:f32x16 = add v159 v83
-	VMULPS       Z13, Z21, Z21              // v164:f32x16 = mul v160 v128
-	VMULPS       Z14, Z22, Z22              // v165:f32x16 = mul v161 v129
-	VMULPS       Z15, Z23, Z23              // v166:f32x16 = mul v162 v130
-	VMULPS       Z16, Z24, Z24              // v167:f32x16 = mul v163 v131
-	VADDPS       Z11, Z21, Z21              // v168:f32x16 = add v164 v84
-	VADDPS       Z11, Z22, Z22              // v169:f32x16 = add v165 v84
-	VADDPS       Z11, Z23, Z23              // v170:f32x16 = add v166 v84
-	VADDPS       Z11, Z24, Z24              // v171:f32x16 = add v167 v84
-	VMULPS       Z13, Z21, Z13              // v172:f32x16 = mul v168 v128
-	VMULPS       Z14, Z22, Z14              // v173:f32x16 = mul v169 v129
-	VMULPS       Z15, Z23, Z15              // v174:f32x16 = mul v170 v130
-	VMULPS       Z16, Z24, Z16              // v175:f32x16 = mul v171 v131
-	VADDPS       Z11, Z13, Z13              // v176:f32x16 = add v172 v84
-	VADDPS       Z11, Z14, Z14              // v177:f32x16 = add v173 v84
-	VADDPS       Z11, Z15, Z15              // v178:f32x16 = add v174 v84
-	VADDPS       Z11, Z16, Z16              // v179:f32x16 = add v175 v84
-	VPSUBD       Z3, Z17, Z17               // v184:i32x16 = sub v180 v85
-	VPSUBD       Z3, Z18, Z18               // v185:i32x16 = sub v181 v85
-	VPSUBD       Z3, Z19, Z19               // v186:i32x16 = sub v182 v85
-	VPSUBD       Z3, Z20, Z20               // v187:i32x16 = sub v183 v85
-	VPADDD       Z12, Z17, Z17              // v188:i32x16 = add v184 v86
-	VPADDD       Z12, Z18, Z18              // v189:i32x16 = add v185 v86
-	VPADDD       Z12, Z19, Z19              // v190:i32x16 = add v186 v86
-	VPADDD       Z12, Z20, Z20              // v191:i32x16 = add v187 v86
-	VPSLLD       $0x17, Z17, Z17            // v192:i32x16 = shl v188 23
-	VPSLLD       $0x17, Z18, Z18            // v193:i32x16 = shl v189 23
-	VPSLLD       $0x17, Z19, Z19            // v194:i32x16 = shl v190 23
-	VPSLLD       $0x17, Z20, Z20            // v195:i32x16 = shl v191 23
-	VMULPS       Z17, Z13, Z13              // v200:f32x16 = mul v176 v196
-	VMULPS       Z18, Z14, Z14              // v201:f32x16 = mul v177 v197
-	VMULPS       Z19, Z15, Z15              // v202:f32x16 = mul v178 v198
-	VMULPS       Z20, Z16, Z16              // v203:f32x16 = mul v179 v199
-	VMOVDQU64    Z13, (DX)                  // store e+0 l5*256 v200
-	VMOVDQU64    Z14, 64(DX)                // store e+64 l5*256 v201
-	VMOVDQU64    Z15, 128(DX)               // store e+128 l5*256 v202
-	VMOVDQU64    Z16, 192(DX)               // store e+192 l5*256 v203
+	VMOVDQU64    (SI), Z13                  // v83:f32x16 = load masked+0 l5*256
+	VMOVDQU64    64(SI), Z14                // v84:f32x16 = load masked+64 l5*256
+	VMOVDQU64    128(SI), Z15               // v85:f32x16 = load masked+128 l5*256
+	VMOVDQU64    192(SI), Z16               // v86:f32x16 = load masked+192 l5*256
+	VPBROADCASTD (BX), Z17                  // v87:f32x16 = loadsplat top1+0 l5*4
+	VSUBPS       Z17, Z13, Z13              // v88:f32x16 = sub v83 v87
+	VSUBPS       Z17, Z14, Z14              // v89:f32x16 = sub v84 v87
+	VSUBPS       Z17, Z15, Z15              // v90:f32x16 = sub v85 v87
+	VSUBPS       Z17, Z16, Z16              // v91:f32x16 = sub v86 v87
+	VMAXPS       Z13, Z0, Z13               // v92:f32x16 = maxf v69 v88
+	VMAXPS       Z14, Z0, Z14               // v93:f32x16 = maxf v69 v89
+	VMAXPS       Z15, Z0, Z15               // v94:f32x16 = maxf v69 v90
+	VMAXPS       Z16, Z0, Z16               // v95:f32x16 = maxf v69 v91
+	VMINPS       Z13, Z1, Z13               // v96:f32x16 = minf v70 v92
+	VMINPS       Z14, Z1, Z14               // v97:f32x16 = minf v70 v93
+	VMINPS       Z15, Z1, Z15               // v98:f32x16 = minf v70 v94
+	VMINPS       Z16, Z1, Z16               // v99:f32x16 = minf v70 v95
+	VMULPS       Z2, Z13, Z17               // v100:f32x16 = mul v96 v71
+	VMULPS       Z2, Z14, Z18               // v101:f32x16 = mul v97 v71
+	VMULPS       Z2, Z15, Z19               // v102:f32x16 = mul v98 v71
+	VMULPS       Z2, Z16, Z20               // v103:f32x16 = mul v99 v71
+	VADDPS       Z3, Z17, Z17               // v104:f32x16 = add v100 v72
+	VADDPS       Z3, Z18, Z18               // v105:f32x16 = add v101 v72
+	VADDPS       Z3, Z19, Z19               // v106:f32x16 = add v102 v72
+	VADDPS       Z3, Z20, Z20               // v107:f32x16 = add v103 v72
+	VSUBPS       Z3, Z17, Z21               // v108:f32x16 = sub v104 v72
+	VSUBPS       Z3, Z18, Z22               // v109:f32x16 = sub v105 v72
+	VSUBPS       Z3, Z19, Z23               // v110:f32x16 = sub v106 v72
+	VSUBPS       Z3, Z20, Z24               // v111:f32x16 = sub v107 v72
+	VMULPS       Z4, Z21, Z25               // v112:f32x16 = mul v108 v73
+	VMULPS       Z4, Z22, Z26               // v113:f32x16 = mul v109 v73
+	VMULPS       Z4, Z23, Z27               // v114:f32x16 = mul v110 v73
+	VMULPS       Z4, Z24, Z28               // v115:f32x16 = mul v111 v73
+	VSUBPS       Z25, Z13, Z13              // v116:f32x16 = sub v96 v112
+	VSUBPS       Z26, Z14, Z14              // v117:f32x16 = sub v97 v113
+	VSUBPS       Z27, Z15, Z15              // v118:f32x16 = sub v98 v114
+	VSUBPS       Z28, Z16, Z16              // v119:f32x16 = sub v99 v115
+	VMULPS       Z5, Z21, Z21               // v120:f32x16 = mul v108 v74
+	VMULPS       Z5, Z22, Z22               // v121:f32x16 = mul v109 v74
+	VMULPS       Z5, Z23, Z23               // v122:f32x16 = mul v110 v74
+	VMULPS       Z5, Z24, Z24               // v123:f32x16 = mul v111 v74
+	VSUBPS       Z21, Z13, Z13              // v124:f32x16 = sub v116 v120
+	VSUBPS       Z22, Z14, Z14              // v125:f32x16 = sub v117 v121
+	VSUBPS       Z23, Z15, Z15              // v126:f32x16 = sub v118 v122
+	VSUBPS       Z24, Z16, Z16              // v127:f32x16 = sub v119 v123
+	VMULPS       Z13, Z6, Z21               // v128:f32x16 = mul v75 v124
+	VMULPS       Z14, Z6, Z22               // v129:f32x16 = mul v75 v125
+	VMULPS       Z15, Z6, Z23               // v130:f32x16 = mul v75 v126
+	VMULPS       Z16, Z6, Z24               // v131:f32x16 = mul v75 v127
+	VADDPS       Z7, Z21, Z21               // v132:f32x16 = add v128 v76
+	VADDPS       Z7, Z22, Z22               // v133:f32x16 = add v129 v76
+	VADDPS       Z7, Z23, Z23               // v134:f32x16 = add v130 v76
+	VADDPS       Z7, Z24, Z24               // v135:f32x16 = add v131 v76
+	VMULPS       Z13, Z21, Z21              // v136:f32x16 = mul v132 v124
+	VMULPS       Z14, Z22, Z22              // v137:f32x16 = mul v133 v125
+	VMULPS       Z15, Z23, Z23              // v138:f32x16 = mul v134 v126
+	VMULPS       Z16, Z24, Z24              // v139:f32x16 = mul v135 v127
+	VADDPS       Z8, Z21, Z21               // v140:f32x16 = add v136 v77
+	VADDPS       Z8, Z22, Z22               // v141:f32x16 = add v137 v77
+	VADDPS       Z8, Z23, Z23               // v142:f32x16 = add v138 v77
+	VADDPS       Z8, Z24, Z24               // v143:f32x16 = add v139 v77
+	VMULPS       Z13, Z21, Z21              // v144:f32x16 = mul v140 v124
+	VMULPS       Z14, Z22, Z22              // v145:f32x16 = mul v141 v125
+	VMULPS       Z15, Z23, Z23              // v146:f32x16 = mul v142 v126
+	VMULPS       Z16, Z24, Z24              // v147:f32x16 = mul v143 v127
+	VADDPS       Z9, Z21, Z21               // v148:f32x16 = add v144 v78
+	VADDPS       Z9, Z22, Z22               // v149:f32x16 = add v145 v78
+	VADDPS       Z9, Z23, Z23               // v150:f32x16 = add v146 v78
+	VADDPS       Z9, Z24, Z24               // v151:f32x16 = add v147 v78
+	VMULPS       Z13, Z21, Z21              // v152:f32x16 = mul v148 v124
+	VMULPS       Z14, Z22, Z22              // v153:f32x16 = mul v149 v125
+	VMULPS       Z15, Z23, Z23              // v154:f32x16 = mul v150 v126
+	VMULPS       Z16, Z24, Z24              // v155:f32x16 = mul v151 v127
+	VADDPS       Z10, Z21, Z21              // v156:f32x16 = add v152 v79
+	VADDPS       Z10, Z22, Z22              // v157:f32x16 = add v153 v79
+	VADDPS       Z10, Z23, Z23              // v158:f32x16 = add v154 v79
+	VADDPS       Z10, Z24, Z24              // v159:f32x16 = add v155 v79
+	VMULPS       Z13, Z21, Z21              // v160:f32x16 = mul v156 v124
+	VMULPS       Z14, Z22, Z22              // v161:f32x16 = mul v157 v125
+	VMULPS       Z15, Z23, Z23              // v162:f32x16 = mul v158 v126
+	VMULPS       Z16, Z24, Z24              // v163:f32x16 = mul v159 v127
+	VADDPS       Z11, Z21, Z21              // v164:f32x16 = add v160 v80
+	VADDPS       Z11, Z22, Z22              // v165:f32x16 = add v161 v80
+	VADDPS       Z11, Z23, Z23              // v166:f32x16 = add v162 v80
+	VADDPS       Z11, Z24, Z24              // v167:f32x16 = add v163 v80
+	VMULPS       Z13, Z21, Z13              // v168:f32x16 = mul v164 v124
+	VMULPS       Z14, Z22, Z14              // v169:f32x16 = mul v165 v125
+	VMULPS       Z15, Z23, Z15              // v170:f32x16 = mul v166 v126
+	VMULPS       Z16, Z24, Z16              // v171:f32x16 = mul v167 v127
+	VADDPS       Z11, Z13, Z13              // v172:f32x16 = add v168 v80
+	VADDPS       Z11, Z14, Z14              // v173:f32x16 = add v169 v80
+	VADDPS       Z11, Z15, Z15              // v174:f32x16 = add v170 v80
+	VADDPS       Z11, Z16, Z16              // v175:f32x16 = add v171 v80
+	VPSUBD       Z3, Z17, Z17               // v180:i32x16 = sub v176 v81
+	VPSUBD       Z3, Z18, Z18               // v181:i32x16 = sub v177 v81
+	VPSUBD       Z3, Z19, Z19               // v182:i32x16 = sub v178 v81
+	VPSUBD       Z3, Z20, Z20               // v183:i32x16 = sub v179 v81
+	VPADDD       Z12, Z17, Z17              // v184:i32x16 = add v180 v82
+	VPADDD       Z12, Z18, Z18              // v185:i32x16 = add v181 v82
+	VPADDD       Z12, Z19, Z19              // v186:i32x16 = add v182 v82
+	VPADDD       Z12, Z20, Z20              // v187:i32x16 = add v183 v82
+	VPSLLD       $0x17, Z17, Z17            // v188:i32x16 = shl v184 23
+	VPSLLD       $0x17, Z18, Z18            // v189:i32x16 = shl v185 23
+	VPSLLD       $0x17, Z19, Z19            // v190:i32x16 = shl v186 23
+	VPSLLD       $0x17, Z20, Z20            // v191:i32x16 = shl v187 23
+	VMULPS       Z17, Z13, Z13              // v196:f32x16 = mul v172 v192
+	VMULPS       Z18, Z14, Z14              // v197:f32x16 = mul v173 v193
+	VMULPS       Z19, Z15, Z15              // v198:f32x16 = mul v174 v194
+	VMULPS       Z20, Z16, Z16              // v199:f32x16 = mul v175 v195
+	VMOVDQU64    Z13, (DX)                  // store e+0 l5*256 v196
+	VMOVDQU64    Z14, 64(DX)                // store e+64 l5*256 v197
+	VMOVDQU64    Z15, 128(DX)               // store e+128 l5*256 v198
+	VMOVDQU64    Z16, 192(DX)               // store e+192 l5*256 v199
 	ADDQ         $+256, SI
-	ADDQ         $+4, AX
+	ADDQ         $+4, BX
 	ADDQ         $+256, DX
 	DECQ         CX
 	JNZ          loop5
 
 done5:
-	VPXOR   X0, X0, X0                      // v204:f32x16 = splat 0
-	MOVQ    args+0(FP), AX
-	MOVQ    72(AX), AX
+	VPXOR   X0, X0, X0                      // v200:f32x16 = splat 0
+	MOVQ    args+0(FP), BX
+	MOVQ    80(BX), BX
 	MOVQ    args+0(FP), CX
-	MOVQ    152(CX), CX
+	MOVQ    168(CX), CX
 	TESTQ   CX, CX
 	JLE     done6
-	MOVQ    AX, DX
+	MOVQ    BX, DX
 	PCALIGN $0x20
 
 loop6:
-	VADDPS    (BX), Z0, Z1                  // v205:f32x16 = add v204 [e+0 l6*256 f32x16]
-	VADDPS    64(BX), Z0, Z2                // v206:f32x16 = add v204 [e+64 l6*256 f32x16]
-	VADDPS    128(BX), Z1, Z1               // v207:f32x16 = add v205 [e+128 l6*256 f32x16]
-	VADDPS    192(BX), Z2, Z2               // v208:f32x16 = add v206 [e+192 l6*256 f32x16]
-	VMOVDQU64 Z1, (DX)                      // store total32+0 l6*128 v207
-	VMOVDQU64 Z2, 64(DX)                    // store total32+64 l6*128 v208
-	ADDQ      $+256, BX
+	VADDPS    (AX), Z0, Z1                  // v201:f32x16 = add v200 [e+0 l6*256 f32x16]
+	VADDPS    64(AX), Z0, Z2                // v202:f32x16 = add v200 [e+64 l6*256 f32x16]
+	VADDPS    128(AX), Z1, Z1               // v203:f32x16 = add v201 [e+128 l6*256 f32x16]
+	VADDPS    192(AX), Z2, Z2               // v204:f32x16 = add v202 [e+192 l6*256 f32x16]
+	VMOVDQU64 Z1, (DX)                      // store total32+0 l6*128 v203
+	VMOVDQU64 Z2, 64(DX)                    // store total32+64 l6*128 v204
+	ADDQ      $+256, AX
 	ADDQ      $+128, DX
 	DECQ      CX
 	JNZ       loop6
 
 done6:
-	MOVQ    args+0(FP), BX
-	MOVQ    80(BX), BX
+	MOVQ    args+0(FP), AX
+	MOVQ    88(AX), AX
 	MOVQ    args+0(FP), CX
-	MOVQ    160(CX), CX
+	MOVQ    176(CX), CX
 	TESTQ   CX, CX
 	JLE     done7
-	MOVQ    BX, DX
+	MOVQ    AX, DX
 	PCALIGN $0x20
 
 loop7:
-	VMOVDQU64 64(AX), Z0                    // v209:f32x16 = load total32+64 l7*128
-	VADDPS    (AX), Z0, Z0                  // v210:f32x16 = add [total32+0 l7*128 f32x16] v209
-	VMOVDQU64 Z0, (DX)                      // store total16+0 l7*64 v210
-	ADDQ      $+128, AX
+	VMOVDQU64 64(BX), Z0                    // v205:f32x16 = load total32+64 l7*128
+	VADDPS    (BX), Z0, Z0                  // v206:f32x16 = add [total32+0 l7*128 f32x16] v205
+	VMOVDQU64 Z0, (DX)                      // store total16+0 l7*64 v206
+	ADDQ      $+128, BX
 	ADDQ      $+64, DX
 	DECQ      CX
 	JNZ       loop7
 
 done7:
-	MOVQ    args+0(FP), AX
-	MOVQ    88(AX), AX
+	MOVQ    args+0(FP), BX
+	MOVQ    96(BX), BX
 	MOVQ    args+0(FP), CX
-	MOVQ    168(CX), CX
+	MOVQ    184(CX), CX
 	TESTQ   CX, CX
 	JLE     done8
-	MOVQ    AX, DX
+	MOVQ    BX, DX
 	PCALIGN $0x20
 
 loop8:
-	VMOVDQU64 32(BX), Y0                    // v211:f32x8 = load total16+32 l8*64
-	VADDPS    (BX), Y0, Y0                  // v212:f32x8 = add [total16+0 l8*64 f32x8] v211
-	VMOVDQU64 Y0, (DX)                      // store total8+0 l8*32 v212
-	ADDQ      $+64, BX
+	VMOVDQU64 32(AX), Y0                    // v207:f32x8 = load total16+32 l8*64
+	VADDPS    (AX), Y0, Y0                  // v208:f32x8 = add [total16+0 l8*64 f32x8] v207
+	VMOVDQU64 Y0, (DX)                      // store total8+0 l8*32 v208
+	ADDQ      $+64, AX
 	ADDQ      $+32, DX
 	DECQ      CX
 	JNZ       loop8
 
 done8:
-	MOVQ    args+0(FP), BX
-	MOVQ    96(BX), BX
+	MOVQ    args+0(FP), AX
+	MOVQ    104(AX), AX
 	MOVQ    args+0(FP), CX
-	MOVQ    176(CX), CX
+	MOVQ    192(CX), CX
 	TESTQ   CX, CX
 	JLE     done9
-	MOVQ    BX, DX
+	MOVQ    AX, DX
 	PCALIGN $0x20
 
 loop9:
-	VMOVDQU64 16(AX), X0                    // v213:f32x4 = load total8+16 l9*32
-	VADDPS    (AX), X0, X0                  // v214:f32x4 = add [total8+0 l9*32 f32x4] v213
-	VMOVDQU64 X0, (DX)                      // store total4+0 l9*16 v214
-	ADDQ      $+32, AX
+	VMOVDQU64 16(BX), X0                    // v209:f32x4 = load total8+16 l9*32
+	VADDPS    (BX), X0, X0                  // v210:f32x4 = add [total8+0 l9*32 f32x4] v209
+	VMOVDQU64 X0, (DX)                      // store total4+0 l9*16 v210
+	ADDQ      $+32, BX
 	ADDQ      $+16, DX
 	DECQ      CX
 	JNZ       loop9
 
 done9:
-	MOVQ    args+0(FP), AX
-	MOVQ    104(AX), AX
+	MOVQ    args+0(FP), BX
+	MOVQ    112(BX), BX
 	MOVQ    args+0(FP), CX
-	MOVQ    184(CX), CX
+	MOVQ    200(CX), CX
 	TESTQ   CX, CX
 	JLE     done10
 	PCALIGN $0x20
 
 loop10:
-	VMOVD  (BX), X0                         // v215:f32x1 = load total4+0 l10*16
-	VMOVD  8(BX), X1                        // v216:f32x1 = load total4+8 l10*16
-	VADDPS X1, X0, X0                       // v217:f32x1 = add v215 v216
-	VMOVD  4(BX), X1                        // v218:f32x1 = load total4+4 l10*16
-	VMOVD  12(BX), X2                       // v219:f32x1 = load total4+12 l10*16
-	VADDPS X2, X1, X1                       // v220:f32x1 = add v218 v219
-	VADDPS X1, X0, X0                       // v221:f32x1 = add v217 v220
-	VMOVD  X0, (AX)                         // store total1+0 l10*4 v221
-	ADDQ   $+16, BX
-	ADDQ   $+4, AX
+	VMOVD  (AX), X0                         // v211:f32x1 = load total4+0 l10*16
+	VMOVD  8(AX), X1                        // v212:f32x1 = load total4+8 l10*16
+	VADDPS X1, X0, X0                       // v213:f32x1 = add v211 v212
+	VMOVD  4(AX), X1                        // v214:f32x1 = load total4+4 l10*16
+	VMOVD  12(AX), X2                       // v215:f32x1 = load total4+12 l10*16
+	VADDPS X2, X1, X1                       // v216:f32x1 = add v214 v215
+	VADDPS X1, X0, X0                       // v217:f32x1 = add v213 v216
+	VMOVD  X0, (BX)                         // store total1+0 l10*4 v217
+	ADDQ   $+16, AX
+	ADDQ   $+4, BX
 	DECQ   CX
 	JNZ    loop10
 
@@ -2485,65 +2477,23 @@ TEXT ·matmul_f16_2_avx512(SB), NOSPLIT, $0-8
 	PCALIGN $0x20
 
 loop0:
-	VPBROADCASTD (AX), Z4                   // v4:f32x16 = loadsplat a+0 l0*16
-	PREFETCHT0   2048(BX)                   // prefetch b+2048 l0*256
-	PREFETCHT1   8192(BX)                   // prefetch2 b+8192 l0*256
-	VCVTPH2PS    (BX), Z5                   // v5:f32x16 = cvthalf [b+0 l0*256 f16x16]
+	VPBROADCASTD (AX), Z4                   // v4:f32x16 = loadsplat a+0 l0*4
+	PREFETCHT0   2048(BX)                   // prefetch b+2048 l0*64
+	PREFETCHT1   8192(BX)                   // prefetch2 b+8192 l0*64
+	VCVTPH2PS    (BX), Z5                   // v5:f32x16 = cvthalf [b+0 l0*64 f16x16]
 	VMULPS       Z5, Z4, Z6                 // v6:f32x16 = mul v4 v5
 	VADDPS       Z6, Z0, Z0                 // v0:f32x16 = add v0 v6
-	VCVTPH2PS    32(BX), Z6                 // v7:f32x16 = cvthalf [b+32 l0*256 f16x16]
+	VCVTPH2PS    32(BX), Z6                 // v7:f32x16 = cvthalf [b+32 l0*64 f16x16]
 	VMULPS       Z6, Z4, Z4                 // v8:f32x16 = mul v4 v7
 	VADDPS       Z4, Z1, Z1                 // v1:f32x16 = add v1 v8
-	VPBROADCASTD (DX), Z4                   // v9:f32x16 = loadsplat a+0 l0*16 step_a*1
+	VPBROADCASTD (DX), Z4                   // v9:f32x16 = loadsplat a+0 l0*4 step_a*1
 	VMULPS       Z5, Z4, Z5                 // v10:f32x16 = mul v9 v5
 	VADDPS       Z5, Z2, Z2                 // v2:f32x16 = add v2 v10
 	VMULPS       Z6, Z4, Z4                 // v11:f32x16 = mul v9 v7
 	VADDPS       Z4, Z3, Z3                 // v3:f32x16 = add v3 v11
-	VPBROADCASTD 4(AX), Z4                  // v12:f32x16 = loadsplat a+4 l0*16
-	PREFETCHT0   2112(BX)                   // prefetch b+2112 l0*256
-	PREFETCHT1   8256(BX)                   // prefetch2 b+8256 l0*256
-	VCVTPH2PS    64(BX), Z5                 // v13:f32x16 = cvthalf [b+64 l0*256 f16x16]
-	VMULPS       Z5, Z4, Z6                 // v14:f32x16 = mul v12 v13
-	VADDPS       Z6, Z0, Z0                 // v0:f32x16 = add v0 v14
-	VCVTPH2PS    96(BX), Z6                 // v15:f32x16 = cvthalf [b+96 l0*256 f16x16]
-	VMULPS       Z6, Z4, Z4                 // v16:f32x16 = mul v12 v15
-	VADDPS       Z4, Z1, Z1                 // v1:f32x16 = add v1 v16
-	VPBROADCASTD 4(DX), Z4                  // v17:f32x16 = loadsplat a+4 l0*16 step_a*1
-	VMULPS       Z5, Z4, Z5                 // v18:f32x16 = mul v17 v13
-	VADDPS       Z5, Z2, Z2                 // v2:f32x16 = add v2 v18
-	VMULPS       Z6, Z4, Z4                 // v19:f32x16 = mul v17 v15
-	VADDPS       Z4, Z3, Z3                 // v3:f32x16 = add v3 v19
-	VPBROADCASTD 8(AX), Z4                  // v20:f32x16 = loadsplat a+8 l0*16
-	PREFETCHT0   2176(BX)                   // prefetch b+2176 l0*256
-	PREFETCHT1   8320(BX)                   // prefetch2 b+8320 l0*256
-	VCVTPH2PS    128(BX), Z5                // v21:f32x16 = cvthalf [b+128 l0*256 f16x16]
-	VMULPS       Z5, Z4, Z6                 // v22:f32x16 = mul v20 v21
-	VADDPS       Z6, Z0, Z0                 // v0:f32x16 = add v0 v22
-	VCVTPH2PS    160(BX), Z6                // v23:f32x16 = cvthalf [b+160 l0*256 f16x16]
-	VMULPS       Z6, Z4, Z4                 // v24:f32x16 = mul v20 v23
-	VADDPS       Z4, Z1, Z1                 // v1:f32x16 = add v1 v24
-	VPBROADCASTD 8(DX), Z4                  // v25:f32x16 = loadsplat a+8 l0*16 step_a*1
-	VMULPS       Z5, Z4, Z5                 // v26:f32x16 = mul v25 v21
-	VADDPS       Z5, Z2, Z2                 // v2:f32x16 = add v2 v26
-	VMULPS       Z6, Z4, Z4                 // v27:f32x16 = mul v25 v23
-	VADDPS       Z4, Z3, Z3                 // v3:f32x16 = add v3 v27
-	VPBROADCASTD 12(AX), Z4                 // v28:f32x16 = loadsplat a+12 l0*16
-	PREFETCHT0   2240(BX)                   // prefetch b+2240 l0*256
-	PREFETCHT1   8384(BX)                   // prefetch2 b+8384 l0*256
-	VCVTPH2PS    192(BX), Z5                // v29:f32x16 = cvthalf [b+192 l0*256 f16x16]
-	VMULPS       Z5, Z4, Z6                 // v30:f32x16 = mul v28 v29
-	VADDPS       Z6, Z0, Z0                 // v0:f32x16 = add v0 v30
-	VCVTPH2PS    224(BX), Z6                // v31:f32x16 = cvthalf [b+224 l0*256 f16x16]
-	VMULPS       Z6, Z4, Z4                 // v32:f32x16 = mul v28 v31
-	VADDPS       Z4, Z1, Z1                 // v1:f32x16 = add v1 v32
-	VPBROADCASTD 12(DX), Z4                 // v33:f32x16 = loadsplat a+12 l0*16 step_a*1
-	VMULPS       Z5, Z4, Z5                 // v34:f32x16 = mul v33 v29
-	VADDPS       Z5, Z2, Z2                 // v2:f32x16 = add v2 v34
-	VMULPS       Z6, Z4, Z4                 // v35:f32x16 = mul v33 v31
-	VADDPS       Z4, Z3, Z3                 // v3:f32x16 = add v3 v35
-	ADDQ         $+16, AX
-	ADDQ         $+256, BX
-	ADDQ         $+16, DX
+	ADDQ         $+4, AX
+	ADDQ         $+64, BX
+	ADDQ         $+4, DX
 	DECQ         CX
 	JNZ          loop0
 
@@ -2554,32 +2504,32 @@ done0:
 	VMOVDQU64      Z1, 64(AX)               // store acc+64 v1
 	VMOVDQU64      Z2, 128(AX)              // store acc+128 v2
 	VMOVDQU64      Z3, 192(AX)              // store acc+192 v3
-	VMOVDQU64      (AX), Z0                 // v36:f32x16 = load acc+0
-	VCMPPS         $0x03, Z0, Z0, K1        // v37:f32x16 = canonnan v36
+	VMOVDQU64      (AX), Z0                 // v12:f32x16 = load acc+0
+	VCMPPS         $0x03, Z0, Z0, K1        // v13:f32x16 = canonnan v12
 	VPBLENDMD.BCST x7fc00000<>+0(SB), Z0, K1, Z0
 	MOVQ           args+0(FP), BX
 	MOVQ           24(BX), BX
-	VMOVDQU64      Z0, (BX)                 // store out+0 v37
-	VMOVDQU64      64(AX), Z0               // v38:f32x16 = load acc+64
-	VCMPPS         $0x03, Z0, Z0, K1        // v39:f32x16 = canonnan v38
+	VMOVDQU64      Z0, (BX)                 // store out+0 v13
+	VMOVDQU64      64(AX), Z0               // v14:f32x16 = load acc+64
+	VCMPPS         $0x03, Z0, Z0, K1        // v15:f32x16 = canonnan v14
 	VPBLENDMD.BCST x7fc00000<>+0(SB), Z0, K1, Z0
-	VMOVDQU64      Z0, 64(BX)               // store out+64 v39
-	VMOVDQU64      128(AX), Z0              // v40:f32x16 = load acc+128
-	VCMPPS         $0x03, Z0, Z0, K1        // v41:f32x16 = canonnan v40
+	VMOVDQU64      Z0, 64(BX)               // store out+64 v15
+	VMOVDQU64      128(AX), Z0              // v16:f32x16 = load acc+128
+	VCMPPS         $0x03, Z0, Z0, K1        // v17:f32x16 = canonnan v16
 	VPBLENDMD.BCST x7fc00000<>+0(SB), Z0, K1, Z0
 	MOVQ           args+0(FP), DX
 	MOVQ           40(DX), DX
 	IMUL3Q         $+1, DX, CX
 	ADDQ           BX, CX
-	VMOVDQU64      Z0, (CX)                 // store out+0 step_out*1 v41
-	VMOVDQU64      192(AX), Z0              // v42:f32x16 = load acc+192
-	VCMPPS         $0x03, Z0, Z0, K1        // v43:f32x16 = canonnan v42
+	VMOVDQU64      Z0, (CX)                 // store out+0 step_out*1 v17
+	VMOVDQU64      192(AX), Z0              // v18:f32x16 = load acc+192
+	VCMPPS         $0x03, Z0, Z0, K1        // v19:f32x16 = canonnan v18
 	VPBLENDMD.BCST x7fc00000<>+0(SB), Z0, K1, Z0
 	MOVQ           args+0(FP), CX
 	MOVQ           40(CX), CX
 	IMUL3Q         $+1, CX, AX
 	ADDQ           BX, AX
-	VMOVDQU64      Z0, 64(AX)               // store out+64 step_out*1 v43
+	VMOVDQU64      Z0, 64(AX)               // store out+64 step_out*1 v19
 	VZEROUPPER
 	RET
 
@@ -2601,201 +2551,111 @@ TEXT ·matmul_f16_4_avx512(SB), NOSPLIT, $0-8
 	MOVQ    args+0(FP), CX
 	MOVQ    (CX), CX
 	MOVQ    args+0(FP), SI
-	MOVQ    32(SI), SI
+	MOVQ    24(SI), SI
 	IMUL3Q  $+1, SI, DX
 	ADDQ    CX, DX
 	MOVQ    args+0(FP), CX
 	MOVQ    (CX), CX
 	MOVQ    args+0(FP), DI
-	MOVQ    32(DI), DI
+	MOVQ    24(DI), DI
 	IMUL3Q  $+2, DI, SI
 	ADDQ    CX, SI
 	MOVQ    args+0(FP), CX
 	MOVQ    (CX), CX
 	MOVQ    args+0(FP), R8
-	MOVQ    32(R8), R8
+	MOVQ    24(R8), R8
 	IMUL3Q  $+3, R8, DI
 	ADDQ    CX, DI
 	MOVQ    args+0(FP), CX
-	MOVQ    48(CX), CX
+	MOVQ    40(CX), CX
 	TESTQ   CX, CX
 	JLE     done0
 	PCALIGN $0x20
 
 loop0:
-	VPBROADCASTD (AX), Z8                   // v8:f32x16 = loadsplat a+0 l0*16
-	PREFETCHT0   2048(BX)                   // prefetch b+2048 l0*256
-	PREFETCHT1   8192(BX)                   // prefetch2 b+8192 l0*256
-	VCVTPH2PS    (BX), Z9                   // v9:f32x16 = cvthalf [b+0 l0*256 f16x16]
+	VPBROADCASTD (AX), Z8                   // v8:f32x16 = loadsplat a+0 l0*4
+	PREFETCHT0   2048(BX)                   // prefetch b+2048 l0*64
+	PREFETCHT1   8192(BX)                   // prefetch2 b+8192 l0*64
+	VCVTPH2PS    (BX), Z9                   // v9:f32x16 = cvthalf [b+0 l0*64 f16x16]
 	VMULPS       Z9, Z8, Z10                // v10:f32x16 = mul v8 v9
 	VADDPS       Z10, Z0, Z0                // v0:f32x16 = add v0 v10
-	VPBROADCASTD (DX), Z10                  // v11:f32x16 = loadsplat a+0 l0*16 step_a*1
-	VMULPS       Z9, Z10, Z11               // v12:f32x16 = mul v11 v9
-	VADDPS       Z11, Z1, Z1                // v1:f32x16 = add v1 v12
-	VPBROADCASTD (SI), Z11                  // v13:f32x16 = loadsplat a+0 l0*16 step_a*2
-	VMULPS       Z9, Z11, Z12               // v14:f32x16 = mul v13 v9
-	VADDPS       Z12, Z2, Z2                // v2:f32x16 = add v2 v14
-	VPBROADCASTD (DI), Z12                  // v15:f32x16 = loadsplat a+0 l0*16 step_a*3
-	VMULPS       Z9, Z12, Z9                // v16:f32x16 = mul v15 v9
-	VADDPS       Z9, Z3, Z3                 // v3:f32x16 = add v3 v16
-	VCVTPH2PS    32(BX), Z9                 // v17:f32x16 = cvthalf [b+32 l0*256 f16x16]
-	VMULPS       Z9, Z8, Z8                 // v18:f32x16 = mul v8 v17
-	VADDPS       Z8, Z4, Z4                 // v4:f32x16 = add v4 v18
-	VMULPS       Z9, Z10, Z8                // v19:f32x16 = mul v11 v17
-	VADDPS       Z8, Z5, Z5                 // v5:f32x16 = add v5 v19
-	VMULPS       Z9, Z11, Z8                // v20:f32x16 = mul v13 v17
-	VADDPS       Z8, Z6, Z6                 // v6:f32x16 = add v6 v20
-	VMULPS       Z9, Z12, Z8                // v21:f32x16 = mul v15 v17
+	VCVTPH2PS    32(BX), Z10                // v11:f32x16 = cvthalf [b+32 l0*64 f16x16]
+	VMULPS       Z10, Z8, Z8                // v12:f32x16 = mul v8 v11
+	VADDPS       Z8, Z1, Z1                 // v1:f32x16 = add v1 v12
+	VPBROADCASTD (DX), Z8                   // v13:f32x16 = loadsplat a+0 l0*4 step_a*1
+	VMULPS       Z9, Z8, Z11                // v14:f32x16 = mul v13 v9
+	VADDPS       Z11, Z2, Z2                // v2:f32x16 = add v2 v14
+	VMULPS       Z10, Z8, Z8                // v15:f32x16 = mul v13 v11
+	VADDPS       Z8, Z3, Z3                 // v3:f32x16 = add v3 v15
+	VPBROADCASTD (SI), Z8                   // v16:f32x16 = loadsplat a+0 l0*4 step_a*2
+	VMULPS       Z9, Z8, Z11                // v17:f32x16 = mul v16 v9
+	VADDPS       Z11, Z4, Z4                // v4:f32x16 = add v4 v17
+	VMULPS       Z10, Z8, Z8                // v18:f32x16 = mul v16 v11
+	VADDPS       Z8, Z5, Z5                 // v5:f32x16 = add v5 v18
+	VPBROADCASTD (DI), Z8                   // v19:f32x16 = loadsplat a+0 l0*4 step_a*3
+	VMULPS       Z9, Z8, Z9                 // v20:f32x16 = mul v19 v9
+	VADDPS       Z9, Z6, Z6                 // v6:f32x16 = add v6 v20
+	VMULPS       Z10, Z8, Z8                // v21:f32x16 = mul v19 v11
 	VADDPS       Z8, Z7, Z7                 // v7:f32x16 = add v7 v21
-	VPBROADCASTD 4(AX), Z8                  // v22:f32x16 = loadsplat a+4 l0*16
-	PREFETCHT0   2112(BX)                   // prefetch b+2112 l0*256
-	PREFETCHT1   8256(BX)                   // prefetch2 b+8256 l0*256
-	VCVTPH2PS    64(BX), Z9                 // v23:f32x16 = cvthalf [b+64 l0*256 f16x16]
-	VMULPS       Z9, Z8, Z10                // v24:f32x16 = mul v22 v23
-	VADDPS       Z10, Z0, Z0                // v0:f32x16 = add v0 v24
-	VPBROADCASTD 4(DX), Z10                 // v25:f32x16 = loadsplat a+4 l0*16 step_a*1
-	VMULPS       Z9, Z10, Z11               // v26:f32x16 = mul v25 v23
-	VADDPS       Z11, Z1, Z1                // v1:f32x16 = add v1 v26
-	VPBROADCASTD 4(SI), Z11                 // v27:f32x16 = loadsplat a+4 l0*16 step_a*2
-	VMULPS       Z9, Z11, Z12               // v28:f32x16 = mul v27 v23
-	VADDPS       Z12, Z2, Z2                // v2:f32x16 = add v2 v28
-	VPBROADCASTD 4(DI), Z12                 // v29:f32x16 = loadsplat a+4 l0*16 step_a*3
-	VMULPS       Z9, Z12, Z9                // v30:f32x16 = mul v29 v23
-	VADDPS       Z9, Z3, Z3                 // v3:f32x16 = add v3 v30
-	VCVTPH2PS    96(BX), Z9                 // v31:f32x16 = cvthalf [b+96 l0*256 f16x16]
-	VMULPS       Z9, Z8, Z8                 // v32:f32x16 = mul v22 v31
-	VADDPS       Z8, Z4, Z4                 // v4:f32x16 = add v4 v32
-	VMULPS       Z9, Z10, Z8                // v33:f32x16 = mul v25 v31
-	VADDPS       Z8, Z5, Z5                 // v5:f32x16 = add v5 v33
-	VMULPS       Z9, Z11, Z8                // v34:f32x16 = mul v27 v31
-	VADDPS       Z8, Z6, Z6                 // v6:f32x16 = add v6 v34
-	VMULPS       Z9, Z12, Z8                // v35:f32x16 = mul v29 v31
-	VADDPS       Z8, Z7, Z7                 // v7:f32x16 = add v7 v35
-	VPBROADCASTD 8(AX), Z8                  // v36:f32x16 = loadsplat a+8 l0*16
-	PREFETCHT0   2176(BX)                   // prefetch b+2176 l0*256
-	PREFETCHT1   8320(BX)                   // prefetch2 b+8320 l0*256
-	VCVTPH2PS    128(BX), Z9                // v37:f32x16 = cvthalf [b+128 l0*256 f16x16]
-	VMULPS       Z9, Z8, Z10                // v38:f32x16 = mul v36 v37
-	VADDPS       Z10, Z0, Z0                // v0:f32x16 = add v0 v38
-	VPBROADCASTD 8(DX), Z10                 // v39:f32x16 = loadsplat a+8 l0*16 step_a*1
-	VMULPS       Z9, Z10, Z11               // v40:f32x16 = mul v39 v37
-	VADDPS       Z11, Z1, Z1                // v1:f32x16 = add v1 v40
-	VPBROADCASTD 8(SI), Z11                 // v41:f32x16 = loadsplat a+8 l0*16 step_a*2
-	VMULPS       Z9, Z11, Z12               // v42:f32x16 = mul v41 v37
-	VADDPS       Z12, Z2, Z2                // v2:f32x16 = add v2 v42
-	VPBROADCASTD 8(DI), Z12                 // v43:f32x16 = loadsplat a+8 l0*16 step_a*3
-	VMULPS       Z9, Z12, Z9                // v44:f32x16 = mul v43 v37
-	VADDPS       Z9, Z3, Z3                 // v3:f32x16 = add v3 v44
-	VCVTPH2PS    160(BX), Z9                // v45:f32x16 = cvthalf [b+160 l0*256 f16x16]
-	VMULPS       Z9, Z8, Z8                 // v46:f32x16 = mul v36 v45
-	VADDPS       Z8, Z4, Z4                 // v4:f32x16 = add v4 v46
-	VMULPS       Z9, Z10, Z8                // v47:f32x16 = mul v39 v45
-	VADDPS       Z8, Z5, Z5                 // v5:f32x16 = add v5 v47
-	VMULPS       Z9, Z11, Z8                // v48:f32x16 = mul v41 v45
-	VADDPS       Z8, Z6, Z6                 // v6:f32x16 = add v6 v48
-	VMULPS       Z9, Z12, Z8                // v49:f32x16 = mul v43 v45
-	VADDPS       Z8, Z7, Z7                 // v7:f32x16 = add v7 v49
-	VPBROADCASTD 12(AX), Z8                 // v50:f32x16 = loadsplat a+12 l0*16
-	PREFETCHT0   2240(BX)                   // prefetch b+2240 l0*256
-	PREFETCHT1   8384(BX)                   // prefetch2 b+8384 l0*256
-	VCVTPH2PS    192(BX), Z9                // v51:f32x16 = cvthalf [b+192 l0*256 f16x16]
-	VMULPS       Z9, Z8, Z10                // v52:f32x16 = mul v50 v51
-	VADDPS       Z10, Z0, Z0                // v0:f32x16 = add v0 v52
-	VPBROADCASTD 12(DX), Z10                // v53:f32x16 = loadsplat a+12 l0*16 step_a*1
-	VMULPS       Z9, Z10, Z11               // v54:f32x16 = mul v53 v51
-	VADDPS       Z11, Z1, Z1                // v1:f32x16 = add v1 v54
-	VPBROADCASTD 12(SI), Z11                // v55:f32x16 = loadsplat a+12 l0*16 step_a*2
-	VMULPS       Z9, Z11, Z12               // v56:f32x16 = mul v55 v51
-	VADDPS       Z12, Z2, Z2                // v2:f32x16 = add v2 v56
-	VPBROADCASTD 12(DI), Z12                // v57:f32x16 = loadsplat a+12 l0*16 step_a*3
-	VMULPS       Z9, Z12, Z9                // v58:f32x16 = mul v57 v51
-	VADDPS       Z9, Z3, Z3                 // v3:f32x16 = add v3 v58
-	VCVTPH2PS    224(BX), Z9                // v59:f32x16 = cvthalf [b+224 l0*256 f16x16]
-	VMULPS       Z9, Z8, Z8                 // v60:f32x16 = mul v50 v59
-	VADDPS       Z8, Z4, Z4                 // v4:f32x16 = add v4 v60
-	VMULPS       Z9, Z10, Z8                // v61:f32x16 = mul v53 v59
-	VADDPS       Z8, Z5, Z5                 // v5:f32x16 = add v5 v61
-	VMULPS       Z9, Z11, Z8                // v62:f32x16 = mul v55 v59
-	VADDPS       Z8, Z6, Z6                 // v6:f32x16 = add v6 v62
-	VMULPS       Z9, Z12, Z8                // v63:f32x16 = mul v57 v59
-	VADDPS       Z8, Z7, Z7                 // v7:f32x16 = add v7 v63
-	ADDQ         $+16, AX
-	ADDQ         $+256, BX
-	ADDQ         $+16, DX
-	ADDQ         $+16, SI
-	ADDQ         $+16, DI
+	ADDQ         $+4, AX
+	ADDQ         $+64, BX
+	ADDQ         $+4, DX
+	ADDQ         $+4, SI
+	ADDQ         $+4, DI
 	DECQ         CX
 	JNZ          loop0
 
 done0:
+	VCMPPS         $0x03, Z0, Z0, K1        // v22:f32x16 = canonnan v0
+	VPBLENDMD.BCST x7fc00000<>+0(SB), Z0, K1, Z0
 	MOVQ           args+0(FP), AX
 	MOVQ           16(AX), AX
-	VMOVDQU64      Z0, (AX)                 // store acc+0 v0
-	VMOVDQU64      Z1, 128(AX)              // store acc+128 v1
-	VMOVDQU64      Z2, 256(AX)              // store acc+256 v2
-	VMOVDQU64      Z3, 384(AX)              // store acc+384 v3
-	VMOVDQU64      Z4, 64(AX)               // store acc+64 v4
-	VMOVDQU64      Z5, 192(AX)              // store acc+192 v5
-	VMOVDQU64      Z6, 320(AX)              // store acc+320 v6
-	VMOVDQU64      Z7, 448(AX)              // store acc+448 v7
-	VMOVDQU64      (AX), Z0                 // v64:f32x16 = load acc+0
-	VCMPPS         $0x03, Z0, Z0, K1        // v65:f32x16 = canonnan v64
-	VPBLENDMD.BCST x7fc00000<>+0(SB), Z0, K1, Z0
-	MOVQ           args+0(FP), BX
-	MOVQ           24(BX), BX
-	VMOVDQU64      Z0, (BX)                 // store out+0 v65
-	VMOVDQU64      64(AX), Z0               // v66:f32x16 = load acc+64
-	VCMPPS         $0x03, Z0, Z0, K1        // v67:f32x16 = canonnan v66
-	VPBLENDMD.BCST x7fc00000<>+0(SB), Z0, K1, Z0
-	VMOVDQU64      Z0, 64(BX)               // store out+64 v67
-	VMOVDQU64      128(AX), Z0              // v68:f32x16 = load acc+128
-	VCMPPS         $0x03, Z0, Z0, K1        // v69:f32x16 = canonnan v68
-	VPBLENDMD.BCST x7fc00000<>+0(SB), Z0, K1, Z0
-	MOVQ           args+0(FP), DX
-	MOVQ           40(DX), DX
-	IMUL3Q         $+1, DX, CX
-	ADDQ           BX, CX
-	VMOVDQU64      Z0, (CX)                 // store out+0 step_out*1 v69
-	VMOVDQU64      192(AX), Z0              // v70:f32x16 = load acc+192
-	VCMPPS         $0x03, Z0, Z0, K1        // v71:f32x16 = canonnan v70
-	VPBLENDMD.BCST x7fc00000<>+0(SB), Z0, K1, Z0
-	MOVQ           args+0(FP), DX
-	MOVQ           40(DX), DX
-	IMUL3Q         $+1, DX, CX
-	ADDQ           BX, CX
-	VMOVDQU64      Z0, 64(CX)               // store out+64 step_out*1 v71
-	VMOVDQU64      256(AX), Z0              // v72:f32x16 = load acc+256
-	VCMPPS         $0x03, Z0, Z0, K1        // v73:f32x16 = canonnan v72
-	VPBLENDMD.BCST x7fc00000<>+0(SB), Z0, K1, Z0
-	MOVQ           args+0(FP), DX
-	MOVQ           40(DX), DX
-	IMUL3Q         $+2, DX, CX
-	ADDQ           BX, CX
-	VMOVDQU64      Z0, (CX)                 // store out+0 step_out*2 v73
-	VMOVDQU64      320(AX), Z0              // v74:f32x16 = load acc+320
-	VCMPPS         $0x03, Z0, Z0, K1        // v75:f32x16 = canonnan v74
-	VPBLENDMD.BCST x7fc00000<>+0(SB), Z0, K1, Z0
-	MOVQ           args+0(FP), DX
-	MOVQ           40(DX), DX
-	IMUL3Q         $+2, DX, CX
-	ADDQ           BX, CX
-	VMOVDQU64      Z0, 64(CX)               // store out+64 step_out*2 v75
-	VMOVDQU64      384(AX), Z0              // v76:f32x16 = load acc+384
-	VCMPPS         $0x03, Z0, Z0, K1        // v77:f32x16 = canonnan v76
-	VPBLENDMD.BCST x7fc00000<>+0(SB), Z0, K1, Z0
-	MOVQ           args+0(FP), DX
-	MOVQ           40(DX), DX
-	IMUL3Q         $+3, DX, CX
-	ADDQ           BX, CX
-	VMOVDQU64      Z0, (CX)                 // store out+0 step_out*3 v77
-	VMOVDQU64      448(AX), Z0              // v78:f32x16 = load acc+448
-	VCMPPS         $0x03, Z0, Z0, K1        // v79:f32x16 = canonnan v78
-	VPBLENDMD.BCST x7fc00000<>+0(SB), Z0, K1, Z0
+	VMOVDQU64      Z0, (AX)                 // store out+0 v22
+	VCMPPS         $0x03, Z1, Z1, K1        // v23:f32x16 = canonnan v1
+	VPBLENDMD.BCST x7fc00000<>+0(SB), Z1, K1, Z0
+	VMOVDQU64      Z0, 64(AX)               // store out+64 v23
+	VCMPPS         $0x03, Z2, Z2, K1        // v24:f32x16 = canonnan v2
+	VPBLENDMD.BCST x7fc00000<>+0(SB), Z2, K1, Z0
 	MOVQ           args+0(FP), CX
-	MOVQ           40(CX), CX
-	IMUL3Q         $+3, CX, AX
-	ADDQ           BX, AX
-	VMOVDQU64      Z0, 64(AX)               // store out+64 step_out*3 v79
+	MOVQ           32(CX), CX
+	IMUL3Q         $+1, CX, BX
+	ADDQ           AX, BX
+	VMOVDQU64      Z0, (BX)                 // store out+0 step_out*1 v24
+	VCMPPS         $0x03, Z3, Z3, K1        // v25:f32x16 = canonnan v3
+	VPBLENDMD.BCST x7fc00000<>+0(SB), Z3, K1, Z0
+	MOVQ           args+0(FP), CX
+	MOVQ           32(CX), CX
+	IMUL3Q         $+1, CX, BX
+	ADDQ           AX, BX
+	VMOVDQU64      Z0, 64(BX)               // store out+64 step_out*1 v25
+	VCMPPS         $0x03, Z4, Z4, K1        // v26:f32x16 = canonnan v4
+	VPBLENDMD.BCST x7fc00000<>+0(SB), Z4, K1, Z0
+	MOVQ           args+0(FP), CX
+	MOVQ           32(CX), CX
+	IMUL3Q         $+2, CX, BX
+	ADDQ           AX, BX
+	VMOVDQU64      Z0, (BX)                 // store out+0 step_out*2 v26
+	VCMPPS         $0x03, Z5, Z5, K1        // v27:f32x16 = canonnan v5
+	VPBLENDMD.BCST x7fc00000<>+0(SB), Z5, K1, Z0
+	MOVQ           args+0(FP), CX
+	MOVQ           32(CX), CX
+	IMUL3Q         $+2, CX, BX
+	ADDQ           AX, BX
+	VMOVDQU64      Z0, 64(BX)               // store out+64 step_out*2 v27
+	VCMPPS         $0x03, Z6, Z6, K1        // v28:f32x16 = canonnan v6
+	VPBLENDMD.BCST x7fc00000<>+0(SB), Z6, K1, Z0
+	MOVQ           args+0(FP), CX
+	MOVQ           32(CX), CX
+	IMUL3Q         $+3, CX, BX
+	ADDQ           AX, BX
+	VMOVDQU64      Z0, (BX)                 // store out+0 step_out*3 v28
+	VCMPPS         $0x03, Z7, Z7, K1        // v29:f32x16 = canonnan v7
+	VPBLENDMD.BCST x7fc00000<>+0(SB), Z7, K1, Z0
+	MOVQ           args+0(FP), CX
+	MOVQ           32(CX), CX
+	IMUL3Q         $+3, CX, BX
+	ADDQ           AX, BX
+	VMOVDQU64      Z0, 64(BX)               // store out+64 step_out*3 v29
 	VZEROUPPER
 	RET
 
@@ -2825,215 +2685,381 @@ TEXT ·matmul_f16_8_avx512(SB), NOSPLIT, $0-8
 	MOVQ    args+0(FP), CX
 	MOVQ    (CX), CX
 	MOVQ    args+0(FP), SI
-	MOVQ    24(SI), SI
+	MOVQ    32(SI), SI
 	IMUL3Q  $+1, SI, DX
 	ADDQ    CX, DX
 	MOVQ    args+0(FP), CX
 	MOVQ    (CX), CX
 	MOVQ    args+0(FP), DI
-	MOVQ    24(DI), DI
+	MOVQ    32(DI), DI
 	IMUL3Q  $+2, DI, SI
 	ADDQ    CX, SI
 	MOVQ    args+0(FP), CX
 	MOVQ    (CX), CX
 	MOVQ    args+0(FP), R8
-	MOVQ    24(R8), R8
+	MOVQ    32(R8), R8
 	IMUL3Q  $+3, R8, DI
 	ADDQ    CX, DI
 	MOVQ    args+0(FP), CX
 	MOVQ    (CX), CX
 	MOVQ    args+0(FP), R9
-	MOVQ    24(R9), R9
+	MOVQ    32(R9), R9
 	IMUL3Q  $+4, R9, R8
 	ADDQ    CX, R8
 	MOVQ    args+0(FP), CX
 	MOVQ    (CX), CX
 	MOVQ    args+0(FP), R10
-	MOVQ    24(R10), R10
+	MOVQ    32(R10), R10
 	IMUL3Q  $+5, R10, R9
 	ADDQ    CX, R9
 	MOVQ    args+0(FP), CX
 	MOVQ    (CX), CX
 	MOVQ    args+0(FP), R11
-	MOVQ    24(R11), R11
+	MOVQ    32(R11), R11
 	IMUL3Q  $+6, R11, R10
 	ADDQ    CX, R10
 	MOVQ    args+0(FP), CX
 	MOVQ    (CX), CX
 	MOVQ    args+0(FP), R12
-	MOVQ    24(R12), R12
+	MOVQ    32(R12), R12
 	IMUL3Q  $+7, R12, R11
 	ADDQ    CX, R11
 	MOVQ    args+0(FP), CX
-	MOVQ    40(CX), CX
+	MOVQ    48(CX), CX
 	TESTQ   CX, CX
 	JLE     done0
 	PCALIGN $0x20
 
 loop0:
-	VPBROADCASTD (AX), Z16                  // v16:f32x16 = loadsplat a+0 l0*4
-	PREFETCHT0   2048(BX)                   // prefetch b+2048 l0*64
-	PREFETCHT1   8192(BX)                   // prefetch2 b+8192 l0*64
-	VCVTPH2PS    (BX), Z17                  // v17:f32x16 = cvthalf [b+0 l0*64 f16x16]
+	VPBROADCASTD (AX), Z16                  // v16:f32x16 = loadsplat a+0 l0*16
+	PREFETCHT0   2048(BX)                   // prefetch b+2048 l0*256
+	PREFETCHT1   8192(BX)                   // prefetch2 b+8192 l0*256
+	VCVTPH2PS    (BX), Z17                  // v17:f32x16 = cvthalf [b+0 l0*256 f16x16]
 	VMULPS       Z17, Z16, Z18              // v18:f32x16 = mul v16 v17
 	VADDPS       Z18, Z0, Z0                // v0:f32x16 = add v0 v18
-	VCVTPH2PS    32(BX), Z18                // v19:f32x16 = cvthalf [b+32 l0*64 f16x16]
-	VMULPS       Z18, Z16, Z16              // v20:f32x16 = mul v16 v19
-	VADDPS       Z16, Z1, Z1                // v1:f32x16 = add v1 v20
-	VPBROADCASTD (DX), Z16                  // v21:f32x16 = loadsplat a+0 l0*4 step_a*1
-	VMULPS       Z17, Z16, Z19              // v22:f32x16 = mul v21 v17
-	VADDPS       Z19, Z2, Z2                // v2:f32x16 = add v2 v22
-	VMULPS       Z18, Z16, Z16              // v23:f32x16 = mul v21 v19
-	VADDPS       Z16, Z3, Z3                // v3:f32x16 = add v3 v23
-	VPBROADCASTD (SI), Z16                  // v24:f32x16 = loadsplat a+0 l0*4 step_a*2
-	VMULPS       Z17, Z16, Z19              // v25:f32x16 = mul v24 v17
-	VADDPS       Z19, Z4, Z4                // v4:f32x16 = add v4 v25
-	VMULPS       Z18, Z16, Z16              // v26:f32x16 = mul v24 v19
-	VADDPS       Z16, Z5, Z5                // v5:f32x16 = add v5 v26
-	VPBROADCASTD (DI), Z16                  // v27:f32x16 = loadsplat a+0 l0*4 step_a*3
-	VMULPS       Z17, Z16, Z19              // v28:f32x16 = mul v27 v17
-	VADDPS       Z19, Z6, Z6                // v6:f32x16 = add v6 v28
-	VMULPS       Z18, Z16, Z16              // v29:f32x16 = mul v27 v19
-	VADDPS       Z16, Z7, Z7                // v7:f32x16 = add v7 v29
-	VPBROADCASTD (R8), Z16                  // v30:f32x16 = loadsplat a+0 l0*4 step_a*4
-	VMULPS       Z17, Z16, Z19              // v31:f32x16 = mul v30 v17
-	VADDPS       Z19, Z8, Z8                // v8:f32x16 = add v8 v31
-	VMULPS       Z18, Z16, Z16              // v32:f32x16 = mul v30 v19
-	VADDPS       Z16, Z9, Z9                // v9:f32x16 = add v9 v32
-	VPBROADCASTD (R9), Z16                  // v33:f32x16 = loadsplat a+0 l0*4 step_a*5
-	VMULPS       Z17, Z16, Z19              // v34:f32x16 = mul v33 v17
-	VADDPS       Z19, Z10, Z10              // v10:f32x16 = add v10 v34
-	VMULPS       Z18, Z16, Z16              // v35:f32x16 = mul v33 v19
-	VADDPS       Z16, Z11, Z11              // v11:f32x16 = add v11 v35
-	VPBROADCASTD (R10), Z16                 // v36:f32x16 = loadsplat a+0 l0*4 step_a*6
-	VMULPS       Z17, Z16, Z19              // v37:f32x16 = mul v36 v17
-	VADDPS       Z19, Z12, Z12              // v12:f32x16 = add v12 v37
-	VMULPS       Z18, Z16, Z16              // v38:f32x16 = mul v36 v19
-	VADDPS       Z16, Z13, Z13              // v13:f32x16 = add v13 v38
-	VPBROADCASTD (R11), Z16                 // v39:f32x16 = loadsplat a+0 l0*4 step_a*7
-	VMULPS       Z17, Z16, Z17              // v40:f32x16 = mul v39 v17
-	VADDPS       Z17, Z14, Z14              // v14:f32x16 = add v14 v40
-	VMULPS       Z18, Z16, Z16              // v41:f32x16 = mul v39 v19
-	VADDPS       Z16, Z15, Z15              // v15:f32x16 = add v15 v41
-	ADDQ         $+4, AX
-	ADDQ         $+64, BX
-	ADDQ         $+4, DX
-	ADDQ         $+4, SI
-	ADDQ         $+4, DI
-	ADDQ         $+4, R8
-	ADDQ         $+4, R9
-	ADDQ         $+4, R10
-	ADDQ         $+4, R11
+	VPBROADCASTD 4(AX), Z18                 // v19:f32x16 = loadsplat a+4 l0*16
+	PREFETCHT0   2112(BX)                   // prefetch b+2112 l0*256
+	PREFETCHT1   8256(BX)                   // prefetch2 b+8256 l0*256
+	VCVTPH2PS    64(BX), Z19                // v20:f32x16 = cvthalf [b+64 l0*256 f16x16]
+	VMULPS       Z19, Z18, Z20              // v21:f32x16 = mul v19 v20
+	VADDPS       Z20, Z0, Z0                // v0:f32x16 = add v0 v21
+	VPBROADCASTD 8(AX), Z20                 // v22:f32x16 = loadsplat a+8 l0*16
+	PREFETCHT0   2176(BX)                   // prefetch b+2176 l0*256
+	PREFETCHT1   8320(BX)                   // prefetch2 b+8320 l0*256
+	VCVTPH2PS    128(BX), Z21               // v23:f32x16 = cvthalf [b+128 l0*256 f16x16]
+	VMULPS       Z21, Z20, Z22              // v24:f32x16 = mul v22 v23
+	VADDPS       Z22, Z0, Z0                // v0:f32x16 = add v0 v24
+	VPBROADCASTD 12(AX), Z22                // v25:f32x16 = loadsplat a+12 l0*16
+	PREFETCHT0   2240(BX)                   // prefetch b+2240 l0*256
+	PREFETCHT1   8384(BX)                   // prefetch2 b+8384 l0*256
+	VCVTPH2PS    192(BX), Z23               // v26:f32x16 = cvthalf [b+192 l0*256 f16x16]
+	VMULPS       Z23, Z22, Z24              // v27:f32x16 = mul v25 v26
+	VADDPS       Z24, Z0, Z0                // v0:f32x16 = add v0 v27
+	VCVTPH2PS    32(BX), Z24                // v28:f32x16 = cvthalf [b+32 l0*256 f16x16]
+	VMULPS       Z24, Z16, Z16              // v29:f32x16 = mul v16 v28
+	VADDPS       Z16, Z1, Z1                // v1:f32x16 = add v1 v29
+	VCVTPH2PS    96(BX), Z16                // v30:f32x16 = cvthalf [b+96 l0*256 f16x16]
+	VMULPS       Z16, Z18, Z18              // v31:f32x16 = mul v19 v30
+	VADDPS       Z18, Z1, Z1                // v1:f32x16 = add v1 v31
+	VCVTPH2PS    160(BX), Z18               // v32:f32x16 = cvthalf [b+160 l0*256 f16x16]
+	VMULPS       Z18, Z20, Z20              // v33:f32x16 = mul v22 v32
+	VADDPS       Z20, Z1, Z1                // v1:f32x16 = add v1 v33
+	VCVTPH2PS    224(BX), Z20               // v34:f32x16 = cvthalf [b+224 l0*256 f16x16]
+	VMULPS       Z20, Z22, Z22              // v35:f32x16 = mul v25 v34
+	VADDPS       Z22, Z1, Z1                // v1:f32x16 = add v1 v35
+	VPBROADCASTD (DX), Z22                  // v36:f32x16 = loadsplat a+0 l0*16 step_a*1
+	VMULPS       Z17, Z22, Z25              // v37:f32x16 = mul v36 v17
+	VADDPS       Z25, Z2, Z2                // v2:f32x16 = add v2 v37
+	VPBROADCASTD 4(DX), Z25                 // v38:f32x16 = loadsplat a+4 l0*16 step_a*1
+	VMULPS       Z19, Z25, Z26              // v39:f32x16 = mul v38 v20
+	VADDPS       Z26, Z2, Z2                // v2:f32x16 = add v2 v39
+	VPBROADCASTD 8(DX), Z26                 // v40:f32x16 = loadsplat a+8 l0*16 step_a*1
+	VMULPS       Z21, Z26, Z27              // v41:f32x16 = mul v40 v23
+	VADDPS       Z27, Z2, Z2                // v2:f32x16 = add v2 v41
+	VPBROADCASTD 12(DX), Z27                // v42:f32x16 = loadsplat a+12 l0*16 step_a*1
+	VMULPS       Z23, Z27, Z28              // v43:f32x16 = mul v42 v26
+	VADDPS       Z28, Z2, Z2                // v2:f32x16 = add v2 v43
+	VMULPS       Z24, Z22, Z22              // v44:f32x16 = mul v36 v28
+	VADDPS       Z22, Z3, Z3                // v3:f32x16 = add v3 v44
+	VMULPS       Z16, Z25, Z22              // v45:f32x16 = mul v38 v30
+	VADDPS       Z22, Z3, Z3                // v3:f32x16 = add v3 v45
+	VMULPS       Z18, Z26, Z22              // v46:f32x16 = mul v40 v32
+	VADDPS       Z22, Z3, Z3                // v3:f32x16 = add v3 v46
+	VMULPS       Z20, Z27, Z22              // v47:f32x16 = mul v42 v34
+	VADDPS       Z22, Z3, Z3                // v3:f32x16 = add v3 v47
+	VPBROADCASTD (SI), Z22                  // v48:f32x16 = loadsplat a+0 l0*16 step_a*2
+	VMULPS       Z17, Z22, Z25              // v49:f32x16 = mul v48 v17
+	VADDPS       Z25, Z4, Z4                // v4:f32x16 = add v4 v49
+	VPBROADCASTD 4(SI), Z25                 // v50:f32x16 = loadsplat a+4 l0*16 step_a*2
+	VMULPS       Z19, Z25, Z26              // v51:f32x16 = mul v50 v20
+	VADDPS       Z26, Z4, Z4                // v4:f32x16 = add v4 v51
+	VPBROADCASTD 8(SI), Z26                 // v52:f32x16 = loadsplat a+8 l0*16 step_a*2
+	VMULPS       Z21, Z26, Z27              // v53:f32x16 = mul v52 v23
+	VADDPS       Z27, Z4, Z4                // v4:f32x16 = add v4 v53
+	VPBROADCASTD 12(SI), Z27                // v54:f32x16 = loadsplat a+12 l0*16 step_a*2
+	VMULPS       Z23, Z27, Z28              // v55:f32x16 = mul v54 v26
+	VADDPS       Z28, Z4, Z4                // v4:f32x16 = add v4 v55
+	VMULPS       Z24, Z22, Z22              // v56:f32x16 = mul v48 v28
+	VADDPS       Z22, Z5, Z5                // v5:f32x16 = add v5 v56
+	VMULPS       Z16, Z25, Z22              // v57:f32x16 = mul v50 v30
+	VADDPS       Z22, Z5, Z5                // v5:f32x16 = add v5 v57
+	VMULPS       Z18, Z26, Z22              // v58:f32x16 = mul v52 v32
+	VADDPS       Z22, Z5, Z5                // v5:f32x16 = add v5 v58
+	VMULPS       Z20, Z27, Z22              // v59:f32x16 = mul v54 v34
+	VADDPS       Z22, Z5, Z5                // v5:f32x16 = add v5 v59
+	VPBROADCASTD (DI), Z22                  // v60:f32x16 = loadsplat a+0 l0*16 step_a*3
+	VMULPS       Z17, Z22, Z25              // v61:f32x16 = mul v60 v17
+	VADDPS       Z25, Z6, Z6                // v6:f32x16 = add v6 v61
+	VPBROADCASTD 4(DI), Z25                 // v62:f32x16 = loadsplat a+4 l0*16 step_a*3
+	VMULPS       Z19, Z25, Z26              // v63:f32x16 = mul v62 v20
+	VADDPS       Z26, Z6, Z6                // v6:f32x16 = add v6 v63
+	VPBROADCASTD 8(DI), Z26                 // v64:f32x16 = loadsplat a+8 l0*16 step_a*3
+	VMULPS       Z21, Z26, Z27              // v65:f32x16 = mul v64 v23
+	VADDPS       Z27, Z6, Z6                // v6:f32x16 = add v6 v65
+	VPBROADCASTD 12(DI), Z27                // v66:f32x16 = loadsplat a+12 l0*16 step_a*3
+	VMULPS       Z23, Z27, Z28              // v67:f32x16 = mul v66 v26
+	VADDPS       Z28, Z6, Z6                // v6:f32x16 = add v6 v67
+	VMULPS       Z24, Z22, Z22              // v68:f32x16 = mul v60 v28
+	VADDPS       Z22, Z7, Z7                // v7:f32x16 = add v7 v68
+	VMULPS       Z16, Z25, Z22              // v69:f32x16 = mul v62 v30
+	VADDPS       Z22, Z7, Z7                // v7:f32x16 = add v7 v69
+	VMULPS       Z18, Z26, Z22              // v70:f32x16 = mul v64 v32
+	VADDPS       Z22, Z7, Z7                // v7:f32x16 = add v7 v70
+	VMULPS       Z20, Z27, Z22              // v71:f32x16 = mul v66 v34
+	VADDPS       Z22, Z7, Z7                // v7:f32x16 = add v7 v71
+	VPBROADCASTD (R8), Z22                  // v72:f32x16 = loadsplat a+0 l0*16 step_a*4
+	VMULPS       Z17, Z22, Z25              // v73:f32x16 = mul v72 v17
+	VADDPS       Z25, Z8, Z8                // v8:f32x16 = add v8 v73
+	VPBROADCASTD 4(R8), Z25                 // v74:f32x16 = loadsplat a+4 l0*16 step_a*4
+	VMULPS       Z19, Z25, Z26              // v75:f32x16 = mul v74 v20
+	VADDPS       Z26, Z8, Z8                // v8:f32x16 = add v8 v75
+	VPBROADCASTD 8(R8), Z26                 // v76:f32x16 = loadsplat a+8 l0*16 step_a*4
+	VMULPS       Z21, Z26, Z27              // v77:f32x16 = mul v76 v23
+	VADDPS       Z27, Z8, Z8                // v8:f32x16 = add v8 v77
+	VPBROADCASTD 12(R8), Z27                // v78:f32x16 = loadsplat a+12 l0*16 step_a*4
+	VMULPS       Z23, Z27, Z28              // v79:f32x16 = mul v78 v26
+	VADDPS       Z28, Z8, Z8                // v8:f32x16 = add v8 v79
+	VMULPS       Z24, Z22, Z22              // v80:f32x16 = mul v72 v28
+	VADDPS       Z22, Z9, Z9                // v9:f32x16 = add v9 v80
+	VMULPS       Z16, Z25, Z22              // v81:f32x16 = mul v74 v30
+	VADDPS       Z22, Z9, Z9                // v9:f32x16 = add v9 v81
+	VMULPS       Z18, Z26, Z22              // v82:f32x16 = mul v76 v32
+	VADDPS       Z22, Z9, Z9                // v9:f32x16 = add v9 v82
+	VMULPS       Z20, Z27, Z22              // v83:f32x16 = mul v78 v34
+	VADDPS       Z22, Z9, Z9                // v9:f32x16 = add v9 v83
+	VPBROADCASTD (R9), Z22                  // v84:f32x16 = loadsplat a+0 l0*16 step_a*5
+	VMULPS       Z17, Z22, Z25              // v85:f32x16 = mul v84 v17
+	VADDPS       Z25, Z10, Z10              // v10:f32x16 = add v10 v85
+	VPBROADCASTD 4(R9), Z25                 // v86:f32x16 = loadsplat a+4 l0*16 step_a*5
+	VMULPS       Z19, Z25, Z26              // v87:f32x16 = mul v86 v20
+	VADDPS       Z26, Z10, Z10              // v10:f32x16 = add v10 v87
+	VPBROADCASTD 8(R9), Z26                 // v88:f32x16 = loadsplat a+8 l0*16 step_a*5
+	VMULPS       Z21, Z26, Z27              // v89:f32x16 = mul v88 v23
+	VADDPS       Z27, Z10, Z10              // v10:f32x16 = add v10 v89
+	VPBROADCASTD 12(R9), Z27                // v90:f32x16 = loadsplat a+12 l0*16 step_a*5
+	VMULPS       Z23, Z27, Z28              // v91:f32x16 = mul v90 v26
+	VADDPS       Z28, Z10, Z10              // v10:f32x16 = add v10 v91
+	VMULPS       Z24, Z22, Z22              // v92:f32x16 = mul v84 v28
+	VADDPS       Z22, Z11, Z11              // v11:f32x16 = add v11 v92
+	VMULPS       Z16, Z25, Z22              // v93:f32x16 = mul v86 v30
+	VADDPS       Z22, Z11, Z11              // v11:f32x16 = add v11 v93
+	VMULPS       Z18, Z26, Z22              // v94:f32x16 = mul v88 v32
+	VADDPS       Z22, Z11, Z11              // v11:f32x16 = add v11 v94
+	VMULPS       Z20, Z27, Z22              // v95:f32x16 = mul v90 v34
+	VADDPS       Z22, Z11, Z11              // v11:f32x16 = add v11 v95
+	VPBROADCASTD (R10), Z22                 // v96:f32x16 = loadsplat a+0 l0*16 step_a*6
+	VMULPS       Z17, Z22, Z25              // v97:f32x16 = mul v96 v17
+	VADDPS       Z25, Z12, Z12              // v12:f32x16 = add v12 v97
+	VPBROADCASTD 4(R10), Z25                // v98:f32x16 = loadsplat a+4 l0*16 step_a*6
+	VMULPS       Z19, Z25, Z26              // v99:f32x16 = mul v98 v20
+	VADDPS       Z26, Z12, Z12              // v12:f32x16 = add v12 v99
+	VPBROADCASTD 8(R10), Z26                // v100:f32x16 = loadsplat a+8 l0*16 step_a*6
+	VMULPS       Z21, Z26, Z27              // v101:f32x16 = mul v100 v23
+	VADDPS       Z27, Z12, Z12              // v12:f32x16 = add v12 v101
+	VPBROADCASTD 12(R10), Z27               // v102:f32x16 = loadsplat a+12 l0*16 step_a*6
+	VMULPS       Z23, Z27, Z28              // v103:f32x16 = mul v102 v26
+	VADDPS       Z28, Z12, Z12              // v12:f32x16 = add v12 v103
+	VMULPS       Z24, Z22, Z22              // v104:f32x16 = mul v96 v28
+	VADDPS       Z22, Z13, Z13              // v13:f32x16 = add v13 v104
+	VMULPS       Z16, Z25, Z22              // v105:f32x16 = mul v98 v30
+	VADDPS       Z22, Z13, Z13              // v13:f32x16 = add v13 v105
+	VMULPS       Z18, Z26, Z22              // v106:f32x16 = mul v100 v32
+	VADDPS       Z22, Z13, Z13              // v13:f32x16 = add v13 v106
+	VMULPS       Z20, Z27, Z22              // v107:f32x16 = mul v102 v34
+	VADDPS       Z22, Z13, Z13              // v13:f32x16 = add v13 v107
+	VPBROADCASTD (R11), Z22                 // v108:f32x16 = loadsplat a+0 l0*16 step_a*7
+	VMULPS       Z17, Z22, Z17              // v109:f32x16 = mul v108 v17
+	VADDPS       Z17, Z14, Z14              // v14:f32x16 = add v14 v109
+	VPBROADCASTD 4(R11), Z17                // v110:f32x16 = loadsplat a+4 l0*16 step_a*7
+	VMULPS       Z19, Z17, Z19              // v111:f32x16 = mul v110 v20
+	VADDPS       Z19, Z14, Z14              // v14:f32x16 = add v14 v111
+	VPBROADCASTD 8(R11), Z19                // v112:f32x16 = loadsplat a+8 l0*16 step_a*7
+	VMULPS       Z21, Z19, Z21              // v113:f32x16 = mul v112 v23
+	VADDPS       Z21, Z14, Z14              // v14:f32x16 = add v14 v113
+	VPBROADCASTD 12(R11), Z21               // v114:f32x16 = loadsplat a+12 l0*16 step_a*7
+	VMULPS       Z23, Z21, Z23              // v115:f32x16 = mul v114 v26
+	VADDPS       Z23, Z14, Z14              // v14:f32x16 = add v14 v115
+	VMULPS       Z24, Z22, Z22              // v116:f32x16 = mul v108 v28
+	VADDPS       Z22, Z15, Z15              // v15:f32x16 = add v15 v116
+	VMULPS       Z16, Z17, Z16              // v117:f32x16 = mul v110 v30
+	VADDPS       Z16, Z15, Z15              // v15:f32x16 = add v15 v117
+	VMULPS       Z18, Z19, Z16              // v118:f32x16 = mul v112 v32
+	VADDPS       Z16, Z15, Z15              // v15:f32x16 = add v15 v118
+	VMULPS       Z20, Z21, Z16              // v119:f32x16 = mul v114 v34
+	VADDPS       Z16, Z15, Z15              // v15:f32x16 = add v15 v119
+	ADDQ         $+16, AX
+	ADDQ         $+256, BX
+	ADDQ         $+16, DX
+	ADDQ         $+16, SI
+	ADDQ         $+16, DI
+	ADDQ         $+16, R8
+	ADDQ         $+16, R9
+	ADDQ         $+16, R10
+	ADDQ         $+16, R11
 	DECQ         CX
 	JNZ          loop0
 
 done0:
-	VCMPPS         $0x03, Z0, Z0, K1        // v42:f32x16 = canonnan v0
-	VPBLENDMD.BCST x7fc00000<>+0(SB), Z0, K1, Z0
 	MOVQ           args+0(FP), AX
 	MOVQ           16(AX), AX
-	VMOVDQU64      Z0, (AX)                 // store out+0 v42
-	VCMPPS         $0x03, Z1, Z1, K1        // v43:f32x16 = canonnan v1
-	VPBLENDMD.BCST x7fc00000<>+0(SB), Z1, K1, Z0
-	VMOVDQU64      Z0, 64(AX)               // store out+64 v43
-	VCMPPS         $0x03, Z2, Z2, K1        // v44:f32x16 = canonnan v2
-	VPBLENDMD.BCST x7fc00000<>+0(SB), Z2, K1, Z0
+	VMOVDQU64      Z0, (AX)                 // store acc+0 v0
+	VMOVDQU64      Z1, 64(AX)               // store acc+64 v1
+	VMOVDQU64      Z2, 128(AX)              // store acc+128 v2
+	VMOVDQU64      Z3, 192(AX)              // store acc+192 v3
+	VMOVDQU64      Z4, 256(AX)              // store acc+256 v4
+	VMOVDQU64      Z5, 320(AX)              // store acc+320 v5
+	VMOVDQU64      Z6, 384(AX)              // store acc+384 v6
+	VMOVDQU64      Z7, 448(AX)              // store acc+448 v7
+	VMOVDQU64      Z8, 512(AX)              // store acc+512 v8
+	VMOVDQU64      Z9, 576(AX)              // store acc+576 v9
+	VMOVDQU64      Z10, 640(AX)             // store acc+640 v10
+	VMOVDQU64      Z11, 704(AX)             // store acc+704 v11
+	VMOVDQU64      Z12, 768(AX)             // store acc+768 v12
+	VMOVDQU64      Z13, 832(AX)             // store acc+832 v13
+	VMOVDQU64      Z14, 896(AX)             // store acc+896 v14
+	VMOVDQU64      Z15, 960(AX)             // store acc+960 v15
+	VMOVDQU64      (AX), Z0                 // v120:f32x16 = load acc+0
+	VCMPPS         $0x03, Z0, Z0, K1        // v121:f32x16 = canonnan v120
+	VPBLENDMD.BCST x7fc00000<>+0(SB), Z0, K1, Z0
+	MOVQ           args+0(FP), BX
+	MOVQ           24(BX), BX
+	VMOVDQU64      Z0, (BX)                 // store out+0 v121
+	VMOVDQU64      64(AX), Z0               // v122:f32x16 = load acc+64
+	VCMPPS         $0x03, Z0, Z0, K1        // v123:f32x16 = canonnan v122
+	VPBLENDMD.BCST x7fc00000<>+0(SB), Z0, K1, Z0
+	VMOVDQU64      Z0, 64(BX)               // store out+64 v123
+	VMOVDQU64      128(AX), Z0              // v124:f32x16 = load acc+128
+	VCMPPS         $0x03, Z0, Z0, K1        // v125:f32x16 = canonnan v124
+	VPBLENDMD.BCST x7fc00000<>+0(SB), Z0, K1, Z0
+	MOVQ           args+0(FP), DX
+	MOVQ           40(DX), DX
+	IMUL3Q         $+1, DX, CX
+	ADDQ           BX, CX
+	VMOVDQU64      Z0, (CX)                 // store out+0 step_out*1 v125
+	VMOVDQU64      192(AX), Z0              // v126:f32x16 = load acc+192
+	VCMPPS         $0x03, Z0, Z0, K1        // v127:f32x16 = canonnan v126
+	VPBLENDMD.BCST x7fc00000<>+0(SB), Z0, K1, Z0
+	MOVQ           args+0(FP), DX
+	MOVQ           40(DX), DX
+	IMUL3Q         $+1, DX, CX
+	ADDQ           BX, CX
+	VMOVDQU64      Z0, 64(CX)               // store out+64 step_out*1 v127
+	VMOVDQU64      256(AX), Z0              // v128:f32x16 = load acc+256
+	VCMPPS         $0x03, Z0, Z0, K1        // v129:f32x16 = canonnan v128
+	VPBLENDMD.BCST x7fc00000<>+0(SB), Z0, K1, Z0
+	MOVQ           args+0(FP), DX
+	MOVQ           40(DX), DX
+	IMUL3Q         $+2, DX, CX
+	ADDQ           BX, CX
+	VMOVDQU64      Z0, (CX)                 // store out+0 step_out*2 v129
+	VMOVDQU64      320(AX), Z0              // v130:f32x16 = load acc+320
+	VCMPPS         $0x03, Z0, Z0, K1        // v131:f32x16 = canonnan v130
+	VPBLENDMD.BCST x7fc00000<>+0(SB), Z0, K1, Z0
+	MOVQ           args+0(FP), DX
+	MOVQ           40(DX), DX
+	IMUL3Q         $+2, DX, CX
+	ADDQ           BX, CX
+	VMOVDQU64      Z0, 64(CX)               // store out+64 step_out*2 v131
+	VMOVDQU64      384(AX), Z0              // v132:f32x16 = load acc+384
+	VCMPPS         $0x03, Z0, Z0, K1        // v133:f32x16 = canonnan v132
+	VPBLENDMD.BCST x7fc00000<>+0(SB), Z0, K1, Z0
+	MOVQ           args+0(FP), DX
+	MOVQ           40(DX), DX
+	IMUL3Q         $+3, DX, CX
+	ADDQ           BX, CX
+	VMOVDQU64      Z0, (CX)                 // store out+0 step_out*3 v133
+	VMOVDQU64      448(AX), Z0              // v134:f32x16 = load acc+448
+	VCMPPS         $0x03, Z0, Z0, K1        // v135:f32x16 = canonnan v134
+	VPBLENDMD.BCST x7fc00000<>+0(SB), Z0, K1, Z0
+	MOVQ           args+0(FP), DX
+	MOVQ           40(DX), DX
+	IMUL3Q         $+3, DX, CX
+	ADDQ           BX, CX
+	VMOVDQU64      Z0, 64(CX)               // store out+64 step_out*3 v135
+	VMOVDQU64      512(AX), Z0              // v136:f32x16 = load acc+512
+	VCMPPS         $0x03, Z0, Z0, K1        // v137:f32x16 = canonnan v136
+	VPBLENDMD.BCST x7fc00000<>+0(SB), Z0, K1, Z0
+	MOVQ           args+0(FP), DX
+	MOVQ           40(DX), DX
+	IMUL3Q         $+4, DX, CX
+	ADDQ           BX, CX
+	VMOVDQU64      Z0, (CX)                 // store out+0 step_out*4 v137
+	VMOVDQU64      576(AX), Z0              // v138:f32x16 = load acc+576
+	VCMPPS         $0x03, Z0, Z0, K1        // v139:f32x16 = canonnan v138
+	VPBLENDMD.BCST x7fc00000<>+0(SB), Z0, K1, Z0
+	MOVQ           args+0(FP), DX
+	MOVQ           40(DX), DX
+	IMUL3Q         $+4, DX, CX
+	ADDQ           BX, CX
+	VMOVDQU64      Z0, 64(CX)               // store out+64 step_out*4 v139
+	VMOVDQU64      640(AX), Z0              // v140:f32x16 = load acc+640
+	VCMPPS         $0x03, Z0, Z0, K1        // v141:f32x16 = canonnan v140
+	VPBLENDMD.BCST x7fc00000<>+0(SB), Z0, K1, Z0
+	MOVQ           args+0(FP), DX
+	MOVQ           40(DX), DX
+	IMUL3Q         $+5, DX, CX
+	ADDQ           BX, CX
+	VMOVDQU64      Z0, (CX)                 // store out+0 step_out*5 v141
+	VMOVDQU64      704(AX), Z0              // v142:f32x16 = load acc+704
+	VCMPPS         $0x03, Z0, Z0, K1        // v143:f32x16 = canonnan v142
+	VPBLENDMD.BCST x7fc00000<>+0(SB), Z0, K1, Z0
+	MOVQ           args+0(FP), DX
+	MOVQ           40(DX), DX
+	IMUL3Q         $+5, DX, CX
+	ADDQ           BX, CX
+	VMOVDQU64      Z0, 64(CX)               // store out+64 step_out*5 v143
+	VMOVDQU64      768(AX), Z0              // v144:f32x16 = load acc+768
+	VCMPPS         $0x03, Z0, Z0, K1        // v145:f32x16 = canonnan v144
+	VPBLENDMD.BCST x7fc00000<>+0(SB), Z0, K1, Z0
+	MOVQ           args+0(FP), DX
+	MOVQ           40(DX), DX
+	IMUL3Q         $+6, DX, CX
+	ADDQ           BX, CX
+	VMOVDQU64      Z0, (CX)                 // store out+0 step_out*6 v145
+	VMOVDQU64      832(AX), Z0              // v146:f32x16 = load acc+832
+	VCMPPS         $0x03, Z0, Z0, K1        // v147:f32x16 = canonnan v146
+	VPBLENDMD.BCST x7fc00000<>+0(SB), Z0, K1, Z0
+	MOVQ           args+0(FP), DX
+	MOVQ           40(DX), DX
+	IMUL3Q         $+6, DX, CX
+	ADDQ           BX, CX
+	VMOVDQU64      Z0, 64(CX)               // store out+64 step_out*6 v147
+	VMOVDQU64      896(AX), Z0              // v148:f32x16 = load acc+896
+	VCMPPS         $0x03, Z0, Z0, K1        // v149:f32x16 = canonnan v148
+	VPBLENDMD.BCST x7fc00000<>+0(SB), Z0, K1, Z0
+	MOVQ           args+0(FP), DX
+	MOVQ           40(DX), DX
+	IMUL3Q         $+7, DX, CX
+	ADDQ           BX, CX
+	VMOVDQU64      Z0, (CX)                 // store out+0 step_out*7 v149
+	VMOVDQU64      960(AX), Z0              // v150:f32x16 = load acc+960
+	VCMPPS         $0x03, Z0, Z0, K1        // v151:f32x16 = canonnan v150
+	VPBLENDMD.BCST x7fc00000<>+0(SB), Z0, K1, Z0
 	MOVQ           args+0(FP), CX
-	MOVQ           32(CX), CX
-	IMUL3Q         $+1, CX, BX
-	ADDQ           AX, BX
-	VMOVDQU64      Z0, (BX)                 // store out+0 step_out*1 v44
-	VCMPPS         $0x03, Z3, Z3, K1        // v45:f32x16 = canonnan v3
-	VPBLENDMD.BCST x7fc00000<>+0(SB), Z3, K1, Z0
-	MOVQ           args+0(FP), CX
-	MOVQ           32(CX), CX
-	IMUL3Q         $+1, CX, BX
-	ADDQ           AX, BX
-	VMOVDQU64      Z0, 64(BX)               // store out+64 step_out*1 v45
-	VCMPPS         $0x03, Z4, Z4, K1        // v46:f32x16 = canonnan v4
-	VPBLENDMD.BCST x7fc00000<>+0(SB), Z4, K1, Z0
-	MOVQ           args+0(FP), CX
-	MOVQ           32(CX), CX
-	IMUL3Q         $+2, CX, BX
-	ADDQ           AX, BX
-	VMOVDQU64      Z0, (BX)                 // store out+0 step_out*2 v46
-	VCMPPS         $0x03, Z5, Z5, K1        // v47:f32x16 = canonnan v5
-	VPBLENDMD.BCST x7fc00000<>+0(SB), Z5, K1, Z0
-	MOVQ           args+0(FP), CX
-	MOVQ           32(CX), CX
-	IMUL3Q         $+2, CX, BX
-	ADDQ           AX, BX
-	VMOVDQU64      Z0, 64(BX)               // store out+64 step_out*2 v47
-	VCMPPS         $0x03, Z6, Z6, K1        // v48:f32x16 = canonnan v6
-	VPBLENDMD.BCST x7fc00000<>+0(SB), Z6, K1, Z0
-	MOVQ           args+0(FP), CX
-	MOVQ           32(CX), CX
-	IMUL3Q         $+3, CX, BX
-	ADDQ           AX, BX
-	VMOVDQU64      Z0, (BX)                 // store out+0 step_out*3 v48
-	VCMPPS         $0x03, Z7, Z7, K1        // v49:f32x16 = canonnan v7
-	VPBLENDMD.BCST x7fc00000<>+0(SB), Z7, K1, Z0
-	MOVQ           args+0(FP), CX
-	MOVQ           32(CX), CX
-	IMUL3Q         $+3, CX, BX
-	ADDQ           AX, BX
-	VMOVDQU64      Z0, 64(BX)               // store out+64 step_out*3 v49
-	VCMPPS         $0x03, Z8, Z8, K1        // v50:f32x16 = canonnan v8
-	VPBLENDMD.BCST x7fc00000<>+0(SB), Z8, K1, Z0
-	MOVQ           args+0(FP), CX
-	MOVQ           32(CX), CX
-	IMUL3Q         $+4, CX, BX
-	ADDQ           AX, BX
-	VMOVDQU64      Z0, (BX)                 // store out+0 step_out*4 v50
-	VCMPPS         $0x03, Z9, Z9, K1        // v51:f32x16 = canonnan v9
-	VPBLENDMD.BCST x7fc00000<>+0(SB), Z9, K1, Z0
-	MOVQ           args+0(FP), CX
-	MOVQ           32(CX), CX
-	IMUL3Q         $+4, CX, BX
-	ADDQ           AX, BX
-	VMOVDQU64      Z0, 64(BX)               // store out+64 step_out*4 v51
-	VCMPPS         $0x03, Z10, Z10, K1      // v52:f32x16 = canonnan v10
-	VPBLENDMD.BCST x7fc00000<>+0(SB), Z10, K1, Z0
-	MOVQ           args+0(FP), CX
-	MOVQ           32(CX), CX
-	IMUL3Q         $+5, CX, BX
-	ADDQ           AX, BX
-	VMOVDQU64      Z0, (BX)                 // store out+0 step_out*5 v52
-	VCMPPS         $0x03, Z11, Z11, K1      // v53:f32x16 = canonnan v11
-	VPBLENDMD.BCST x7fc00000<>+0(SB), Z11, K1, Z0
-	MOVQ           args+0(FP), CX
-	MOVQ           32(CX), CX
-	IMUL3Q         $+5, CX, BX
-	ADDQ           AX, BX
-	VMOVDQU64      Z0, 64(BX)               // store out+64 step_out*5 v53
-	VCMPPS         $0x03, Z12, Z12, K1      // v54:f32x16 = canonnan v12
-	VPBLENDMD.BCST x7fc00000<>+0(SB), Z12, K1, Z0
-	MOVQ           args+0(FP), CX
-	MOVQ           32(CX), CX
-	IMUL3Q         $+6, CX, BX
-	ADDQ           AX, BX
-	VMOVDQU64      Z0, (BX)                 // store out+0 step_out*6 v54
-	VCMPPS         $0x03, Z13, Z13, K1      // v55:f32x16 = canonnan v13
-	VPBLENDMD.BCST x7fc00000<>+0(SB), Z13, K1, Z0
-	MOVQ           args+0(FP), CX
-	MOVQ           32(CX), CX
-	IMUL3Q         $+6, CX, BX
-	ADDQ           AX, BX
-	VMOVDQU64      Z0, 64(BX)               // store out+64 step_out*6 v55
-	VCMPPS         $0x03, Z14, Z14, K1      // v56:f32x16 = canonnan v14
-	VPBLENDMD.BCST x7fc00000<>+0(SB), Z14, K1, Z0
-	MOVQ           args+0(FP), CX
-	MOVQ           32(CX), CX
-	IMUL3Q         $+7, CX, BX
-	ADDQ           AX, BX
-	VMOVDQU64      Z0, (BX)                 // store out+0 step_out*7 v56
-	VCMPPS         $0x03, Z15, Z15, K1      // v57:f32x16 = canonnan v15
-	VPBLENDMD.BCST x7fc00000<>+0(SB), Z15, K1, Z0
-	MOVQ           args+0(FP), CX
-	MOVQ           32(CX), CX
-	IMUL3Q         $+7, CX, BX
-	ADDQ           AX, BX
-	VMOVDQU64      Z0, 64(BX)               // store out+64 step_out*7 v57
+	MOVQ           40(CX), CX
+	IMUL3Q         $+7, CX, AX
+	ADDQ           BX, AX
+	VMOVDQU64      Z0, 64(AX)               // store out+64 step_out*7 v151
 	VZEROUPPER
 	RET
 
@@ -3247,115 +3273,37 @@ TEXT ·matmul_bf16_4_avx512(SB), NOSPLIT, $0-8
 	PCALIGN $0x20
 
 loop0:
-	VPBROADCASTD (AX), Z8                   // v8:f32x16 = loadsplat a+0 l0*16
-	PREFETCHT0   2048(BX)                   // prefetch b+2048 l0*256
-	PREFETCHT1   8192(BX)                   // prefetch2 b+8192 l0*256
-	VPMOVZXWD    (BX), Z9                   // v9:i32x16 = widen [b+0 l0*256 u16x16]
+	VPBROADCASTD (AX), Z8                   // v8:f32x16 = loadsplat a+0 l0*4
+	PREFETCHT0   2048(BX)                   // prefetch b+2048 l0*64
+	PREFETCHT1   8192(BX)                   // prefetch2 b+8192 l0*64
+	VPMOVZXWD    (BX), Z9                   // v9:i32x16 = widen [b+0 l0*64 u16x16]
 	VPSLLD       $0x10, Z9, Z9              // v10:i32x16 = shl v9 16
 	VMULPS       Z9, Z8, Z10                // v12:f32x16 = mul v8 v11
 	VADDPS       Z10, Z0, Z0                // v0:f32x16 = add v0 v12
-	VPMOVZXWD    32(BX), Z10                // v13:i32x16 = widen [b+32 l0*256 u16x16]
+	VPMOVZXWD    32(BX), Z10                // v13:i32x16 = widen [b+32 l0*64 u16x16]
 	VPSLLD       $0x10, Z10, Z10            // v14:i32x16 = shl v13 16
 	VMULPS       Z10, Z8, Z8                // v16:f32x16 = mul v8 v15
 	VADDPS       Z8, Z1, Z1                 // v1:f32x16 = add v1 v16
-	VPBROADCASTD (DX), Z8                   // v17:f32x16 = loadsplat a+0 l0*16 step_a*1
+	VPBROADCASTD (DX), Z8                   // v17:f32x16 = loadsplat a+0 l0*4 step_a*1
 	VMULPS       Z9, Z8, Z11                // v18:f32x16 = mul v17 v11
 	VADDPS       Z11, Z2, Z2                // v2:f32x16 = add v2 v18
 	VMULPS       Z10, Z8, Z8                // v19:f32x16 = mul v17 v15
 	VADDPS       Z8, Z3, Z3                 // v3:f32x16 = add v3 v19
-	VPBROADCASTD (SI), Z8                   // v20:f32x16 = loadsplat a+0 l0*16 step_a*2
+	VPBROADCASTD (SI), Z8                   // v20:f32x16 = loadsplat a+0 l0*4 step_a*2
 	VMULPS       Z9, Z8, Z11                // v21:f32x16 = mul v20 v11
 	VADDPS       Z11, Z4, Z4                // v4:f32x16 = add v4 v21
 	VMULPS       Z10, Z8, Z8                // v22:f32x16 = mul v20 v15
 	VADDPS       Z8, Z5, Z5                 // v5:f32x16 = add v5 v22
-	VPBROADCASTD (DI), Z8                   // v23:f32x16 = loadsplat a+0 l0*16 step_a*3
+	VPBROADCASTD (DI), Z8                   // v23:f32x16 = loadsplat a+0 l0*4 step_a*3
 	VMULPS       Z9, Z8, Z9                 // v24:f32x16 = mul v23 v11
 	VADDPS       Z9, Z6, Z6                 // v6:f32x16 = add v6 v24
 	VMULPS       Z10, Z8, Z8                // v25:f32x16 = mul v23 v15
 	VADDPS       Z8, Z7, Z7                 // v7:f32x16 = add v7 v25
-	VPBROADCASTD 4(AX), Z8                  // v26:f32x16 = loadsplat a+4 l0*16
-	PREFETCHT0   2112(BX)                   // prefetch b+2112 l0*256
-	PREFETCHT1   8256(BX)                   // prefetch2 b+8256 l0*256
-	VPMOVZXWD    64(BX), Z9                 // v27:i32x16 = widen [b+64 l0*256 u16x16]
-	VPSLLD       $0x10, Z9, Z9              // v28:i32x16 = shl v27 16
-	VMULPS       Z9, Z8, Z10                // v30:f32x16 = mul v26 v29
-	VADDPS       Z10, Z0, Z0                // v0:f32x16 = add v0 v30
-	VPMOVZXWD    96(BX), Z10                // v31:i32x16 = widen [b+96 l0*256 u16x16]
-	VPSLLD       $0x10, Z10, Z10            // v32:i32x16 = shl v31 16
-	VMULPS       Z10, Z8, Z8                // v34:f32x16 = mul v26 v33
-	VADDPS       Z8, Z1, Z1                 // v1:f32x16 = add v1 v34
-	VPBROADCASTD 4(DX), Z8                  // v35:f32x16 = loadsplat a+4 l0*16 step_a*1
-	VMULPS       Z9, Z8, Z11                // v36:f32x16 = mul v35 v29
-	VADDPS       Z11, Z2, Z2                // v2:f32x16 = add v2 v36
-	VMULPS       Z10, Z8, Z8                // v37:f32x16 = mul v35 v33
-	VADDPS       Z8, Z3, Z3                 // v3:f32x16 = add v3 v37
-	VPBROADCASTD 4(SI), Z8                  // v38:f32x16 = loadsplat a+4 l0*16 step_a*2
-	VMULPS       Z9, Z8, Z11                // v39:f32x16 = mul v38 v29
-	VADDPS       Z11, Z4, Z4                // v4:f32x16 = add v4 v39
-	VMULPS       Z10, Z8, Z8                // v40:f32x16 = mul v38 v33
-	VADDPS       Z8, Z5, Z5                 // v5:f32x16 = add v5 v40
-	VPBROADCASTD 4(DI), Z8                  // v41:f32x16 = loadsplat a+4 l0*16 step_a*3
-	VMULPS       Z9, Z8, Z9                 // v42:f32x16 = mul v41 v29
-	VADDPS       Z9, Z6, Z6                 // v6:f32x16 = add v6 v42
-	VMULPS       Z10, Z8, Z8                // v43:f32x16 = mul v41 v33
-	VADDPS       Z8, Z7, Z7                 // v7:f32x16 = add v7 v43
-	VPBROADCASTD 8(AX), Z8                  // v44:f32x16 = loadsplat a+8 l0*16
-	PREFETCHT0   2176(BX)                   // prefetch b+2176 l0*256
-	PREFETCHT1   8320(BX)                   // prefetch2 b+8320 l0*256
-	VPMOVZXWD    128(BX), Z9                // v45:i32x16 = widen [b+128 l0*256 u16x16]
-	VPSLLD       $0x10, Z9, Z9              // v46:i32x16 = shl v45 16
-	VMULPS       Z9, Z8, Z10                // v48:f32x16 = mul v44 v47
-	VADDPS       Z10, Z0, Z0                // v0:f32x16 = add v0 v48
-	VPMOVZXWD    160(BX), Z10               // v49:i32x16 = widen [b+160 l0*256 u16x16]
-	VPSLLD       $0x10, Z10, Z10            // v50:i32x16 = shl v49 16
-	VMULPS       Z10, Z8, Z8                // v52:f32x16 = mul v44 v51
-	VADDPS       Z8, Z1, Z1                 // v1:f32x16 = add v1 v52
-	VPBROADCASTD 8(DX), Z8                  // v53:f32x16 = loadsplat a+8 l0*16 step_a*1
-	VMULPS       Z9, Z8, Z11                // v54:f32x16 = mul v53 v47
-	VADDPS       Z11, Z2, Z2                // v2:f32x16 = add v2 v54
-	VMULPS       Z10, Z8, Z8                // v55:f32x16 = mul v53 v51
-	VADDPS       Z8, Z3, Z3                 // v3:f32x16 = add v3 v55
-	VPBROADCASTD 8(SI), Z8                  // v56:f32x16 = loadsplat a+8 l0*16 step_a*2
-	VMULPS       Z9, Z8, Z11                // v57:f32x16 = mul v56 v47
-	VADDPS       Z11, Z4, Z4                // v4:f32x16 = add v4 v57
-	VMULPS       Z10, Z8, Z8                // v58:f32x16 = mul v56 v51
-	VADDPS       Z8, Z5, Z5                 // v5:f32x16 = add v5 v58
-	VPBROADCASTD 8(DI), Z8                  // v59:f32x16 = loadsplat a+8 l0*16 step_a*3
-	VMULPS       Z9, Z8, Z9                 // v60:f32x16 = mul v59 v47
-	VADDPS       Z9, Z6, Z6                 // v6:f32x16 = add v6 v60
-	VMULPS       Z10, Z8, Z8                // v61:f32x16 = mul v59 v51
-	VADDPS       Z8, Z7, Z7                 // v7:f32x16 = add v7 v61
-	VPBROADCASTD 12(AX), Z8                 // v62:f32x16 = loadsplat a+12 l0*16
-	PREFETCHT0   2240(BX)                   // prefetch b+2240 l0*256
-	PREFETCHT1   8384(BX)                   // prefetch2 b+8384 l0*256
-	VPMOVZXWD    192(BX), Z9                // v63:i32x16 = widen [b+192 l0*256 u16x16]
-	VPSLLD       $0x10, Z9, Z9              // v64:i32x16 = shl v63 16
-	VMULPS       Z9, Z8, Z10                // v66:f32x16 = mul v62 v65
-	VADDPS       Z10, Z0, Z0                // v0:f32x16 = add v0 v66
-	VPMOVZXWD    224(BX), Z10               // v67:i32x16 = widen [b+224 l0*256 u16x16]
-	VPSLLD       $0x10, Z10, Z10            // v68:i32x16 = shl v67 16
-	VMULPS       Z10, Z8, Z8                // v70:f32x16 = mul v62 v69
-	VADDPS       Z8, Z1, Z1                 // v1:f32x16 = add v1 v70
-	VPBROADCASTD 12(DX), Z8                 // v71:f32x16 = loadsplat a+12 l0*16 step_a*1
-	VMULPS       Z9, Z8, Z11                // v72:f32x16 = mul v71 v65
-	VADDPS       Z11, Z2, Z2                // v2:f32x16 = add v2 v72
-	VMULPS       Z10, Z8, Z8                // v73:f32x16 = mul v71 v69
-	VADDPS       Z8, Z3, Z3                 // v3:f32x16 = add v3 v73
-	VPBROADCASTD 12(SI), Z8                 // v74:f32x16 = loadsplat a+12 l0*16 step_a*2
-	VMULPS       Z9, Z8, Z11                // v75:f32x16 = mul v74 v65
-	VADDPS       Z11, Z4, Z4                // v4:f32x16 = add v4 v75
-	VMULPS       Z10, Z8, Z8                // v76:f32x16 = mul v74 v69
-	VADDPS       Z8, Z5, Z5                 // v5:f32x16 = add v5 v76
-	VPBROADCASTD 12(DI), Z8                 // v77:f32x16 = loadsplat a+12 l0*16 step_a*3
-	VMULPS       Z9, Z8, Z9                 // v78:f32x16 = mul v77 v65
-	VADDPS       Z9, Z6, Z6                 // v6:f32x16 = add v6 v78
-	VMULPS       Z10, Z8, Z8                // v79:f32x16 = mul v77 v69
-	VADDPS       Z8, Z7, Z7                 // v7:f32x16 = add v7 v79
-	ADDQ         $+16, AX
-	ADDQ         $+256, BX
-	ADDQ         $+16, DX
-	ADDQ         $+16, SI
-	ADDQ         $+16, DI
+	ADDQ         $+4, AX
+	ADDQ         $+64, BX
+	ADDQ         $+4, DX
+	ADDQ         $+4, SI
+	ADDQ         $+4, DI
 	DECQ         CX
 	JNZ          loop0
 
@@ -3370,64 +3318,64 @@ done0:
 	VMOVDQU64      Z5, 320(AX)              // store acc+320 v5
 	VMOVDQU64      Z6, 384(AX)              // store acc+384 v6
 	VMOVDQU64      Z7, 448(AX)              // store acc+448 v7
-	VMOVDQU64      (AX), Z0                 // v80:f32x16 = load acc+0
-	VCMPPS         $0x03, Z0, Z0, K1        // v81:f32x16 = canonnan v80
+	VMOVDQU64      (AX), Z0                 // v26:f32x16 = load acc+0
+	VCMPPS         $0x03, Z0, Z0, K1        // v27:f32x16 = canonnan v26
 	VPBLENDMD.BCST x7fc00000<>+0(SB), Z0, K1, Z0
 	MOVQ           args+0(FP), BX
 	MOVQ           24(BX), BX
-	VMOVDQU64      Z0, (BX)                 // store out+0 v81
-	VMOVDQU64      64(AX), Z0               // v82:f32x16 = load acc+64
-	VCMPPS         $0x03, Z0, Z0, K1        // v83:f32x16 = canonnan v82
+	VMOVDQU64      Z0, (BX)                 // store out+0 v27
+	VMOVDQU64      64(AX), Z0               // v28:f32x16 = load acc+64
+	VCMPPS         $0x03, Z0, Z0, K1        // v29:f32x16 = canonnan v28
 	VPBLENDMD.BCST x7fc00000<>+0(SB), Z0, K1, Z0
-	VMOVDQU64      Z0, 64(BX)               // store out+64 v83
-	VMOVDQU64      128(AX), Z0              // v84:f32x16 = load acc+128
-	VCMPPS         $0x03, Z0, Z0, K1        // v85:f32x16 = canonnan v84
-	VPBLENDMD.BCST x7fc00000<>+0(SB), Z0, K1, Z0
-	MOVQ           args+0(FP), DX
-	MOVQ           40(DX), DX
-	IMUL3Q         $+1, DX, CX
-	ADDQ           BX, CX
-	VMOVDQU64      Z0, (CX)                 // store out+0 step_out*1 v85
-	VMOVDQU64      192(AX), Z0              // v86:f32x16 = load acc+192
-	VCMPPS         $0x03, Z0, Z0, K1        // v87:f32x16 = canonnan v86
+	VMOVDQU64      Z0, 64(BX)               // store out+64 v29
+	VMOVDQU64      128(AX), Z0              // v30:f32x16 = load acc+128
+	VCMPPS         $0x03, Z0, Z0, K1        // v31:f32x16 = canonnan v30
 	VPBLENDMD.BCST x7fc00000<>+0(SB), Z0, K1, Z0
 	MOVQ           args+0(FP), DX
 	MOVQ           40(DX), DX
 	IMUL3Q         $+1, DX, CX
 	ADDQ           BX, CX
-	VMOVDQU64      Z0, 64(CX)               // store out+64 step_out*1 v87
-	VMOVDQU64      256(AX), Z0              // v88:f32x16 = load acc+256
-	VCMPPS         $0x03, Z0, Z0, K1        // v89:f32x16 = canonnan v88
+	VMOVDQU64      Z0, (CX)                 // store out+0 step_out*1 v31
+	VMOVDQU64      192(AX), Z0              // v32:f32x16 = load acc+192
+	VCMPPS         $0x03, Z0, Z0, K1        // v33:f32x16 = canonnan v32
+	VPBLENDMD.BCST x7fc00000<>+0(SB), Z0, K1, Z0
+	MOVQ           args+0(FP), DX
+	MOVQ           40(DX), DX
+	IMUL3Q         $+1, DX, CX
+	ADDQ           BX, CX
+	VMOVDQU64      Z0, 64(CX)               // store out+64 step_out*1 v33
+	VMOVDQU64      256(AX), Z0              // v34:f32x16 = load acc+256
+	VCMPPS         $0x03, Z0, Z0, K1        // v35:f32x16 = canonnan v34
 	VPBLENDMD.BCST x7fc00000<>+0(SB), Z0, K1, Z0
 	MOVQ           args+0(FP), DX
 	MOVQ           40(DX), DX
 	IMUL3Q         $+2, DX, CX
 	ADDQ           BX, CX
-	VMOVDQU64      Z0, (CX)                 // store out+0 step_out*2 v89
-	VMOVDQU64      320(AX), Z0              // v90:f32x16 = load acc+320
-	VCMPPS         $0x03, Z0, Z0, K1        // v91:f32x16 = canonnan v90
+	VMOVDQU64      Z0, (CX)                 // store out+0 step_out*2 v35
+	VMOVDQU64      320(AX), Z0              // v36:f32x16 = load acc+320
+	VCMPPS         $0x03, Z0, Z0, K1        // v37:f32x16 = canonnan v36
 	VPBLENDMD.BCST x7fc00000<>+0(SB), Z0, K1, Z0
 	MOVQ           args+0(FP), DX
 	MOVQ           40(DX), DX
 	IMUL3Q         $+2, DX, CX
 	ADDQ           BX, CX
-	VMOVDQU64      Z0, 64(CX)               // store out+64 step_out*2 v91
-	VMOVDQU64      384(AX), Z0              // v92:f32x16 = load acc+384
-	VCMPPS         $0x03, Z0, Z0, K1        // v93:f32x16 = canonnan v92
+	VMOVDQU64      Z0, 64(CX)               // store out+64 step_out*2 v37
+	VMOVDQU64      384(AX), Z0              // v38:f32x16 = load acc+384
+	VCMPPS         $0x03, Z0, Z0, K1        // v39:f32x16 = canonnan v38
 	VPBLENDMD.BCST x7fc00000<>+0(SB), Z0, K1, Z0
 	MOVQ           args+0(FP), DX
 	MOVQ           40(DX), DX
 	IMUL3Q         $+3, DX, CX
 	ADDQ           BX, CX
-	VMOVDQU64      Z0, (CX)                 // store out+0 step_out*3 v93
-	VMOVDQU64      448(AX), Z0              // v94:f32x16 = load acc+448
-	VCMPPS         $0x03, Z0, Z0, K1        // v95:f32x16 = canonnan v94
+	VMOVDQU64      Z0, (CX)                 // store out+0 step_out*3 v39
+	VMOVDQU64      448(AX), Z0              // v40:f32x16 = load acc+448
+	VCMPPS         $0x03, Z0, Z0, K1        // v41:f32x16 = canonnan v40
 	VPBLENDMD.BCST x7fc00000<>+0(SB), Z0, K1, Z0
 	MOVQ           args+0(FP), CX
 	MOVQ           40(CX), CX
 	IMUL3Q         $+3, CX, AX
 	ADDQ           BX, AX
-	VMOVDQU64      Z0, 64(AX)               // store out+64 step_out*3 v95
+	VMOVDQU64      Z0, 64(AX)               // store out+64 step_out*3 v41
 	VZEROUPPER
 	RET
 
@@ -3457,263 +3405,251 @@ TEXT ·matmul_bf16_8_avx512(SB), NOSPLIT, $0-8
 	MOVQ    args+0(FP), CX
 	MOVQ    (CX), CX
 	MOVQ    args+0(FP), SI
-	MOVQ    24(SI), SI
+	MOVQ    32(SI), SI
 	IMUL3Q  $+1, SI, DX
 	ADDQ    CX, DX
 	MOVQ    args+0(FP), CX
 	MOVQ    (CX), CX
 	MOVQ    args+0(FP), DI
-	MOVQ    24(DI), DI
+	MOVQ    32(DI), DI
 	IMUL3Q  $+2, DI, SI
 	ADDQ    CX, SI
 	MOVQ    args+0(FP), CX
 	MOVQ    (CX), CX
 	MOVQ    args+0(FP), R8
-	MOVQ    24(R8), R8
+	MOVQ    32(R8), R8
 	IMUL3Q  $+3, R8, DI
 	ADDQ    CX, DI
 	MOVQ    args+0(FP), CX
 	MOVQ    (CX), CX
 	MOVQ    args+0(FP), R9
-	MOVQ    24(R9), R9
+	MOVQ    32(R9), R9
 	IMUL3Q  $+4, R9, R8
 	ADDQ    CX, R8
 	MOVQ    args+0(FP), CX
 	MOVQ    (CX), CX
 	MOVQ    args+0(FP), R10
-	MOVQ    24(R10), R10
+	MOVQ    32(R10), R10
 	IMUL3Q  $+5, R10, R9
 	ADDQ    CX, R9
 	MOVQ    args+0(FP), CX
 	MOVQ    (CX), CX
 	MOVQ    args+0(FP), R11
-	MOVQ    24(R11), R11
+	MOVQ    32(R11), R11
 	IMUL3Q  $+6, R11, R10
 	ADDQ    CX, R10
 	MOVQ    args+0(FP), CX
 	MOVQ    (CX), CX
 	MOVQ    args+0(FP), R12
-	MOVQ    24(R12), R12
+	MOVQ    32(R12), R12
 	IMUL3Q  $+7, R12, R11
 	ADDQ    CX, R11
 	MOVQ    args+0(FP), CX
-	MOVQ    40(CX), CX
+	MOVQ    48(CX), CX
 	TESTQ   CX, CX
 	JLE     done0
 	PCALIGN $0x20
 
 loop0:
-	VPBROADCASTD (AX), Z16                  // v16:f32x16 = loadsplat a+0 l0*8
-	PREFETCHT0   2048(BX)                   // prefetch b+2048 l0*128
-	PREFETCHT1   8192(BX)                   // prefetch2 b+8192 l0*128
-	VPMOVZXWD    (BX), Z17                  // v17:i32x16 = widen [b+0 l0*128 u16x16]
+	VPBROADCASTD (AX), Z16                  // v16:f32x16 = loadsplat a+0 l0*4
+	PREFETCHT0   2048(BX)                   // prefetch b+2048 l0*64
+	PREFETCHT1   8192(BX)                   // prefetch2 b+8192 l0*64
+	VPMOVZXWD    (BX), Z17                  // v17:i32x16 = widen [b+0 l0*64 u16x16]
 	VPSLLD       $0x10, Z17, Z17            // v18:i32x16 = shl v17 16
 	VMULPS       Z17, Z16, Z18              // v20:f32x16 = mul v16 v19
 	VADDPS       Z18, Z0, Z0                // v0:f32x16 = add v0 v20
-	VPMOVZXWD    32(BX), Z18                // v21:i32x16 = widen [b+32 l0*128 u16x16]
+	VPMOVZXWD    32(BX), Z18                // v21:i32x16 = widen [b+32 l0*64 u16x16]
 	VPSLLD       $0x10, Z18, Z18            // v22:i32x16 = shl v21 16
 	VMULPS       Z18, Z16, Z16              // v24:f32x16 = mul v16 v23
 	VADDPS       Z16, Z1, Z1                // v1:f32x16 = add v1 v24
-	VPBROADCASTD 4(AX), Z16                 // v25:f32x16 = loadsplat a+4 l0*8
-	PREFETCHT0   2112(BX)                   // prefetch b+2112 l0*128
-	PREFETCHT1   8256(BX)                   // prefetch2 b+8256 l0*128
-	VPMOVZXWD    64(BX), Z19                // v26:i32x16 = widen [b+64 l0*128 u16x16]
-	VPSLLD       $0x10, Z19, Z19            // v27:i32x16 = shl v26 16
-	VMULPS       Z19, Z16, Z20              // v29:f32x16 = mul v25 v28
-	VADDPS       Z20, Z0, Z0                // v0:f32x16 = add v0 v29
-	VPMOVZXWD    96(BX), Z20                // v30:i32x16 = widen [b+96 l0*128 u16x16]
-	VPSLLD       $0x10, Z20, Z20            // v31:i32x16 = shl v30 16
-	VMULPS       Z20, Z16, Z16              // v33:f32x16 = mul v25 v32
-	VADDPS       Z16, Z1, Z1                // v1:f32x16 = add v1 v33
-	VPBROADCASTD (DX), Z16                  // v34:f32x16 = loadsplat a+0 l0*8 step_a*1
-	VMULPS       Z17, Z16, Z21              // v35:f32x16 = mul v34 v19
-	VADDPS       Z21, Z2, Z2                // v2:f32x16 = add v2 v35
+	VPBROADCASTD (DX), Z16                  // v25:f32x16 = loadsplat a+0 l0*4 step_a*1
+	VMULPS       Z17, Z16, Z19              // v26:f32x16 = mul v25 v19
+	VADDPS       Z19, Z2, Z2                // v2:f32x16 = add v2 v26
+	VMULPS       Z18, Z16, Z16              // v27:f32x16 = mul v25 v23
+	VADDPS       Z16, Z3, Z3                // v3:f32x16 = add v3 v27
+	VPBROADCASTD (SI), Z16                  // v28:f32x16 = loadsplat a+0 l0*4 step_a*2
+	VMULPS       Z17, Z16, Z19              // v29:f32x16 = mul v28 v19
+	VADDPS       Z19, Z4, Z4                // v4:f32x16 = add v4 v29
+	VMULPS       Z18, Z16, Z16              // v30:f32x16 = mul v28 v23
+	VADDPS       Z16, Z5, Z5                // v5:f32x16 = add v5 v30
+	VPBROADCASTD (DI), Z16                  // v31:f32x16 = loadsplat a+0 l0*4 step_a*3
+	VMULPS       Z17, Z16, Z19              // v32:f32x16 = mul v31 v19
+	VADDPS       Z19, Z6, Z6                // v6:f32x16 = add v6 v32
+	VMULPS       Z18, Z16, Z16              // v33:f32x16 = mul v31 v23
+	VADDPS       Z16, Z7, Z7                // v7:f32x16 = add v7 v33
+	VPBROADCASTD (R8), Z16                  // v34:f32x16 = loadsplat a+0 l0*4 step_a*4
+	VMULPS       Z17, Z16, Z19              // v35:f32x16 = mul v34 v19
+	VADDPS       Z19, Z8, Z8                // v8:f32x16 = add v8 v35
 	VMULPS       Z18, Z16, Z16              // v36:f32x16 = mul v34 v23
-	VADDPS       Z16, Z3, Z3                // v3:f32x16 = add v3 v36
-	VPBROADCASTD 4(DX), Z16                 // v37:f32x16 = loadsplat a+4 l0*8 step_a*1
-	VMULPS       Z19, Z16, Z21              // v38:f32x16 = mul v37 v28
-	VADDPS       Z21, Z2, Z2                // v2:f32x16 = add v2 v38
-	VMULPS       Z20, Z16, Z16              // v39:f32x16 = mul v37 v32
-	VADDPS       Z16, Z3, Z3                // v3:f32x16 = add v3 v39
-	VPBROADCASTD (SI), Z16                  // v40:f32x16 = loadsplat a+0 l0*8 step_a*2
-	VMULPS       Z17, Z16, Z21              // v41:f32x16 = mul v40 v19
-	VADDPS       Z21, Z4, Z4                // v4:f32x16 = add v4 v41
+	VADDPS       Z16, Z9, Z9                // v9:f32x16 = add v9 v36
+	VPBROADCASTD (R9), Z16                  // v37:f32x16 = loadsplat a+0 l0*4 step_a*5
+	VMULPS       Z17, Z16, Z19              // v38:f32x16 = mul v37 v19
+	VADDPS       Z19, Z10, Z10              // v10:f32x16 = add v10 v38
+	VMULPS       Z18, Z16, Z16              // v39:f32x16 = mul v37 v23
+	VADDPS       Z16, Z11, Z11              // v11:f32x16 = add v11 v39
+	VPBROADCASTD (R10), Z16                 // v40:f32x16 = loadsplat a+0 l0*4 step_a*6
+	VMULPS       Z17, Z16, Z19              // v41:f32x16 = mul v40 v19
+	VADDPS       Z19, Z12, Z12              // v12:f32x16 = add v12 v41
 	VMULPS       Z18, Z16, Z16              // v42:f32x16 = mul v40 v23
-	VADDPS       Z16, Z5, Z5                // v5:f32x16 = add v5 v42
-	VPBROADCASTD 4(SI), Z16                 // v43:f32x16 = loadsplat a+4 l0*8 step_a*2
-	VMULPS       Z19, Z16, Z21              // v44:f32x16 = mul v43 v28
-	VADDPS       Z21, Z4, Z4                // v4:f32x16 = add v4 v44
-	VMULPS       Z20, Z16, Z16              // v45:f32x16 = mul v43 v32
-	VADDPS       Z16, Z5, Z5                // v5:f32x16 = add v5 v45
-	VPBROADCASTD (DI), Z16                  // v46:f32x16 = loadsplat a+0 l0*8 step_a*3
-	VMULPS       Z17, Z16, Z21              // v47:f32x16 = mul v46 v19
-	VADDPS       Z21, Z6, Z6                // v6:f32x16 = add v6 v47
-	VMULPS       Z18, Z16, Z16              // v48:f32x16 = mul v46 v23
-	VADDPS       Z16, Z7, Z7                // v7:f32x16 = add v7 v48
-	VPBROADCASTD 4(DI), Z16                 // v49:f32x16 = loadsplat a+4 l0*8 step_a*3
-	VMULPS       Z19, Z16, Z21              // v50:f32x16 = mul v49 v28
-	VADDPS       Z21, Z6, Z6                // v6:f32x16 = add v6 v50
-	VMULPS       Z20, Z16, Z16              // v51:f32x16 = mul v49 v32
-	VADDPS       Z16, Z7, Z7                // v7:f32x16 = add v7 v51
-	VPBROADCASTD (R8), Z16                  // v52:f32x16 = loadsplat a+0 l0*8 step_a*4
-	VMULPS       Z17, Z16, Z21              // v53:f32x16 = mul v52 v19
-	VADDPS       Z21, Z8, Z8                // v8:f32x16 = add v8 v53
-	VMULPS       Z18, Z16, Z16              // v54:f32x16 = mul v52 v23
-	VADDPS       Z16, Z9, Z9                // v9:f32x16 = add v9 v54
-	VPBROADCASTD 4(R8), Z16                 // v55:f32x16 = loadsplat a+4 l0*8 step_a*4
-	VMULPS       Z19, Z16, Z21              // v56:f32x16 = mul v55 v28
-	VADDPS       Z21, Z8, Z8                // v8:f32x16 = add v8 v56
-	VMULPS       Z20, Z16, Z16              // v57:f32x16 = mul v55 v32
-	VADDPS       Z16, Z9, Z9                // v9:f32x16 = add v9 v57
-	VPBROADCASTD (R9), Z16                  // v58:f32x16 = loadsplat a+0 l0*8 step_a*5
-	VMULPS       Z17, Z16, Z21              // v59:f32x16 = mul v58 v19
-	VADDPS       Z21, Z10, Z10              // v10:f32x16 = add v10 v59
-	VMULPS       Z18, Z16, Z16              // v60:f32x16 = mul v58 v23
-	VADDPS       Z16, Z11, Z11              // v11:f32x16 = add v11 v60
-	VPBROADCASTD 4(R9), Z16                 // v61:f32x16 = loadsplat a+4 l0*8 step_a*5
-	VMULPS       Z19, Z16, Z21              // v62:f32x16 = mul v61 v28
-	VADDPS       Z21, Z10, Z10              // v10:f32x16 = add v10 v62
-	VMULPS       Z20, Z16, Z16              // v63:f32x16 = mul v61 v32
-	VADDPS       Z16, Z11, Z11              // v11:f32x16 = add v11 v63
-	VPBROADCASTD (R10), Z16                 // v64:f32x16 = loadsplat a+0 l0*8 step_a*6
-	VMULPS       Z17, Z16, Z21              // v65:f32x16 = mul v64 v19
-	VADDPS       Z21, Z12, Z12              // v12:f32x16 = add v12 v65
-	VMULPS       Z18, Z16, Z16              // v66:f32x16 = mul v64 v23
-	VADDPS       Z16, Z13, Z13              // v13:f32x16 = add v13 v66
-	VPBROADCASTD 4(R10), Z16                // v67:f32x16 = loadsplat a+4 l0*8 step_a*6
-	VMULPS       Z19, Z16, Z21              // v68:f32x16 = mul v67 v28
-	VADDPS       Z21, Z12, Z12              // v12:f32x16 = add v12 v68
-	VMULPS       Z20, Z16, Z16              // v69:f32x16 = mul v67 v32
-	VADDPS       Z16, Z13, Z13              // v13:f32x16 = add v13 v69
-	VPBROADCASTD (R11), Z16                 // v70:f32x16 = loadsplat a+0 l0*8 step_a*7
-	VMULPS       Z17, Z16, Z17              // v71:f32x16 = mul v70 v19
-	VADDPS       Z17, Z14, Z14              // v14:f32x16 = add v14 v71
-	VMULPS       Z18, Z16, Z16              // v72:f32x16 = mul v70 v23
-	VADDPS       Z16, Z15, Z15              // v15:f32x16 = add v15 v72
-	VPBROADCASTD 4(R11), Z16                // v73:f32x16 = loadsplat a+4 l0*8 step_a*7
-	VMULPS       Z19, Z16, Z17              // v74:f32x16 = mul v73 v28
-	VADDPS       Z17, Z14, Z14              // v14:f32x16 = add v14 v74
-	VMULPS       Z20, Z16, Z16              // v75:f32x16 = mul v73 v32
-	VADDPS       Z16, Z15, Z15              // v15:f32x16 = add v15 v75
-	ADDQ         $+8, AX
-	ADDQ         $+128, BX
-	ADDQ         $+8, DX
-	ADDQ         $+8, SI
-	ADDQ         $+8, DI
-	ADDQ         $+8, R8
-	ADDQ         $+8, R9
-	ADDQ         $+8, R10
-	ADDQ         $+8, R11
+	VADDPS       Z16, Z13, Z13              // v13:f32x16 = add v13 v42
+	VPBROADCASTD (R11), Z16                 // v43:f32x16 = loadsplat a+0 l0*4 step_a*7
+	VMULPS       Z17, Z16, Z17              // v44:f32x16 = mul v43 v19
+	VADDPS       Z17, Z14, Z14              // v14:f32x16 = add v14 v44
+	VMULPS       Z18, Z16, Z16              // v45:f32x16 = mul v43 v23
+	VADDPS       Z16, Z15, Z15              // v15:f32x16 = add v15 v45
+	ADDQ         $+4, AX
+	ADDQ         $+64, BX
+	ADDQ         $+4, DX
+	ADDQ         $+4, SI
+	ADDQ         $+4, DI
+	ADDQ         $+4, R8
+	ADDQ         $+4, R9
+	ADDQ         $+4, R10
+	ADDQ         $+4, R11
 	DECQ         CX
 	JNZ          loop0
 
 done0:
-	VCMPPS         $0x03, Z0, Z0, K1        // v76:f32x16 = canonnan v0
-	VPBLENDMD.BCST x7fc00000<>+0(SB), Z0, K1, Z0
 	MOVQ           args+0(FP), AX
 	MOVQ           16(AX), AX
-	VMOVDQU64      Z0, (AX)                 // store out+0 v76
-	VCMPPS         $0x03, Z1, Z1, K1        // v77:f32x16 = canonnan v1
-	VPBLENDMD.BCST x7fc00000<>+0(SB), Z1, K1, Z0
-	VMOVDQU64      Z0, 64(AX)               // store out+64 v77
-	VCMPPS         $0x03, Z2, Z2, K1        // v78:f32x16 = canonnan v2
-	VPBLENDMD.BCST x7fc00000<>+0(SB), Z2, K1, Z0
+	VMOVDQU64      Z0, (AX)                 // store acc+0 v0
+	VMOVDQU64      Z1, 64(AX)               // store acc+64 v1
+	VMOVDQU64      Z2, 128(AX)              // store acc+128 v2
+	VMOVDQU64      Z3, 192(AX)              // store acc+192 v3
+	VMOVDQU64      Z4, 256(AX)              // store acc+256 v4
+	VMOVDQU64      Z5, 320(AX)              // store acc+320 v5
+	VMOVDQU64      Z6, 384(AX)              // store acc+384 v6
+	VMOVDQU64      Z7, 448(AX)              // store acc+448 v7
+	VMOVDQU64      Z8, 512(AX)              // store acc+512 v8
+	VMOVDQU64      Z9, 576(AX)              // store acc+576 v9
+	VMOVDQU64      Z10, 640(AX)             // store acc+640 v10
+	VMOVDQU64      Z11, 704(AX)             // store acc+704 v11
+	VMOVDQU64      Z12, 768(AX)             // store acc+768 v12
+	VMOVDQU64      Z13, 832(AX)             // store acc+832 v13
+	VMOVDQU64      Z14, 896(AX)             // store acc+896 v14
+	VMOVDQU64      Z15, 960(AX)             // store acc+960 v15
+	VMOVDQU64      (AX), Z0                 // v46:f32x16 = load acc+0
+	VCMPPS         $0x03, Z0, Z0, K1        // v47:f32x16 = canonnan v46
+	VPBLENDMD.BCST x7fc00000<>+0(SB), Z0, K1, Z0
+	MOVQ           args+0(FP), BX
+	MOVQ           24(BX), BX
+	VMOVDQU64      Z0, (BX)                 // store out+0 v47
+	VMOVDQU64      64(AX), Z0               // v48:f32x16 = load acc+64
+	VCMPPS         $0x03, Z0, Z0, K1        // v49:f32x16 = canonnan v48
+	VPBLENDMD.BCST x7fc00000<>+0(SB), Z0, K1, Z0
+	VMOVDQU64      Z0, 64(BX)               // store out+64 v49
+	VMOVDQU64      128(AX), Z0              // v50:f32x16 = load acc+128
+	VCMPPS         $0x03, Z0, Z0, K1        // v51:f32x16 = canonnan v50
+	VPBLENDMD.BCST x7fc00000<>+0(SB), Z0, K1, Z0
+	MOVQ           args+0(FP), DX
+	MOVQ           40(DX), DX
+	IMUL3Q         $+1, DX, CX
+	ADDQ           BX, CX
+	VMOVDQU64      Z0, (CX)                 // store out+0 step_out*1 v51
+	VMOVDQU64      192(AX), Z0              // v52:f32x16 = load acc+192
+	VCMPPS         $0x03, Z0, Z0, K1        // v53:f32x16 = canonnan v52
+	VPBLENDMD.BCST x7fc00000<>+0(SB), Z0, K1, Z0
+	MOVQ           args+0(FP), DX
+	MOVQ           40(DX), DX
+	IMUL3Q         $+1, DX, CX
+	ADDQ           BX, CX
+	VMOVDQU64      Z0, 64(CX)               // store out+64 step_out*1 v53
+	VMOVDQU64      256(AX), Z0              // v54:f32x16 = load acc+256
+	VCMPPS         $0x03, Z0, Z0, K1        // v55:f32x16 = canonnan v54
+	VPBLENDMD.BCST x7fc00000<>+0(SB), Z0, K1, Z0
+	MOVQ           args+0(FP), DX
+	MOVQ           40(DX), DX
+	IMUL3Q         $+2, DX, CX
+	ADDQ           BX, CX
+	VMOVDQU64      Z0, (CX)                 // store out+0 step_out*2 v55
+	VMOVDQU64      320(AX), Z0              // v56:f32x16 = load acc+320
+	VCMPPS         $0x03, Z0, Z0, K1        // v57:f32x16 = canonnan v56
+	VPBLENDMD.BCST x7fc00000<>+0(SB), Z0, K1, Z0
+	MOVQ           args+0(FP), DX
+	MOVQ           40(DX), DX
+	IMUL3Q         $+2, DX, CX
+	ADDQ           BX, CX
+	VMOVDQU64      Z0, 64(CX)               // store out+64 step_out*2 v57
+	VMOVDQU64      384(AX), Z0              // v58:f32x16 = load acc+384
+	VCMPPS         $0x03, Z0, Z0, K1        // v59:f32x16 = canonnan v58
+	VPBLENDMD.BCST x7fc00000<>+0(SB), Z0, K1, Z0
+	MOVQ           args+0(FP), DX
+	MOVQ           40(DX), DX
+	IMUL3Q         $+3, DX, CX
+	ADDQ           BX, CX
+	VMOVDQU64      Z0, (CX)                 // store out+0 step_out*3 v59
+	VMOVDQU64      448(AX), Z0              // v60:f32x16 = load acc+448
+	VCMPPS         $0x03, Z0, Z0, K1        // v61:f32x16 = canonnan v60
+	VPBLENDMD.BCST x7fc00000<>+0(SB), Z0, K1, Z0
+	MOVQ           args+0(FP), DX
+	MOVQ           40(DX), DX
+	IMUL3Q         $+3, DX, CX
+	ADDQ           BX, CX
+	VMOVDQU64      Z0, 64(CX)               // store out+64 step_out*3 v61
+	VMOVDQU64      512(AX), Z0              // v62:f32x16 = load acc+512
+	VCMPPS         $0x03, Z0, Z0, K1        // v63:f32x16 = canonnan v62
+	VPBLENDMD.BCST x7fc00000<>+0(SB), Z0, K1, Z0
+	MOVQ           args+0(FP), DX
+	MOVQ           40(DX), DX
+	IMUL3Q         $+4, DX, CX
+	ADDQ           BX, CX
+	VMOVDQU64      Z0, (CX)                 // store out+0 step_out*4 v63
+	VMOVDQU64      576(AX), Z0              // v64:f32x16 = load acc+576
+	VCMPPS         $0x03, Z0, Z0, K1        // v65:f32x16 = canonnan v64
+	VPBLENDMD.BCST x7fc00000<>+0(SB), Z0, K1, Z0
+	MOVQ           args+0(FP), DX
+	MOVQ           40(DX), DX
+	IMUL3Q         $+4, DX, CX
+	ADDQ           BX, CX
+	VMOVDQU64      Z0, 64(CX)               // store out+64 step_out*4 v65
+	VMOVDQU64      640(AX), Z0              // v66:f32x16 = load acc+640
+	VCMPPS         $0x03, Z0, Z0, K1        // v67:f32x16 = canonnan v66
+	VPBLENDMD.BCST x7fc00000<>+0(SB), Z0, K1, Z0
+	MOVQ           args+0(FP), DX
+	MOVQ           40(DX), DX
+	IMUL3Q         $+5, DX, CX
+	ADDQ           BX, CX
+	VMOVDQU64      Z0, (CX)                 // store out+0 step_out*5 v67
+	VMOVDQU64      704(AX), Z0              // v68:f32x16 = load acc+704
+	VCMPPS         $0x03, Z0, Z0, K1        // v69:f32x16 = canonnan v68
+	VPBLENDMD.BCST x7fc00000<>+0(SB), Z0, K1, Z0
+	MOVQ           args+0(FP), DX
+	MOVQ           40(DX), DX
+	IMUL3Q         $+5, DX, CX
+	ADDQ           BX, CX
+	VMOVDQU64      Z0, 64(CX)               // store out+64 step_out*5 v69
+	VMOVDQU64      768(AX), Z0              // v70:f32x16 = load acc+768
+	VCMPPS         $0x03, Z0, Z0, K1        // v71:f32x16 = canonnan v70
+	VPBLENDMD.BCST x7fc00000<>+0(SB), Z0, K1, Z0
+	MOVQ           args+0(FP), DX
+	MOVQ           40(DX), DX
+	IMUL3Q         $+6, DX, CX
+	ADDQ           BX, CX
+	VMOVDQU64      Z0, (CX)                 // store out+0 step_out*6 v71
+	VMOVDQU64      832(AX), Z0              // v72:f32x16 = load acc+832
+	VCMPPS         $0x03, Z0, Z0, K1        // v73:f32x16 = canonnan v72
+	VPBLENDMD.BCST x7fc00000<>+0(SB), Z0, K1, Z0
+	MOVQ           args+0(FP), DX
+	MOVQ           40(DX), DX
+	IMUL3Q         $+6, DX, CX
+	ADDQ           BX, CX
+	VMOVDQU64      Z0, 64(CX)               // store out+64 step_out*6 v73
+	VMOVDQU64      896(AX), Z0              // v74:f32x16 = load acc+896
+	VCMPPS         $0x03, Z0, Z0, K1        // v75:f32x16 = canonnan v74
+	VPBLENDMD.BCST x7fc00000<>+0(SB), Z0, K1, Z0
+	MOVQ           args+0(FP), DX
+	MOVQ           40(DX), DX
+	IMUL3Q         $+7, DX, CX
+	ADDQ           BX, CX
+	VMOVDQU64      Z0, (CX)                 // store out+0 step_out*7 v75
+	VMOVDQU64      960(AX), Z0              // v76:f32x16 = load acc+960
+	VCMPPS         $0x03, Z0, Z0, K1        // v77:f32x16 = canonnan v76
+	VPBLENDMD.BCST x7fc00000<>+0(SB), Z0, K1, Z0
 	MOVQ           args+0(FP), CX
-	MOVQ           32(CX), CX
-	IMUL3Q         $+1, CX, BX
-	ADDQ           AX, BX
-	VMOVDQU64      Z0, (BX)                 // store out+0 step_out*1 v78
-	VCMPPS         $0x03, Z3, Z3, K1        // v79:f32x16 = canonnan v3
-	VPBLENDMD.BCST x7fc00000<>+0(SB), Z3, K1, Z0
-	MOVQ           args+0(FP), CX
-	MOVQ           32(CX), CX
-	IMUL3Q         $+1, CX, BX
-	ADDQ           AX, BX
-	VMOVDQU64      Z0, 64(BX)               // store out+64 step_out*1 v79
-	VCMPPS         $0x03, Z4, Z4, K1        // v80:f32x16 = canonnan v4
-	VPBLENDMD.BCST x7fc00000<>+0(SB), Z4, K1, Z0
-	MOVQ           args+0(FP), CX
-	MOVQ           32(CX), CX
-	IMUL3Q         $+2, CX, BX
-	ADDQ           AX, BX
-	VMOVDQU64      Z0, (BX)                 // store out+0 step_out*2 v80
-	VCMPPS         $0x03, Z5, Z5, K1        // v81:f32x16 = canonnan v5
-	VPBLENDMD.BCST x7fc00000<>+0(SB), Z5, K1, Z0
-	MOVQ           args+0(FP), CX
-	MOVQ           32(CX), CX
-	IMUL3Q         $+2, CX, BX
-	ADDQ           AX, BX
-	VMOVDQU64      Z0, 64(BX)               // store out+64 step_out*2 v81
-	VCMPPS         $0x03, Z6, Z6, K1        // v82:f32x16 = canonnan v6
-	VPBLENDMD.BCST x7fc00000<>+0(SB), Z6, K1, Z0
-	MOVQ           args+0(FP), CX
-	MOVQ           32(CX), CX
-	IMUL3Q         $+3, CX, BX
-	ADDQ           AX, BX
-	VMOVDQU64      Z0, (BX)                 // store out+0 step_out*3 v82
-	VCMPPS         $0x03, Z7, Z7, K1        // v83:f32x16 = canonnan v7
-	VPBLENDMD.BCST x7fc00000<>+0(SB), Z7, K1, Z0
-	MOVQ           args+0(FP), CX
-	MOVQ           32(CX), CX
-	IMUL3Q         $+3, CX, BX
-	ADDQ           AX, BX
-	VMOVDQU64      Z0, 64(BX)               // store out+64 step_out*3 v83
-	VCMPPS         $0x03, Z8, Z8, K1        // v84:f32x16 = canonnan v8
-	VPBLENDMD.BCST x7fc00000<>+0(SB), Z8, K1, Z0
-	MOVQ           args+0(FP), CX
-	MOVQ           32(CX), CX
-	IMUL3Q         $+4, CX, BX
-	ADDQ           AX, BX
-	VMOVDQU64      Z0, (BX)                 // store out+0 step_out*4 v84
-	VCMPPS         $0x03, Z9, Z9, K1        // v85:f32x16 = canonnan v9
-	VPBLENDMD.BCST x7fc00000<>+0(SB), Z9, K1, Z0
-	MOVQ           args+0(FP), CX
-	MOVQ           32(CX), CX
-	IMUL3Q         $+4, CX, BX
-	ADDQ           AX, BX
-	VMOVDQU64      Z0, 64(BX)               // store out+64 step_out*4 v85
-	VCMPPS         $0x03, Z10, Z10, K1      // v86:f32x16 = canonnan v10
-	VPBLENDMD.BCST x7fc00000<>+0(SB), Z10, K1, Z0
-	MOVQ           args+0(FP), CX
-	MOVQ           32(CX), CX
-	IMUL3Q         $+5, CX, BX
-	ADDQ           AX, BX
-	VMOVDQU64      Z0, (BX)                 // store out+0 step_out*5 v86
-	VCMPPS         $0x03, Z11, Z11, K1      // v87:f32x16 = canonnan v11
-	VPBLENDMD.BCST x7fc00000<>+0(SB), Z11, K1, Z0
-	MOVQ           args+0(FP), CX
-	MOVQ           32(CX), CX
-	IMUL3Q         $+5, CX, BX
-	ADDQ           AX, BX
-	VMOVDQU64      Z0, 64(BX)               // store out+64 step_out*5 v87
-	VCMPPS         $0x03, Z12, Z12, K1      // v88:f32x16 = canonnan v12
-	VPBLENDMD.BCST x7fc00000<>+0(SB), Z12, K1, Z0
-	MOVQ           args+0(FP), CX
-	MOVQ           32(CX), CX
-	IMUL3Q         $+6, CX, BX
-	ADDQ           AX, BX
-	VMOVDQU64      Z0, (BX)                 // store out+0 step_out*6 v88
-	VCMPPS         $0x03, Z13, Z13, K1      // v89:f32x16 = canonnan v13
-	VPBLENDMD.BCST x7fc00000<>+0(SB), Z13, K1, Z0
-	MOVQ           args+0(FP), CX
-	MOVQ           32(CX), CX
-	IMUL3Q         $+6, CX, BX
-	ADDQ           AX, BX
-	VMOVDQU64      Z0, 64(BX)               // store out+64 step_out*6 v89
-	VCMPPS         $0x03, Z14, Z14, K1      // v90:f32x16 = canonnan v14
-	VPBLENDMD.BCST x7fc00000<>+0(SB), Z14, K1, Z0
-	MOVQ           args+0(FP), CX
-	MOVQ           32(CX), CX
-	IMUL3Q         $+7, CX, BX
-	ADDQ           AX, BX
-	VMOVDQU64      Z0, (BX)                 // store out+0 step_out*7 v90
-	VCMPPS         $0x03, Z15, Z15, K1      // v91:f32x16 = canonnan v15
-	VPBLENDMD.BCST x7fc00000<>+0(SB), Z15, K1, Z0
-	MOVQ           args+0(FP), CX
-	MOVQ           32(CX), CX
-	IMUL3Q         $+7, CX, BX
-	ADDQ           AX, BX
-	VMOVDQU64      Z0, 64(BX)               // store out+64 step_out*7 v91
+	MOVQ           40(CX), CX
+	IMUL3Q         $+7, CX, AX
+	ADDQ           BX, AX
+	VMOVDQU64      Z0, 64(AX)               // store out+64 step_out*7 v77
 	VZEROUPPER
 	RET
 
@@ -3784,115 +3720,75 @@ TEXT ·matmul_i8_2_avx512(SB), NOSPLIT, $0-8
 	MOVQ    args+0(FP), CX
 	MOVQ    (CX), CX
 	MOVQ    args+0(FP), SI
-	MOVQ    32(SI), SI
+	MOVQ    24(SI), SI
 	IMUL3Q  $+1, SI, DX
 	ADDQ    CX, DX
 	MOVQ    args+0(FP), CX
-	MOVQ    48(CX), CX
+	MOVQ    40(CX), CX
 	TESTQ   CX, CX
 	JLE     done0
 	PCALIGN $0x20
 
 loop0:
-	VPBROADCASTD (AX), Z4                   // v4:f32x16 = loadsplat a+0 l0*16
-	PREFETCHT0   2048(BX)                   // prefetch b+2048 l0*128
-	PREFETCHT1   8192(BX)                   // prefetch2 b+8192 l0*128
-	VPMOVSXBD    (BX), Z5                   // v5:i32x16 = widen [b+0 l0*128 i8x16]
+	VPBROADCASTD (AX), Z4                   // v4:f32x16 = loadsplat a+0 l0*8
+	PREFETCHT0   2048(BX)                   // prefetch b+2048 l0*64
+	PREFETCHT1   8192(BX)                   // prefetch2 b+8192 l0*64
+	VPMOVSXBD    (BX), Z5                   // v5:i32x16 = widen [b+0 l0*64 i8x16]
 	VCVTDQ2PS    Z5, Z5                     // v6:f32x16 = cvtf32 v5
 	VMULPS       Z5, Z4, Z6                 // v7:f32x16 = mul v4 v6
 	VADDPS       Z6, Z0, Z0                 // v0:f32x16 = add v0 v7
-	VPMOVSXBD    16(BX), Z6                 // v8:i32x16 = widen [b+16 l0*128 i8x16]
-	VCVTDQ2PS    Z6, Z6                     // v9:f32x16 = cvtf32 v8
-	VMULPS       Z6, Z4, Z4                 // v10:f32x16 = mul v4 v9
-	VADDPS       Z4, Z1, Z1                 // v1:f32x16 = add v1 v10
-	VPBROADCASTD (DX), Z4                   // v11:f32x16 = loadsplat a+0 l0*16 step_a*1
-	VMULPS       Z5, Z4, Z5                 // v12:f32x16 = mul v11 v6
-	VADDPS       Z5, Z2, Z2                 // v2:f32x16 = add v2 v12
-	VMULPS       Z6, Z4, Z4                 // v13:f32x16 = mul v11 v9
-	VADDPS       Z4, Z3, Z3                 // v3:f32x16 = add v3 v13
-	VPBROADCASTD 4(AX), Z4                  // v14:f32x16 = loadsplat a+4 l0*16
-	VPMOVSXBD    32(BX), Z5                 // v15:i32x16 = widen [b+32 l0*128 i8x16]
-	VCVTDQ2PS    Z5, Z5                     // v16:f32x16 = cvtf32 v15
-	VMULPS       Z5, Z4, Z6                 // v17:f32x16 = mul v14 v16
-	VADDPS       Z6, Z0, Z0                 // v0:f32x16 = add v0 v17
-	VPMOVSXBD    48(BX), Z6                 // v18:i32x16 = widen [b+48 l0*128 i8x16]
-	VCVTDQ2PS    Z6, Z6                     // v19:f32x16 = cvtf32 v18
-	VMULPS       Z6, Z4, Z4                 // v20:f32x16 = mul v14 v19
-	VADDPS       Z4, Z1, Z1                 // v1:f32x16 = add v1 v20
-	VPBROADCASTD 4(DX), Z4                  // v21:f32x16 = loadsplat a+4 l0*16 step_a*1
-	VMULPS       Z5, Z4, Z5                 // v22:f32x16 = mul v21 v16
-	VADDPS       Z5, Z2, Z2                 // v2:f32x16 = add v2 v22
-	VMULPS       Z6, Z4, Z4                 // v23:f32x16 = mul v21 v19
+	VPBROADCASTD 4(AX), Z6                  // v8:f32x16 = loadsplat a+4 l0*8
+	VPMOVSXBD    32(BX), Z7                 // v9:i32x16 = widen [b+32 l0*64 i8x16]
+	VCVTDQ2PS    Z7, Z7                     // v10:f32x16 = cvtf32 v9
+	VMULPS       Z7, Z6, Z8                 // v11:f32x16 = mul v8 v10
+	VADDPS       Z8, Z0, Z0                 // v0:f32x16 = add v0 v11
+	VPMOVSXBD    16(BX), Z8                 // v12:i32x16 = widen [b+16 l0*64 i8x16]
+	VCVTDQ2PS    Z8, Z8                     // v13:f32x16 = cvtf32 v12
+	VMULPS       Z8, Z4, Z4                 // v14:f32x16 = mul v4 v13
+	VADDPS       Z4, Z1, Z1                 // v1:f32x16 = add v1 v14
+	VPMOVSXBD    48(BX), Z4                 // v15:i32x16 = widen [b+48 l0*64 i8x16]
+	VCVTDQ2PS    Z4, Z4                     // v16:f32x16 = cvtf32 v15
+	VMULPS       Z4, Z6, Z6                 // v17:f32x16 = mul v8 v16
+	VADDPS       Z6, Z1, Z1                 // v1:f32x16 = add v1 v17
+	VPBROADCASTD (DX), Z6                   // v18:f32x16 = loadsplat a+0 l0*8 step_a*1
+	VMULPS       Z5, Z6, Z5                 // v19:f32x16 = mul v18 v6
+	VADDPS       Z5, Z2, Z2                 // v2:f32x16 = add v2 v19
+	VPBROADCASTD 4(DX), Z5                  // v20:f32x16 = loadsplat a+4 l0*8 step_a*1
+	VMULPS       Z7, Z5, Z7                 // v21:f32x16 = mul v20 v10
+	VADDPS       Z7, Z2, Z2                 // v2:f32x16 = add v2 v21
+	VMULPS       Z8, Z6, Z6                 // v22:f32x16 = mul v18 v13
+	VADDPS       Z6, Z3, Z3                 // v3:f32x16 = add v3 v22
+	VMULPS       Z4, Z5, Z4                 // v23:f32x16 = mul v20 v16
 	VADDPS       Z4, Z3, Z3                 // v3:f32x16 = add v3 v23
-	VPBROADCASTD 8(AX), Z4                  // v24:f32x16 = loadsplat a+8 l0*16
-	PREFETCHT0   2112(BX)                   // prefetch b+2112 l0*128
-	PREFETCHT1   8256(BX)                   // prefetch2 b+8256 l0*128
-	VPMOVSXBD    64(BX), Z5                 // v25:i32x16 = widen [b+64 l0*128 i8x16]
-	VCVTDQ2PS    Z5, Z5                     // v26:f32x16 = cvtf32 v25
-	VMULPS       Z5, Z4, Z6                 // v27:f32x16 = mul v24 v26
-	VADDPS       Z6, Z0, Z0                 // v0:f32x16 = add v0 v27
-	VPMOVSXBD    80(BX), Z6                 // v28:i32x16 = widen [b+80 l0*128 i8x16]
-	VCVTDQ2PS    Z6, Z6                     // v29:f32x16 = cvtf32 v28
-	VMULPS       Z6, Z4, Z4                 // v30:f32x16 = mul v24 v29
-	VADDPS       Z4, Z1, Z1                 // v1:f32x16 = add v1 v30
-	VPBROADCASTD 8(DX), Z4                  // v31:f32x16 = loadsplat a+8 l0*16 step_a*1
-	VMULPS       Z5, Z4, Z5                 // v32:f32x16 = mul v31 v26
-	VADDPS       Z5, Z2, Z2                 // v2:f32x16 = add v2 v32
-	VMULPS       Z6, Z4, Z4                 // v33:f32x16 = mul v31 v29
-	VADDPS       Z4, Z3, Z3                 // v3:f32x16 = add v3 v33
-	VPBROADCASTD 12(AX), Z4                 // v34:f32x16 = loadsplat a+12 l0*16
-	VPMOVSXBD    96(BX), Z5                 // v35:i32x16 = widen [b+96 l0*128 i8x16]
-	VCVTDQ2PS    Z5, Z5                     // v36:f32x16 = cvtf32 v35
-	VMULPS       Z5, Z4, Z6                 // v37:f32x16 = mul v34 v36
-	VADDPS       Z6, Z0, Z0                 // v0:f32x16 = add v0 v37
-	VPMOVSXBD    112(BX), Z6                // v38:i32x16 = widen [b+112 l0*128 i8x16]
-	VCVTDQ2PS    Z6, Z6                     // v39:f32x16 = cvtf32 v38
-	VMULPS       Z6, Z4, Z4                 // v40:f32x16 = mul v34 v39
-	VADDPS       Z4, Z1, Z1                 // v1:f32x16 = add v1 v40
-	VPBROADCASTD 12(DX), Z4                 // v41:f32x16 = loadsplat a+12 l0*16 step_a*1
-	VMULPS       Z5, Z4, Z5                 // v42:f32x16 = mul v41 v36
-	VADDPS       Z5, Z2, Z2                 // v2:f32x16 = add v2 v42
-	VMULPS       Z6, Z4, Z4                 // v43:f32x16 = mul v41 v39
-	VADDPS       Z4, Z3, Z3                 // v3:f32x16 = add v3 v43
-	ADDQ         $+16, AX
-	ADDQ         $+128, BX
-	ADDQ         $+16, DX
+	ADDQ         $+8, AX
+	ADDQ         $+64, BX
+	ADDQ         $+8, DX
 	DECQ         CX
 	JNZ          loop0
 
 done0:
+	VCMPPS         $0x03, Z0, Z0, K1        // v24:f32x16 = canonnan v0
+	VPBLENDMD.BCST x7fc00000<>+0(SB), Z0, K1, Z0
 	MOVQ           args+0(FP), AX
 	MOVQ           16(AX), AX
-	VMOVDQU64      Z0, (AX)                 // store acc+0 v0
-	VMOVDQU64      Z1, 64(AX)               // store acc+64 v1
-	VMOVDQU64      Z2, 128(AX)              // store acc+128 v2
-	VMOVDQU64      Z3, 192(AX)              // store acc+192 v3
-	VMOVDQU64      (AX), Z0                 // v44:f32x16 = load acc+0
-	VCMPPS         $0x03, Z0, Z0, K1        // v45:f32x16 = canonnan v44
-	VPBLENDMD.BCST x7fc00000<>+0(SB), Z0, K1, Z0
-	MOVQ           args+0(FP), BX
-	MOVQ           24(BX), BX
-	VMOVDQU64      Z0, (BX)                 // store out+0 v45
-	VMOVDQU64      64(AX), Z0               // v46:f32x16 = load acc+64
-	VCMPPS         $0x03, Z0, Z0, K1        // v47:f32x16 = canonnan v46
-	VPBLENDMD.BCST x7fc00000<>+0(SB), Z0, K1, Z0
-	VMOVDQU64      Z0, 64(BX)               // store out+64 v47
-	VMOVDQU64      128(AX), Z0              // v48:f32x16 = load acc+128
-	VCMPPS         $0x03, Z0, Z0, K1        // v49:f32x16 = canonnan v48
-	VPBLENDMD.BCST x7fc00000<>+0(SB), Z0, K1, Z0
-	MOVQ           args+0(FP), DX
-	MOVQ           40(DX), DX
-	IMUL3Q         $+1, DX, CX
-	ADDQ           BX, CX
-	VMOVDQU64      Z0, (CX)                 // store out+0 step_out*1 v49
-	VMOVDQU64      192(AX), Z0              // v50:f32x16 = load acc+192
-	VCMPPS         $0x03, Z0, Z0, K1        // v51:f32x16 = canonnan v50
-	VPBLENDMD.BCST x7fc00000<>+0(SB), Z0, K1, Z0
+	VMOVDQU64      Z0, (AX)                 // store out+0 v24
+	VCMPPS         $0x03, Z1, Z1, K1        // v25:f32x16 = canonnan v1
+	VPBLENDMD.BCST x7fc00000<>+0(SB), Z1, K1, Z0
+	VMOVDQU64      Z0, 64(AX)               // store out+64 v25
+	VCMPPS         $0x03, Z2, Z2, K1        // v26:f32x16 = canonnan v2
+	VPBLENDMD.BCST x7fc00000<>+0(SB), Z2, K1, Z0
 	MOVQ           args+0(FP), CX
-	MOVQ           40(CX), CX
-	IMUL3Q         $+1, CX, AX
-	ADDQ           BX, AX
-	VMOVDQU64      Z0, 64(AX)               // store out+64 step_out*1 v51
+	MOVQ           32(CX), CX
+	IMUL3Q         $+1, CX, BX
+	ADDQ           AX, BX
+	VMOVDQU64      Z0, (BX)                 // store out+0 step_out*1 v26
+	VCMPPS         $0x03, Z3, Z3, K1        // v27:f32x16 = canonnan v3
+	VPBLENDMD.BCST x7fc00000<>+0(SB), Z3, K1, Z0
+	MOVQ           args+0(FP), CX
+	MOVQ           32(CX), CX
+	IMUL3Q         $+1, CX, BX
+	ADDQ           AX, BX
+	VMOVDQU64      Z0, 64(BX)               // store out+64 step_out*1 v27
 	VZEROUPPER
 	RET
 
@@ -4092,47 +3988,47 @@ TEXT ·matmul_i8_8_avx512(SB), NOSPLIT, $0-8
 	MOVQ    args+0(FP), CX
 	MOVQ    (CX), CX
 	MOVQ    args+0(FP), SI
-	MOVQ    24(SI), SI
+	MOVQ    32(SI), SI
 	IMUL3Q  $+1, SI, DX
 	ADDQ    CX, DX
 	MOVQ    args+0(FP), CX
 	MOVQ    (CX), CX
 	MOVQ    args+0(FP), DI
-	MOVQ    24(DI), DI
+	MOVQ    32(DI), DI
 	IMUL3Q  $+2, DI, SI
 	ADDQ    CX, SI
 	MOVQ    args+0(FP), CX
 	MOVQ    (CX), CX
 	MOVQ    args+0(FP), R8
-	MOVQ    24(R8), R8
+	MOVQ    32(R8), R8
 	IMUL3Q  $+3, R8, DI
 	ADDQ    CX, DI
 	MOVQ    args+0(FP), CX
 	MOVQ    (CX), CX
 	MOVQ    args+0(FP), R9
-	MOVQ    24(R9), R9
+	MOVQ    32(R9), R9
 	IMUL3Q  $+4, R9, R8
 	ADDQ    CX, R8
 	MOVQ    args+0(FP), CX
 	MOVQ    (CX), CX
 	MOVQ    args+0(FP), R10
-	MOVQ    24(R10), R10
+	MOVQ    32(R10), R10
 	IMUL3Q  $+5, R10, R9
 	ADDQ    CX, R9
 	MOVQ    args+0(FP), CX
 	MOVQ    (CX), CX
 	MOVQ    args+0(FP), R11
-	MOVQ    24(R11), R11
+	MOVQ    32(R11), R11
 	IMUL3Q  $+6, R11, R10
 	ADDQ    CX, R10
 	MOVQ    args+0(FP), CX
 	MOVQ    (CX), CX
 	MOVQ    args+0(FP), R12
-	MOVQ    24(R12), R12
+	MOVQ    32(R12), R12
 	IMUL3Q  $+7, R12, R11
 	ADDQ    CX, R11
 	MOVQ    args+0(FP), CX
-	MOVQ    40(CX), CX
+	MOVQ    48(CX), CX
 	TESTQ   CX, CX
 	JLE     done0
 	PCALIGN $0x20
@@ -4142,181 +4038,181 @@ loop0:
 	PREFETCHT0   2048(BX)                   // prefetch b+2048 l0*128
 	PREFETCHT1   8192(BX)                   // prefetch2 b+8192 l0*128
 	VPMOVSXBD    (BX), Z17                  // v17:i32x16 = widen [b+0 l0*128 i8x16]
-	VCVTDQ2PS    Z17, Z17                   // v18:f32x16 = cvtf32 v17
-	VMULPS       Z17, Z16, Z18              // v19:f32x16 = mul v16 v18
-	VADDPS       Z18, Z0, Z0                // v0:f32x16 = add v0 v19
-	VPBROADCASTD 4(AX), Z18                 // v20:f32x16 = loadsplat a+4 l0*16
-	VPMOVSXBD    32(BX), Z19                // v21:i32x16 = widen [b+32 l0*128 i8x16]
-	VCVTDQ2PS    Z19, Z19                   // v22:f32x16 = cvtf32 v21
-	VMULPS       Z19, Z18, Z20              // v23:f32x16 = mul v20 v22
-	VADDPS       Z20, Z0, Z0                // v0:f32x16 = add v0 v23
-	VPBROADCASTD 8(AX), Z20                 // v24:f32x16 = loadsplat a+8 l0*16
+	VPMOVSXBD    16(BX), Z18                // v18:i32x16 = widen [b+16 l0*128 i8x16]
+	VCVTDQ2PS    Z17, Z17                   // v19:f32x16 = cvtf32 v17
+	VCVTDQ2PS    Z18, Z18                   // v20:f32x16 = cvtf32 v18
+	VMULPS       Z17, Z16, Z19              // v21:f32x16 = mul v16 v19
+	VMULPS       Z18, Z16, Z16              // v22:f32x16 = mul v16 v20
+	VADDPS       Z19, Z0, Z0                // v0:f32x16 = add v0 v21
+	VADDPS       Z16, Z1, Z1                // v1:f32x16 = add v1 v22
+	VPBROADCASTD (DX), Z16                  // v23:f32x16 = loadsplat a+0 l0*16 step_a*1
+	VMULPS       Z17, Z16, Z19              // v24:f32x16 = mul v23 v19
+	VMULPS       Z18, Z16, Z16              // v25:f32x16 = mul v23 v20
+	VADDPS       Z19, Z2, Z2                // v2:f32x16 = add v2 v24
+	VADDPS       Z16, Z3, Z3                // v3:f32x16 = add v3 v25
+	VPBROADCASTD (SI), Z16                  // v26:f32x16 = loadsplat a+0 l0*16 step_a*2
+	VMULPS       Z17, Z16, Z19              // v27:f32x16 = mul v26 v19
+	VMULPS       Z18, Z16, Z16              // v28:f32x16 = mul v26 v20
+	VADDPS       Z19, Z4, Z4                // v4:f32x16 = add v4 v27
+	VADDPS       Z16, Z5, Z5                // v5:f32x16 = add v5 v28
+	VPBROADCASTD (DI), Z16                  // v29:f32x16 = loadsplat a+0 l0*16 step_a*3
+	VMULPS       Z17, Z16, Z19              // v30:f32x16 = mul v29 v19
+	VMULPS       Z18, Z16, Z16              // v31:f32x16 = mul v29 v20
+	VADDPS       Z19, Z6, Z6                // v6:f32x16 = add v6 v30
+	VADDPS       Z16, Z7, Z7                // v7:f32x16 = add v7 v31
+	VPBROADCASTD (R8), Z16                  // v32:f32x16 = loadsplat a+0 l0*16 step_a*4
+	VMULPS       Z17, Z16, Z19              // v33:f32x16 = mul v32 v19
+	VMULPS       Z18, Z16, Z16              // v34:f32x16 = mul v32 v20
+	VADDPS       Z19, Z8, Z8                // v8:f32x16 = add v8 v33
+	VADDPS       Z16, Z9, Z9                // v9:f32x16 = add v9 v34
+	VPBROADCASTD (R9), Z16                  // v35:f32x16 = loadsplat a+0 l0*16 step_a*5
+	VMULPS       Z17, Z16, Z19              // v36:f32x16 = mul v35 v19
+	VMULPS       Z18, Z16, Z16              // v37:f32x16 = mul v35 v20
+	VADDPS       Z19, Z10, Z10              // v10:f32x16 = add v10 v36
+	VADDPS       Z16, Z11, Z11              // v11:f32x16 = add v11 v37
+	VPBROADCASTD (R10), Z16                 // v38:f32x16 = loadsplat a+0 l0*16 step_a*6
+	VMULPS       Z17, Z16, Z19              // v39:f32x16 = mul v38 v19
+	VMULPS       Z18, Z16, Z16              // v40:f32x16 = mul v38 v20
+	VADDPS       Z19, Z12, Z12              // v12:f32x16 = add v12 v39
+	VADDPS       Z16, Z13, Z13              // v13:f32x16 = add v13 v40
+	VPBROADCASTD (R11), Z16                 // v41:f32x16 = loadsplat a+0 l0*16 step_a*7
+	VMULPS       Z17, Z16, Z17              // v42:f32x16 = mul v41 v19
+	VMULPS       Z18, Z16, Z16              // v43:f32x16 = mul v41 v20
+	VADDPS       Z17, Z14, Z14              // v14:f32x16 = add v14 v42
+	VADDPS       Z16, Z15, Z15              // v15:f32x16 = add v15 v43
+	VPBROADCASTD 4(AX), Z16                 // v44:f32x16 = loadsplat a+4 l0*16
+	VPMOVSXBD    32(BX), Z17                // v45:i32x16 = widen [b+32 l0*128 i8x16]
+	VPMOVSXBD    48(BX), Z18                // v46:i32x16 = widen [b+48 l0*128 i8x16]
+	VCVTDQ2PS    Z17, Z17                   // v47:f32x16 = cvtf32 v45
+	VCVTDQ2PS    Z18, Z18                   // v48:f32x16 = cvtf32 v46
+	VMULPS       Z17, Z16, Z19              // v49:f32x16 = mul v44 v47
+	VMULPS       Z18, Z16, Z16              // v50:f32x16 = mul v44 v48
+	VADDPS       Z19, Z0, Z0                // v0:f32x16 = add v0 v49
+	VADDPS       Z16, Z1, Z1                // v1:f32x16 = add v1 v50
+	VPBROADCASTD 4(DX), Z16                 // v51:f32x16 = loadsplat a+4 l0*16 step_a*1
+	VMULPS       Z17, Z16, Z19              // v52:f32x16 = mul v51 v47
+	VMULPS       Z18, Z16, Z16              // v53:f32x16 = mul v51 v48
+	VADDPS       Z19, Z2, Z2                // v2:f32x16 = add v2 v52
+	VADDPS       Z16, Z3, Z3                // v3:f32x16 = add v3 v53
+	VPBROADCASTD 4(SI), Z16                 // v54:f32x16 = loadsplat a+4 l0*16 step_a*2
+	VMULPS       Z17, Z16, Z19              // v55:f32x16 = mul v54 v47
+	VMULPS       Z18, Z16, Z16              // v56:f32x16 = mul v54 v48
+	VADDPS       Z19, Z4, Z4                // v4:f32x16 = add v4 v55
+	VADDPS       Z16, Z5, Z5                // v5:f32x16 = add v5 v56
+	VPBROADCASTD 4(DI), Z16                 // v57:f32x16 = loadsplat a+4 l0*16 step_a*3
+	VMULPS       Z17, Z16, Z19              // v58:f32x16 = mul v57 v47
+	VMULPS       Z18, Z16, Z16              // v59:f32x16 = mul v57 v48
+	VADDPS       Z19, Z6, Z6                // v6:f32x16 = add v6 v58
+	VADDPS       Z16, Z7, Z7                // v7:f32x16 = add v7 v59
+	VPBROADCASTD 4(R8), Z16                 // v60:f32x16 = loadsplat a+4 l0*16 step_a*4
+	VMULPS       Z17, Z16, Z19              // v61:f32x16 = mul v60 v47
+	VMULPS       Z18, Z16, Z16              // v62:f32x16 = mul v60 v48
+	VADDPS       Z19, Z8, Z8                // v8:f32x16 = add v8 v61
+	VADDPS       Z16, Z9, Z9                // v9:f32x16 = add v9 v62
+	VPBROADCASTD 4(R9), Z16                 // v63:f32x16 = loadsplat a+4 l0*16 step_a*5
+	VMULPS       Z17, Z16, Z19              // v64:f32x16 = mul v63 v47
+	VMULPS       Z18, Z16, Z16              // v65:f32x16 = mul v63 v48
+	VADDPS       Z19, Z10, Z10              // v10:f32x16 = add v10 v64
+	VADDPS       Z16, Z11, Z11              // v11:f32x16 = add v11 v65
+	VPBROADCASTD 4(R10), Z16                // v66:f32x16 = loadsplat a+4 l0*16 step_a*6
+	VMULPS       Z17, Z16, Z19              // v67:f32x16 = mul v66 v47
+	VMULPS       Z18, Z16, Z16              // v68:f32x16 = mul v66 v48
+	VADDPS       Z19, Z12, Z12              // v12:f32x16 = add v12 v67
+	VADDPS       Z16, Z13, Z13              // v13:f32x16 = add v13 v68
+	VPBROADCASTD 4(R11), Z16                // v69:f32x16 = loadsplat a+4 l0*16 step_a*7
+	VMULPS       Z17, Z16, Z17              // v70:f32x16 = mul v69 v47
+	VMULPS       Z18, Z16, Z16              // v71:f32x16 = mul v69 v48
+	VADDPS       Z17, Z14, Z14              // v14:f32x16 = add v14 v70
+	VADDPS       Z16, Z15, Z15              // v15:f32x16 = add v15 v71
+	VPBROADCASTD 8(AX), Z16                 // v72:f32x16 = loadsplat a+8 l0*16
 	PREFETCHT0   2112(BX)                   // prefetch b+2112 l0*128
 	PREFETCHT1   8256(BX)                   // prefetch2 b+8256 l0*128
-	VPMOVSXBD    64(BX), Z21                // v25:i32x16 = widen [b+64 l0*128 i8x16]
-	VCVTDQ2PS    Z21, Z21                   // v26:f32x16 = cvtf32 v25
-	VMULPS       Z21, Z20, Z22              // v27:f32x16 = mul v24 v26
-	VADDPS       Z22, Z0, Z0                // v0:f32x16 = add v0 v27
-	VPBROADCASTD 12(AX), Z22                // v28:f32x16 = loadsplat a+12 l0*16
-	VPMOVSXBD    96(BX), Z23                // v29:i32x16 = widen [b+96 l0*128 i8x16]
-	VCVTDQ2PS    Z23, Z23                   // v30:f32x16 = cvtf32 v29
-	VMULPS       Z23, Z22, Z24              // v31:f32x16 = mul v28 v30
-	VADDPS       Z24, Z0, Z0                // v0:f32x16 = add v0 v31
-	VPMOVSXBD    16(BX), Z24                // v32:i32x16 = widen [b+16 l0*128 i8x16]
-	VCVTDQ2PS    Z24, Z24                   // v33:f32x16 = cvtf32 v32
-	VMULPS       Z24, Z16, Z16              // v34:f32x16 = mul v16 v33
-	VADDPS       Z16, Z1, Z1                // v1:f32x16 = add v1 v34
-	VPMOVSXBD    48(BX), Z16                // v35:i32x16 = widen [b+48 l0*128 i8x16]
-	VCVTDQ2PS    Z16, Z16                   // v36:f32x16 = cvtf32 v35
-	VMULPS       Z16, Z18, Z18              // v37:f32x16 = mul v20 v36
-	VADDPS       Z18, Z1, Z1                // v1:f32x16 = add v1 v37
-	VPMOVSXBD    80(BX), Z18                // v38:i32x16 = widen [b+80 l0*128 i8x16]
-	VCVTDQ2PS    Z18, Z18                   // v39:f32x16 = cvtf32 v38
-	VMULPS       Z18, Z20, Z20              // v40:f32x16 = mul v24 v39
-	VADDPS       Z20, Z1, Z1                // v1:f32x16 = add v1 v40
-	VPMOVSXBD    112(BX), Z20               // v41:i32x16 = widen [b+112 l0*128 i8x16]
-	VCVTDQ2PS    Z20, Z20                   // v42:f32x16 = cvtf32 v41
-	VMULPS       Z20, Z22, Z22              // v43:f32x16 = mul v28 v42
-	VADDPS       Z22, Z1, Z1                // v1:f32x16 = add v1 v43
-	VPBROADCASTD (DX), Z22                  // v44:f32x16 = loadsplat a+0 l0*16 step_a*1
-	VMULPS       Z17, Z22, Z25              // v45:f32x16 = mul v44 v18
-	VADDPS       Z25, Z2, Z2                // v2:f32x16 = add v2 v45
-	VPBROADCASTD 4(DX), Z25                 // v46:f32x16 = loadsplat a+4 l0*16 step_a*1
-	VMULPS       Z19, Z25, Z26              // v47:f32x16 = mul v46 v22
-	VADDPS       Z26, Z2, Z2                // v2:f32x16 = add v2 v47
-	VPBROADCASTD 8(DX), Z26                 // v48:f32x16 = loadsplat a+8 l0*16 step_a*1
-	VMULPS       Z21, Z26, Z27              // v49:f32x16 = mul v48 v26
-	VADDPS       Z27, Z2, Z2                // v2:f32x16 = add v2 v49
-	VPBROADCASTD 12(DX), Z27                // v50:f32x16 = loadsplat a+12 l0*16 step_a*1
-	VMULPS       Z23, Z27, Z28              // v51:f32x16 = mul v50 v30
-	VADDPS       Z28, Z2, Z2                // v2:f32x16 = add v2 v51
-	VMULPS       Z24, Z22, Z22              // v52:f32x16 = mul v44 v33
-	VADDPS       Z22, Z3, Z3                // v3:f32x16 = add v3 v52
-	VMULPS       Z16, Z25, Z22              // v53:f32x16 = mul v46 v36
-	VADDPS       Z22, Z3, Z3                // v3:f32x16 = add v3 v53
-	VMULPS       Z18, Z26, Z22              // v54:f32x16 = mul v48 v39
-	VADDPS       Z22, Z3, Z3                // v3:f32x16 = add v3 v54
-	VMULPS       Z20, Z27, Z22              // v55:f32x16 = mul v50 v42
-	VADDPS       Z22, Z3, Z3                // v3:f32x16 = add v3 v55
-	VPBROADCASTD (SI), Z22                  // v56:f32x16 = loadsplat a+0 l0*16 step_a*2
-	VMULPS       Z17, Z22, Z25              // v57:f32x16 = mul v56 v18
-	VADDPS       Z25, Z4, Z4                // v4:f32x16 = add v4 v57
-	VPBROADCASTD 4(SI), Z25                 // v58:f32x16 = loadsplat a+4 l0*16 step_a*2
-	VMULPS       Z19, Z25, Z26              // v59:f32x16 = mul v58 v22
-	VADDPS       Z26, Z4, Z4                // v4:f32x16 = add v4 v59
-	VPBROADCASTD 8(SI), Z26                 // v60:f32x16 = loadsplat a+8 l0*16 step_a*2
-	VMULPS       Z21, Z26, Z27              // v61:f32x16 = mul v60 v26
-	VADDPS       Z27, Z4, Z4                // v4:f32x16 = add v4 v61
-	VPBROADCASTD 12(SI), Z27                // v62:f32x16 = loadsplat a+12 l0*16 step_a*2
-	VMULPS       Z23, Z27, Z28              // v63:f32x16 = mul v62 v30
-	VADDPS       Z28, Z4, Z4                // v4:f32x16 = add v4 v63
-	VMULPS       Z24, Z22, Z22              // v64:f32x16 = mul v56 v33
-	VADDPS       Z22, Z5, Z5                // v5:f32x16 = add v5 v64
-	VMULPS       Z16, Z25, Z22              // v65:f32x16 = mul v58 v36
-	VADDPS       Z22, Z5, Z5                // v5:f32x16 = add v5 v65
-	VMULPS       Z18, Z26, Z22              // v66:f32x16 = mul v60 v39
-	VADDPS       Z22, Z5, Z5                // v5:f32x16 = add v5 v66
-	VMULPS       Z20, Z27, Z22              // v67:f32x16 = mul v62 v42
-	VADDPS       Z22, Z5, Z5                // v5:f32x16 = add v5 v67
-	VPBROADCASTD (DI), Z22                  // v68:f32x16 = loadsplat a+0 l0*16 step_a*3
-	VMULPS       Z17, Z22, Z25              // v69:f32x16 = mul v68 v18
-	VADDPS       Z25, Z6, Z6                // v6:f32x16 = add v6 v69
-	VPBROADCASTD 4(DI), Z25                 // v70:f32x16 = loadsplat a+4 l0*16 step_a*3
-	VMULPS       Z19, Z25, Z26              // v71:f32x16 = mul v70 v22
-	VADDPS       Z26, Z6, Z6                // v6:f32x16 = add v6 v71
-	VPBROADCASTD 8(DI), Z26                 // v72:f32x16 = loadsplat a+8 l0*16 step_a*3
-	VMULPS       Z21, Z26, Z27              // v73:f32x16 = mul v72 v26
-	VADDPS       Z27, Z6, Z6                // v6:f32x16 = add v6 v73
-	VPBROADCASTD 12(DI), Z27                // v74:f32x16 = loadsplat a+12 l0*16 step_a*3
-	VMULPS       Z23, Z27, Z28              // v75:f32x16 = mul v74 v30
-	VADDPS       Z28, Z6, Z6                // v6:f32x16 = add v6 v75
-	VMULPS       Z24, Z22, Z22              // v76:f32x16 = mul v68 v33
-	VADDPS       Z22, Z7, Z7                // v7:f32x16 = add v7 v76
-	VMULPS       Z16, Z25, Z22              // v77:f32x16 = mul v70 v36
-	VADDPS       Z22, Z7, Z7                // v7:f32x16 = add v7 v77
-	VMULPS       Z18, Z26, Z22              // v78:f32x16 = mul v72 v39
-	VADDPS       Z22, Z7, Z7                // v7:f32x16 = add v7 v78
-	VMULPS       Z20, Z27, Z22              // v79:f32x16 = mul v74 v42
-	VADDPS       Z22, Z7, Z7                // v7:f32x16 = add v7 v79
-	VPBROADCASTD (R8), Z22                  // v80:f32x16 = loadsplat a+0 l0*16 step_a*4
-	VMULPS       Z17, Z22, Z25              // v81:f32x16 = mul v80 v18
-	VADDPS       Z25, Z8, Z8                // v8:f32x16 = add v8 v81
-	VPBROADCASTD 4(R8), Z25                 // v82:f32x16 = loadsplat a+4 l0*16 step_a*4
-	VMULPS       Z19, Z25, Z26              // v83:f32x16 = mul v82 v22
-	VADDPS       Z26, Z8, Z8                // v8:f32x16 = add v8 v83
-	VPBROADCASTD 8(R8), Z26                 // v84:f32x16 = loadsplat a+8 l0*16 step_a*4
-	VMULPS       Z21, Z26, Z27              // v85:f32x16 = mul v84 v26
-	VADDPS       Z27, Z8, Z8                // v8:f32x16 = add v8 v85
-	VPBROADCASTD 12(R8), Z27                // v86:f32x16 = loadsplat a+12 l0*16 step_a*4
-	VMULPS       Z23, Z27, Z28              // v87:f32x16 = mul v86 v30
-	VADDPS       Z28, Z8, Z8                // v8:f32x16 = add v8 v87
-	VMULPS       Z24, Z22, Z22              // v88:f32x16 = mul v80 v33
-	VADDPS       Z22, Z9, Z9                // v9:f32x16 = add v9 v88
-	VMULPS       Z16, Z25, Z22              // v89:f32x16 = mul v82 v36
-	VADDPS       Z22, Z9, Z9                // v9:f32x16 = add v9 v89
-	VMULPS       Z18, Z26, Z22              // v90:f32x16 = mul v84 v39
-	VADDPS       Z22, Z9, Z9                // v9:f32x16 = add v9 v90
-	VMULPS       Z20, Z27, Z22              // v91:f32x16 = mul v86 v42
-	VADDPS       Z22, Z9, Z9                // v9:f32x16 = add v9 v91
-	VPBROADCASTD (R9), Z22                  // v92:f32x16 = loadsplat a+0 l0*16 step_a*5
-	VMULPS       Z17, Z22, Z25              // v93:f32x16 = mul v92 v18
-	VADDPS       Z25, Z10, Z10              // v10:f32x16 = add v10 v93
-	VPBROADCASTD 4(R9), Z25                 // v94:f32x16 = loadsplat a+4 l0*16 step_a*5
-	VMULPS       Z19, Z25, Z26              // v95:f32x16 = mul v94 v22
-	VADDPS       Z26, Z10, Z10              // v10:f32x16 = add v10 v95
-	VPBROADCASTD 8(R9), Z26                 // v96:f32x16 = loadsplat a+8 l0*16 step_a*5
-	VMULPS       Z21, Z26, Z27              // v97:f32x16 = mul v96 v26
-	VADDPS       Z27, Z10, Z10              // v10:f32x16 = add v10 v97
-	VPBROADCASTD 12(R9), Z27                // v98:f32x16 = loadsplat a+12 l0*16 step_a*5
-	VMULPS       Z23, Z27, Z28              // v99:f32x16 = mul v98 v30
-	VADDPS       Z28, Z10, Z10              // v10:f32x16 = add v10 v99
-	VMULPS       Z24, Z22, Z22              // v100:f32x16 = mul v92 v33
-	VADDPS       Z22, Z11, Z11              // v11:f32x16 = add v11 v100
-	VMULPS       Z16, Z25, Z22              // v101:f32x16 = mul v94 v36
-	VADDPS       Z22, Z11, Z11              // v11:f32x16 = add v11 v101
-	VMULPS       Z18, Z26, Z22              // v102:f32x16 = mul v96 v39
-	VADDPS       Z22, Z11, Z11              // v11:f32x16 = add v11 v102
-	VMULPS       Z20, Z27, Z22              // v103:f32x16 = mul v98 v42
-	VADDPS       Z22, Z11, Z11              // v11:f32x16 = add v11 v103
-	VPBROADCASTD (R10), Z22                 // v104:f32x16 = loadsplat a+0 l0*16 step_a*6
-	VMULPS       Z17, Z22, Z25              // v105:f32x16 = mul v104 v18
-	VADDPS       Z25, Z12, Z12              // v12:f32x16 = add v12 v105
-	VPBROADCASTD 4(R10), Z25                // v106:f32x16 = loadsplat a+4 l0*16 step_a*6
-	VMULPS       Z19, Z25, Z26              // v107:f32x16 = mul v106 v22
-	VADDPS       Z26, Z12, Z12              // v12:f32x16 = add v12 v107
-	VPBROADCASTD 8(R10), Z26                // v108:f32x16 = loadsplat a+8 l0*16 step_a*6
-	VMULPS       Z21, Z26, Z27              // v109:f32x16 = mul v108 v26
-	VADDPS       Z27, Z12, Z12              // v12:f32x16 = add v12 v109
-	VPBROADCASTD 12(R10), Z27               // v110:f32x16 = loadsplat a+12 l0*16 step_a*6
-	VMULPS       Z23, Z27, Z28              // v111:f32x16 = mul v110 v30
-	VADDPS       Z28, Z12, Z12              // v12:f32x16 = add v12 v111
-	VMULPS       Z24, Z22, Z22              // v112:f32x16 = mul v104 v33
-	VADDPS       Z22, Z13, Z13              // v13:f32x16 = add v13 v112
-	VMULPS       Z16, Z25, Z22              // v113:f32x16 = mul v106 v36
-	VADDPS       Z22, Z13, Z13              // v13:f32x16 = add v13 v113
-	VMULPS       Z18, Z26, Z22              // v114:f32x16 = mul v108 v39
-	VADDPS       Z22, Z13, Z13              // v13:f32x16 = add v13 v114
-	VMULPS       Z20, Z27, Z22              // v115:f32x16 = mul v110 v42
-	VADDPS       Z22, Z13, Z13              // v13:f32x16 = add v13 v115
-	VPBROADCASTD (R11), Z22                 // v116:f32x16 = loadsplat a+0 l0*16 step_a*7
-	VMULPS       Z17, Z22, Z17              // v117:f32x16 = mul v116 v18
-	VADDPS       Z17, Z14, Z14              // v14:f32x16 = add v14 v117
-	VPBROADCASTD 4(R11), Z17                // v118:f32x16 = loadsplat a+4 l0*16 step_a*7
-	VMULPS       Z19, Z17, Z19              // v119:f32x16 = mul v118 v22
-	VADDPS       Z19, Z14, Z14              // v14:f32x16 = add v14 v119
-	VPBROADCASTD 8(R11), Z19                // v120:f32x16 = loadsplat a+8 l0*16 step_a*7
-	VMULPS       Z21, Z19, Z21              // v121:f32x16 = mul v120 v26
-	VADDPS       Z21, Z14, Z14              // v14:f32x16 = add v14 v121
-	VPBROADCASTD 12(R11), Z21               // v122:f32x16 = loadsplat a+12 l0*16 step_a*7
-	VMULPS       Z23, Z21, Z23              // v123:f32x16 = mul v122 v30
-	VADDPS       Z23, Z14, Z14              // v14:f32x16 = add v14 v123
-	VMULPS       Z24, Z22, Z22              // v124:f32x16 = mul v116 v33
-	VADDPS       Z22, Z15, Z15              // v15:f32x16 = add v15 v124
-	VMULPS       Z16, Z17, Z16              // v125:f32x16 = mul v118 v36
-	VADDPS       Z16, Z15, Z15              // v15:f32x16 = add v15 v125
-	VMULPS       Z18, Z19, Z16              // v126:f32x16 = mul v120 v39
-	VADDPS       Z16, Z15, Z15              // v15:f32x16 = add v15 v126
-	VMULPS       Z20, Z21, Z16              // v127:f32x16 = mul v122 v42
+	VPMOVSXBD    64(BX), Z17                // v73:i32x16 = widen [b+64 l0*128 i8x16]
+	VPMOVSXBD    80(BX), Z18                // v74:i32x16 = widen [b+80 l0*128 i8x16]
+	VCVTDQ2PS    Z17, Z17                   // v75:f32x16 = cvtf32 v73
+	VCVTDQ2PS    Z18, Z18                   // v76:f32x16 = cvtf32 v74
+	VMULPS       Z17, Z16, Z19              // v77:f32x16 = mul v72 v75
+	VMULPS       Z18, Z16, Z16              // v78:f32x16 = mul v72 v76
+	VADDPS       Z19, Z0, Z0                // v0:f32x16 = add v0 v77
+	VADDPS       Z16, Z1, Z1                // v1:f32x16 = add v1 v78
+	VPBROADCASTD 8(DX), Z16                 // v79:f32x16 = loadsplat a+8 l0*16 step_a*1
+	VMULPS       Z17, Z16, Z19              // v80:f32x16 = mul v79 v75
+	VMULPS       Z18, Z16, Z16              // v81:f32x16 = mul v79 v76
+	VADDPS       Z19, Z2, Z2                // v2:f32x16 = add v2 v80
+	VADDPS       Z16, Z3, Z3                // v3:f32x16 = add v3 v81
+	VPBROADCASTD 8(SI), Z16                 // v82:f32x16 = loadsplat a+8 l0*16 step_a*2
+	VMULPS       Z17, Z16, Z19              // v83:f32x16 = mul v82 v75
+	VMULPS       Z18, Z16, Z16              // v84:f32x16 = mul v82 v76
+	VADDPS       Z19, Z4, Z4                // v4:f32x16 = add v4 v83
+	VADDPS       Z16, Z5, Z5                // v5:f32x16 = add v5 v84
+	VPBROADCASTD 8(DI), Z16                 // v85:f32x16 = loadsplat a+8 l0*16 step_a*3
+	VMULPS       Z17, Z16, Z19              // v86:f32x16 = mul v85 v75
+	VMULPS       Z18, Z16, Z16              // v87:f32x16 = mul v85 v76
+	VADDPS       Z19, Z6, Z6                // v6:f32x16 = add v6 v86
+	VADDPS       Z16, Z7, Z7                // v7:f32x16 = add v7 v87
+	VPBROADCASTD 8(R8), Z16                 // v88:f32x16 = loadsplat a+8 l0*16 step_a*4
+	VMULPS       Z17, Z16, Z19              // v89:f32x16 = mul v88 v75
+	VMULPS       Z18, Z16, Z16              // v90:f32x16 = mul v88 v76
+	VADDPS       Z19, Z8, Z8                // v8:f32x16 = add v8 v89
+	VADDPS       Z16, Z9, Z9                // v9:f32x16 = add v9 v90
+	VPBROADCASTD 8(R9), Z16                 // v91:f32x16 = loadsplat a+8 l0*16 step_a*5
+	VMULPS       Z17, Z16, Z19              // v92:f32x16 = mul v91 v75
+	VMULPS       Z18, Z16, Z16              // v93:f32x16 = mul v91 v76
+	VADDPS       Z19, Z10, Z10              // v10:f32x16 = add v10 v92
+	VADDPS       Z16, Z11, Z11              // v11:f32x16 = add v11 v93
+	VPBROADCASTD 8(R10), Z16                // v94:f32x16 = loadsplat a+8 l0*16 step_a*6
+	VMULPS       Z17, Z16, Z19              // v95:f32x16 = mul v94 v75
+	VMULPS       Z18, Z16, Z16              // v96:f32x16 = mul v94 v76
+	VADDPS       Z19, Z12, Z12              // v12:f32x16 = add v12 v95
+	VADDPS       Z16, Z13, Z13              // v13:f32x16 = add v13 v96
+	VPBROADCASTD 8(R11), Z16                // v97:f32x16 = loadsplat a+8 l0*16 step_a*7
+	VMULPS       Z17, Z16, Z17              // v98:f32x16 = mul v97 v75
+	VMULPS       Z18, Z16, Z16              // v99:f32x16 = mul v97 v76
+	VADDPS       Z17, Z14, Z14              // v14:f32x16 = add v14 v98
+	VADDPS       Z16, Z15, Z15              // v15:f32x16 = add v15 v99
+	VPBROADCASTD 12(AX), Z16                // v100:f32x16 = loadsplat a+12 l0*16
+	VPMOVSXBD    96(BX), Z17                // v101:i32x16 = widen [b+96 l0*128 i8x16]
+	VPMOVSXBD    112(BX), Z18               // v102:i32x16 = widen [b+112 l0*128 i8x16]
+	VCVTDQ2PS    Z17, Z17                   // v103:f32x16 = cvtf32 v101
+	VCVTDQ2PS    Z18, Z18                   // v104:f32x16 = cvtf32 v102
+	VMULPS       Z17, Z16, Z19              // v105:f32x16 = mul v100 v103
+	VMULPS       Z18, Z16, Z16              // v106:f32x16 = mul v100 v104
+	VADDPS       Z19, Z0, Z0                // v0:f32x16 = add v0 v105
+	VADDPS       Z16, Z1, Z1                // v1:f32x16 = add v1 v106
+	VPBROADCASTD 12(DX), Z16                // v107:f32x16 = loadsplat a+12 l0*16 step_a*1
+	VMULPS       Z17, Z16, Z19              // v108:f32x16 = mul v107 v103
+	VMULPS       Z18, Z16, Z16              // v109:f32x16 = mul v107 v104
+	VADDPS       Z19, Z2, Z2                // v2:f32x16 = add v2 v108
+	VADDPS       Z16, Z3, Z3                // v3:f32x16 = add v3 v109
+	VPBROADCASTD 12(SI), Z16                // v110:f32x16 = loadsplat a+12 l0*16 step_a*2
+	VMULPS       Z17, Z16, Z19              // v111:f32x16 = mul v110 v103
+	VMULPS       Z18, Z16, Z16              // v112:f32x16 = mul v110 v104
+	VADDPS       Z19, Z4, Z4                // v4:f32x16 = add v4 v111
+	VADDPS       Z16, Z5, Z5                // v5:f32x16 = add v5 v112
+	VPBROADCASTD 12(DI), Z16                // v113:f32x16 = loadsplat a+12 l0*16 step_a*3
+	VMULPS       Z17, Z16, Z19              // v114:f32x16 = mul v113 v103
+	VMULPS       Z18, Z16, Z16              // v115:f32x16 = mul v113 v104
+	VADDPS       Z19, Z6, Z6                // v6:f32x16 = add v6 v114
+	VADDPS       Z16, Z7, Z7                // v7:f32x16 = add v7 v115
+	VPBROADCASTD 12(R8), Z16                // v116:f32x16 = loadsplat a+12 l0*16 step_a*4
+	VMULPS       Z17, Z16, Z19              // v117:f32x16 = mul v116 v103
+	VMULPS       Z18, Z16, Z16              // v118:f32x16 = mul v116 v104
+	VADDPS       Z19, Z8, Z8                // v8:f32x16 = add v8 v117
+	VADDPS       Z16, Z9, Z9                // v9:f32x16 = add v9 v118
+	VPBROADCASTD 12(R9), Z16                // v119:f32x16 = loadsplat a+12 l0*16 step_a*5
+	VMULPS       Z17, Z16, Z19              // v120:f32x16 = mul v119 v103
+	VMULPS       Z18, Z16, Z16              // v121:f32x16 = mul v119 v104
+	VADDPS       Z19, Z10, Z10              // v10:f32x16 = add v10 v120
+	VADDPS       Z16, Z11, Z11              // v11:f32x16 = add v11 v121
+	VPBROADCASTD 12(R10), Z16               // v122:f32x16 = loadsplat a+12 l0*16 step_a*6
+	VMULPS       Z17, Z16, Z19              // v123:f32x16 = mul v122 v103
+	VMULPS       Z18, Z16, Z16              // v124:f32x16 = mul v122 v104
+	VADDPS       Z19, Z12, Z12              // v12:f32x16 = add v12 v123
+	VADDPS       Z16, Z13, Z13              // v13:f32x16 = add v13 v124
+	VPBROADCASTD 12(R11), Z16               // v125:f32x16 = loadsplat a+12 l0*16 step_a*7
+	VMULPS       Z17, Z16, Z17              // v126:f32x16 = mul v125 v103
+	VMULPS       Z18, Z16, Z16              // v127:f32x16 = mul v125 v104
+	VADDPS       Z17, Z14, Z14              // v14:f32x16 = add v14 v126
 	VADDPS       Z16, Z15, Z15              // v15:f32x16 = add v15 v127
 	ADDQ         $+16, AX
 	ADDQ         $+128, BX
@@ -4331,112 +4227,146 @@ loop0:
 	JNZ          loop0
 
 done0:
-	VCMPPS         $0x03, Z0, Z0, K1        // v128:f32x16 = canonnan v0
-	VPBLENDMD.BCST x7fc00000<>+0(SB), Z0, K1, Z0
 	MOVQ           args+0(FP), AX
 	MOVQ           16(AX), AX
-	VMOVDQU64      Z0, (AX)                 // store out+0 v128
-	VCMPPS         $0x03, Z1, Z1, K1        // v129:f32x16 = canonnan v1
-	VPBLENDMD.BCST x7fc00000<>+0(SB), Z1, K1, Z0
-	VMOVDQU64      Z0, 64(AX)               // store out+64 v129
-	VCMPPS         $0x03, Z2, Z2, K1        // v130:f32x16 = canonnan v2
-	VPBLENDMD.BCST x7fc00000<>+0(SB), Z2, K1, Z0
+	VMOVDQU64      Z0, (AX)                 // store acc+0 v0
+	VMOVDQU64      Z1, 64(AX)               // store acc+64 v1
+	VMOVDQU64      Z2, 128(AX)              // store acc+128 v2
+	VMOVDQU64      Z3, 192(AX)              // store acc+192 v3
+	VMOVDQU64      Z4, 256(AX)              // store acc+256 v4
+	VMOVDQU64      Z5, 320(AX)              // store acc+320 v5
+	VMOVDQU64      Z6, 384(AX)              // store acc+384 v6
+	VMOVDQU64      Z7, 448(AX)              // store acc+448 v7
+	VMOVDQU64      Z8, 512(AX)              // store acc+512 v8
+	VMOVDQU64      Z9, 576(AX)              // store acc+576 v9
+	VMOVDQU64      Z10, 640(AX)             // store acc+640 v10
+	VMOVDQU64      Z11, 704(AX)             // store acc+704 v11
+	VMOVDQU64      Z12, 768(AX)             // store acc+768 v12
+	VMOVDQU64      Z13, 832(AX)             // store acc+832 v13
+	VMOVDQU64      Z14, 896(AX)             // store acc+896 v14
+	VMOVDQU64      Z15, 960(AX)             // store acc+960 v15
+	VMOVDQU64      (AX), Z0                 // v128:f32x16 = load acc+0
+	VCMPPS         $0x03, Z0, Z0, K1        // v129:f32x16 = canonnan v128
+	VPBLENDMD.BCST x7fc00000<>+0(SB), Z0, K1, Z0
+	MOVQ           args+0(FP), BX
+	MOVQ           24(BX), BX
+	VMOVDQU64      Z0, (BX)                 // store out+0 v129
+	VMOVDQU64      64(AX), Z0               // v130:f32x16 = load acc+64
+	VCMPPS         $0x03, Z0, Z0, K1        // v131:f32x16 = canonnan v130
+	VPBLENDMD.BCST x7fc00000<>+0(SB), Z0, K1, Z0
+	VMOVDQU64      Z0, 64(BX)               // store out+64 v131
+	VMOVDQU64      128(AX), Z0              // v132:f32x16 = load acc+128
+	VCMPPS         $0x03, Z0, Z0, K1        // v133:f32x16 = canonnan v132
+	VPBLENDMD.BCST x7fc00000<>+0(SB), Z0, K1, Z0
+	MOVQ           args+0(FP), DX
+	MOVQ           40(DX), DX
+	IMUL3Q         $+1, DX, CX
+	ADDQ           BX, CX
+	VMOVDQU64      Z0, (CX)                 // store out+0 step_out*1 v133
+	VMOVDQU64      192(AX), Z0              // v134:f32x16 = load acc+192
+	VCMPPS         $0x03, Z0, Z0, K1        // v135:f32x16 = canonnan v134
+	VPBLENDMD.BCST x7fc00000<>+0(SB), Z0, K1, Z0
+	MOVQ           args+0(FP), DX
+	MOVQ           40(DX), DX
+	IMUL3Q         $+1, DX, CX
+	ADDQ           BX, CX
+	VMOVDQU64      Z0, 64(CX)               // store out+64 step_out*1 v135
+	VMOVDQU64      256(AX), Z0              // v136:f32x16 = load acc+256
+	VCMPPS         $0x03, Z0, Z0, K1        // v137:f32x16 = canonnan v136
+	VPBLENDMD.BCST x7fc00000<>+0(SB), Z0, K1, Z0
+	MOVQ           args+0(FP), DX
+	MOVQ           40(DX), DX
+	IMUL3Q         $+2, DX, CX
+	ADDQ           BX, CX
+	VMOVDQU64      Z0, (CX)                 // store out+0 step_out*2 v137
+	VMOVDQU64      320(AX), Z0              // v138:f32x16 = load acc+320
+	VCMPPS         $0x03, Z0, Z0, K1        // v139:f32x16 = canonnan v138
+	VPBLENDMD.BCST x7fc00000<>+0(SB), Z0, K1, Z0
+	MOVQ           args+0(FP), DX
+	MOVQ           40(DX), DX
+	IMUL3Q         $+2, DX, CX
+	ADDQ           BX, CX
+	VMOVDQU64      Z0, 64(CX)               // store out+64 step_out*2 v139
+	VMOVDQU64      384(AX), Z0              // v140:f32x16 = load acc+384
+	VCMPPS         $0x03, Z0, Z0, K1        // v141:f32x16 = canonnan v140
+	VPBLENDMD.BCST x7fc00000<>+0(SB), Z0, K1, Z0
+	MOVQ           args+0(FP), DX
+	MOVQ           40(DX), DX
+	IMUL3Q         $+3, DX, CX
+	ADDQ           BX, CX
+	VMOVDQU64      Z0, (CX)                 // store out+0 step_out*3 v141
+	VMOVDQU64      448(AX), Z0              // v142:f32x16 = load acc+448
+	VCMPPS         $0x03, Z0, Z0, K1        // v143:f32x16 = canonnan v142
+	VPBLENDMD.BCST x7fc00000<>+0(SB), Z0, K1, Z0
+	MOVQ           args+0(FP), DX
+	MOVQ           40(DX), DX
+	IMUL3Q         $+3, DX, CX
+	ADDQ           BX, CX
+	VMOVDQU64      Z0, 64(CX)               // store out+64 step_out*3 v143
+	VMOVDQU64      512(AX), Z0              // v144:f32x16 = load acc+512
+	VCMPPS         $0x03, Z0, Z0, K1        // v145:f32x16 = canonnan v144
+	VPBLENDMD.BCST x7fc00000<>+0(SB), Z0, K1, Z0
+	MOVQ           args+0(FP), DX
+	MOVQ           40(DX), DX
+	IMUL3Q         $+4, DX, CX
+	ADDQ           BX, CX
+	VMOVDQU64      Z0, (CX)                 // store out+0 step_out*4 v145
+	VMOVDQU64      576(AX), Z0              // v146:f32x16 = load acc+576
+	VCMPPS         $0x03, Z0, Z0, K1        // v147:f32x16 = canonnan v146
+	VPBLENDMD.BCST x7fc00000<>+0(SB), Z0, K1, Z0
+	MOVQ           args+0(FP), DX
+	MOVQ           40(DX), DX
+	IMUL3Q         $+4, DX, CX
+	ADDQ           BX, CX
+	VMOVDQU64      Z0, 64(CX)               // store out+64 step_out*4 v147
+	VMOVDQU64      640(AX), Z0              // v148:f32x16 = load acc+640
+	VCMPPS         $0x03, Z0, Z0, K1        // v149:f32x16 = canonnan v148
+	VPBLENDMD.BCST x7fc00000<>+0(SB), Z0, K1, Z0
+	MOVQ           args+0(FP), DX
+	MOVQ           40(DX), DX
+	IMUL3Q         $+5, DX, CX
+	ADDQ           BX, CX
+	VMOVDQU64      Z0, (CX)                 // store out+0 step_out*5 v149
+	VMOVDQU64      704(AX), Z0              // v150:f32x16 = load acc+704
+	VCMPPS         $0x03, Z0, Z0, K1        // v151:f32x16 = canonnan v150
+	VPBLENDMD.BCST x7fc00000<>+0(SB), Z0, K1, Z0
+	MOVQ           args+0(FP), DX
+	MOVQ           40(DX), DX
+	IMUL3Q         $+5, DX, CX
+	ADDQ           BX, CX
+	VMOVDQU64      Z0, 64(CX)               // store out+64 step_out*5 v151
+	VMOVDQU64      768(AX), Z0              // v152:f32x16 = load acc+768
+	VCMPPS         $0x03, Z0, Z0, K1        // v153:f32x16 = canonnan v152
+	VPBLENDMD.BCST x7fc00000<>+0(SB), Z0, K1, Z0
+	MOVQ           args+0(FP), DX
+	MOVQ           40(DX), DX
+	IMUL3Q         $+6, DX, CX
+	ADDQ           BX, CX
+	VMOVDQU64      Z0, (CX)                 // store out+0 step_out*6 v153
+	VMOVDQU64      832(AX), Z0              // v154:f32x16 = load acc+832
+	VCMPPS         $0x03, Z0, Z0, K1        // v155:f32x16 = canonnan v154
+	VPBLENDMD.BCST x7fc00000<>+0(SB), Z0, K1, Z0
+	MOVQ           args+0(FP), DX
+	MOVQ           40(DX), DX
+	IMUL3Q         $+6, DX, CX
+	ADDQ           BX, CX
+	VMOVDQU64      Z0, 64(CX)               // store out+64 step_out*6 v155
+	VMOVDQU64      896(AX), Z0              // v156:f32x16 = load acc+896
+	VCMPPS         $0x03, Z0, Z0, K1        // v157:f32x16 = canonnan v156
+	VPBLENDMD.BCST x7fc00000<>+0(SB), Z0, K1, Z0
+	MOVQ           args+0(FP), DX
+	MOVQ           40(DX), DX
+	IMUL3Q         $+7, DX, CX
+	ADDQ           BX, CX
+	VMOVDQU64      Z0, (CX)                 // store out+0 step_out*7 v157
+	VMOVDQU64      960(AX), Z0              // v158:f32x16 = load acc+960
+	VCMPPS         $0x03, Z0, Z0, K1        // v159:f32x16 = canonnan v158
+	VPBLENDMD.BCST x7fc00000<>+0(SB), Z0, K1, Z0
 	MOVQ           args+0(FP), CX
-	MOVQ           32(CX), CX
-	IMUL3Q         $+1, CX, BX
-	ADDQ           AX, BX
-	VMOVDQU64      Z0, (BX)                 // store out+0 step_out*1 v130
-	VCMPPS         $0x03, Z3, Z3, K1        // v131:f32x16 = canonnan v3
-	VPBLENDMD.BCST x7fc00000<>+0(SB), Z3, K1, Z0
-	MOVQ           args+0(FP), CX
-	MOVQ           32(CX), CX
-	IMUL3Q         $+1, CX, BX
-	ADDQ           AX, BX
-	VMOVDQU64      Z0, 64(BX)               // store out+64 step_out*1 v131
-	VCMPPS         $0x03, Z4, Z4, K1        // v132:f32x16 = canonnan v4
-	VPBLENDMD.BCST x7fc00000<>+0(SB), Z4, K1, Z0
-	MOVQ           args+0(FP), CX
-	MOVQ           32(CX), CX
-	IMUL3Q         $+2, CX, BX
-	ADDQ           AX, BX
-	VMOVDQU64      Z0, (BX)                 // store out+0 step_out*2 v132
-	VCMPPS         $0x03, Z5, Z5, K1        // v133:f32x16 = canonnan v5
-	VPBLENDMD.BCST x7fc00000<>+0(SB), Z5, K1, Z0
-	MOVQ           args+0(FP), CX
-	MOVQ           32(CX), CX
-	IMUL3Q         $+2, CX, BX
-	ADDQ           AX, BX
-	VMOVDQU64      Z0, 64(BX)               // store out+64 step_out*2 v133
-	VCMPPS         $0x03, Z6, Z6, K1        // v134:f32x16 = canonnan v6
-	VPBLENDMD.BCST x7fc00000<>+0(SB), Z6, K1, Z0
-	MOVQ           args+0(FP), CX
-	MOVQ           32(CX), CX
-	IMUL3Q         $+3, CX, BX
-	ADDQ           AX, BX
-	VMOVDQU64      Z0, (BX)                 // store out+0 step_out*3 v134
-	VCMPPS         $0x03, Z7, Z7, K1        // v135:f32x16 = canonnan v7
-	VPBLENDMD.BCST x7fc00000<>+0(SB), Z7, K1, Z0
-	MOVQ           args+0(FP), CX
-	MOVQ           32(CX), CX
-	IMUL3Q         $+3, CX, BX
-	ADDQ           AX, BX
-	VMOVDQU64      Z0, 64(BX)               // store out+64 step_out*3 v135
-	VCMPPS         $0x03, Z8, Z8, K1        // v136:f32x16 = canonnan v8
-	VPBLENDMD.BCST x7fc00000<>+0(SB), Z8, K1, Z0
-	MOVQ           args+0(FP), CX
-	MOVQ           32(CX), CX
-	IMUL3Q         $+4, CX, BX
-	ADDQ           AX, BX
-	VMOVDQU64      Z0, (BX)                 // store out+0 step_out*4 v136
-	VCMPPS         $0x03, Z9, Z9, K1        // v137:f32x16 = canonnan v9
-	VPBLENDMD.BCST x7fc00000<>+0(SB), Z9, K1, Z0
-	MOVQ           args+0(FP), CX
-	MOVQ           32(CX), CX
-	IMUL3Q         $+4, CX, BX
-	ADDQ           AX, BX
-	VMOVDQU64      Z0, 64(BX)               // store out+64 step_out*4 v137
-	VCMPPS         $0x03, Z10, Z10, K1      // v138:f32x16 = canonnan v10
-	VPBLENDMD.BCST x7fc00000<>+0(SB), Z10, K1, Z0
-	MOVQ           args+0(FP), CX
-	MOVQ           32(CX), CX
-	IMUL3Q         $+5, CX, BX
-	ADDQ           AX, BX
-	VMOVDQU64      Z0, (BX)                 // store out+0 step_out*5 v138
-	VCMPPS         $0x03, Z11, Z11, K1      // v139:f32x16 = canonnan v11
-	VPBLENDMD.BCST x7fc00000<>+0(SB), Z11, K1, Z0
-	MOVQ           args+0(FP), CX
-	MOVQ           32(CX), CX
-	IMUL3Q         $+5, CX, BX
-	ADDQ           AX, BX
-	VMOVDQU64      Z0, 64(BX)               // store out+64 step_out*5 v139
-	VCMPPS         $0x03, Z12, Z12, K1      // v140:f32x16 = canonnan v12
-	VPBLENDMD.BCST x7fc00000<>+0(SB), Z12, K1, Z0
-	MOVQ           args+0(FP), CX
-	MOVQ           32(CX), CX
-	IMUL3Q         $+6, CX, BX
-	ADDQ           AX, BX
-	VMOVDQU64      Z0, (BX)                 // store out+0 step_out*6 v140
-	VCMPPS         $0x03, Z13, Z13, K1      // v141:f32x16 = canonnan v13
-	VPBLENDMD.BCST x7fc00000<>+0(SB), Z13, K1, Z0
-	MOVQ           args+0(FP), CX
-	MOVQ           32(CX), CX
-	IMUL3Q         $+6, CX, BX
-	ADDQ           AX, BX
-	VMOVDQU64      Z0, 64(BX)               // store out+64 step_out*6 v141
-	VCMPPS         $0x03, Z14, Z14, K1      // v142:f32x16 = canonnan v14
-	VPBLENDMD.BCST x7fc00000<>+0(SB), Z14, K1, Z0
-	MOVQ           args+0(FP), CX
-	MOVQ           32(CX), CX
-	IMUL3Q         $+7, CX, BX
-	ADDQ           AX, BX
-	VMOVDQU64      Z0, (BX)                 // store out+0 step_out*7 v142
-	VCMPPS         $0x03, Z15, Z15, K1      // v143:f32x16 = canonnan v15
-	VPBLENDMD.BCST x7fc00000<>+0(SB), Z15, K1, Z0
-	MOVQ           args+0(FP), CX
-	MOVQ           32(CX), CX
-	IMUL3Q         $+7, CX, BX
-	ADDQ           AX, BX
-	VMOVDQU64      Z0, 64(BX)               // store out+64 step_out*7 v143
+	MOVQ           40(CX), CX
+	IMUL3Q         $+7, CX, AX
+	ADDQ           BX, AX
+	VMOVDQU64      Z0, 64(AX)               // store out+64 step_out*7 v159
 	VZEROUPPER
 	RET
 
@@ -4510,24 +4440,27 @@ DATA c0<>+48(SB)/8, $0x0000000d0000000c
 DATA c0<>+56(SB)/8, $0x0000000f0000000e
 GLOBL c0<>(SB), RODATA|NOPTR, $64
 
-DATA c1<>+0(SB)/8, $0x0000001100000010
-DATA c1<>+8(SB)/8, $0x0000001300000012
-DATA c1<>+16(SB)/8, $0x0000001500000014
-DATA c1<>+24(SB)/8, $0x0000001700000016
-DATA c1<>+32(SB)/8, $0x0000001900000018
-DATA c1<>+40(SB)/8, $0x0000001b0000001a
-DATA c1<>+48(SB)/8, $0x0000001d0000001c
-DATA c1<>+56(SB)/8, $0x0000001f0000001e
+DATA c1<>+0(SB)/8, $0x0000000200000001
+DATA c1<>+8(SB)/8, $0x0000000400000003
+DATA c1<>+16(SB)/8, $0x0000000600000005
+DATA c1<>+24(SB)/8, $0x0000000800000007
+DATA c1<>+32(SB)/8, $0x0000000a00000009
+DATA c1<>+40(SB)/8, $0x0000000c0000000b
+DATA c1<>+48(SB)/8, $0x0000000e0000000d
+DATA c1<>+56(SB)/8, $0x000000100000000f
 GLOBL c1<>(SB), RODATA|NOPTR, $64
 
-DATA c2<>+0(SB)/8, $0x0000000200000001
-DATA c2<>+8(SB)/8, $0x0000000400000003
-DATA c2<>+16(SB)/8, $0x0000000600000005
-DATA c2<>+24(SB)/8, $0x0000000800000007
-DATA c2<>+32(SB)/8, $0x0000000a00000009
-DATA c2<>+40(SB)/8, $0x0000000c0000000b
-DATA c2<>+48(SB)/8, $0x0000000e0000000d
-DATA c2<>+56(SB)/8, $0x000000100000000f
+DATA xff800000<>+0(SB)/4, $0xff800000
+GLOBL xff800000<>(SB), RODATA|NOPTR, $4
+
+DATA c2<>+0(SB)/8, $0x0000001100000010
+DATA c2<>+8(SB)/8, $0x0000001300000012
+DATA c2<>+16(SB)/8, $0x0000001500000014
+DATA c2<>+24(SB)/8, $0x0000001700000016
+DATA c2<>+32(SB)/8, $0x0000001900000018
+DATA c2<>+40(SB)/8, $0x0000001b0000001a
+DATA c2<>+48(SB)/8, $0x0000001d0000001c
+DATA c2<>+56(SB)/8, $0x0000001f0000001e
 GLOBL c2<>(SB), RODATA|NOPTR, $64
 
 DATA c3<>+0(SB)/8, $0x0000001200000011
@@ -4540,9 +4473,6 @@ DATA c3<>+48(SB)/8, $0x0000001e0000001d
 DATA c3<>+56(SB)/8, $0x000000200000001f
 GLOBL c3<>(SB), RODATA|NOPTR, $64
 
-DATA xff800000<>+0(SB)/4, $0xff800000
-GLOBL xff800000<>(SB), RODATA|NOPTR, $4
-
 DATA c4<>+0(SB)/8, $0x0000002100000020
 DATA c4<>+8(SB)/8, $0x0000002300000022
 DATA c4<>+16(SB)/8, $0x0000002500000024
@@ -4553,24 +4483,24 @@ DATA c4<>+48(SB)/8, $0x0000002d0000002c
 DATA c4<>+56(SB)/8, $0x0000002f0000002e
 GLOBL c4<>(SB), RODATA|NOPTR, $64
 
-DATA c5<>+0(SB)/8, $0x0000003100000030
-DATA c5<>+8(SB)/8, $0x0000003300000032
-DATA c5<>+16(SB)/8, $0x0000003500000034
-DATA c5<>+24(SB)/8, $0x0000003700000036
-DATA c5<>+32(SB)/8, $0x0000003900000038
-DATA c5<>+40(SB)/8, $0x0000003b0000003a
-DATA c5<>+48(SB)/8, $0x0000003d0000003c
-DATA c5<>+56(SB)/8, $0x0000003f0000003e
+DATA c5<>+0(SB)/8, $0x0000002200000021
+DATA c5<>+8(SB)/8, $0x0000002400000023
+DATA c5<>+16(SB)/8, $0x0000002600000025
+DATA c5<>+24(SB)/8, $0x0000002800000027
+DATA c5<>+32(SB)/8, $0x0000002a00000029
+DATA c5<>+40(SB)/8, $0x0000002c0000002b
+DATA c5<>+48(SB)/8, $0x0000002e0000002d
+DATA c5<>+56(SB)/8, $0x000000300000002f
 GLOBL c5<>(SB), RODATA|NOPTR, $64
 
-DATA c6<>+0(SB)/8, $0x0000002200000021
-DATA c6<>+8(SB)/8, $0x0000002400000023
-DATA c6<>+16(SB)/8, $0x0000002600000025
-DATA c6<>+24(SB)/8, $0x0000002800000027
-DATA c6<>+32(SB)/8, $0x0000002a00000029
-DATA c6<>+40(SB)/8, $0x0000002c0000002b
-DATA c6<>+48(SB)/8, $0x0000002e0000002d
-DATA c6<>+56(SB)/8, $0x000000300000002f
+DATA c6<>+0(SB)/8, $0x0000003100000030
+DATA c6<>+8(SB)/8, $0x0000003300000032
+DATA c6<>+16(SB)/8, $0x0000003500000034
+DATA c6<>+24(SB)/8, $0x0000003700000036
+DATA c6<>+32(SB)/8, $0x0000003900000038
+DATA c6<>+40(SB)/8, $0x0000003b0000003a
+DATA c6<>+48(SB)/8, $0x0000003d0000003c
+DATA c6<>+56(SB)/8, $0x0000003f0000003e
 GLOBL c6<>(SB), RODATA|NOPTR, $64
 
 DATA c7<>+0(SB)/8, $0x0000003200000031

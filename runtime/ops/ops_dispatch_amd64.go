@@ -26,7 +26,6 @@ func rmsnorm(x, w []float32, share, eps float32, out []float32, K int) {
 	case chosen == avx512 && K > 0 && K%32 == 0:
 		var square32 [32]float32
 		var square16 [16]float32
-		var square8 [8]float32
 		var square4 [4]float32
 		var square2 [2]float32
 		var square1 [1]float32
@@ -38,7 +37,6 @@ func rmsnorm(x, w []float32, share, eps float32, out []float32, K int) {
 			eps:              unsafe.Pointer(&eps),
 			square32:         unsafe.Pointer(&square32),
 			square16:         unsafe.Pointer(&square16),
-			square8:          unsafe.Pointer(&square8),
 			square4:          unsafe.Pointer(&square4),
 			square2:          unsafe.Pointer(&square2),
 			square1:          unsafe.Pointer(&square1),
@@ -52,7 +50,6 @@ func rmsnorm(x, w []float32, share, eps float32, out []float32, K int) {
 		var square8 [8]float32
 		var square4 [4]float32
 		var square2 [2]float32
-		var square1 [1]float32
 		var inv [1]float32
 		rmsnorm_avx2(&rmsnorm_avx2_args{
 			x:                unsafe.Pointer(unsafe.SliceData(x[:K])),
@@ -63,11 +60,10 @@ func rmsnorm(x, w []float32, share, eps float32, out []float32, K int) {
 			square8:          unsafe.Pointer(&square8),
 			square4:          unsafe.Pointer(&square4),
 			square2:          unsafe.Pointer(&square2),
-			square1:          unsafe.Pointer(&square1),
 			inv:              unsafe.Pointer(&inv),
 			out:              unsafe.Pointer(unsafe.SliceData(out[:K])),
 			count_square32_b: int64(K / 32),
-			count_out_ko:     int64(K / 32),
+			count_out_ko:     int64(K / 16),
 		})
 	default:
 		rmsnorm_go(x, w, share, eps, out, K)
@@ -111,14 +107,14 @@ func addscaled(x, y []float32, scale float32, out []float32, K int) {
 			out:          unsafe.Pointer(unsafe.SliceData(out[:done])),
 			count_out_ko: int64(done / 32),
 		})
-	case chosen == avx2 && K >= 32:
-		done = K - K%32
+	case chosen == avx2 && K >= 16:
+		done = K - K%16
 		addscaled_avx2(&addscaled_avx2_args{
 			x:            unsafe.Pointer(unsafe.SliceData(x[:done])),
 			y:            unsafe.Pointer(unsafe.SliceData(y[:done])),
 			scale:        unsafe.Pointer(&scale),
 			out:          unsafe.Pointer(unsafe.SliceData(out[:done])),
-			count_out_ko: int64(done / 32),
+			count_out_ko: int64(done / 16),
 		})
 	}
 	if done == 0 || done < K {
@@ -239,13 +235,13 @@ func gelu(gate, up, out []float32, K int) {
 			out:          unsafe.Pointer(unsafe.SliceData(out[:done])),
 			count_out_ko: int64(done / 32),
 		})
-	case chosen == avx2 && K >= 32:
-		done = K - K%32
+	case chosen == avx2 && K >= 16:
+		done = K - K%16
 		gelu_avx2(&gelu_avx2_args{
 			gate:         unsafe.Pointer(unsafe.SliceData(gate[:done])),
 			up:           unsafe.Pointer(unsafe.SliceData(up[:done])),
 			out:          unsafe.Pointer(unsafe.SliceData(out[:done])),
-			count_out_ko: int64(done / 32),
+			count_out_ko: int64(done / 16),
 		})
 	}
 	if done == 0 || done < K {
@@ -264,13 +260,13 @@ func relu2(gate, up, out []float32, K int) {
 			out:          unsafe.Pointer(unsafe.SliceData(out[:done])),
 			count_out_ko: int64(done / 16),
 		})
-	case chosen == avx2 && K >= 16:
-		done = K - K%16
+	case chosen == avx2 && K >= 32:
+		done = K - K%32
 		relu2_avx2(&relu2_avx2_args{
 			gate:         unsafe.Pointer(unsafe.SliceData(gate[:done])),
 			up:           unsafe.Pointer(unsafe.SliceData(up[:done])),
 			out:          unsafe.Pointer(unsafe.SliceData(out[:done])),
-			count_out_ko: int64(done / 16),
+			count_out_ko: int64(done / 32),
 		})
 	}
 	if done == 0 || done < K {
@@ -317,6 +313,7 @@ func softmax(s []float32, scale float32, first, end []int32, e, top1, total1 []f
 		var masked [512]float32
 		var top16 [128]float32
 		var top4 [32]float32
+		var top2 [16]float32
 		var total32 [256]float32
 		var total16 [128]float32
 		var total8 [64]float32
@@ -329,6 +326,7 @@ func softmax(s []float32, scale float32, first, end []int32, e, top1, total1 []f
 			masked:          unsafe.Pointer(&masked),
 			top16:           unsafe.Pointer(&top16),
 			top4:            unsafe.Pointer(&top4),
+			top2:            unsafe.Pointer(&top2),
 			top1:            unsafe.Pointer(unsafe.SliceData(top1[:R])),
 			e:               unsafe.Pointer(unsafe.SliceData(e[:64*R])),
 			total32:         unsafe.Pointer(&total32),
@@ -339,6 +337,7 @@ func softmax(s []float32, scale float32, first, end []int32, e, top1, total1 []f
 			count_masked_r:  int64(R),
 			count_top16_r:   int64(R),
 			count_top4_r:    int64(R),
+			count_top2_r:    int64(R),
 			count_top1_r:    int64(R),
 			count_e_r:       int64(R),
 			count_total32_r: int64(R),
@@ -353,7 +352,7 @@ func softmax(s []float32, scale float32, first, end []int32, e, top1, total1 []f
 		var top4 [32]float32
 		var total32 [256]float32
 		var total8 [64]float32
-		var total4 [32]float32
+		var total2 [16]float32
 		softmax_avx2(&softmax_avx2_args{
 			s:               unsafe.Pointer(unsafe.SliceData(s[:64*R])),
 			scale:           unsafe.Pointer(&scale),
@@ -366,7 +365,7 @@ func softmax(s []float32, scale float32, first, end []int32, e, top1, total1 []f
 			e:               unsafe.Pointer(unsafe.SliceData(e[:64*R])),
 			total32:         unsafe.Pointer(&total32),
 			total8:          unsafe.Pointer(&total8),
-			total4:          unsafe.Pointer(&total4),
+			total2:          unsafe.Pointer(&total2),
 			total1:          unsafe.Pointer(unsafe.SliceData(total1[:R])),
 			count_masked_r:  int64(R),
 			count_top8_r:    int64(R),
@@ -375,7 +374,7 @@ func softmax(s []float32, scale float32, first, end []int32, e, top1, total1 []f
 			count_e_r:       int64(R),
 			count_total32_r: int64(R),
 			count_total8_r:  int64(R),
-			count_total4_r:  int64(R),
+			count_total2_r:  int64(R),
 			count_total1_r:  int64(R),
 		})
 	default:
@@ -508,12 +507,12 @@ func column_f32(x []float32, out []byte, K int) {
 			out:          unsafe.Pointer(unsafe.SliceData(out[:128*done-124])),
 			count_out_ko: int64(done / 4),
 		})
-	case chosen == avx2 && K >= 4:
-		done = K - K%4
+	case chosen == avx2 && K >= 8:
+		done = K - K%8
 		column_f32_avx2(&column_f32_avx2_args{
 			x:            unsafe.Pointer(unsafe.SliceData(x[:done])),
 			out:          unsafe.Pointer(unsafe.SliceData(out[:128*done-124])),
-			count_out_ko: int64(done / 4),
+			count_out_ko: int64(done / 8),
 		})
 	}
 	if done == 0 || done < K {
@@ -663,16 +662,16 @@ func matmul_f32_8(a []float32, b []byte, out []float32, aStride, outStride, K in
 			step_out:     int64(4 * outStride),
 			count_acc_ko: int64(K / 4),
 		})
-	case chosen == avx2 && K > 0:
+	case chosen == avx2 && K > 0 && K%2 == 0:
 		var acc [256]float32
 		matmul_f32_8_avx2(&matmul_f32_8_avx2_args{
-			a:           unsafe.Pointer(unsafe.SliceData(a[:7*aStride+K])),
-			b:           unsafe.Pointer(unsafe.SliceData(b[:128*K])),
-			acc:         unsafe.Pointer(&acc),
-			out:         unsafe.Pointer(unsafe.SliceData(out[:7*outStride+32])),
-			step_a:      int64(4 * aStride),
-			step_out:    int64(4 * outStride),
-			count_acc_k: int64(K),
+			a:            unsafe.Pointer(unsafe.SliceData(a[:7*aStride+K])),
+			b:            unsafe.Pointer(unsafe.SliceData(b[:128*K])),
+			acc:          unsafe.Pointer(&acc),
+			out:          unsafe.Pointer(unsafe.SliceData(out[:7*outStride+32])),
+			step_a:       int64(4 * aStride),
+			step_out:     int64(4 * outStride),
+			count_acc_ko: int64(K / 2),
 		})
 	default:
 		matmul_f32_8_go(a, b, out, aStride, outStride, K)
@@ -693,11 +692,9 @@ func matmul_f16_1(a []float32, b []byte, out []float32, aStride, outStride, K in
 			count_acc_ko: int64(K / 4),
 		})
 	case chosen == avx2 && K > 0 && K%4 == 0:
-		var acc [32]float32
 		matmul_f16_1_avx2(&matmul_f16_1_avx2_args{
 			a:            unsafe.Pointer(unsafe.SliceData(a[:K])),
 			b:            unsafe.Pointer(unsafe.SliceData(b[:64*K])),
-			acc:          unsafe.Pointer(&acc),
 			out:          unsafe.Pointer(unsafe.SliceData(out[:32])),
 			step_a:       int64(4 * aStride),
 			step_out:     int64(4 * outStride),
@@ -710,25 +707,27 @@ func matmul_f16_1(a []float32, b []byte, out []float32, aStride, outStride, K in
 
 func matmul_f16_2(a []float32, b []byte, out []float32, aStride, outStride, K int) {
 	switch {
-	case chosen == avx512 && K > 0 && K%4 == 0:
+	case chosen == avx512 && K > 0:
 		var acc [64]float32
 		matmul_f16_2_avx512(&matmul_f16_2_avx512_args{
-			a:            unsafe.Pointer(unsafe.SliceData(a[:1*aStride+K])),
-			b:            unsafe.Pointer(unsafe.SliceData(b[:64*K])),
-			acc:          unsafe.Pointer(&acc),
-			out:          unsafe.Pointer(unsafe.SliceData(out[:1*outStride+32])),
-			step_a:       int64(4 * aStride),
-			step_out:     int64(4 * outStride),
-			count_acc_ko: int64(K / 4),
+			a:           unsafe.Pointer(unsafe.SliceData(a[:1*aStride+K])),
+			b:           unsafe.Pointer(unsafe.SliceData(b[:64*K])),
+			acc:         unsafe.Pointer(&acc),
+			out:         unsafe.Pointer(unsafe.SliceData(out[:1*outStride+32])),
+			step_a:      int64(4 * aStride),
+			step_out:    int64(4 * outStride),
+			count_acc_k: int64(K),
 		})
-	case chosen == avx2 && K > 0 && K%4 == 0:
+	case chosen == avx2 && K > 0:
+		var acc [64]float32
 		matmul_f16_2_avx2(&matmul_f16_2_avx2_args{
-			a:            unsafe.Pointer(unsafe.SliceData(a[:1*aStride+K])),
-			b:            unsafe.Pointer(unsafe.SliceData(b[:64*K])),
-			out:          unsafe.Pointer(unsafe.SliceData(out[:1*outStride+32])),
-			step_a:       int64(4 * aStride),
-			step_out:     int64(4 * outStride),
-			count_acc_ko: int64(K / 4),
+			a:           unsafe.Pointer(unsafe.SliceData(a[:1*aStride+K])),
+			b:           unsafe.Pointer(unsafe.SliceData(b[:64*K])),
+			acc:         unsafe.Pointer(&acc),
+			out:         unsafe.Pointer(unsafe.SliceData(out[:1*outStride+32])),
+			step_a:      int64(4 * aStride),
+			step_out:    int64(4 * outStride),
+			count_acc_k: int64(K),
 		})
 	default:
 		matmul_f16_2_go(a, b, out, aStride, outStride, K)
@@ -737,27 +736,23 @@ func matmul_f16_2(a []float32, b []byte, out []float32, aStride, outStride, K in
 
 func matmul_f16_4(a []float32, b []byte, out []float32, aStride, outStride, K int) {
 	switch {
-	case chosen == avx512 && K > 0 && K%4 == 0:
-		var acc [128]float32
+	case chosen == avx512 && K > 0:
 		matmul_f16_4_avx512(&matmul_f16_4_avx512_args{
-			a:            unsafe.Pointer(unsafe.SliceData(a[:3*aStride+K])),
-			b:            unsafe.Pointer(unsafe.SliceData(b[:64*K])),
-			acc:          unsafe.Pointer(&acc),
-			out:          unsafe.Pointer(unsafe.SliceData(out[:3*outStride+32])),
-			step_a:       int64(4 * aStride),
-			step_out:     int64(4 * outStride),
-			count_acc_ko: int64(K / 4),
+			a:           unsafe.Pointer(unsafe.SliceData(a[:3*aStride+K])),
+			b:           unsafe.Pointer(unsafe.SliceData(b[:64*K])),
+			out:         unsafe.Pointer(unsafe.SliceData(out[:3*outStride+32])),
+			step_a:      int64(4 * aStride),
+			step_out:    int64(4 * outStride),
+			count_acc_k: int64(K),
 		})
-	case chosen == avx2 && K > 0 && K%4 == 0:
-		var acc [128]float32
+	case chosen == avx2 && K > 0 && K%2 == 0:
 		matmul_f16_4_avx2(&matmul_f16_4_avx2_args{
 			a:            unsafe.Pointer(unsafe.SliceData(a[:3*aStride+K])),
 			b:            unsafe.Pointer(unsafe.SliceData(b[:64*K])),
-			acc:          unsafe.Pointer(&acc),
 			out:          unsafe.Pointer(unsafe.SliceData(out[:3*outStride+32])),
 			step_a:       int64(4 * aStride),
 			step_out:     int64(4 * outStride),
-			count_acc_ko: int64(K / 4),
+			count_acc_ko: int64(K / 2),
 		})
 	default:
 		matmul_f16_4_go(a, b, out, aStride, outStride, K)
@@ -766,23 +761,27 @@ func matmul_f16_4(a []float32, b []byte, out []float32, aStride, outStride, K in
 
 func matmul_f16_8(a []float32, b []byte, out []float32, aStride, outStride, K int) {
 	switch {
-	case chosen == avx512 && K > 0:
+	case chosen == avx512 && K > 0 && K%4 == 0:
+		var acc [256]float32
 		matmul_f16_8_avx512(&matmul_f16_8_avx512_args{
-			a:           unsafe.Pointer(unsafe.SliceData(a[:7*aStride+K])),
-			b:           unsafe.Pointer(unsafe.SliceData(b[:64*K])),
-			out:         unsafe.Pointer(unsafe.SliceData(out[:7*outStride+32])),
-			step_a:      int64(4 * aStride),
-			step_out:    int64(4 * outStride),
-			count_acc_k: int64(K),
+			a:            unsafe.Pointer(unsafe.SliceData(a[:7*aStride+K])),
+			b:            unsafe.Pointer(unsafe.SliceData(b[:64*K])),
+			acc:          unsafe.Pointer(&acc),
+			out:          unsafe.Pointer(unsafe.SliceData(out[:7*outStride+32])),
+			step_a:       int64(4 * aStride),
+			step_out:     int64(4 * outStride),
+			count_acc_ko: int64(K / 4),
 		})
-	case chosen == avx2 && K > 0:
+	case chosen == avx2 && K > 0 && K%4 == 0:
+		var acc [256]float32
 		matmul_f16_8_avx2(&matmul_f16_8_avx2_args{
-			a:           unsafe.Pointer(unsafe.SliceData(a[:7*aStride+K])),
-			b:           unsafe.Pointer(unsafe.SliceData(b[:64*K])),
-			out:         unsafe.Pointer(unsafe.SliceData(out[:7*outStride+32])),
-			step_a:      int64(4 * aStride),
-			step_out:    int64(4 * outStride),
-			count_acc_k: int64(K),
+			a:            unsafe.Pointer(unsafe.SliceData(a[:7*aStride+K])),
+			b:            unsafe.Pointer(unsafe.SliceData(b[:64*K])),
+			acc:          unsafe.Pointer(&acc),
+			out:          unsafe.Pointer(unsafe.SliceData(out[:7*outStride+32])),
+			step_a:       int64(4 * aStride),
+			step_out:     int64(4 * outStride),
+			count_acc_ko: int64(K / 4),
 		})
 	default:
 		matmul_f16_8_go(a, b, out, aStride, outStride, K)
@@ -802,16 +801,14 @@ func matmul_bf16_1(a []float32, b []byte, out []float32, aStride, outStride, K i
 			step_out:    int64(4 * outStride),
 			count_acc_k: int64(K),
 		})
-	case chosen == avx2 && K > 0:
-		var acc [32]float32
+	case chosen == avx2 && K > 0 && K%2 == 0:
 		matmul_bf16_1_avx2(&matmul_bf16_1_avx2_args{
-			a:           unsafe.Pointer(unsafe.SliceData(a[:K])),
-			b:           unsafe.Pointer(unsafe.SliceData(b[:64*K])),
-			acc:         unsafe.Pointer(&acc),
-			out:         unsafe.Pointer(unsafe.SliceData(out[:32])),
-			step_a:      int64(4 * aStride),
-			step_out:    int64(4 * outStride),
-			count_acc_k: int64(K),
+			a:            unsafe.Pointer(unsafe.SliceData(a[:K])),
+			b:            unsafe.Pointer(unsafe.SliceData(b[:64*K])),
+			out:          unsafe.Pointer(unsafe.SliceData(out[:32])),
+			step_a:       int64(4 * aStride),
+			step_out:     int64(4 * outStride),
+			count_acc_ko: int64(K / 2),
 		})
 	default:
 		matmul_bf16_1_go(a, b, out, aStride, outStride, K)
@@ -829,14 +826,16 @@ func matmul_bf16_2(a []float32, b []byte, out []float32, aStride, outStride, K i
 			step_out:     int64(4 * outStride),
 			count_acc_ko: int64(K / 4),
 		})
-	case chosen == avx2 && K > 0 && K%4 == 0:
+	case chosen == avx2 && K > 0:
+		var acc [64]float32
 		matmul_bf16_2_avx2(&matmul_bf16_2_avx2_args{
-			a:            unsafe.Pointer(unsafe.SliceData(a[:1*aStride+K])),
-			b:            unsafe.Pointer(unsafe.SliceData(b[:64*K])),
-			out:          unsafe.Pointer(unsafe.SliceData(out[:1*outStride+32])),
-			step_a:       int64(4 * aStride),
-			step_out:     int64(4 * outStride),
-			count_acc_ko: int64(K / 4),
+			a:           unsafe.Pointer(unsafe.SliceData(a[:1*aStride+K])),
+			b:           unsafe.Pointer(unsafe.SliceData(b[:64*K])),
+			acc:         unsafe.Pointer(&acc),
+			out:         unsafe.Pointer(unsafe.SliceData(out[:1*outStride+32])),
+			step_a:      int64(4 * aStride),
+			step_out:    int64(4 * outStride),
+			count_acc_k: int64(K),
 		})
 	default:
 		matmul_bf16_2_go(a, b, out, aStride, outStride, K)
@@ -845,16 +844,16 @@ func matmul_bf16_2(a []float32, b []byte, out []float32, aStride, outStride, K i
 
 func matmul_bf16_4(a []float32, b []byte, out []float32, aStride, outStride, K int) {
 	switch {
-	case chosen == avx512 && K > 0 && K%4 == 0:
+	case chosen == avx512 && K > 0:
 		var acc [128]float32
 		matmul_bf16_4_avx512(&matmul_bf16_4_avx512_args{
-			a:            unsafe.Pointer(unsafe.SliceData(a[:3*aStride+K])),
-			b:            unsafe.Pointer(unsafe.SliceData(b[:64*K])),
-			acc:          unsafe.Pointer(&acc),
-			out:          unsafe.Pointer(unsafe.SliceData(out[:3*outStride+32])),
-			step_a:       int64(4 * aStride),
-			step_out:     int64(4 * outStride),
-			count_acc_ko: int64(K / 4),
+			a:           unsafe.Pointer(unsafe.SliceData(a[:3*aStride+K])),
+			b:           unsafe.Pointer(unsafe.SliceData(b[:64*K])),
+			acc:         unsafe.Pointer(&acc),
+			out:         unsafe.Pointer(unsafe.SliceData(out[:3*outStride+32])),
+			step_a:      int64(4 * aStride),
+			step_out:    int64(4 * outStride),
+			count_acc_k: int64(K),
 		})
 	case chosen == avx2 && K > 0 && K%2 == 0:
 		var acc [128]float32
@@ -874,14 +873,16 @@ func matmul_bf16_4(a []float32, b []byte, out []float32, aStride, outStride, K i
 
 func matmul_bf16_8(a []float32, b []byte, out []float32, aStride, outStride, K int) {
 	switch {
-	case chosen == avx512 && K > 0 && K%2 == 0:
+	case chosen == avx512 && K > 0:
+		var acc [256]float32
 		matmul_bf16_8_avx512(&matmul_bf16_8_avx512_args{
-			a:            unsafe.Pointer(unsafe.SliceData(a[:7*aStride+K])),
-			b:            unsafe.Pointer(unsafe.SliceData(b[:64*K])),
-			out:          unsafe.Pointer(unsafe.SliceData(out[:7*outStride+32])),
-			step_a:       int64(4 * aStride),
-			step_out:     int64(4 * outStride),
-			count_acc_ko: int64(K / 2),
+			a:           unsafe.Pointer(unsafe.SliceData(a[:7*aStride+K])),
+			b:           unsafe.Pointer(unsafe.SliceData(b[:64*K])),
+			acc:         unsafe.Pointer(&acc),
+			out:         unsafe.Pointer(unsafe.SliceData(out[:7*outStride+32])),
+			step_a:      int64(4 * aStride),
+			step_out:    int64(4 * outStride),
+			count_acc_k: int64(K),
 		})
 	case chosen == avx2 && K > 0 && K%4 == 0:
 		var acc [256]float32
@@ -928,21 +929,21 @@ func matmul_i8_1(a []float32, b []byte, out []float32, aStride, outStride, K int
 
 func matmul_i8_2(a []float32, b []byte, out []float32, aStride, outStride, K int) {
 	switch {
-	case chosen == avx512 && K > 0 && K%4 == 0:
-		var acc [64]float32
+	case chosen == avx512 && K > 0 && K%2 == 0:
 		matmul_i8_2_avx512(&matmul_i8_2_avx512_args{
 			a:            unsafe.Pointer(unsafe.SliceData(a[:1*aStride+K])),
 			b:            unsafe.Pointer(unsafe.SliceData(b[:32*K])),
-			acc:          unsafe.Pointer(&acc),
 			out:          unsafe.Pointer(unsafe.SliceData(out[:1*outStride+32])),
 			step_a:       int64(4 * aStride),
 			step_out:     int64(4 * outStride),
-			count_acc_ko: int64(K / 4),
+			count_acc_ko: int64(K / 2),
 		})
 	case chosen == avx2 && K > 0 && K%4 == 0:
+		var acc [64]float32
 		matmul_i8_2_avx2(&matmul_i8_2_avx2_args{
 			a:            unsafe.Pointer(unsafe.SliceData(a[:1*aStride+K])),
 			b:            unsafe.Pointer(unsafe.SliceData(b[:32*K])),
+			acc:          unsafe.Pointer(&acc),
 			out:          unsafe.Pointer(unsafe.SliceData(out[:1*outStride+32])),
 			step_a:       int64(4 * aStride),
 			step_out:     int64(4 * outStride),
@@ -966,16 +967,14 @@ func matmul_i8_4(a []float32, b []byte, out []float32, aStride, outStride, K int
 			step_out:     int64(4 * outStride),
 			count_acc_ko: int64(K / 2),
 		})
-	case chosen == avx2 && K > 0 && K%4 == 0:
-		var acc [128]float32
+	case chosen == avx2 && K > 0 && K%2 == 0:
 		matmul_i8_4_avx2(&matmul_i8_4_avx2_args{
 			a:            unsafe.Pointer(unsafe.SliceData(a[:3*aStride+K])),
 			b:            unsafe.Pointer(unsafe.SliceData(b[:32*K])),
-			acc:          unsafe.Pointer(&acc),
 			out:          unsafe.Pointer(unsafe.SliceData(out[:3*outStride+32])),
 			step_a:       int64(4 * aStride),
 			step_out:     int64(4 * outStride),
-			count_acc_ko: int64(K / 4),
+			count_acc_ko: int64(K / 2),
 		})
 	default:
 		matmul_i8_4_go(a, b, out, aStride, outStride, K)
@@ -985,9 +984,11 @@ func matmul_i8_4(a []float32, b []byte, out []float32, aStride, outStride, K int
 func matmul_i8_8(a []float32, b []byte, out []float32, aStride, outStride, K int) {
 	switch {
 	case chosen == avx512 && K > 0 && K%4 == 0:
+		var acc [256]float32
 		matmul_i8_8_avx512(&matmul_i8_8_avx512_args{
 			a:            unsafe.Pointer(unsafe.SliceData(a[:7*aStride+K])),
 			b:            unsafe.Pointer(unsafe.SliceData(b[:32*K])),
+			acc:          unsafe.Pointer(&acc),
 			out:          unsafe.Pointer(unsafe.SliceData(out[:7*outStride+32])),
 			step_a:       int64(4 * aStride),
 			step_out:     int64(4 * outStride),

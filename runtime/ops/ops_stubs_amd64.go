@@ -13,7 +13,6 @@ type rmsnorm_avx512_args struct {
 	eps              unsafe.Pointer
 	square32         unsafe.Pointer
 	square16         unsafe.Pointer
-	square8          unsafe.Pointer
 	square4          unsafe.Pointer
 	square2          unsafe.Pointer
 	square1          unsafe.Pointer
@@ -37,7 +36,6 @@ type rmsnorm_avx2_args struct {
 	square8          unsafe.Pointer
 	square4          unsafe.Pointer
 	square2          unsafe.Pointer
-	square1          unsafe.Pointer
 	inv              unsafe.Pointer
 	out              unsafe.Pointer
 	count_square32_b int64
@@ -285,6 +283,7 @@ type softmax_avx512_args struct {
 	masked          unsafe.Pointer
 	top16           unsafe.Pointer
 	top4            unsafe.Pointer
+	top2            unsafe.Pointer
 	top1            unsafe.Pointer
 	e               unsafe.Pointer
 	total32         unsafe.Pointer
@@ -295,6 +294,7 @@ type softmax_avx512_args struct {
 	count_masked_r  int64
 	count_top16_r   int64
 	count_top4_r    int64
+	count_top2_r    int64
 	count_top1_r    int64
 	count_e_r       int64
 	count_total32_r int64
@@ -321,7 +321,7 @@ type softmax_avx2_args struct {
 	e               unsafe.Pointer
 	total32         unsafe.Pointer
 	total8          unsafe.Pointer
-	total4          unsafe.Pointer
+	total2          unsafe.Pointer
 	total1          unsafe.Pointer
 	count_masked_r  int64
 	count_top8_r    int64
@@ -330,7 +330,7 @@ type softmax_avx2_args struct {
 	count_e_r       int64
 	count_total32_r int64
 	count_total8_r  int64
-	count_total4_r  int64
+	count_total2_r  int64
 	count_total1_r  int64
 }
 
@@ -617,13 +617,13 @@ type matmul_f32_8_avx512_args struct {
 func matmul_f32_8_avx512(args *matmul_f32_8_avx512_args)
 
 type matmul_f32_8_avx2_args struct {
-	a           unsafe.Pointer
-	b           unsafe.Pointer
-	acc         unsafe.Pointer
-	out         unsafe.Pointer
-	step_a      int64
-	step_out    int64
-	count_acc_k int64
+	a            unsafe.Pointer
+	b            unsafe.Pointer
+	acc          unsafe.Pointer
+	out          unsafe.Pointer
+	step_a       int64
+	step_out     int64
+	count_acc_ko int64
 }
 
 // matmul_f32_8_avx2 is matmul_f32_8 by the schedule traces/256/matmul_f32_8.json.
@@ -649,7 +649,6 @@ func matmul_f16_1_avx512(args *matmul_f16_1_avx512_args)
 type matmul_f16_1_avx2_args struct {
 	a            unsafe.Pointer
 	b            unsafe.Pointer
-	acc          unsafe.Pointer
 	out          unsafe.Pointer
 	step_a       int64
 	step_out     int64
@@ -662,13 +661,13 @@ type matmul_f16_1_avx2_args struct {
 func matmul_f16_1_avx2(args *matmul_f16_1_avx2_args)
 
 type matmul_f16_2_avx512_args struct {
-	a            unsafe.Pointer
-	b            unsafe.Pointer
-	acc          unsafe.Pointer
-	out          unsafe.Pointer
-	step_a       int64
-	step_out     int64
-	count_acc_ko int64
+	a           unsafe.Pointer
+	b           unsafe.Pointer
+	acc         unsafe.Pointer
+	out         unsafe.Pointer
+	step_a      int64
+	step_out    int64
+	count_acc_k int64
 }
 
 // matmul_f16_2_avx512 is matmul_f16_2 by the schedule traces/512/matmul_f16_2.json.
@@ -677,12 +676,13 @@ type matmul_f16_2_avx512_args struct {
 func matmul_f16_2_avx512(args *matmul_f16_2_avx512_args)
 
 type matmul_f16_2_avx2_args struct {
-	a            unsafe.Pointer
-	b            unsafe.Pointer
-	out          unsafe.Pointer
-	step_a       int64
-	step_out     int64
-	count_acc_ko int64
+	a           unsafe.Pointer
+	b           unsafe.Pointer
+	acc         unsafe.Pointer
+	out         unsafe.Pointer
+	step_a      int64
+	step_out    int64
+	count_acc_k int64
 }
 
 // matmul_f16_2_avx2 is matmul_f16_2 by the schedule traces/256/matmul_f16_2.json.
@@ -691,13 +691,12 @@ type matmul_f16_2_avx2_args struct {
 func matmul_f16_2_avx2(args *matmul_f16_2_avx2_args)
 
 type matmul_f16_4_avx512_args struct {
-	a            unsafe.Pointer
-	b            unsafe.Pointer
-	acc          unsafe.Pointer
-	out          unsafe.Pointer
-	step_a       int64
-	step_out     int64
-	count_acc_ko int64
+	a           unsafe.Pointer
+	b           unsafe.Pointer
+	out         unsafe.Pointer
+	step_a      int64
+	step_out    int64
+	count_acc_k int64
 }
 
 // matmul_f16_4_avx512 is matmul_f16_4 by the schedule traces/512/matmul_f16_4.json.
@@ -708,7 +707,6 @@ func matmul_f16_4_avx512(args *matmul_f16_4_avx512_args)
 type matmul_f16_4_avx2_args struct {
 	a            unsafe.Pointer
 	b            unsafe.Pointer
-	acc          unsafe.Pointer
 	out          unsafe.Pointer
 	step_a       int64
 	step_out     int64
@@ -721,12 +719,13 @@ type matmul_f16_4_avx2_args struct {
 func matmul_f16_4_avx2(args *matmul_f16_4_avx2_args)
 
 type matmul_f16_8_avx512_args struct {
-	a           unsafe.Pointer
-	b           unsafe.Pointer
-	out         unsafe.Pointer
-	step_a      int64
-	step_out    int64
-	count_acc_k int64
+	a            unsafe.Pointer
+	b            unsafe.Pointer
+	acc          unsafe.Pointer
+	out          unsafe.Pointer
+	step_a       int64
+	step_out     int64
+	count_acc_ko int64
 }
 
 // matmul_f16_8_avx512 is matmul_f16_8 by the schedule traces/512/matmul_f16_8.json.
@@ -735,12 +734,13 @@ type matmul_f16_8_avx512_args struct {
 func matmul_f16_8_avx512(args *matmul_f16_8_avx512_args)
 
 type matmul_f16_8_avx2_args struct {
-	a           unsafe.Pointer
-	b           unsafe.Pointer
-	out         unsafe.Pointer
-	step_a      int64
-	step_out    int64
-	count_acc_k int64
+	a            unsafe.Pointer
+	b            unsafe.Pointer
+	acc          unsafe.Pointer
+	out          unsafe.Pointer
+	step_a       int64
+	step_out     int64
+	count_acc_ko int64
 }
 
 // matmul_f16_8_avx2 is matmul_f16_8 by the schedule traces/256/matmul_f16_8.json.
@@ -764,13 +764,12 @@ type matmul_bf16_1_avx512_args struct {
 func matmul_bf16_1_avx512(args *matmul_bf16_1_avx512_args)
 
 type matmul_bf16_1_avx2_args struct {
-	a           unsafe.Pointer
-	b           unsafe.Pointer
-	acc         unsafe.Pointer
-	out         unsafe.Pointer
-	step_a      int64
-	step_out    int64
-	count_acc_k int64
+	a            unsafe.Pointer
+	b            unsafe.Pointer
+	out          unsafe.Pointer
+	step_a       int64
+	step_out     int64
+	count_acc_ko int64
 }
 
 // matmul_bf16_1_avx2 is matmul_bf16_1 by the schedule traces/256/matmul_bf16_1.json.
@@ -793,12 +792,13 @@ type matmul_bf16_2_avx512_args struct {
 func matmul_bf16_2_avx512(args *matmul_bf16_2_avx512_args)
 
 type matmul_bf16_2_avx2_args struct {
-	a            unsafe.Pointer
-	b            unsafe.Pointer
-	out          unsafe.Pointer
-	step_a       int64
-	step_out     int64
-	count_acc_ko int64
+	a           unsafe.Pointer
+	b           unsafe.Pointer
+	acc         unsafe.Pointer
+	out         unsafe.Pointer
+	step_a      int64
+	step_out    int64
+	count_acc_k int64
 }
 
 // matmul_bf16_2_avx2 is matmul_bf16_2 by the schedule traces/256/matmul_bf16_2.json.
@@ -807,13 +807,13 @@ type matmul_bf16_2_avx2_args struct {
 func matmul_bf16_2_avx2(args *matmul_bf16_2_avx2_args)
 
 type matmul_bf16_4_avx512_args struct {
-	a            unsafe.Pointer
-	b            unsafe.Pointer
-	acc          unsafe.Pointer
-	out          unsafe.Pointer
-	step_a       int64
-	step_out     int64
-	count_acc_ko int64
+	a           unsafe.Pointer
+	b           unsafe.Pointer
+	acc         unsafe.Pointer
+	out         unsafe.Pointer
+	step_a      int64
+	step_out    int64
+	count_acc_k int64
 }
 
 // matmul_bf16_4_avx512 is matmul_bf16_4 by the schedule traces/512/matmul_bf16_4.json.
@@ -837,12 +837,13 @@ type matmul_bf16_4_avx2_args struct {
 func matmul_bf16_4_avx2(args *matmul_bf16_4_avx2_args)
 
 type matmul_bf16_8_avx512_args struct {
-	a            unsafe.Pointer
-	b            unsafe.Pointer
-	out          unsafe.Pointer
-	step_a       int64
-	step_out     int64
-	count_acc_ko int64
+	a           unsafe.Pointer
+	b           unsafe.Pointer
+	acc         unsafe.Pointer
+	out         unsafe.Pointer
+	step_a      int64
+	step_out    int64
+	count_acc_k int64
 }
 
 // matmul_bf16_8_avx512 is matmul_bf16_8 by the schedule traces/512/matmul_bf16_8.json.
@@ -897,7 +898,6 @@ func matmul_i8_1_avx2(args *matmul_i8_1_avx2_args)
 type matmul_i8_2_avx512_args struct {
 	a            unsafe.Pointer
 	b            unsafe.Pointer
-	acc          unsafe.Pointer
 	out          unsafe.Pointer
 	step_a       int64
 	step_out     int64
@@ -912,6 +912,7 @@ func matmul_i8_2_avx512(args *matmul_i8_2_avx512_args)
 type matmul_i8_2_avx2_args struct {
 	a            unsafe.Pointer
 	b            unsafe.Pointer
+	acc          unsafe.Pointer
 	out          unsafe.Pointer
 	step_a       int64
 	step_out     int64
@@ -941,7 +942,6 @@ func matmul_i8_4_avx512(args *matmul_i8_4_avx512_args)
 type matmul_i8_4_avx2_args struct {
 	a            unsafe.Pointer
 	b            unsafe.Pointer
-	acc          unsafe.Pointer
 	out          unsafe.Pointer
 	step_a       int64
 	step_out     int64
@@ -956,6 +956,7 @@ func matmul_i8_4_avx2(args *matmul_i8_4_avx2_args)
 type matmul_i8_8_avx512_args struct {
 	a            unsafe.Pointer
 	b            unsafe.Pointer
+	acc          unsafe.Pointer
 	out          unsafe.Pointer
 	step_a       int64
 	step_out     int64
