@@ -62,7 +62,7 @@ func (x *lab) fit(ctx context.Context, args []string) error {
 	return os.WriteFile(*out, text, 0o666)
 }
 
-// tried are the models of which the fitted ones are the best: few coarse values of each fitted number, in all combinations.
+// tried are the models that fitting chooses from: few coarse values of each fitted number, in all combinations.
 func tried() (all []cost.Model) {
 	m := cost.Fitted
 	for _, m.Window = range []float64{0.35, 0.5, 0.7, 1} {
