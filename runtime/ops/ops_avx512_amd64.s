@@ -2477,23 +2477,65 @@ TEXT ·matmul_f16_2_avx512(SB), NOSPLIT, $0-8
 	PCALIGN $0x20
 
 loop0:
-	VPBROADCASTD (AX), Z4                   // v4:f32x16 = loadsplat a+0 l0*4
-	PREFETCHT0   2048(BX)                   // prefetch b+2048 l0*64
-	PREFETCHT1   8192(BX)                   // prefetch2 b+8192 l0*64
-	VCVTPH2PS    (BX), Z5                   // v5:f32x16 = cvthalf [b+0 l0*64 f16x16]
+	VPBROADCASTD (AX), Z4                   // v4:f32x16 = loadsplat a+0 l0*16
+	PREFETCHT0   2048(BX)                   // prefetch b+2048 l0*256
+	PREFETCHT1   8192(BX)                   // prefetch2 b+8192 l0*256
+	VCVTPH2PS    (BX), Z5                   // v5:f32x16 = cvthalf [b+0 l0*256 f16x16]
 	VMULPS       Z5, Z4, Z6                 // v6:f32x16 = mul v4 v5
 	VADDPS       Z6, Z0, Z0                 // v0:f32x16 = add v0 v6
-	VCVTPH2PS    32(BX), Z6                 // v7:f32x16 = cvthalf [b+32 l0*64 f16x16]
+	VCVTPH2PS    32(BX), Z6                 // v7:f32x16 = cvthalf [b+32 l0*256 f16x16]
 	VMULPS       Z6, Z4, Z4                 // v8:f32x16 = mul v4 v7
 	VADDPS       Z4, Z1, Z1                 // v1:f32x16 = add v1 v8
-	VPBROADCASTD (DX), Z4                   // v9:f32x16 = loadsplat a+0 l0*4 step_a*1
+	VPBROADCASTD (DX), Z4                   // v9:f32x16 = loadsplat a+0 l0*16 step_a*1
 	VMULPS       Z5, Z4, Z5                 // v10:f32x16 = mul v9 v5
 	VADDPS       Z5, Z2, Z2                 // v2:f32x16 = add v2 v10
 	VMULPS       Z6, Z4, Z4                 // v11:f32x16 = mul v9 v7
 	VADDPS       Z4, Z3, Z3                 // v3:f32x16 = add v3 v11
-	ADDQ         $+4, AX
-	ADDQ         $+64, BX
-	ADDQ         $+4, DX
+	VPBROADCASTD 4(AX), Z4                  // v12:f32x16 = loadsplat a+4 l0*16
+	PREFETCHT0   2112(BX)                   // prefetch b+2112 l0*256
+	PREFETCHT1   8256(BX)                   // prefetch2 b+8256 l0*256
+	VCVTPH2PS    64(BX), Z5                 // v13:f32x16 = cvthalf [b+64 l0*256 f16x16]
+	VMULPS       Z5, Z4, Z6                 // v14:f32x16 = mul v12 v13
+	VADDPS       Z6, Z0, Z0                 // v0:f32x16 = add v0 v14
+	VCVTPH2PS    96(BX), Z6                 // v15:f32x16 = cvthalf [b+96 l0*256 f16x16]
+	VMULPS       Z6, Z4, Z4                 // v16:f32x16 = mul v12 v15
+	VADDPS       Z4, Z1, Z1                 // v1:f32x16 = add v1 v16
+	VPBROADCASTD 4(DX), Z4                  // v17:f32x16 = loadsplat a+4 l0*16 step_a*1
+	VMULPS       Z5, Z4, Z5                 // v18:f32x16 = mul v17 v13
+	VADDPS       Z5, Z2, Z2                 // v2:f32x16 = add v2 v18
+	VMULPS       Z6, Z4, Z4                 // v19:f32x16 = mul v17 v15
+	VADDPS       Z4, Z3, Z3                 // v3:f32x16 = add v3 v19
+	VPBROADCASTD 8(AX), Z4                  // v20:f32x16 = loadsplat a+8 l0*16
+	PREFETCHT0   2176(BX)                   // prefetch b+2176 l0*256
+	PREFETCHT1   8320(BX)                   // prefetch2 b+8320 l0*256
+	VCVTPH2PS    128(BX), Z5                // v21:f32x16 = cvthalf [b+128 l0*256 f16x16]
+	VMULPS       Z5, Z4, Z6                 // v22:f32x16 = mul v20 v21
+	VADDPS       Z6, Z0, Z0                 // v0:f32x16 = add v0 v22
+	VCVTPH2PS    160(BX), Z6                // v23:f32x16 = cvthalf [b+160 l0*256 f16x16]
+	VMULPS       Z6, Z4, Z4                 // v24:f32x16 = mul v20 v23
+	VADDPS       Z4, Z1, Z1                 // v1:f32x16 = add v1 v24
+	VPBROADCASTD 8(DX), Z4                  // v25:f32x16 = loadsplat a+8 l0*16 step_a*1
+	VMULPS       Z5, Z4, Z5                 // v26:f32x16 = mul v25 v21
+	VADDPS       Z5, Z2, Z2                 // v2:f32x16 = add v2 v26
+	VMULPS       Z6, Z4, Z4                 // v27:f32x16 = mul v25 v23
+	VADDPS       Z4, Z3, Z3                 // v3:f32x16 = add v3 v27
+	VPBROADCASTD 12(AX), Z4                 // v28:f32x16 = loadsplat a+12 l0*16
+	PREFETCHT0   2240(BX)                   // prefetch b+2240 l0*256
+	PREFETCHT1   8384(BX)                   // prefetch2 b+8384 l0*256
+	VCVTPH2PS    192(BX), Z5                // v29:f32x16 = cvthalf [b+192 l0*256 f16x16]
+	VMULPS       Z5, Z4, Z6                 // v30:f32x16 = mul v28 v29
+	VADDPS       Z6, Z0, Z0                 // v0:f32x16 = add v0 v30
+	VCVTPH2PS    224(BX), Z6                // v31:f32x16 = cvthalf [b+224 l0*256 f16x16]
+	VMULPS       Z6, Z4, Z4                 // v32:f32x16 = mul v28 v31
+	VADDPS       Z4, Z1, Z1                 // v1:f32x16 = add v1 v32
+	VPBROADCASTD 12(DX), Z4                 // v33:f32x16 = loadsplat a+12 l0*16 step_a*1
+	VMULPS       Z5, Z4, Z5                 // v34:f32x16 = mul v33 v29
+	VADDPS       Z5, Z2, Z2                 // v2:f32x16 = add v2 v34
+	VMULPS       Z6, Z4, Z4                 // v35:f32x16 = mul v33 v31
+	VADDPS       Z4, Z3, Z3                 // v3:f32x16 = add v3 v35
+	ADDQ         $+16, AX
+	ADDQ         $+256, BX
+	ADDQ         $+16, DX
 	DECQ         CX
 	JNZ          loop0
 
@@ -2504,32 +2546,32 @@ done0:
 	VMOVDQU64      Z1, 64(AX)               // store acc+64 v1
 	VMOVDQU64      Z2, 128(AX)              // store acc+128 v2
 	VMOVDQU64      Z3, 192(AX)              // store acc+192 v3
-	VMOVDQU64      (AX), Z0                 // v12:f32x16 = load acc+0
-	VCMPPS         $0x03, Z0, Z0, K1        // v13:f32x16 = canonnan v12
+	VMOVDQU64      (AX), Z0                 // v36:f32x16 = load acc+0
+	VCMPPS         $0x03, Z0, Z0, K1        // v37:f32x16 = canonnan v36
 	VPBLENDMD.BCST x7fc00000<>+0(SB), Z0, K1, Z0
 	MOVQ           args+0(FP), BX
 	MOVQ           24(BX), BX
-	VMOVDQU64      Z0, (BX)                 // store out+0 v13
-	VMOVDQU64      64(AX), Z0               // v14:f32x16 = load acc+64
-	VCMPPS         $0x03, Z0, Z0, K1        // v15:f32x16 = canonnan v14
+	VMOVDQU64      Z0, (BX)                 // store out+0 v37
+	VMOVDQU64      64(AX), Z0               // v38:f32x16 = load acc+64
+	VCMPPS         $0x03, Z0, Z0, K1        // v39:f32x16 = canonnan v38
 	VPBLENDMD.BCST x7fc00000<>+0(SB), Z0, K1, Z0
-	VMOVDQU64      Z0, 64(BX)               // store out+64 v15
-	VMOVDQU64      128(AX), Z0              // v16:f32x16 = load acc+128
-	VCMPPS         $0x03, Z0, Z0, K1        // v17:f32x16 = canonnan v16
+	VMOVDQU64      Z0, 64(BX)               // store out+64 v39
+	VMOVDQU64      128(AX), Z0              // v40:f32x16 = load acc+128
+	VCMPPS         $0x03, Z0, Z0, K1        // v41:f32x16 = canonnan v40
 	VPBLENDMD.BCST x7fc00000<>+0(SB), Z0, K1, Z0
 	MOVQ           args+0(FP), DX
 	MOVQ           40(DX), DX
 	IMUL3Q         $+1, DX, CX
 	ADDQ           BX, CX
-	VMOVDQU64      Z0, (CX)                 // store out+0 step_out*1 v17
-	VMOVDQU64      192(AX), Z0              // v18:f32x16 = load acc+192
-	VCMPPS         $0x03, Z0, Z0, K1        // v19:f32x16 = canonnan v18
+	VMOVDQU64      Z0, (CX)                 // store out+0 step_out*1 v41
+	VMOVDQU64      192(AX), Z0              // v42:f32x16 = load acc+192
+	VCMPPS         $0x03, Z0, Z0, K1        // v43:f32x16 = canonnan v42
 	VPBLENDMD.BCST x7fc00000<>+0(SB), Z0, K1, Z0
 	MOVQ           args+0(FP), CX
 	MOVQ           40(CX), CX
 	IMUL3Q         $+1, CX, AX
 	ADDQ           BX, AX
-	VMOVDQU64      Z0, 64(AX)               // store out+64 step_out*1 v19
+	VMOVDQU64      Z0, 64(AX)               // store out+64 step_out*1 v43
 	VZEROUPPER
 	RET
 
@@ -3747,75 +3789,115 @@ TEXT ·matmul_i8_2_avx512(SB), NOSPLIT, $0-8
 	MOVQ    args+0(FP), CX
 	MOVQ    (CX), CX
 	MOVQ    args+0(FP), SI
-	MOVQ    24(SI), SI
+	MOVQ    32(SI), SI
 	IMUL3Q  $+1, SI, DX
 	ADDQ    CX, DX
 	MOVQ    args+0(FP), CX
-	MOVQ    40(CX), CX
+	MOVQ    48(CX), CX
 	TESTQ   CX, CX
 	JLE     done0
 	PCALIGN $0x20
 
 loop0:
-	VPBROADCASTD (AX), Z4                   // v4:f32x16 = loadsplat a+0 l0*8
-	PREFETCHT0   2048(BX)                   // prefetch b+2048 l0*64
-	PREFETCHT1   8192(BX)                   // prefetch2 b+8192 l0*64
-	VPMOVSXBD    (BX), Z5                   // v5:i32x16 = widen [b+0 l0*64 i8x16]
+	VPBROADCASTD (AX), Z4                   // v4:f32x16 = loadsplat a+0 l0*16
+	PREFETCHT0   2048(BX)                   // prefetch b+2048 l0*128
+	PREFETCHT1   8192(BX)                   // prefetch2 b+8192 l0*128
+	VPMOVSXBD    (BX), Z5                   // v5:i32x16 = widen [b+0 l0*128 i8x16]
 	VCVTDQ2PS    Z5, Z5                     // v6:f32x16 = cvtf32 v5
 	VMULPS       Z5, Z4, Z6                 // v7:f32x16 = mul v4 v6
 	VADDPS       Z6, Z0, Z0                 // v0:f32x16 = add v0 v7
-	VPBROADCASTD 4(AX), Z6                  // v8:f32x16 = loadsplat a+4 l0*8
-	VPMOVSXBD    32(BX), Z7                 // v9:i32x16 = widen [b+32 l0*64 i8x16]
-	VCVTDQ2PS    Z7, Z7                     // v10:f32x16 = cvtf32 v9
-	VMULPS       Z7, Z6, Z8                 // v11:f32x16 = mul v8 v10
-	VADDPS       Z8, Z0, Z0                 // v0:f32x16 = add v0 v11
-	VPMOVSXBD    16(BX), Z8                 // v12:i32x16 = widen [b+16 l0*64 i8x16]
-	VCVTDQ2PS    Z8, Z8                     // v13:f32x16 = cvtf32 v12
-	VMULPS       Z8, Z4, Z4                 // v14:f32x16 = mul v4 v13
-	VADDPS       Z4, Z1, Z1                 // v1:f32x16 = add v1 v14
-	VPMOVSXBD    48(BX), Z4                 // v15:i32x16 = widen [b+48 l0*64 i8x16]
-	VCVTDQ2PS    Z4, Z4                     // v16:f32x16 = cvtf32 v15
-	VMULPS       Z4, Z6, Z6                 // v17:f32x16 = mul v8 v16
-	VADDPS       Z6, Z1, Z1                 // v1:f32x16 = add v1 v17
-	VPBROADCASTD (DX), Z6                   // v18:f32x16 = loadsplat a+0 l0*8 step_a*1
-	VMULPS       Z5, Z6, Z5                 // v19:f32x16 = mul v18 v6
-	VADDPS       Z5, Z2, Z2                 // v2:f32x16 = add v2 v19
-	VPBROADCASTD 4(DX), Z5                  // v20:f32x16 = loadsplat a+4 l0*8 step_a*1
-	VMULPS       Z7, Z5, Z7                 // v21:f32x16 = mul v20 v10
-	VADDPS       Z7, Z2, Z2                 // v2:f32x16 = add v2 v21
-	VMULPS       Z8, Z6, Z6                 // v22:f32x16 = mul v18 v13
-	VADDPS       Z6, Z3, Z3                 // v3:f32x16 = add v3 v22
-	VMULPS       Z4, Z5, Z4                 // v23:f32x16 = mul v20 v16
+	VPMOVSXBD    16(BX), Z6                 // v8:i32x16 = widen [b+16 l0*128 i8x16]
+	VCVTDQ2PS    Z6, Z6                     // v9:f32x16 = cvtf32 v8
+	VMULPS       Z6, Z4, Z4                 // v10:f32x16 = mul v4 v9
+	VADDPS       Z4, Z1, Z1                 // v1:f32x16 = add v1 v10
+	VPBROADCASTD (DX), Z4                   // v11:f32x16 = loadsplat a+0 l0*16 step_a*1
+	VMULPS       Z5, Z4, Z5                 // v12:f32x16 = mul v11 v6
+	VADDPS       Z5, Z2, Z2                 // v2:f32x16 = add v2 v12
+	VMULPS       Z6, Z4, Z4                 // v13:f32x16 = mul v11 v9
+	VADDPS       Z4, Z3, Z3                 // v3:f32x16 = add v3 v13
+	VPBROADCASTD 4(AX), Z4                  // v14:f32x16 = loadsplat a+4 l0*16
+	VPMOVSXBD    32(BX), Z5                 // v15:i32x16 = widen [b+32 l0*128 i8x16]
+	VCVTDQ2PS    Z5, Z5                     // v16:f32x16 = cvtf32 v15
+	VMULPS       Z5, Z4, Z6                 // v17:f32x16 = mul v14 v16
+	VADDPS       Z6, Z0, Z0                 // v0:f32x16 = add v0 v17
+	VPMOVSXBD    48(BX), Z6                 // v18:i32x16 = widen [b+48 l0*128 i8x16]
+	VCVTDQ2PS    Z6, Z6                     // v19:f32x16 = cvtf32 v18
+	VMULPS       Z6, Z4, Z4                 // v20:f32x16 = mul v14 v19
+	VADDPS       Z4, Z1, Z1                 // v1:f32x16 = add v1 v20
+	VPBROADCASTD 4(DX), Z4                  // v21:f32x16 = loadsplat a+4 l0*16 step_a*1
+	VMULPS       Z5, Z4, Z5                 // v22:f32x16 = mul v21 v16
+	VADDPS       Z5, Z2, Z2                 // v2:f32x16 = add v2 v22
+	VMULPS       Z6, Z4, Z4                 // v23:f32x16 = mul v21 v19
 	VADDPS       Z4, Z3, Z3                 // v3:f32x16 = add v3 v23
-	ADDQ         $+8, AX
-	ADDQ         $+64, BX
-	ADDQ         $+8, DX
+	VPBROADCASTD 8(AX), Z4                  // v24:f32x16 = loadsplat a+8 l0*16
+	PREFETCHT0   2112(BX)                   // prefetch b+2112 l0*128
+	PREFETCHT1   8256(BX)                   // prefetch2 b+8256 l0*128
+	VPMOVSXBD    64(BX), Z5                 // v25:i32x16 = widen [b+64 l0*128 i8x16]
+	VCVTDQ2PS    Z5, Z5                     // v26:f32x16 = cvtf32 v25
+	VMULPS       Z5, Z4, Z6                 // v27:f32x16 = mul v24 v26
+	VADDPS       Z6, Z0, Z0                 // v0:f32x16 = add v0 v27
+	VPMOVSXBD    80(BX), Z6                 // v28:i32x16 = widen [b+80 l0*128 i8x16]
+	VCVTDQ2PS    Z6, Z6                     // v29:f32x16 = cvtf32 v28
+	VMULPS       Z6, Z4, Z4                 // v30:f32x16 = mul v24 v29
+	VADDPS       Z4, Z1, Z1                 // v1:f32x16 = add v1 v30
+	VPBROADCASTD 8(DX), Z4                  // v31:f32x16 = loadsplat a+8 l0*16 step_a*1
+	VMULPS       Z5, Z4, Z5                 // v32:f32x16 = mul v31 v26
+	VADDPS       Z5, Z2, Z2                 // v2:f32x16 = add v2 v32
+	VMULPS       Z6, Z4, Z4                 // v33:f32x16 = mul v31 v29
+	VADDPS       Z4, Z3, Z3                 // v3:f32x16 = add v3 v33
+	VPBROADCASTD 12(AX), Z4                 // v34:f32x16 = loadsplat a+12 l0*16
+	VPMOVSXBD    96(BX), Z5                 // v35:i32x16 = widen [b+96 l0*128 i8x16]
+	VCVTDQ2PS    Z5, Z5                     // v36:f32x16 = cvtf32 v35
+	VMULPS       Z5, Z4, Z6                 // v37:f32x16 = mul v34 v36
+	VADDPS       Z6, Z0, Z0                 // v0:f32x16 = add v0 v37
+	VPMOVSXBD    112(BX), Z6                // v38:i32x16 = widen [b+112 l0*128 i8x16]
+	VCVTDQ2PS    Z6, Z6                     // v39:f32x16 = cvtf32 v38
+	VMULPS       Z6, Z4, Z4                 // v40:f32x16 = mul v34 v39
+	VADDPS       Z4, Z1, Z1                 // v1:f32x16 = add v1 v40
+	VPBROADCASTD 12(DX), Z4                 // v41:f32x16 = loadsplat a+12 l0*16 step_a*1
+	VMULPS       Z5, Z4, Z5                 // v42:f32x16 = mul v41 v36
+	VADDPS       Z5, Z2, Z2                 // v2:f32x16 = add v2 v42
+	VMULPS       Z6, Z4, Z4                 // v43:f32x16 = mul v41 v39
+	VADDPS       Z4, Z3, Z3                 // v3:f32x16 = add v3 v43
+	ADDQ         $+16, AX
+	ADDQ         $+128, BX
+	ADDQ         $+16, DX
 	DECQ         CX
 	JNZ          loop0
 
 done0:
-	VCMPPS         $0x03, Z0, Z0, K1        // v24:f32x16 = canonnan v0
-	VPBLENDMD.BCST x7fc00000<>+0(SB), Z0, K1, Z0
 	MOVQ           args+0(FP), AX
 	MOVQ           16(AX), AX
-	VMOVDQU64      Z0, (AX)                 // store out+0 v24
-	VCMPPS         $0x03, Z1, Z1, K1        // v25:f32x16 = canonnan v1
-	VPBLENDMD.BCST x7fc00000<>+0(SB), Z1, K1, Z0
-	VMOVDQU64      Z0, 64(AX)               // store out+64 v25
-	VCMPPS         $0x03, Z2, Z2, K1        // v26:f32x16 = canonnan v2
-	VPBLENDMD.BCST x7fc00000<>+0(SB), Z2, K1, Z0
+	VMOVDQU64      Z0, (AX)                 // store acc+0 v0
+	VMOVDQU64      Z1, 64(AX)               // store acc+64 v1
+	VMOVDQU64      Z2, 128(AX)              // store acc+128 v2
+	VMOVDQU64      Z3, 192(AX)              // store acc+192 v3
+	VMOVDQU64      (AX), Z0                 // v44:f32x16 = load acc+0
+	VCMPPS         $0x03, Z0, Z0, K1        // v45:f32x16 = canonnan v44
+	VPBLENDMD.BCST x7fc00000<>+0(SB), Z0, K1, Z0
+	MOVQ           args+0(FP), BX
+	MOVQ           24(BX), BX
+	VMOVDQU64      Z0, (BX)                 // store out+0 v45
+	VMOVDQU64      64(AX), Z0               // v46:f32x16 = load acc+64
+	VCMPPS         $0x03, Z0, Z0, K1        // v47:f32x16 = canonnan v46
+	VPBLENDMD.BCST x7fc00000<>+0(SB), Z0, K1, Z0
+	VMOVDQU64      Z0, 64(BX)               // store out+64 v47
+	VMOVDQU64      128(AX), Z0              // v48:f32x16 = load acc+128
+	VCMPPS         $0x03, Z0, Z0, K1        // v49:f32x16 = canonnan v48
+	VPBLENDMD.BCST x7fc00000<>+0(SB), Z0, K1, Z0
+	MOVQ           args+0(FP), DX
+	MOVQ           40(DX), DX
+	IMUL3Q         $+1, DX, CX
+	ADDQ           BX, CX
+	VMOVDQU64      Z0, (CX)                 // store out+0 step_out*1 v49
+	VMOVDQU64      192(AX), Z0              // v50:f32x16 = load acc+192
+	VCMPPS         $0x03, Z0, Z0, K1        // v51:f32x16 = canonnan v50
+	VPBLENDMD.BCST x7fc00000<>+0(SB), Z0, K1, Z0
 	MOVQ           args+0(FP), CX
-	MOVQ           32(CX), CX
-	IMUL3Q         $+1, CX, BX
-	ADDQ           AX, BX
-	VMOVDQU64      Z0, (BX)                 // store out+0 step_out*1 v26
-	VCMPPS         $0x03, Z3, Z3, K1        // v27:f32x16 = canonnan v3
-	VPBLENDMD.BCST x7fc00000<>+0(SB), Z3, K1, Z0
-	MOVQ           args+0(FP), CX
-	MOVQ           32(CX), CX
-	IMUL3Q         $+1, CX, BX
-	ADDQ           AX, BX
-	VMOVDQU64      Z0, 64(BX)               // store out+64 step_out*1 v27
+	MOVQ           40(CX), CX
+	IMUL3Q         $+1, CX, AX
+	ADDQ           BX, AX
+	VMOVDQU64      Z0, 64(AX)               // store out+64 step_out*1 v51
 	VZEROUPPER
 	RET
 

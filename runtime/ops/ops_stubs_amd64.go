@@ -661,13 +661,13 @@ type matmul_f16_1_avx2_args struct {
 func matmul_f16_1_avx2(args *matmul_f16_1_avx2_args)
 
 type matmul_f16_2_avx512_args struct {
-	a           unsafe.Pointer
-	b           unsafe.Pointer
-	acc         unsafe.Pointer
-	out         unsafe.Pointer
-	step_a      int64
-	step_out    int64
-	count_acc_k int64
+	a            unsafe.Pointer
+	b            unsafe.Pointer
+	acc          unsafe.Pointer
+	out          unsafe.Pointer
+	step_a       int64
+	step_out     int64
+	count_acc_ko int64
 }
 
 // matmul_f16_2_avx512 is matmul_f16_2 by the schedule traces/512/matmul_f16_2.json.
@@ -707,6 +707,7 @@ func matmul_f16_4_avx512(args *matmul_f16_4_avx512_args)
 type matmul_f16_4_avx2_args struct {
 	a            unsafe.Pointer
 	b            unsafe.Pointer
+	acc          unsafe.Pointer
 	out          unsafe.Pointer
 	step_a       int64
 	step_out     int64
@@ -897,6 +898,7 @@ func matmul_i8_1_avx2(args *matmul_i8_1_avx2_args)
 type matmul_i8_2_avx512_args struct {
 	a            unsafe.Pointer
 	b            unsafe.Pointer
+	acc          unsafe.Pointer
 	out          unsafe.Pointer
 	step_a       int64
 	step_out     int64
@@ -941,6 +943,7 @@ func matmul_i8_4_avx512(args *matmul_i8_4_avx512_args)
 type matmul_i8_4_avx2_args struct {
 	a            unsafe.Pointer
 	b            unsafe.Pointer
+	acc          unsafe.Pointer
 	out          unsafe.Pointer
 	step_a       int64
 	step_out     int64
