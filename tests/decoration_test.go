@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand"
+	"os"
+	"path"
 	"reflect"
 	"slices"
 	"strings"
@@ -12,6 +14,7 @@ import (
 	"github.com/tmacc/tmacc/ir"
 	"github.com/tmacc/tmacc/ir/operator"
 	"github.com/tmacc/tmacc/lower"
+	"github.com/tmacc/tmacc/lower/spirv"
 	"github.com/tmacc/tmacc/schedule"
 	"github.com/tmacc/tmacc/search"
 	"github.com/tmacc/tmacc/search/beam"
@@ -27,10 +30,11 @@ type pair struct {
 	a, b   variant
 }
 
-// variant changes a choice, then steps of its trace.
+// variant changes a choice, then steps of its trace, to which it adds some.
 type variant struct {
 	choice  func(c *search.Choice)
 	replace []replacement
+	then    schedule.Trace // further steps
 }
 
 // replacement puts steps in the place of one.
@@ -96,7 +100,7 @@ func thrice(f schedule.Fuse) []replacement {
 
 // divided has two loops over the groups of a super-block; one of them is divided.
 func divided(loop string) variant {
-	return variant{func(c *search.Choice) { c.Fission = true }, []replacement{
+	return variant{choice: func(c *search.Choice) { c.Fission = true }, replace: []replacement{
 		{schedule.Split{Loop: "g", By: 4, Into: [2]string{"gt", "gi"}}, schedule.Trace{
 			schedule.Split{Loop: "g", By: 4, Into: [2]string{"gt", "go"}}, schedule.Split{Loop: "go", By: 2, Into: [2]string{"go", "gi"}}}},
 		{schedule.Reorder{Order: []string{"nt", "mt", "ro", "gt", "gi", "ks", "u", "f", "s", "r", "nc", "l", "x", "j"}},
@@ -119,11 +123,11 @@ var pairs = []pair{
 	{"hoist_zero.at", "w2", choose(func(c *search.Choice) { c.Hoist = "init" }), choose(func(c *search.Choice) { c.Hoist = "flush" })},
 	{"split.by", "w2", choose(nil), choose(func(c *search.Choice) { c.Rows, c.Block = 1, 1 })},
 	{"split.loop", "w2", choose(nil), choose(func(c *search.Choice) { c.Dot = 2 })},
-	{"split.into", "w2", choose(cells8), variant{cells8, []replacement{
+	{"split.into", "w2", choose(cells8), variant{choice: cells8, replace: []replacement{
 		{splitK, schedule.Trace{schedule.Split{Loop: "kc", By: 32, Into: [2]string{"u", "kk"}}}},
 		{schedule.Split{Loop: "kk", By: 16, Into: [2]string{"u", "ku"}}, schedule.Trace{schedule.Split{Loop: "kk", By: 16, Into: [2]string{"ks", "ku"}}}}}}},
-	{"fuse.outer fuse.inner fuse.into", "w2", variant{cells8, thrice(schedule.Fuse{Outer: "ks", Inner: "y", Into: "ks"})},
-		variant{cells8, thrice(schedule.Fuse{Outer: "y", Inner: "kk", Into: "kk"})}},
+	{"fuse.outer fuse.inner fuse.into", "w2", variant{choice: cells8, replace: thrice(schedule.Fuse{Outer: "ks", Inner: "y", Into: "ks"})},
+		variant{choice: cells8, replace: thrice(schedule.Fuse{Outer: "y", Inner: "kk", Into: "kk"})}},
 	{"reorder.order", "w2", choose(func(c *search.Choice) { c.Order = 0 }), choose(func(c *search.Choice) { c.Order = 1 })},
 	{"bind.loop", "w2", choose(cells8), choose(func(c *search.Choice) { cells8(c); c.Serial = false })},
 	{"bind.to", "w2", choose(nil), choose(func(c *search.Choice) { c.AlongK = true })},
@@ -134,7 +138,7 @@ var pairs = []pair{
 	{"stage.at", "w3", choose(func(c *search.Choice) { c.Cols, c.Rows, c.Order, c.Below, c.Stage = 2, 1, 0, 0, "f"; c.Block = 1 }),
 		choose(func(c *search.Choice) { c.Cols, c.Rows, c.Order, c.Below, c.Stage = 2, 1, 0, 0, "r"; c.Block = 1 })},
 	{"stage.value", "w3", choose(func(c *search.Choice) { c.Below, c.Stage = 0, "f" }),
-		variant{func(c *search.Choice) { c.Below, c.Stage = 0, "f" }, []replacement{
+		variant{choice: func(c *search.Choice) { c.Below, c.Stage = 0, "f" }, replace: []replacement{
 			{schedule.Stage{Value: "w", At: "f"}, schedule.Trace{schedule.Stage{Value: "a", At: "f"}}}}}},
 	{"pack.tensor", "w2", choose(func(c *search.Choice) { c.Cols, c.Rows, c.Block = 2, 1, 1 }),
 		choose(func(c *search.Choice) { c.Cols, c.Rows, c.Block, c.Chunk = 2, 1, 1, 4 })},
@@ -143,7 +147,7 @@ var pairs = []pair{
 	{"pack.order", "w2", choose(func(c *search.Choice) { c.Cells, c.Flush = 2, 2 }),
 		choose(func(c *search.Choice) { c.Cells, c.Flush, c.Run = 2, 2, 1 })},
 	{"pack.fields", "w2", choose(func(c *search.Choice) { c.Rows, c.Block, c.RowFields = 1, 1, 2 }),
-		variant{func(c *search.Choice) { c.Rows, c.Block, c.RowFields = 1, 1, 2 }, []replacement{{schedule.Pack{Tensor: "codes", Map: "dense",
+		variant{choice: func(c *search.Choice) { c.Rows, c.Block, c.RowFields = 1, 1, 2 }, replace: []replacement{{schedule.Pack{Tensor: "codes", Map: "dense",
 			Order: []string{"mt", "kt", "ks", "u", "ro", "r", "words", "l", "x", "j"}, Fields: []string{"s", "f"}},
 			schedule.Trace{schedule.Pack{Tensor: "codes", Map: "dense",
 				Order: []string{"mt", "kt", "ks", "u", "ro", "r", "words", "l", "x", "j"}, Fields: []string{"f", "s"}}}}}}},
@@ -156,18 +160,19 @@ var pairs = []pair{
 	})},
 	{"pack.lead", "w4-g32-s128-m", choose(nil), choose(func(c *search.Choice) { c.Lead = true })},
 	{"fill_groups.to", "ternary-g32", choose(joinedFilled(40)), choose(joinedFilled(60))},
-	{"pack.word", "w3-f32act", choose(byFloats("codes", 1)), variant{byFloats("codes", 1), []replacement{
+	{"pack.word", "w3-f32act", choose(byFloats("codes", 1)), variant{choice: byFloats("codes", 1), replace: []replacement{
 		{schedule.Pack{Tensor: "codes", Map: "dense", Word: 4,
 			Order: []string{"mt", "kt", "ks", "u", "ro", "r", "words", "l", "q"}, Fields: []string{"s", "f", "digit"}},
 			schedule.Trace{schedule.Pack{Tensor: "codes", Map: "planes",
 				Order: []string{"mt", "kt", "ks", "u", "ro", "planes", "r", "l", "q", "words"}, Fields: []string{"s", "f", "digit"}}}}}}},
-	{"widen_every.loop", "w2", choose(dot2), variant{dot2, []replacement{
+	{"widen_every.loop", "w2", choose(dot2), variant{choice: dot2, replace: []replacement{
 		{schedule.WidenEvery{Loop: "u"}, schedule.Trace{schedule.WidenEvery{Loop: "ks"}}}}}},
-	{"accumulate.type", "w2", choose(dot2), variant{func(c *search.Choice) { dot2(c); c.Dot = 4; c.Factor = "u" }, []replacement{
+	{"accumulate.type", "w2", choose(dot2), variant{choice: func(c *search.Choice) { dot2(c); c.Dot = 4; c.Factor = "u" }, replace: []replacement{
 		{schedule.Rfactor{Loop: "u"}, schedule.Trace{schedule.Rfactor{Loop: "u"}, schedule.Accumulate{Type: "i16"}, schedule.Accumulate{Type: "i32"}}}}}},
-	{"scale_at.where", "w4-g32", choose(func(c *search.Choice) { c.Scale = "begin" }), variant{func(c *search.Choice) { c.Scale = "begin" },
-		[]replacement{{schedule.ScaleAt{Where: "begin"}, schedule.Trace{schedule.ScaleAt{Where: "end"}}}}}},
+	{"scale_at.where", "w4-g32", choose(func(c *search.Choice) { c.Scale = "begin" }), variant{choice: func(c *search.Choice) { c.Scale = "begin" },
+		replace: []replacement{{schedule.ScaleAt{Where: "begin"}, schedule.Trace{schedule.ScaleAt{Where: "end"}}}}}},
 	{"fission.loop", "w4-g32-s128-m", divided("go"), divided("gi")},
+	{"tile_columns.by", "w4-g32", variant{then: schedule.Trace{schedule.TileColumns{By: 2, Loop: "nb"}}}, variant{then: schedule.Trace{schedule.TileColumns{By: 4, Loop: "nb"}}}},
 	{"prefetch.bytes", "w2", choose(func(c *search.Choice) { c.Ahead = 1024 }), choose(func(c *search.Choice) { c.Ahead = 4096 })},
 	{"prefetch.far", "w2", choose(func(c *search.Choice) { c.Ahead = 1024 }), choose(func(c *search.Choice) { c.Ahead, c.Far = 1024, 16384 })},
 	{"prefetch.every", "w2", choose(func(c *search.Choice) { c.Ahead, c.Far = 0, 8192 }), choose(func(c *search.Choice) { c.Ahead, c.Far, c.Every = 0, 8192, true })},
@@ -193,8 +198,12 @@ func TestNoDecoration(t *testing.T) {
 		covered[p.param] = true
 		t.Run("operating,"+p.param, func(t *testing.T) { p.run(t) })
 	}
+	for _, p := range shaders {
+		covered[p.param] = true
+		t.Run("shading,"+p.param, func(t *testing.T) { p.run(t) })
+	}
 	for _, param := range parameters(t) {
-		if !covered[param] {
+		if !covered[param] && forced[param] == "" {
 			t.Errorf("no pair of traces shows that %s matters", param)
 		}
 		delete(covered, param)
@@ -298,6 +307,77 @@ func (p operated) run(t *testing.T) {
 	}
 }
 
+// forced are parameters that other values make illegal, each with what it says.
+var forced = map[string]string{
+	"tensorize.rows":    "the loop over neighbouring rows",
+	"tensorize.columns": "the loop over neighbouring columns",
+	"stage.shared":      "that lanes share decoded weights, without which none has a tile",
+	"tile_columns.loop": "the name of a loop that it makes, which no step after it reads",
+}
+
+// shaded is a parameter of a step of shaders, and what of a schedule in tests/shaders is replaced so that it has another value. That both
+// are correct is shown by the schedules there.
+type shaded struct {
+	param, schedule string
+	replaced        []string // old, new, ...
+}
+
+var shaders = []shaded{
+	{"pack.fraction", "ternary.fraction", []string{`,"fraction":true`, ``}},
+	{"quantize.room", "quantize/w2", []string{`"room":4096`, `"room":8192`}},
+	{"quantize.trace", "quantize/w2", []string{`{"bind":{"loop":"amax.u","to":"unrolled"}},`, ``}},
+	{"stage.ahead", "w4.tiles8", []string{`"ahead":true,"halves":true`, `"ahead":false`}},
+	{"stage.halves", "w4.tiles8", []string{`,"halves":true`, ``}},
+	{"tensorize.lanes", "w4.tiles16", []string{`"lanes":32`, `"lanes":64`}},
+}
+
+func (p shaded) run(t *testing.T) {
+	data, err := os.ReadFile("shaders/testdata/" + p.schedule + ".json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, b := string(data), strings.NewReplacer(p.replaced...).Replace(string(data))
+	format, _, _ := strings.Cut(path.Base(p.schedule), ".")
+	var code [2]string
+	for i, text := range []string{a, b} {
+		code[i] = shaderText(t, format, text)
+	}
+	if code[0] == code[1] {
+		t.Error("the same shader")
+	}
+}
+
+// shaderText is the shader of a schedule, which is JSON.
+func shaderText(t *testing.T, format, text string) string {
+	t.Helper()
+	p, err := ir.Named(format)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var trace schedule.Trace
+	if err := json.Unmarshal([]byte(text), &trace); err != nil {
+		t.Fatal(err)
+	}
+	k, err := schedule.Compile(p, trace)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := lower.Vectorize(k.Nest, "matmul")
+	if err != nil {
+		t.Fatal(err)
+	}
+	target, _ := spirv.ByName("spirv/coop")
+	s, err := lower.Select(t.Context(), target, f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	shader, err := target.Print(s, spirv.Controls{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return shader.Text()
+}
+
 // parameters lists every parameter of every step, "split.by".
 func parameters(t *testing.T) []string {
 	var out []string
@@ -351,7 +431,7 @@ func (v variant) trace(t *testing.T, p ir.Problem) schedule.Trace {
 		}
 		trace = slices.Replace(trace, i, i+1, r.by...)
 	}
-	return trace
+	return append(trace, v.then...)
 }
 
 // values lists the values of one parameter in all steps of a trace.

@@ -173,8 +173,9 @@ var camel = regexp.MustCompile(`[A-Z]+[a-z0-9_]*|[a-z0-9_]+`)
 // from text.
 var (
 	makesFuncs = map[string]string{
-		"lower/vectorize.go": "from loop nests",
-		"lower/constants.go": "of one operation, to evaluate it",
+		"lower/vectorize.go":       "from loop nests",
+		"lower/constants.go":       "of one operation, to evaluate it",
+		"lower/spirv/peak/peak.go": "loops of registers alone, to measure a device",
 	}
 	makesInstrs = []string{"lower/"} // passes and expansions
 )

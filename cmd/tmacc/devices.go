@@ -18,7 +18,6 @@ import (
 	"github.com/tmacc/tmacc/search/measure"
 	"github.com/tmacc/tmacc/search/shaders"
 	"github.com/tmacc/tmacc/search/tune"
-	"github.com/tmacc/tmacc/search/worker"
 )
 
 // deviceVar adds the flag -device.
@@ -43,7 +42,7 @@ func shaderTargets(words []string) (ts []spirv.Target, err error) {
 func (c *cli) openDevice(ctx context.Context, name string, bar *progress) (*shaders.Lab, error) {
 	bar.step("opening the device")
 	lab, err := shaders.Open(ctx, name, func(what string) { bar.step("%s", what) })
-	if no := (*worker.NoDevice)(nil); errors.As(err, &no) {
+	if no := (*shaders.NoDevice)(nil); errors.As(err, &no) {
 		return nil, errors.New(strings.TrimPrefix(no.Why, "vulkan: "))
 	}
 	if err != nil {
@@ -74,7 +73,7 @@ func (c *cli) shaderUses(ctx context.Context, p ir.Problem, t spirv.Target, file
 // deviceRecord is a line of bench -json of a device.
 type deviceRecord struct {
 	measure.Record
-	Device   *worker.Device `json:"device"`
+	Device   *shaders.Device `json:"device"`
 	Software bool           `json:"software_device"`
 	Bits     string         `json:"bits"` // equal to the definition's
 }
@@ -148,7 +147,7 @@ func (m *deviceBench) measure(ctx context.Context, name string, t spirv.Target, 
 		return err
 	}
 	m.bar.step("comparing %s with its definition", name)
-	if err := m.lab.Test(p, v); worker.IsFault(err) {
+	if err := m.lab.Test(p, v); shaders.IsFault(err) {
 		return failed("%w", err)
 	} else if err != nil {
 		return err

@@ -98,7 +98,7 @@ func (s *Search) try(ctx context.Context, xs []space.Point) (out []*Found) {
 	for _, x := range xs {
 		key := keyOf(x)
 		f := s.known[key]
-		if f == nil && s.calls < s.Budget || f != nil && f.Cost >= f.bound && f.bound < s.bound {
+		if f == nil && s.calls < s.Budget || f != nil && f.bound < s.bound && f.Cost >= f.bound {
 			f = &Found{Point: x, bound: s.bound}
 			s.known[key] = f
 			s.calls++

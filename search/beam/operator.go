@@ -84,17 +84,15 @@ const (
 func around(s *lower.Selected, p cost.Pipeline, trips func(count vir.Extent, listed bool) float64, share float64) float64 {
 	h := s.Machine.Core.Hierarchy
 	cycles := float64(len(s.Rows)*instrBytes) / 64 * h.Line[cost.L2] * share
-	ends := map[*vir.Loop]float64{}
+	ended := map[*vir.Loop]bool{}
 	for _, x := range p.Stretches {
-		if x.Loop == nil {
+		if x.Loop == nil || ended[x.Loop] {
 			continue
 		}
+		ended[x.Loop] = true
 		if n := trips(x.Loop.Count, x.Loop.List > 0); n > foreseen {
-			ends[x.Loop] = x.Times / n
+			cycles += x.Times / n * h.Latency[cost.L2]
 		}
-	}
-	for _, n := range ends {
-		cycles += n * h.Latency[cost.L2]
 	}
 	return cycles
 }

@@ -17,6 +17,7 @@ import (
 
 // Preparation chooses the schedule that prepares activations of p on a target, also tables if there are any. The tables of `chunk`
 // elements of K lie together, 0: of all elements. This is how a column's tables lie in a block of several columns.
+// Figures: docs/lab/choices.md, Preparations.
 func Preparation(ctx context.Context, p ir.Problem, tables *ir.Tables, chunk int, t lower.Target) (schedule.Trace, error) {
 	sp, err := space.ForPreparation(p, tables, chunk, t)
 	if err != nil {
@@ -140,6 +141,9 @@ func ahead(ctx context.Context, sp *space.Space, x space.Point, t lower.Target) 
 		if c := p.Cycles + max(0, brought-meanwhile(s, p)); c < least {
 			least, best = c, y.Trace()
 		}
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
 	}
 	if best == nil {
 		return nil, fail

@@ -31,6 +31,15 @@ const SoftwareTotal = 16 << 20
 // Product is a product compiled for a device.
 type Product = variant.Shaders
 
+// Device is what a worker says of its device. NoDevice is the error that says why there is none.
+type (
+	Device   = worker.Device
+	NoDevice = worker.NoDevice
+)
+
+// IsFault says that err is of a shader that crashed, hung or gave wrong results.
+func IsFault(err error) bool { return worker.IsFault(err) }
+
 // Lab is an open device.
 type Lab struct {
 	on    *worker.Machine
@@ -39,7 +48,7 @@ type Lab struct {
 }
 
 // Open opens the device that name stands for, "" for the one that TMACC_DEVICE names or the preferred one. It starts the program that has Vulkan, and
-// builds it if need be, which say says. The error is a *worker.NoDevice if there is no device.
+// builds it if need be, which say says. The error is a *NoDevice if there is no device.
 func Open(ctx context.Context, name string, say func(string)) (*Lab, error) {
 	m, err := worker.OnDevice(ctx, name, say)
 	if err != nil {
