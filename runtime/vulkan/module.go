@@ -3,6 +3,7 @@ package vulkan
 import (
 	"encoding/binary"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -13,8 +14,35 @@ type module struct {
 	local        [3]int   // invocations of a workgroup, 0 where specialization constants decide
 	bindings     int      // one more than the largest binding
 	controls     []control
-	shared       int64            // bytes of variables that a workgroup shares
-	sizes        map[uint32]int64 // bytes of a type, or of what a pointer of a workgroup points to; of a constant its number
+	shared       int64             // bytes of variables that a workgroup shares
+	sizes        map[uint32]int64  // bytes of a type, or of what a pointer of a workgroup points to; of a constant its number
+	numbers      map[uint32]string // types of numbers, without a sign: f16, i8
+	matrices     []matrix
+}
+
+// matrix is a type of cooperative matrices.
+type matrix struct {
+	scope, rows, columns int
+	of                   string // f16, i8
+	use                  uint32 // a factor on the left, one on the right, or a sum
+}
+
+func (x matrix) String() string {
+	return fmt.Sprintf("cooperative matrices of %d x %d %s as %s", x.rows, x.columns, x.of, [...]string{"left factors", "right factors", "sums"}[x.use])
+}
+
+// among says that a device has products with such matrices.
+func (x matrix) among(all []Cooperative) bool {
+	return slices.ContainsFunc(all, func(c Cooperative) bool {
+		rows, columns, of := c.M, c.N, c.C
+		switch x.use {
+		case 0:
+			columns, of = c.K, c.A
+		case 1:
+			rows, of = c.K, c.B
+		}
+		return x.scope == c.Scope && x.rows == rows && x.columns == columns && x.of == strings.NewReplacer("s", "i", "u", "i").Replace(of)
+	})
 }
 
 // control is an execution mode of floats, of a width in bits.
@@ -35,6 +63,7 @@ const (
 	opPointer      = 32
 	opConstant     = 43
 	opVariable     = 59
+	opMatrix       = 4456
 	classWorkgroup = 4
 	opFunction     = 54
 	modelCompute   = 5
@@ -45,6 +74,8 @@ const (
 	mostModule     = 64 << 20
 	mostOfBindings = 1 << 16
 )
+
+func newModule() *module { return &module{sizes: map[uint32]int64{}, numbers: map[uint32]string{}} }
 
 // inspect reads a module as far as its first function. Drivers trust modules, so what it can see it checks: the rest is spirv-val's.
 func inspect(code []byte) (*module, error) {
@@ -58,7 +89,7 @@ func inspect(code []byte) (*module, error) {
 	if v := word(1); v>>16 != 1 || v>>8&0xff > newestMinor {
 		return nil, fmt.Errorf("vulkan: a module of SPIR-V %d.%d: Vulkan 1.%d reads 1.0 to 1.%d", v>>16, v>>8&0xff, oldestMinor, newestMinor)
 	}
-	m := &module{sizes: map[uint32]int64{}}
+	m := newModule()
 	for at := headerWords; at < len(code)/4; {
 		n := int(word(at) >> 16)
 		if n == 0 || at+n > len(code)/4 {
@@ -102,11 +133,15 @@ func (m *module) read(words []uint32) error {
 // mostShared bounds what is counted: no device has so much.
 const mostShared = 1 << 30
 
-// measure counts the bytes that a workgroup shares, of numbers, vectors and arrays.
+// measure counts the bytes that a workgroup shares, of numbers, vectors and arrays. It notes the types of matrices.
 func (m *module) measure(words []uint32) {
 	switch op := words[0] & 0xffff; {
 	case (op == opInt || op == opFloat) && len(words) > 2:
 		m.sizes[words[1]] = int64(min(words[2], 64) / 8)
+		m.numbers[words[1]] = fmt.Sprint(map[bool]string{true: "i", false: "f"}[op == opInt], words[2])
+	case op == opMatrix && len(words) == 7:
+		x := matrix{int(m.sizes[words[3]]), int(m.sizes[words[4]]), int(m.sizes[words[5]]), m.numbers[words[2]], uint32(min(m.sizes[words[6]], 2))}
+		m.matrices = append(m.matrices, x)
 	case op == opConstant && len(words) == 4:
 		m.sizes[words[2]] = int64(min(words[3], mostShared))
 	case op == opVector && len(words) == 4:

@@ -112,6 +112,11 @@ func (i *Info) lacks(m *module) string {
 			return fmt.Sprintf("execution mode %s of %d bits", modeNames[c.mode-firstControl], c.width)
 		}
 	}
+	for _, x := range m.matrices {
+		if !x.among(i.Cooperative) {
+			return x.String()
+		}
+	}
 	return ""
 }
 

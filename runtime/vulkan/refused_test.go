@@ -37,7 +37,7 @@ func TestModuleRefused(t *testing.T) {
 
 // TestShared counts what a workgroup shares: 3 vectors of 4 words, and 5 halves.
 func TestShared(t *testing.T) {
-	m := &module{sizes: map[uint32]int64{}}
+	m := newModule()
 	for _, words := range [][]uint32{{opInt, 1, 32, 0}, {opFloat, 2, 16}, {opConstant, 1, 3, 3}, {opConstant, 1, 4, 5}, {opVector, 5, 1, 4}, {opArray, 6, 5, 3}, {opArray, 7, 2, 4},
 		{opPointer, 8, classWorkgroup, 6}, {opPointer, 9, classWorkgroup, 7}, {opPointer, 10, 1, 6}, {opVariable, 8, 11, classWorkgroup}, {opVariable, 9, 12, classWorkgroup}, {opVariable, 10, 13, 1},
 		{opPointer, 8}, {opVariable}, {opArray, 6, 6, 0}} {
@@ -94,6 +94,34 @@ func TestLayoutRefused(t *testing.T) {
 		} else if c.want != "" {
 			refused(t, err, "vulkan: a pipeline on card: ")
 			refused(t, err, c.want)
+		}
+	}
+}
+
+// TestMatrices: a module may have the matrices that the device multiplies, and no others.
+func TestMatrices(t *testing.T) {
+	device := &Info{Cooperative: []Cooperative{{M: 16, N: 8, K: 32, A: "s8", B: "s8", C: "s32", Scope: 3}, {M: 8, N: 8, K: 16, A: "f16", B: "f16", C: "f32", Scope: 3}}}
+	const byte8, word32, half, subgroup, eight, sixteen, thirtyTwo, zero, one, two = 1, 2, 3, 4, 5, 6, 7, 8, 9, 10
+	for _, c := range []struct {
+		of, scope, rows, columns, use uint32
+		lacks                         string
+	}{
+		{byte8, subgroup, sixteen, thirtyTwo, zero, ""}, {byte8, subgroup, thirtyTwo, eight, one, ""}, {word32, subgroup, sixteen, eight, two, ""},
+		{half, subgroup, eight, sixteen, zero, ""},
+		{byte8, subgroup, sixteen, sixteen, zero, "cooperative matrices of 16 x 16 i8 as left factors"},
+		{half, subgroup, sixteen, thirtyTwo, zero, "cooperative matrices of 16 x 32 f16 as left factors"},
+		{byte8, subgroup, eight, thirtyTwo, one, "cooperative matrices of 8 x 32 i8 as right factors"},
+		{byte8, two, sixteen, thirtyTwo, zero, "cooperative matrices of 16 x 32 i8 as left factors"},
+		{byte8, subgroup, sixteen, eight, two, "cooperative matrices of 16 x 8 i8 as sums"},
+	} {
+		m := newModule()
+		for _, words := range [][]uint32{{opInt, byte8, 8, 0}, {opInt, word32, 32, 1}, {opFloat, half, 16}, {opConstant, 20, subgroup, 3}, {opConstant, 20, eight, 8},
+			{opConstant, 20, sixteen, 16}, {opConstant, 20, thirtyTwo, 32}, {opConstant, 20, zero, 0}, {opConstant, 20, one, 1}, {opConstant, 20, two, 2},
+			{opMatrix, 21, c.of, c.scope, c.rows, c.columns, c.use}} {
+			m.measure(words)
+		}
+		if have := device.lacks(m); have != c.lacks {
+			t.Errorf("lacks %q, want %q", have, c.lacks)
 		}
 	}
 }
