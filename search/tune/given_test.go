@@ -26,7 +26,7 @@ func TestNear(t *testing.T) {
 			t.Errorf("%s: default, or of another packed matrix", name)
 		}
 	}
-	wants := []string{"1 columns: prefetch 4096 8192 true"}
+	wants := []string{"1 columns: prefetch 4096 8192 every"}
 	if runtime.GOARCH == "amd64" { // whose least target has a kernel for four columns that keeps nothing
 		wants = append(wants, "4 columns: stage w u")
 	}
