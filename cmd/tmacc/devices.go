@@ -74,8 +74,8 @@ func (c *cli) shaderUses(ctx context.Context, p ir.Problem, t spirv.Target, file
 type deviceRecord struct {
 	measure.Record
 	Device   *shaders.Device `json:"device"`
-	Software bool           `json:"software_device"`
-	Bits     string         `json:"bits"` // equal to the definition's
+	Software bool            `json:"software_device"`
+	Bits     string          `json:"bits"` // equal to the definition's
 }
 
 // validateDevice refuses flags that mean nothing on a device.
