@@ -11,7 +11,7 @@ func TestShowWhy(t *testing.T) {
 	flags := []string{"show", "-format", "w2", "-target", "avx2"}
 	with := func(args ...string) []string { return append(append([]string{}, flags...), args...) }
 	out := ok(t, with("-why", "-most", "1")...)
-	for _, want := range []string{"1 in l2     1 in l3   1 in dram  w2 on amd64/avx2", "schedule from default: ", "decompose: decompose dot ", "nothing else is possible: "} {
+	for _, want := range []string{"1 in l2     1 in l3   1 in dram  w2 on amd64/avx2", "schedule from default: ", "decompose: decompose dot ", "no alternative was found: "} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q in:\n%s", want, out)
 		}

@@ -46,7 +46,7 @@ type Reasons struct {
 // Decision is what a rule of the space decided, and what else it offers.
 type Decision struct {
 	Rule         string         `json:"rule"`
-	Fastest      bool           `json:"fastest"` // by the model: no alternative takes less, on the geometric mean of the purposes
+	Fastest      bool           `json:"fastest"` // by the model: no alternative that was tried takes less, on the geometric mean of the purposes
 	Steps        schedule.Trace `json:"steps"`
 	Alternatives []Alternative  `json:"alternatives"`
 }
@@ -188,7 +188,7 @@ func (r Reasons) String() string {
 		d.write(&b, indent)
 	}
 	if len(alone) > 0 {
-		fmt.Fprintf(&b, "%s  nothing else is possible: %s\n", indent, strings.Join(alone, ", "))
+		fmt.Fprintf(&b, "%s  no alternative was found: %s\n", indent, strings.Join(alone, ", "))
 	}
 	return b.String()
 }

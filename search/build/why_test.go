@@ -132,7 +132,7 @@ func TestReasons(t *testing.T) {
                           stage: stage w f (the fastest by the model)
        1.500       1.000    nothing
                  refused    stage w x: too many
-                          nothing else is possible: fill
+                          no alternative was found: fill
 `
 	if have := "\n" + r.String(); have != want {
 		t.Errorf("%s\nwant%s", have, want)
