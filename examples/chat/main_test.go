@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"math"
 	"strings"
 	"sync"
 	"testing"
@@ -56,10 +57,15 @@ func TestNoAllocation(t *testing.T) {
 	s := must(m.NewSession())
 	defer s.Close()
 	ids := words.Encode("It was", token.Options{})
+	// The least of several runs: the runtime's own work, such as a collection of garbage, adds to some.
 	took := func(tokens int) float64 {
-		return testing.AllocsPerRun(5, func() {
-			must(generation.Tokens(context.Background(), m, s, words, ids, generation.Options{Tokens: tokens, Text: func([]byte) error { return nil }}))
-		})
+		least := math.Inf(1)
+		for range 5 {
+			least = min(least, testing.AllocsPerRun(1, func() {
+				must(generation.Tokens(context.Background(), m, s, words, ids, generation.Options{Tokens: tokens, Text: func([]byte) error { return nil }}))
+			}))
+		}
+		return least
 	}
 	if few, many := took(70), took(100); few != many {
 		t.Errorf("%v allocations for 70 tokens, %v for 100", few, many)
