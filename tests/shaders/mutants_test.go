@@ -50,7 +50,7 @@ const mutantsChild = "TMACC_MUTANTS_CHILD"
 // changes that make no difference. Modules that spirv-val or the device refuses do not count. TMACC_SEED replays a run, TMACC_MUTANTS says how
 // many changes to try.
 func TestMutants(t *testing.T) {
-	n := drawn.Env(t, "TMACC_MUTANTS", 60)
+	n := drawn.Env(t, "TMACC_MUTANTS", 400)
 	seed := drawn.Env(t, "TMACC_SEED", 1)
 	rng := rand.New(rand.NewSource(int64(seed)))
 	all := mutated(t)
@@ -136,11 +136,11 @@ func newOriginal(t *testing.T, d *vulkan.Device, rng *rand.Rand, name string, k 
 	for i, kind := range []check.Kind{check.Uniform, check.Outlier, check.NotFinite, check.Zeros} {
 		c := check.New(rng, k.Problem, (i+1)*k.Rows, (4-i)*k.Cols, wholeK(k.Problem, (2+i)*k.StepK), kind)
 		c.OddNaNs()
-		for _, scales := range c.Scale {
-			for g := range scales {
-				if rng.Intn(4) == 0 && kind != check.NotFinite {
-					scales[g] = []float32{0x3p-24, -0x5p-22, -1, 0}[rng.Intn(4)] // some are not normal as f16
-				}
+		groups := len(c.Source.Scales) / c.M
+		for m := 0; m < c.M; m += 1 + rng.Intn(4) {
+			odd := []float32{0x3p-24, -0x5p-22, -1, 0}[rng.Intn(4)] // some are not normal as f16
+			for g := range groups {
+				c.Source.Scales[m*groups+g] = odd
 			}
 		}
 		_, err := c.Run(k, func(args []vir.Arg) error {
