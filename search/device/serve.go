@@ -48,7 +48,7 @@ func Here(name string) (*worker.Here, error) {
 		return nil, err
 	}
 	is, err := described(d)
-	return &worker.Here{Device: is, Name: name, On: device.Vulkan}, err
+	return &worker.Here{Device: is, Name: name, On: device.Vulkan, ReadGBS: (&Server{d: d}).ReadGBS}, err
 }
 
 // Device implements worker.Vulkan.

@@ -79,11 +79,22 @@ func (p *Provider) compileShaders(problem ir.Problem, e *tune.Entry) (*runtime.S
 			return nil, err
 		}
 	}
-	if err := p.lab.Test(problem, &v); err != nil {
+	if err := p.verifyShaders(problem, &v); err != nil {
 		return nil, err
 	}
 	spec, err := v.Spec(problem)
 	return &spec, err
+}
+
+// verifyShaders compares the product with the definition. It leaves out the widest kernels that the device refuses: they share more memory than it has, say.
+func (p *Provider) verifyShaders(problem ir.Problem, v *shaders.Product) error {
+	for {
+		err := p.lab.Test(problem, v)
+		if err == nil || shaders.IsFault(err) || len(v.Kernels) == 1 || p.ctx.Err() != nil {
+			return err
+		}
+		v.Kernels = v.Kernels[:len(v.Kernels)-1]
+	}
 }
 
 func (p *Provider) shaderUses(problem ir.Problem, e *tune.Entry) ([]search.Use, error) {

@@ -57,6 +57,8 @@ type Here struct {
 	*Device
 	Name string     // as TMACC_DEVICE
 	On   abi.Device // that runs products there, by Name
+	// ReadGBS is the bandwidth of reading memory, in 10^9 bytes a second.
+	ReadGBS func() (float64, error)
 }
 
 // deviceWorker is the value of envWorker of a worker on a device.

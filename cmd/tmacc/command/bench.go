@@ -76,7 +76,7 @@ products alone, and the machine's read bandwidth and int8 peak.
 -target spirv measures shaders on a device of Vulkan, by its own clock, as a program calls them that has its weights there.
 Their bits are compared with the definition first. The share is of the device's read bandwidth, which the same run
 measures. dram cycles through copies of 256 MiB, l2 reads one copy. Shaders run in the program tmacc-vulkan, which is
-built if it is neither beside tmacc nor in PATH.
+built if it is neither beside tmacc nor in PATH. With -model, the products of the model run there, as in tmacc run.
 
 -model with -peer llama=FOLDER measures the model beside llama.cpp, whose libraries in that folder
 run it in a process of its own: flash attention, repacked weights, the variant for this CPU that its
@@ -89,6 +89,7 @@ own score picks. Rounds alternate, and each side sleeps in the other's turns. A 
   tmacc bench -lock tmacc.lock -check docs/lab/limits.json
   tmacc bench -target spirv -format w2 -mode dram -n 1 -device nvidia
   tmacc bench -model model.gguf -threads 1,2
+  tmacc bench -model model.gguf -target spirv -device nvidia
   tmacc bench -model synthetic:bitnet-2b -p 512 -n 128 -d 0,512 -o json
   tmacc bench -model model.gguf -peer llama=node_modules/@node-llama-cpp/linux-x64/bins/linux-x64
   tmacc bench -peer ggml=node_modules/@node-llama-cpp/linux-x64/bins/linux-x64 -format Q4_0,Q4_K`,
@@ -124,6 +125,9 @@ own score picks. Rounds alternate, and each side sleeps in the other's turns. A 
 		if err != nil {
 			return err
 		}
+		if len(on) > 0 && b.model.path != "" {
+			return c.benchModelOnDevice(cmd.Context(), b, on, lock)
+		}
 		if len(on) > 0 {
 			return c.benchDevice(cmd.Context(), b, on, lock)
 		}
@@ -137,7 +141,7 @@ own score picks. Rounds alternate, and each side sleeps in the other's turns. A 
 			return c.duelModel(cmd.Context(), b, lock)
 		}
 		if b.model.path != "" {
-			return c.benchModel(cmd.Context(), b, lock)
+			return c.benchModel(cmd.Context(), b, nil, lock)
 		}
 		if b.peer != "" {
 			return c.comparePeer(cmd.Context(), b, lock)

@@ -45,7 +45,7 @@ func (c *cli) duelModel(ctx context.Context, b benchFlags, lock *tune.Lock) erro
 	}
 	defer remove()
 	defer file.Close()
-	tools, err := c.modelTools(ctx, b, file, lock, bar)
+	tools, err := c.modelTools(ctx, b, nil, file, lock, bar)
 	if err != nil {
 		return err
 	}

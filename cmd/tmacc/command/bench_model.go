@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/tmacc/tmacc/ir/format/gguf"
+	"github.com/tmacc/tmacc/lower/spirv"
 	"github.com/tmacc/tmacc/runtime/model"
 	"github.com/tmacc/tmacc/search/bench/inference"
 	"github.com/tmacc/tmacc/search/kernels"
@@ -42,7 +43,7 @@ func (m *benchModelFlags) add(cmd *cobra.Command) {
 // Flags that mean something with -model, and those that mean something only with it.
 var (
 	modelOnly = []string{"prompt", "depth", "repetitions", "output", "cache"}
-	modelToo  = []string{"model", "n", "threads", "lock", "quiet", "peer"}
+	modelToo  = []string{"model", "n", "threads", "lock", "quiet", "peer", "target", "device"}
 )
 
 // validateModel checks the flags of -model and sets its defaults.
@@ -113,19 +114,25 @@ type modelTools struct {
 	machines *inference.Machines
 }
 
-// modelTools makes them. A model that cannot be measured is refused before the probes, which take a while.
-func (c *cli) modelTools(ctx context.Context, b benchFlags, file *gguf.File, lock *tune.Lock, bar *progress) (*modelTools, error) {
+// modelTools makes them; the products run on a device unless it is nil. A model that cannot be measured is refused before the probes, which take a while.
+func (c *cli) modelTools(ctx context.Context, b benchFlags, on *kernels.Device, file *gguf.File, lock *tune.Lock, bar *progress) (*modelTools, error) {
 	x := &modelTools{tests: inference.Tests(b.model.prompts, b.ns, b.model.depths)}
 	err := model.Check(file, model.Options{Context: inference.Longest(x.tests)})
 	if err != nil {
 		return nil, b.model.blamed(err)
 	}
-	if x.provider, err = kernels.New(ctx, kernels.Options{Lock: lock, Defaults: c.defaults(b.noRecords, bar), Say: c.heard(bar)}); err != nil {
+	if x.provider, err = kernels.New(ctx, kernels.Options{Lock: lock, Defaults: c.defaults(b.noRecords, bar), Device: on, Say: c.heard(bar)}); err != nil {
 		return nil, err
 	}
 	x.provider.Expect(kernels.Needed(file))
-	bar.step("assembling the probes of this machine")
-	if x.machines, err = inference.NewMachines(slices.Max(b.threads)); err != nil {
+	if on != nil {
+		bar.step("measuring the device's memory")
+		x.machines, err = inference.NewDevice(on.Here)
+	} else {
+		bar.step("assembling the probes of this machine")
+		x.machines, err = inference.NewMachines(slices.Max(b.threads))
+	}
+	if err != nil {
 		x.provider.Close()
 		return nil, err
 	}
@@ -137,8 +144,27 @@ func (x *modelTools) close() {
 	x.provider.Close()
 }
 
-// benchModel measures a whole model beside its products alone and beside the machine.
-func (c *cli) benchModel(ctx context.Context, b benchFlags, lock *tune.Lock) error {
+// benchModelOnDevice is benchModel with the products on a device, in the program that has Vulkan.
+func (c *cli) benchModelOnDevice(ctx context.Context, b benchFlags, ts []spirv.Target, lock *tune.Lock) error {
+	if len(ts) > 1 {
+		return fmt.Errorf("-target %s: a model runs by the shaders of one target", strings.Join(b.targets, ","))
+	}
+	if err := b.validateDevice(); err != nil {
+		return err
+	}
+	x := placing{ts[0].Machine().Name, b.device}
+	if elsewhere, err := c.elsewhere(ctx, x, b.quiet); elsewhere || err != nil {
+		return err
+	}
+	on, err := c.place(x)
+	if err != nil {
+		return err
+	}
+	return c.benchModel(ctx, b, on, lock)
+}
+
+// benchModel measures a whole model beside its products alone and beside the machine, or the device that it runs on.
+func (c *cli) benchModel(ctx context.Context, b benchFlags, on *kernels.Device, lock *tune.Lock) error {
 	file, name, err := inference.Open(b.model.path)
 	if err != nil {
 		return plain(err)
@@ -146,7 +172,7 @@ func (c *cli) benchModel(ctx context.Context, b benchFlags, lock *tune.Lock) err
 	defer file.Close()
 	bar := newProgress(c.err, b.quiet)
 	defer bar.done()
-	tools, err := c.modelTools(ctx, b, file, lock, bar)
+	tools, err := c.modelTools(ctx, b, on, file, lock, bar)
 	if err != nil {
 		return err
 	}

@@ -96,7 +96,7 @@ func (b *benchFlags) validateDevice() error {
 	for _, x := range []struct {
 		given bool
 		flag  string
-	}{{b.check != "", "-check"}, {b.peer != "", "-peer"}, {b.model.path != "", "-model"}, {len(b.cores) > 0, "-core"}} {
+	}{{b.check != "", "-check"}, {b.peer != "", "-peer"}, {len(b.cores) > 0, "-core"}} {
 		if x.given {
 			return fmt.Errorf("%s: does not measure devices: leave it out with -target spirv", x.flag)
 		}
