@@ -231,12 +231,20 @@ func (d *Device) Wait() (err error) {
 // enter begins a call. Its caller defers leave.
 func (d *Device) enter() error {
 	d.inUse.RLock()
-	switch lost := d.lost.Load(); {
-	case d.closed:
+	if err := d.Lost(); err != nil { // also when somebody has closed it since
+		d.inUse.RUnlock()
+		return err
+	}
+	if d.closed {
 		d.inUse.RUnlock()
 		return fmt.Errorf("vulkan: %s is closed", d.Name)
-	case lost != nil:
-		d.inUse.RUnlock()
+	}
+	return nil
+}
+
+// Lost is the error of all calls if the device is lost, nil if it is not.
+func (d *Device) Lost() error {
+	if lost := d.lost.Load(); lost != nil {
 		return *lost
 	}
 	return nil
