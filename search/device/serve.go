@@ -90,10 +90,10 @@ func (s *Server) timed(spec runtime.Spec, src format.Source, t worker.Timed) (ru
 		x.Free()
 		return nil, nil, err
 	}
-	free = func() { w.Free(); x.Free() }
 	p, err := w.planned(t)
 	if err != nil {
-		free()
+		w.Free()
+		x.Free()
 		return nil, nil, err
 	}
 	run = func() (float64, error) {
@@ -103,7 +103,7 @@ func (s *Server) timed(spec runtime.Spec, src format.Source, t worker.Timed) (ru
 		}
 		return float64(Times{Each: each}.Median().Nanoseconds()), nil
 	}
-	return run, func() { p.Free(); free() }, nil
+	return run, func() { p.Free(); w.Free(); x.Free() }, nil
 }
 
 // planned is products by the copies that t asks for, in turn.
