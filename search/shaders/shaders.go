@@ -104,6 +104,12 @@ func (l *Lab) ReadGBS() (float64, error) {
 	return l.readG, err
 }
 
+// Speeds are the known ones of the device: the built-in ones of its name, or the general ones.
+func (l *Lab) Speeds() spirv.Speeds { return spirv.SpeedsOf(l.Device().Name) }
+
+// Calibrate measures what the device does at best. What no shader shows is as in Speeds.
+func (l *Lab) Calibrate() (spirv.Speeds, error) { return l.code.Calibrate(l.Speeds()) }
+
 // Purpose is a product in a mode: from memory, or of weights that a cache holds.
 func Purpose(mode string, m, n, k int) tune.Purpose {
 	x := tune.Purpose{Mode: mode, M: m, N: n, K: k}

@@ -46,6 +46,8 @@ type Vulkan interface {
 	Timed(spec tmacc.Spec, src format.Source, t Timed) (run func() (float64, error), free func(), err error)
 	// ReadGBS is the bandwidth of reading memory, in 10^9 bytes a second.
 	ReadGBS() (float64, error)
+	// Calibrate measures what the device does at best. What no shader shows is as in like.
+	Calibrate(like spirv.Speeds) (*spirv.Speeds, error)
 }
 
 // vulkan is what a worker on a device has, nil in others.
@@ -242,6 +244,15 @@ func (c *Code) ReadGBS() (float64, error) {
 		return 0, err
 	}
 	return r.ReadGBS, nil
+}
+
+// Calibrate is what the device does at best. What no shader shows is as in like.
+func (c *Code) Calibrate(like spirv.Speeds) (spirv.Speeds, error) {
+	r, err := c.ask("measuring the device", request{Like: &like})
+	if err != nil {
+		return like, err
+	}
+	return *r.Speeds, nil
 }
 
 // timeShaders times products on a device in turn, by its clock.
