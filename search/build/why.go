@@ -146,12 +146,27 @@ func (w why) alternatives(points []space.Point, i int, own []float64) []Alternat
 }
 
 // cycles are the predicted cycles of a point for a product of one weight and one activation, for each purpose.
-func (w why) cycles(x space.Point) (out []float64, err error) {
+func (w why) cycles(x space.Point) ([]float64, error) {
 	k, err := w.space.Kernel(x)
 	if err != nil {
 		return nil, err
 	}
-	s, err := cost.Select(w.ctx, w.target, k)
+	return predicted(w.ctx, w.target, k, w.purposes)
+}
+
+// Predict is the predicted cycles of a schedule for a product of one weight and one activation, for each purpose. The error says why the
+// schedule has no kernel on t, or is that of ctx.
+func Predict(ctx context.Context, p ir.Problem, trace schedule.Trace, t lower.Target, purposes []Purpose) ([]float64, error) {
+	k, err := schedule.Compile(p, trace)
+	if err != nil {
+		return nil, err
+	}
+	return predicted(ctx, t, k, purposes)
+}
+
+// predicted is Predict for a kernel.
+func predicted(ctx context.Context, t lower.Target, k *schedule.Kernel, purposes []Purpose) (out []float64, err error) {
+	s, err := cost.Select(ctx, t, k)
 	if err != nil {
 		return nil, err
 	}
@@ -159,7 +174,7 @@ func (w why) cycles(x space.Point) (out []float64, err error) {
 	if p.Refused != nil {
 		return nil, p.Refused
 	}
-	for _, x := range w.purposes {
+	for _, x := range purposes {
 		filled := float64((x.N+k.Cols-1)/k.Cols*k.Cols) / float64(x.N) // columns that calls compute, over those that are wanted
 		out = append(out, filled*cost.Product(s.Machine.Core, k, s, p, x.N, x.At))
 	}
