@@ -84,7 +84,7 @@ func (sp *Space) around(x Point, by prefer, rules []string) (out []Point) {
 		}
 		all := slices.Contains(rules, sp.rules[i].Name)
 		for n, offer := range by(i, sp.offers(i, s)) {
-			if !all && (any || n == mostTried) {
+			if !all && (any || n == mostTried || n == 1 && sp.rules[i].Layout) {
 				break
 			}
 			if next, err := sp.decide(i, s, offer); err == nil {
