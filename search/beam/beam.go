@@ -60,7 +60,7 @@ func (s *Search) Improve(ctx context.Context, sp *space.Space, start ...space.Po
 			if s.Backward {
 				i = len(rules) - 1 - n
 			}
-			if rule := rules[i]; !sp.Moves(i) || s.Skip != nil && s.Skip(rule, best[0]) {
+			if rule := rules[i]; s.calls >= s.Budget || !sp.Moves(i) || s.Skip != nil && s.Skip(rule, best[0]) {
 				continue
 			}
 			var others []space.Point

@@ -258,9 +258,9 @@ func (c *chooser) wider(ks set, n, tries int) set {
 	}
 	from := slices.MinFunc(ks, func(a, b *kernel) int { return cmp.Compare(score(set{a}, of(n)), score(set{b}, of(n))) })
 	sizes := []string{"columns", "tile", "call"}
-	starts := c.blocks(sp.Around(from.point, sizes...), n)
+	starts := sp.Around(from.point, n == many, sizes...)
 	if n < many {
-		starts = append(starts, c.blocks(sp.Anew(from.point, sizes...), n)...)
+		starts = append(starts, sp.Anew(from.point, false, sizes...)...)
 	}
 	s := c.search(columnsSearch, of(n))
 	s.Budget = len(starts) + tries
@@ -279,26 +279,6 @@ func (c *chooser) wider(ks set, n, tries int) set {
 		}
 	}
 	return ks
-}
-
-// blocks are the first points of each size of blocks of rows and columns. For many activations, a block is of one tile and not small.
-func (c *chooser) blocks(xs []space.Point, n int) (out []space.Point) {
-	var sizes [][2]int
-	most := 0
-	for _, x := range xs {
-		size := [2]int{}
-		if k, err := c.space.Kernel(x); err == nil && (n < many || k.Rows <= k.Weights.TileM) {
-			size = [2]int{k.Rows, k.Cols}
-		}
-		sizes, most = append(sizes, size), max(most, size[0]*size[1])
-	}
-	for i, x := range xs {
-		size := sizes[i][0] * sizes[i][1]
-		if size > 0 && (n < many || 2*size >= most) && slices.Index(sizes, sizes[i]) == i {
-			out = append(out, x)
-		}
-	}
-	return out
 }
 
 // worth is the kernels of ks that are worth having: the best of all choices, and of equally good ones the first.

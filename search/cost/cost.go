@@ -66,7 +66,9 @@ func (m Model) Waiting(c core.Core, k *schedule.Kernel, s *lower.Selected, p Pip
 		return Estimate{Cycles: p.Cycles, Pipeline: p}
 	}
 	g := newProgram(k, s, p)
-	takes, works := g.run(newMemory(m, c, at))
+	room := newMemory(m, c, at)
+	takes, works := g.run(room)
+	rooms.Put(room)
 	waits := max(0, takes-works) / g.share
 	return Estimate{p.Cycles + waits, waits, p}
 }

@@ -1,6 +1,8 @@
 package cost
 
 import (
+	"sync"
+
 	"github.com/tmacc/tmacc/lower/core"
 )
 
@@ -72,8 +74,15 @@ type entry struct {
 // point is when an instruction was done, and how long each of those before it took.
 type point struct{ index, done, each float64 }
 
+// rooms are memories that are not used any more: a new one has room for points.
+var rooms sync.Pool
+
 func newMemory(model Model, c core.Core, home Place) *memory {
-	m := &memory{h: c.Hierarchy, model: model, home: home, window: model.Window * float64(c.Pipeline.Window)}
+	m, ok := rooms.Get().(*memory)
+	if !ok {
+		m = &memory{}
+	}
+	*m = memory{h: c.Hierarchy, model: model, home: home, window: model.Window * float64(c.Pipeline.Window), points: m.points[:0]}
 	m.fills, m.queue = make(slots, m.h.Fills), make(slots, model.Queue)
 	m.pages.of = map[int]*paged{}
 	ways := m.h.First / line / sets

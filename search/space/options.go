@@ -116,44 +116,81 @@ func laned(rule string, n int, offers []schedule.Trace) []schedule.Trace {
 	return out
 }
 
-// Around are points with all decisions of rules of some names. Their other decisions are the nearest to x's.
-func (sp *Space) Around(x Point, rules ...string) []Point { return sp.around(x, nearest(x), rules) }
+// Around are points with the decisions of rules of some names, one for each size of blocks of rows and columns. Their other decisions are
+// the nearest to x's. If large, blocks are of one tile, and half as large as the largest ones at least.
+func (sp *Space) Around(x Point, large bool, rules ...string) []Point {
+	return sp.around(nearest(x), large, rules)
+}
 
 // Anew are points as Around lists them, with the first offers to the rules that packing does not follow from.
-func (sp *Space) Anew(x Point, rules ...string) []Point {
-	return sp.around(x, func(rule int, offers []schedule.Trace) []schedule.Trace {
+func (sp *Space) Anew(x Point, large bool, rules ...string) []Point {
+	return sp.around(func(rule int, offers []schedule.Trace) []schedule.Trace {
 		if sp.rules[rule].Layout {
 			return near(x[rule], offers)
 		}
 		return offers
-	}, rules)
+	}, large, rules)
 }
 
-func (sp *Space) around(x Point, by prefer, rules []string) (out []Point) {
+func (sp *Space) around(by prefer, large bool, rules []string) (out []Point) {
+	all := sp.beginnings(by, rules)
+	if large {
+		all = slices.DeleteFunc(all, func(b begun) bool { return loop(b.state, "side").N > 1 })
+	}
+	order := make([]int, len(all))
+	for i := range order {
+		order[i] = i
+	}
+	size := func(i int) int { return sizeOf(all[i].state)[0] * sizeOf(all[i].state)[1] }
+	slices.SortStableFunc(order, func(i, j int) int { return size(j) - size(i) })
+	found, most := map[[2]int]int{}, 0
+	points := make([]Point, len(all))
+	for _, i := range order {
+		if _, ok := found[sizeOf(all[i].state)]; ok || large && 2*size(i) < most {
+			continue
+		}
+		left := 2 * len(sp.rules)
+		if x, err := sp.descend(all[i].state, all[i].picks, by, &left); err == nil {
+			points[i], found[sizeOf(all[i].state)], most = x, i, max(most, size(i))
+		}
+	}
+	return slices.DeleteFunc(points, func(x Point) bool { return x == nil })
+}
+
+// sizeOf is the rows and the columns of a call.
+func sizeOf(s schedule.State) [2]int {
+	rows := 1
+	for _, l := range s.Loops() {
+		if l.Root == "m" && !l.Kind.Outside() {
+			rows *= l.N
+		}
+	}
+	return [2]int{rows, columnsOf(s)}
+}
+
+// beginnings are all decisions of rules of some names, and of the rules before the last of these the first ones by what `by` says. Of
+// rules that packing follows from it is the first one only: others pack another way.
+func (sp *Space) beginnings(by prefer, rules []string) (out []begun) {
 	last := lastOf(sp.rules, func(r Rule) bool { return slices.Contains(rules, r.Name) })
-	var visit func(s schedule.State, picks Point) bool
-	visit = func(s schedule.State, picks Point) (any bool) {
-		i := len(picks)
+	var visit func(b begun) bool
+	visit = func(b begun) (any bool) {
+		i := len(b.picks)
 		if i > last {
-			left := 2 * len(sp.rules)
-			y, err := sp.descend(s, picks, by, &left)
-			if err == nil {
-				out = append(out, y)
-			}
-			return err == nil
+			out = append(out, b)
+			return true
 		}
 		all := slices.Contains(rules, sp.rules[i].Name)
-		for n, offer := range by(i, sp.offers(i, s)) {
+		for n, offer := range by(i, sp.offers(i, b.state)) {
 			if !all && (any || n == mostTried || n == 1 && sp.rules[i].Layout) {
 				break
 			}
-			if next, err := sp.decide(i, s, offer); err == nil {
-				any = visit(next, append(slices.Clone(picks), offer)) || any
+			if next, err := sp.decide(i, b.state, offer); err == nil {
+				any = visit(begun{append(slices.Clip(b.picks), offer), next}) || any
 			}
 		}
 		return any
 	}
-	visit(sp.start, nil)
+	visit(begun{nil, sp.start})
 	return out
 }
 
