@@ -73,7 +73,7 @@ func (sp *Space) Lanes(x Point) (out []Point) {
 			return laned(sp.rules[rule].Name, n, offers)
 		}
 		left := 2 * len(sp.rules)
-		if y, err := sp.descend(states[tile], x[:tile], first, &left); err == nil {
+		if y, err := sp.descend(states[tile], slices.Clip(x[:tile]), first, &left); err == nil {
 			out = append(out, y)
 		}
 	}
