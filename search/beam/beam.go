@@ -120,14 +120,18 @@ func (s *Search) try(ctx context.Context, xs []space.Point) (out []*Found) {
 func (s *Search) keep(all []*Found) []*Found {
 	slices.SortStableFunc(all, func(a, b *Found) int { return cmp.Compare(a.Cost, b.Cost) })
 	var right, wrong []*Found
-	for _, f := range all {
-		to := &right
-		if f.err != nil {
-			to = &wrong
+	for _, again := range []bool{false, true} { // points that cost the same are the same code, most of them
+		for _, f := range all {
+			to := &right
+			if f.err != nil {
+				to = &wrong
+			}
+			same := slices.ContainsFunc(*to, func(o *Found) bool { return o.Cost == f.Cost })
+			if len(*to) < s.Width && same == again && !math.IsInf(f.Cost, 1) && !slices.Contains(*to, f) {
+				*to = append(*to, f)
+			}
 		}
-		if len(*to) < s.Width && !math.IsInf(f.Cost, 1) && !slices.Contains(*to, f) {
-			*to = append(*to, f)
-		}
+		slices.SortStableFunc(right, func(a, b *Found) int { return cmp.Compare(a.Cost, b.Cost) })
 	}
 	if len(right) == s.Width {
 		s.bound = right[len(right)-1].Cost

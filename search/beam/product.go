@@ -62,12 +62,12 @@ var (
 )
 
 const (
-	eachKind      = 4    // starts of each kind
-	muchWorse     = 0.5  // in the score: a start of other means that is worse by more is none
-	mostLayouts   = 3    // that are followed
-	notMuchWorse  = 0.15 // layouts whose score for one column is worse by more are not
-	fewTries      = 6    // for each of them, for four columns
-	triesOfWeight = 7    // of the layout that is chosen, for each weight of a purpose
+	eachKind      = 4   // starts of each kind
+	muchWorse     = 0.6 // in the score: a start of other means that is worse by more is none
+	mostLayouts   = 4   // that are followed
+	notMuchWorse  = 0.3 // layouts whose score for one column is worse by more are not
+	fewTries      = 6   // for each of them, for four columns
+	triesOfWeight = 7   // of the layout that is chosen, for each weight of a purpose
 )
 
 // Product chooses the schedules of p on a target by what the model predicts for Purposes: of ascending numbers of columns, one first, and for
@@ -116,10 +116,13 @@ func (c *chooser) choose() (set, error) {
 	if err != nil {
 		return nil, err
 	}
-	few := append(of(1), of(4)...)
 	var best set
 	for _, k := range ones {
-		if s := c.wider(set{k}, 4, fewTries); best == nil || score(s, few) < score(best, few) {
+		s := set{k}
+		for _, n := range []int{4, many} {
+			s = c.wider(s, n, fewTries)
+		}
+		if best == nil || score(s, Purposes) < score(best, Purposes) {
 			best = s
 		}
 	}
@@ -154,27 +157,53 @@ func (c *chooser) oneColumn() error {
 	return err
 }
 
-// starts are the best point among all kinds, with what the best first point asks for ahead, and the best point by other means: by
-// tables if it is by dot products, or the other way round, unless it is much worse.
-func (c *chooser) starts(one *space.Space) ([]space.Point, error) {
+// starts are the best points by each means that is not much worse than the best one: by tables, by dot products whose lanes are rows, and by
+// dot products whose lanes are elements of K. They are compared with what the best first point asks for ahead.
+func (c *chooser) starts(one *space.Space) (starts []space.Point, err error) {
+	s := c.search(startsSearch, of(1))
+	try := func(list func(*space.Space) []space.Point) ([]*Found, error) {
+		xs := list(one)
+		if slices.ContainsFunc(xs, func(x space.Point) bool { return c.find(x, of(1), math.Inf(1)).err != nil }) {
+			xs = append(xs, list(one.Spare())...)
+		}
+		return s.Improve(c.ctx, one, xs...)
+	}
 	first, err := one.First()
 	if err != nil {
 		return nil, err
 	}
-	s := c.search(startsSearch, of(1))
-	found, err := s.Improve(c.ctx, one, append(one.Options(first, len(first)-1, s.Most), first)...)
+	kinds := func(sp *space.Space) []space.Point { return append(sp.Kinds(first, eachKind), first) }
+	found, err := try(kinds)
 	if err != nil {
 		return nil, err
 	}
-	found, err = s.Improve(c.ctx, one, append(one.Kinds(found[0].Point, eachKind), found[0].Point)...)
+	found, err = s.Improve(c.ctx, one, append(one.Options(found[0].Point, len(first)-1, s.Most), found[0].Point)...)
 	if err != nil {
 		return nil, err
 	}
-	tables := func(f *Found) bool { return c.find(f.Point, of(1), math.Inf(1)).Tables != nil }
-	starts := []space.Point{found[0].Point}
-	for _, f := range found {
-		if tables(f) != tables(found[0]) && f.Cost < found[0].Cost+muchWorse {
-			return append(starts, f.Point), nil
+	first = found[0].Point
+	if found, err = try(kinds); err != nil {
+		return nil, err
+	}
+	least := math.Inf(1)
+	var all []*Found
+	for _, by := range []bool{false, true} {
+		i := slices.IndexFunc(found, func(f *Found) bool { return one.Means(f.Point).Tables == by })
+		if i < 0 {
+			continue
+		}
+		of, err := try(func(sp *space.Space) []space.Point { return append(sp.Lanes(found[i].Point), found[i].Point) })
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, of...)
+		least = min(least, of[0].Cost)
+	}
+	known := map[space.Means]bool{}
+	for _, f := range all {
+		if by := one.Means(f.Point); !known[by] && f.Cost < least+muchWorse {
+			known[by] = true
+			starts = append(starts, f.Point)
 		}
 	}
 	return starts, nil
@@ -187,7 +216,7 @@ func points(fs []*Found) (out []space.Point) {
 	return out
 }
 
-// layouts are kernels of one column, the best one of each layout that is not much worse than the best layout.
+// layouts are kernels of one column, the best one by each means whose layout is not much worse than the best layout.
 func (c *chooser) layouts() (out []*kernel, err error) {
 	var all []*kernel
 	for _, k := range c.kernels {
@@ -201,7 +230,9 @@ func (c *chooser) layouts() (out []*kernel, err error) {
 	})
 	for _, build := range []func(context.Context, lower.Target, *nest.Nest, ...lower.Watch) (*lower.Kernel, error){lower.BuildOnce, lower.Build} {
 		for _, k := range all {
-			same := func(o *kernel) bool { return o.SharesBuffers(k.Kernel) }
+			same := func(o *kernel) bool {
+				return o.SharesBuffers(k.Kernel) || c.space.Means(o.point) == c.space.Means(k.point) && o.Weights.TileM == k.Weights.TileM
+			}
 			if len(out) == mostLayouts || len(out) > 0 && worse(k) > worse(out[0])+notMuchWorse {
 				break
 			}

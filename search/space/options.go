@@ -3,6 +3,7 @@ package space
 import (
 	"slices"
 
+	"github.com/tmacc/tmacc/ir/nest"
 	"github.com/tmacc/tmacc/schedule"
 )
 
@@ -53,6 +54,65 @@ func (sp *Space) Kinds(x Point, most int) (out []Point) {
 			}
 		}
 	}
+	return out
+}
+
+// Lanes are points with each number of lanes that vectors may have: a tile of few vectors of them. They have x's columns and way to decompose.
+// Their other decisions are first offers, the last one is as in x.
+func (sp *Space) Lanes(x Point) (out []Point) {
+	states, err := sp.states(x)
+	tile := slices.IndexFunc(sp.rules, func(r Rule) bool { return r.Name == "tile" })
+	if err != nil || tile < 0 {
+		return nil
+	}
+	for _, n := range widths(states[tile], sp.machine) {
+		first := func(rule int, offers []schedule.Trace) []schedule.Trace {
+			if rule == len(sp.rules)-1 {
+				return near(x[rule], offers)
+			}
+			return laned(sp.rules[rule].Name, n, offers)
+		}
+		left := 2 * len(sp.rules)
+		if y, err := sp.descend(states[tile], slices.Clip(x[:tile]), first, &left); err == nil {
+			out = append(out, y)
+		}
+	}
+	return out
+}
+
+// Means are what points of products have little in common by: whether they have tables, and how many lanes of a row elements of K are in.
+type Means struct {
+	Tables bool
+	Along  int
+}
+
+// Means are the means of x.
+func (sp *Space) Means(x Point) Means {
+	states, err := sp.states(x)
+	if err != nil {
+		return Means{}
+	}
+	last := states[len(states)-1]
+	by := Means{Tables: indexed(last) > 0}
+	if l := loop(last, "x"); l.Kind == nest.Vector {
+		by.Along = l.N
+	}
+	return by
+}
+
+// laned are the offers of a rule, the ones for vectors of n lanes first.
+func laned(rule string, n int, offers []schedule.Trace) []schedule.Trace {
+	want := map[string][]int{"tile": {2 * n, n}, "vectors": {n}, "lanes": {n}}[rule]
+	first := func(t schedule.Trace) int {
+		if len(t) > 0 {
+			if x, ok := t[0].(schedule.Split); ok && slices.Contains(want, x.By) {
+				return slices.Index(want, x.By)
+			}
+		}
+		return len(want)
+	}
+	out := slices.Clone(offers)
+	slices.SortStableFunc(out, func(a, b schedule.Trace) int { return first(a) - first(b) })
 	return out
 }
 
