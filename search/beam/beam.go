@@ -142,7 +142,7 @@ func (s *Search) keep(all []*Found) []*Found {
 	return append(right, wrong...)
 }
 
-// keyOf tells the traces of points apart. Texts of traces do not: they do not name what is true of a step.
+// keyOf tells the traces of points apart. Texts of traces do not: they leave out parameters that are yes.
 func keyOf(x space.Point) string {
 	data, err := x.Trace().MarshalJSON()
 	if err != nil {
