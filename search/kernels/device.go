@@ -91,7 +91,7 @@ func (p *Provider) compileShaders(problem ir.Problem, e *tune.Entry) (*runtime.S
 func (p *Provider) verifyShaders(problem ir.Problem, v *variant.Shaders) error {
 	for {
 		err := p.lab.Test(p.ctx, problem, v)
-		if err == nil || shaders.IsFault(err) || len(v.Kernels) == 1 || p.ctx.Err() != nil {
+		if !errors.As(err, new(*shaders.Refused)) || len(v.Kernels) == 1 {
 			return err
 		}
 		v.Kernels = v.Kernels[:len(v.Kernels)-1]
