@@ -35,7 +35,7 @@ func (x Batch) ApplyOperator(s *Operator) (*Operator, error) {
 	return c, nil
 }
 
-// mostLocal bounds the bytes of scratch that a workgroup shares: each device has so many.
+// mostLocal bounds the bytes of scratch that a workgroup shares: each device has that much.
 const mostLocal = 16 << 10
 
 // grouped says that workgroups run s, whose lanes share scratch.

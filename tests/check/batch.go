@@ -39,7 +39,7 @@ func (b *Batch) args(k *schedule.OperatorKernel) (all [][]vir.Arg) {
 	return all
 }
 
-// Args are the parameters of a kernel, but for scratch, which workgroups have themselves. Calls along axes that the kernel has not are left out.
+// Args are the parameters of a kernel without scratch, which workgroups have themselves. Calls along axes that the kernel has not are left out.
 func (b *Batch) Args(k *schedule.OperatorKernel) (args []vir.Arg) {
 	all := b.args(k)
 	for i, p := range k.Params {

@@ -84,7 +84,7 @@ func drawnBatch(t *testing.T, rng *rand.Rand, k *schedule.OperatorKernel, wild b
 	return b
 }
 
-// least is the least common multiple of two numbers, of which the first may be 0: none.
+// least is the least common multiple of two numbers. The first may be 0: none.
 func least(a, b int) int {
 	n := max(a, 1)
 	for n%b != 0 {
