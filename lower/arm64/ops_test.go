@@ -47,7 +47,7 @@ func everyOperation(t *testing.T, target lower.Target) {
 			}
 		}
 	}
-	devices := []vir.Op{vir.OpBarrier, vir.OpLoadRows, vir.OpLoadColumns, vir.OpStoreRows, vir.OpStoreColumns, vir.OpMatMul} // of lanes of workgroups, and of their tiles
+	devices := []vir.Op{vir.OpBarrier, vir.OpLoadRows, vir.OpLoadColumns, vir.OpStoreRows, vir.OpStoreColumns, vir.OpMatMul, vir.OpLane} // of lanes of workgroups, and of their tiles
 	for _, op := range vir.Ops() {
 		if seen[op] == 0 && !slices.Contains(devices, op) {
 			t.Errorf("%v was never lowered", op)
