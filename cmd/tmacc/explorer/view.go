@@ -296,7 +296,7 @@ func (m *Model) foot() string {
 	return m.styles.quiet.Render(fit("? help  tab pane  enter choose/edit  m measure  s search  w save  u undo  [ ] page  q quit", m.width))
 }
 
-// helpRows are the keys, in as many columns as fit.
+// helpRows are the keys, in all columns that fit.
 func (m *Model) helpRows(rows int) []string {
 	var all []string
 	for _, b := range bindings() {
@@ -320,7 +320,7 @@ func (m *Model) helpRows(rows int) []string {
 	return out
 }
 
-// fit is text of exactly so many columns. All characters that schedules have are one column wide.
+// fit is text of a width in columns. All characters that schedules have are one column wide.
 func fit(text string, width int) string {
 	n := utf8.RuneCountInString(text)
 	switch {
@@ -332,7 +332,7 @@ func fit(text string, width int) string {
 	return text + strings.Repeat(" ", width-n)
 }
 
-// wrapped is text in at most so many rows of a width.
+// wrapped is text in rows of a width, a few at most.
 func wrapped(text string, width, rows int) (out []string) {
 	r := []rune(text)
 	for len(r) > width && len(out) < rows-1 {
