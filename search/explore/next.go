@@ -315,3 +315,6 @@ func (e *Explorer) proposed(s schedule.State, x schedule.Step, name string) []sc
 	}
 	return p.Propose(s, space.MachineOf(e.Target))
 }
+
+// Take does what Next has listed.
+func (e *Explorer) Take(n Next) { e.Set(n.Trace, n.At) }

@@ -7,12 +7,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	"golang.org/x/term"
 
+	"github.com/tmacc/tmacc/cmd/tmacc/explorer"
 	"github.com/tmacc/tmacc/gen/gomod"
 	"github.com/tmacc/tmacc/gen/order"
 	"github.com/tmacc/tmacc/ir"
@@ -59,12 +62,13 @@ It begins with the schedule of -trace, else of the lock, else of a record, else 
 default schedule's: predicted ones are the model's; measured ones come from the same rounds as the default's, with their noise. Measurements run
 in a process of their own: a schedule that crashes it, hangs or computes something else is listed as a problem.
 
-With -plain, commands come from standard input, a line each; # begins a comment. With -json each answer is an object on a line, with
+On a terminal there are panes for the trace, for legal next steps, and for the stages; ? lists the keys. With -plain, commands come from standard input, a line each; # begins a comment. With -json each answer is an object on a line, with
 command, and reply or error. If a command fails, the others still run, and the exit code is 1. The commands:
 
 ` + list.String() + `
 Steps are numbered from 0. A step is written as it is printed (split m 32 mt mi), with field=value, or as JSON.`,
-		Example: `  tmacc explore -format w2 -plain < script.txt
+		Example: `  tmacc explore -format w2
+  tmacc explore -format w2 -plain < script.txt
   echo 'steps' | tmacc explore -format w4-g32 -target avx2 -mode l2 -plain -json
   tmacc explore -kernel w2 -o internal/kernels -plain`,
 	}
@@ -105,8 +109,6 @@ func (x *exploreFlags) validate(f *pflag.FlagSet) error {
 		return errors.New("-kernel and -trace: want one of them")
 	case x.json && !x.plain:
 		return errors.New("-json: is for -plain")
-	case !x.plain:
-		return errors.New("explore: give -plain: commands are read from standard input")
 	}
 	if err := delivery.CheckDir(x.dir); err != nil {
 		return err
@@ -119,6 +121,9 @@ func (x *exploreFlags) validate(f *pflag.FlagSet) error {
 }
 
 func (c *cli) runExplore(ctx context.Context, x exploreFlags) error {
+	if !x.plain && !c.onTerminal() {
+		return errors.New("explore: standard input and output are no terminal: give -plain, and commands on standard input")
+	}
 	bar := newProgress(c.err, x.quiet)
 	defer bar.done()
 	d := c.keptDefaults(x.noRecords, bar)
@@ -134,6 +139,9 @@ func (c *cli) runExplore(ctx context.Context, x exploreFlags) error {
 	}
 	defer e.Close()
 	bar.done()
+	if !x.plain {
+		return explorer.Run(ctx, e, c.in, terminal(c.out))
+	}
 	p := plainExplorer{e, c.out, c.err, bar, x.json}
 	return p.run(ctx, c.in)
 }
@@ -332,4 +340,21 @@ func linesOf(ctx context.Context, in io.Reader) func(yield func(string) bool) {
 			}
 		}
 	}
+}
+
+// terminal is the file that w writes to, nil if it is no terminal.
+func terminal(w io.Writer) *os.File {
+	if o, ok := w.(*output); ok {
+		w = o.to
+	}
+	if f, ok := w.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+		return f
+	}
+	return nil
+}
+
+// onTerminal says that a person types, and sees the output.
+func (c *cli) onTerminal() bool {
+	in, ok := c.in.(*os.File)
+	return ok && term.IsTerminal(int(in.Fd())) && terminal(c.out) != nil
 }

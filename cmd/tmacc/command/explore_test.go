@@ -95,6 +95,7 @@ func TestExploreRefused(t *testing.T) {
 		{"-format w2 -plain -cols 0", "-cols 0: want 1 to"},
 		{"-format w2 -plain -mode l1", `unknown mode "l1": have dram, l3, l2`},
 		{"-format w2 -json", "-json: is for -plain"},
+		{"-format w2", "are no terminal: give -plain"},
 		{"-kernel w2 -plain -o " + dir, tune.LockName + " has no schedule: run tmacc tune, or give a -format"},
 		{"-format w2 -plain -target sse", `unknown target "sse"`},
 		{"-format w2 -plain -target spirv", `spirv`},
