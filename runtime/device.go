@@ -48,6 +48,18 @@ func (p *Product) Device() string {
 	return p.runner.String()
 }
 
+// Room is how many bytes of packed matrices the device that p runs on has memory for, besides what is there.
+func (p *Product) Room() (int64, error) {
+	if err := p.ready(); err != nil {
+		return 0, err
+	}
+	if p.runner == nil {
+		return 0, p.spec.errorf("product", "runs on this CPU, whose memory counts: ask for the room of a product on a device")
+	}
+	n, err := p.runner.Room()
+	return n, p.spec.wrap(err)
+}
+
 // load copies a packed matrix to the device that p runs on, if it does.
 func (p *Product) load(packed []byte) (abi.Loaded, error) {
 	if p.runner == nil {

@@ -31,6 +31,8 @@ type fakeLoaded struct {
 	tileBytes int
 }
 
+func (r fakeRunner) Room() (int64, error) { return 1 << 20, r.none }
+
 func (d *fakeDevice) Open(name string, v *abi.Variant, l *format.Layout) (abi.Runner, error) {
 	if name == "other" {
 		return nil, errors.New("no other device")

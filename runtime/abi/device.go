@@ -24,6 +24,8 @@ type Device interface {
 type Runner interface {
 	// String is the name of the device, and what it is.
 	String() string
+	// Room is how many bytes of packed matrices the device has memory for, besides what is there. Other programs may be quicker.
+	Room() (int64, error)
 	// Load copies a packed matrix without its header to the device. Its tiles have tileBytes bytes. The caller keeps them until Free.
 	Load(tiles []byte, tileBytes int) (Loaded, error)
 }

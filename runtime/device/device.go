@@ -147,6 +147,17 @@ func pipeline(d *vulkan.Device, ks []abi.Shader) (kernel, error) {
 	return kernel{}, all
 }
 
+// Room implements abi.Runner.
+func (r *Runner) Room() (int64, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	o, err := r.ready()
+	if err != nil {
+		return 0, err
+	}
+	return o.d.FreeMemory()
+}
+
 // String is the name of the device, and its type.
 func (r *Runner) String() string {
 	r.mu.Lock()

@@ -31,9 +31,24 @@ func (s *Server) Open(name string) (*worker.Device, error) {
 		return nil, err
 	}
 	s.d = d
+	return described(d)
+}
+
+// described is what d is.
+func described(d *vulkan.Device) (*worker.Device, error) {
 	free, err := d.FreeMemory()
 	return &worker.Device{Name: d.Name, Type: string(d.Type), Driver: d.Driver, Version: d.Version, Software: device.Software(d),
 		Range: d.Limits.Range, Memory: free, Controls: Controls(d)}, err
+}
+
+// Here is the device of a name that products of this process share.
+func Here(name string) (*worker.Here, error) {
+	d, err := device.Shared(name)
+	if err != nil {
+		return nil, err
+	}
+	is, err := described(d)
+	return &worker.Here{Device: is, Name: name, On: device.Vulkan, ReadGBS: (&Server{d: d}).ReadGBS}, err
 }
 
 // Device implements worker.Vulkan.

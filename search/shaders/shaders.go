@@ -31,9 +31,10 @@ const SoftwareTotal = 16 << 20
 // Product is a product compiled for a device.
 type Product = variant.Shaders
 
-// Device is what a worker says of its device. NoDevice is the error that says why there is none.
+// Device is what a worker says of its device, and Here one that this process has open itself. NoDevice is the error that says why there is none.
 type (
 	Device   = worker.Device
+	Here     = worker.Here
 	NoDevice = worker.NoDevice
 )
 
@@ -56,6 +57,9 @@ func Open(ctx context.Context, name string, say func(string)) (*Lab, error) {
 	}
 	return &Lab{on: m, code: m.Shaders(limit)}, nil
 }
+
+// Program is the path of the program that has Vulkan, and whether it stays when l is closed.
+func (l *Lab) Program() (path string, stays bool) { return l.on.Program() }
 
 // Close ends the process.
 func (l *Lab) Close() {

@@ -17,6 +17,7 @@ import (
 	"github.com/tmacc/tmacc/lower/spirv"
 	tmacc "github.com/tmacc/tmacc/runtime"
 	"github.com/tmacc/tmacc/runtime/abi"
+	"github.com/tmacc/tmacc/runtime/cache"
 	"github.com/tmacc/tmacc/search/jit"
 	"github.com/tmacc/tmacc/search/timing"
 )
@@ -51,16 +52,30 @@ type Vulkan interface {
 // vulkan is what a worker on a device has, nil in others.
 var vulkan Vulkan
 
-// ServeDevice is the main function of a program with Vulkan. Started as a worker it answers requests about shaders until standard input ends;
-// else it says what it is.
-func ServeDevice(v Vulkan) {
-	if os.Getenv(envWorker) == "" {
-		fmt.Println("tmacc starts this program to run shaders on devices of Vulkan: it needs no arguments and does nothing else")
-		return
-	}
-	vulkan = v
-	Serve(map[string]func(*uint64){})
+// Here is a device that a program with Vulkan has open itself.
+type Here struct {
+	*Device
+	Name string     // as TMACC_DEVICE
+	On   abi.Device // that runs products there, by Name
+	// ReadGBS is the bandwidth of reading memory, in 10^9 bytes a second.
+	ReadGBS func() (float64, error)
 }
+
+// deviceWorker is the value of envWorker of a worker on a device.
+const deviceWorker = "device"
+
+// ServeDevice makes a program with Vulkan fit to be a worker on a device. Called first in main, it returns at once unless this process was started as one: then
+// it answers requests about shaders until standard input ends.
+func ServeDevice(v Vulkan) {
+	hasVulkan = true
+	if os.Getenv(envWorker) == deviceWorker {
+		vulkan = v
+		Serve(map[string]func(*uint64){})
+	}
+}
+
+// hasVulkan says that this program can be a worker on a device.
+var hasVulkan bool
 
 // deviceGreeting is what the worker says of its device.
 type deviceGreeting struct {
@@ -114,9 +129,9 @@ func (e *NoDevice) Error() string { return e.Why }
 // one. This program has no Vulkan, so that it stays linked statically. It starts another, of the same version, which lies beside it or in PATH, or
 // is built of the sources. The error is a *NoDevice if there is no device.
 func OnDevice(ctx context.Context, name string, say func(string)) (*Machine, error) {
-	var env []string
+	env := []string{envWorker + "=" + deviceWorker}
 	if name != "" {
-		env = []string{envDevice + "=" + name}
+		env = append(env, envDevice+"="+name)
 	}
 	for _, path := range foundPrograms() {
 		m, err := onDeviceBy(&program{path: path}, env)
@@ -124,7 +139,7 @@ func OnDevice(ctx context.Context, name string, say func(string)) (*Machine, err
 			return m, err
 		}
 	}
-	p, err := buildProgram(ctx, say)
+	p, err := builtProgram(ctx, say)
 	if err != nil {
 		return nil, fmt.Errorf("shaders run in another program, %s: %s puts it beside tmacc (it is neither there nor in PATH in this version, and could not be built: %w)", DeviceProgram, installProgram(), err)
 	}
@@ -146,7 +161,7 @@ func onDeviceBy(of *program, env []string) (*Machine, error) {
 	}
 	g := p.device
 	switch {
-	case g == nil || of.dir == "" && g.Version != version():
+	case g == nil || of.dir == "" && !of.kept && g.Version != version():
 		err = &otherVersion{of.path}
 	case g.Problem != "":
 		err = &NoDevice{g.Problem}
@@ -170,10 +185,13 @@ func installProgram() string {
 	return "go install " + deviceMain + "@" + v
 }
 
-// foundPrograms are the paths of programs with Vulkan beside this one and in PATH.
+// foundPrograms are the paths of programs with Vulkan: this one, if it has Vulkan, or else those beside it and in PATH.
 func foundPrograms() (paths []string) {
 	name := deviceFile()
 	if self, err := os.Executable(); err == nil {
+		if hasVulkan {
+			return []string{self}
+		}
 		if path := filepath.Join(filepath.Dir(self), name); isProgram(path) {
 			paths = append(paths, path)
 		}
@@ -196,7 +214,36 @@ func isProgram(path string) bool {
 	return err == nil && info.Mode().IsRegular() && (runtime.GOOS == "windows" || info.Mode()&0o111 != 0)
 }
 
-// buildProgram builds the program of the sources that this one was built from.
+// builtProgram is the program of the sources that this one was built from. It is built once and kept in the user's folder.
+func builtProgram(ctx context.Context, say func(string)) (*program, error) {
+	path, err := cache.Path("kernels") // where package kernels keeps programs, too
+	if err != nil {
+		return buildProgram(ctx, say)
+	}
+	folder, err := cache.Open(path)
+	if err != nil {
+		return buildProgram(ctx, say)
+	}
+	defer folder.Close()
+	id := []byte(strings.Join([]string{deviceMain, runtime.GOOS, runtime.GOARCH, cache.ThisProgram()}, "\n"))
+	if path, _, err := folder.Program(id); path != "" && err == nil {
+		return &program{path: path, kept: true}, nil
+	}
+	p, err := buildProgram(ctx, say)
+	if err != nil {
+		return nil, err
+	}
+	data, err := os.ReadFile(p.path)
+	if err == nil {
+		err = folder.PutProgram(id, data)
+	}
+	if path, _, _ := folder.Program(id); path != "" && err == nil {
+		return &program{path: path, kept: true}, p.remove()
+	}
+	return p, nil
+}
+
+// buildProgram builds the program for this process alone.
 func buildProgram(ctx context.Context, say func(string)) (*program, error) {
 	if _, err := exec.LookPath("go"); err != nil {
 		return nil, fmt.Errorf("%w: %w", jit.ErrNoGo, err)
@@ -221,6 +268,9 @@ func buildProgram(ctx context.Context, say func(string)) (*program, error) {
 	}
 	return p, nil
 }
+
+// Program is the path of the program that workers of m are, and whether it stays when m is closed.
+func (m *Machine) Program() (path string, stays bool) { return m.own.path, m.own.dir == "" }
 
 // Device is the device that workers of m run shaders on, nil if they run machine code.
 func (m *Machine) Device() *Device {
