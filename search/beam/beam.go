@@ -96,7 +96,7 @@ func (s *Search) try(ctx context.Context, xs []space.Point) (out []*Found) {
 	var wg sync.WaitGroup
 	free := make(chan struct{}, runtime.GOMAXPROCS(0))
 	for _, x := range xs {
-		key := keyOf(x)
+		key := x.Trace().Key()
 		f := s.known[key]
 		if f == nil && s.calls < s.Budget || f != nil && f.bound < s.bound && f.Cost >= f.bound {
 			f = &Found{Point: x, bound: s.bound}
@@ -140,13 +140,4 @@ func (s *Search) keep(all []*Found) []*Found {
 		return right
 	}
 	return append(right, wrong...)
-}
-
-// keyOf tells the traces of points apart. Texts of traces do not: they leave out parameters that are yes.
-func keyOf(x space.Point) string {
-	data, err := x.Trace().MarshalJSON()
-	if err != nil {
-		panic("BUG: beam: " + err.Error())
-	}
-	return string(data)
 }

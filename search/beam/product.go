@@ -17,11 +17,9 @@ import (
 	"github.com/tmacc/tmacc/search/space"
 )
 
-// Purpose is a use of products that schedules are chosen for: N activations by weights that are at a place. Weight is how much its time
-// counts beside the times of other purposes.
+// Purpose is a use of products that schedules are chosen for. Weight is how much its time counts beside the times of other purposes.
 type Purpose struct {
-	N      int
-	At     cost.Place
+	cost.Purpose
 	Weight float64
 }
 
@@ -30,11 +28,11 @@ const many = 256
 
 // Purposes are the uses of products. Decoding reads all weights for one activation, and is what most programs wait for.
 var Purposes = []Purpose{
-	{1, cost.DRAM, 4}, {1, cost.L2, 3},
-	{2, cost.DRAM, 0.5}, {2, cost.L2, 0.5},
-	{4, cost.DRAM, 1.5}, {4, cost.L2, 1.5},
-	{8, cost.DRAM, 0.5}, {8, cost.L2, 0.5},
-	{many, cost.L2, 3},
+	{cost.Purpose{N: 1, At: cost.DRAM}, 4}, {cost.Purpose{N: 1, At: cost.L2}, 3},
+	{cost.Purpose{N: 2, At: cost.DRAM}, 0.5}, {cost.Purpose{N: 2, At: cost.L2}, 0.5},
+	{cost.Purpose{N: 4, At: cost.DRAM}, 1.5}, {cost.Purpose{N: 4, At: cost.L2}, 1.5},
+	{cost.Purpose{N: 8, At: cost.DRAM}, 0.5}, {cost.Purpose{N: 8, At: cost.L2}, 0.5},
+	{cost.Purpose{N: many, At: cost.L2}, 3},
 }
 
 // of are the purposes of n activations.
@@ -53,12 +51,12 @@ type Use struct {
 	Trace schedule.Trace
 }
 
-// How far a choice goes: about 300 points are evaluated. Each search begins where the one before it ended.
+// How far a choice goes: about 200 points are evaluated. Each search begins where the one before it ended.
 var (
-	startsSearch  = Search{Width: 40, Budget: 120, Most: 8}                        // among ways to decompose
-	earlySearch   = Search{Width: 3, Budget: 90, Most: 6, Passes: 1, Strict: true} // for one column
-	lateSearch    = Search{Width: 2, Budget: 70, Most: 5, Passes: 1, Strict: true, Backward: true}
-	columnsSearch = Search{Width: 1, Most: 4, Passes: 1, Backward: true} // for more columns, beside its starts
+	startsSearch  = Search{Width: 40, Budget: 120, Most: 6}                        // among ways to decompose
+	earlySearch   = Search{Width: 2, Budget: 60, Most: 6, Passes: 1, Strict: true} // for one column
+	lateSearch    = Search{Width: 1, Budget: 30, Most: 5, Passes: 1, Strict: true, Backward: true}
+	columnsSearch = Search{Width: 1, Most: 3, Passes: 1, Backward: true} // for more columns, beside its starts
 )
 
 const (
@@ -226,7 +224,7 @@ func (c *chooser) layouts() (out []*kernel, err error) {
 	}
 	worse := func(k *kernel) float64 { return score(set{k}, of(1)) }
 	slices.SortFunc(all, func(a, b *kernel) int {
-		return cmp.Or(cmp.Compare(worse(a), worse(b)), cmp.Compare(keyOf(a.point), keyOf(b.point)))
+		return cmp.Or(cmp.Compare(worse(a), worse(b)), cmp.Compare(a.point.Trace().Key(), b.point.Trace().Key()))
 	})
 	for _, build := range []func(context.Context, lower.Target, *nest.Nest, ...lower.Watch) (*lower.Kernel, error){lower.BuildOnce, lower.Build} {
 		for _, k := range all {

@@ -88,9 +88,7 @@ func columnsOf(s schedule.State) (n int) {
 // Exact is sp without tables whose entries or sums are rounded: what they add up to is bounded, not exact.
 func (sp *Space) Exact() *Space {
 	exact := func(s schedule.State) bool { return !s.(*schedule.Product).Rounds() }
-	c := sp.only("entries", exact).only("averages", exact)
-	c.known = newMemo() // the list of kinds is another
-	return c
+	return sp.only("entries", exact).only("averages", exact)
 }
 
 // Sharing is sp with kernels only that read the packed matrices and the prepared activations of k. Its neighbours and mutations begin with
