@@ -55,7 +55,7 @@ type Use struct {
 var (
 	startsSearch  = Search{Width: 40, Budget: 120, Most: 6}                        // among ways to decompose
 	earlySearch   = Search{Width: 2, Budget: 60, Most: 6, Passes: 1, Strict: true} // for one column
-	lateSearch    = Search{Width: 1, Budget: 30, Most: 5, Passes: 1, Strict: true, Backward: true}
+	lateSearch    = Search{Width: 1, Budget: 24, Most: 5, Passes: 1, Strict: true, Backward: true}
 	columnsSearch = Search{Width: 1, Most: 3, Passes: 1, Backward: true} // for more columns, beside its starts
 )
 
@@ -63,7 +63,7 @@ const (
 	eachKind      = 4   // starts of each kind
 	mostStarts    = 3   // for one column, each by other means
 	muchWorse     = 0.6 // in the score: a start by other means that is worse by more is none
-	mostLayouts   = 4   // that are followed
+	mostLayouts   = 3   // that are followed
 	notMuchWorse  = 0.3 // layouts whose score for one column is worse by more are not
 	fewTries      = 6   // for each of them, for four columns
 	triesOfWeight = 7   // of the layout that is chosen, for each weight of a purpose
@@ -118,7 +118,7 @@ func (c *chooser) choose() (set, error) {
 	}
 	var sets []set
 	for _, k := range ones {
-		s := set{k}
+		s := set{c.late(k)}
 		for _, n := range []int{4, many} {
 			s = c.wider(s, n, fewTries)
 		}
@@ -137,8 +137,8 @@ func (c *chooser) choose() (set, error) {
 	return c.worth(best), nil
 }
 
-// oneColumn searches kernels for one column: first by early decisions, since most others follow from them, then by late ones. Tables and dot
-// products have little in common, so each are searched by themselves.
+// oneColumn searches kernels for one column by early decisions, since most others follow from them. What is done by different means has
+// little in common, so each is searched by itself.
 func (c *chooser) oneColumn() error {
 	one := c.space.Columns(1)
 	starts, err := c.starts(one)
@@ -146,16 +146,27 @@ func (c *chooser) oneColumn() error {
 		return err
 	}
 	c.leastOf(of(1), c.right())
-	var all []space.Point
 	for _, x := range starts {
-		found, err := c.search(earlySearch, of(1)).Improve(c.ctx, one, x)
-		if err != nil {
+		if _, err := c.search(earlySearch, of(1)).Improve(c.ctx, one, x); err != nil {
 			return err
 		}
-		all = append(all, points(found)...)
 	}
-	_, err = c.search(lateSearch, of(1)).Improve(c.ctx, one, all...)
-	return err
+	return nil
+}
+
+// late is k with late decisions that are better.
+func (c *chooser) late(k *kernel) *kernel {
+	found, err := c.search(lateSearch, of(1)).Improve(c.ctx, c.space.Columns(1).Sharing(k.Kernel), k.point)
+	if err != nil {
+		return k
+	}
+	for _, f := range found {
+		better := c.find(f.Point, of(1), math.Inf(1))
+		if _, err := lower.BuildOnce(c.ctx, c.target, better.Nest); err == nil {
+			return better
+		}
+	}
+	return k
 }
 
 // starts are the best points by each means that is not much worse than the best one: by tables, by dot products whose lanes are rows, and by
@@ -209,13 +220,6 @@ func (c *chooser) starts(one *space.Space) (starts []space.Point, err error) {
 		}
 	}
 	return starts, nil
-}
-
-func points(fs []*Found) (out []space.Point) {
-	for _, f := range fs {
-		out = append(out, f.Point)
-	}
-	return out
 }
 
 // right are the kernels for one column that are known to be possible, each alone.
