@@ -602,6 +602,8 @@ func TestEveryRule(t *testing.T) {
 		tested = append(tested, c.want)
 	}
 	tested = append(tested, "is for operators", "is read by 2 stages: a sum ends in one, which sums nothing itself", "is read elsewhere than at the element at hand") // TestRefusedOperators, TestInlineSum
+	tested = append(tested, "is not where the group is: each group has elements of its own", "moves activations by no whole chunks",
+		"is more than each device lets a workgroup share", "is not indexed by its axes") // TestUnfinishedGroups, TestQuantizer
 	for _, reason := range reasons(t) {
 		if reason == "%v" {
 			continue // the reason is another package's

@@ -209,7 +209,7 @@ var evalRows = []struct{ instr, args, want string }{
 }
 
 // memOps have their own tests, below or in tile_test.go.
-var memOps = []Op{OpLoad, OpLoadSplat, OpStore, OpPrefetch, OpPrefetch2, OpConst, OpBarrier, OpLoadRows, OpLoadColumns, OpStoreRows, OpStoreColumns, OpMatMul, OpColumn}
+var memOps = []Op{OpLoad, OpLoadSplat, OpStore, OpPrefetch, OpPrefetch2, OpConst, OpBarrier, OpLane, OpLoadRows, OpLoadColumns, OpStoreRows, OpStoreColumns, OpMatMul, OpColumn}
 
 func TestEvalRows(t *testing.T) {
 	seen := map[Op]bool{}

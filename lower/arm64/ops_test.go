@@ -47,7 +47,7 @@ func everyOperation(t *testing.T, target lower.Target) {
 			}
 		}
 	}
-	others := []vir.Op{vir.OpBarrier, vir.OpLoadRows, vir.OpLoadColumns, vir.OpStoreRows, vir.OpStoreColumns, vir.OpMatMul, vir.OpColumn} // of lanes of workgroups, and of tiles, which have a test in lower
+	others := []vir.Op{vir.OpBarrier, vir.OpLoadRows, vir.OpLoadColumns, vir.OpStoreRows, vir.OpStoreColumns, vir.OpMatMul, vir.OpColumn, vir.OpLane} // of lanes of workgroups, and of tiles, which have a test in lower
 	for _, op := range vir.Ops() {
 		if seen[op] == 0 && !slices.Contains(others, op) {
 			t.Errorf("%v was never lowered", op)
