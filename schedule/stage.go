@@ -406,7 +406,9 @@ func (x Stage) Propose(s State, m Machine) (out []Step) {
 	size := 1
 	for _, l := range slices.Backward(s.Loops()) {
 		if isLane(l) {
-			size *= l.N
+			if l.Root != "n" { // columns of a tile
+				size *= l.N
+			}
 			continue
 		}
 		if vectors := size * 8 / m.Bits; l.Kind == nest.Outer || vectors > mostStaged {

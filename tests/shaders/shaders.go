@@ -75,8 +75,11 @@ func Runs(d *vulkan.Device, sh *spirv.Shader) bool {
 // Long is the most instructions of functions that a software device compiles in a second or two.
 const Long = 400
 
-// beginOf is how many bytes behind the beginning of its buffer pointer n is: whole lines, each another number of them.
-func beginOf(n int) int64 { return int64(4096 + 64*n) }
+// begin is how many bytes behind the beginning of its buffer a pointer is.
+const begin = 4096
+
+// beginOf is that of pointer n of a shader: begin, and another number of lines for each.
+func beginOf(n int) int64 { return int64(begin + 64*n) }
 
 // Run runs a shader as vir.Eval runs its function: buffers of args are what it leaves.
 func Run(d *vulkan.Device, sh *spirv.Shader, f *vir.Func, args []vir.Arg) error {
