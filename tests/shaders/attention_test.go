@@ -254,7 +254,7 @@ func (m *memory) run(name string, sizes map[string]int, calls []int, tensors map
 	if err != nil {
 		m.t.Fatal(err)
 	}
-	trace, _, err := operators.Trace(o, operators.ShaderTarget())
+	trace, err := operators.ShadedOperator{Name: name, Operator: o}.Trace()
 	if err != nil {
 		m.t.Fatal(err)
 	}
