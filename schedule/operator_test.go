@@ -209,7 +209,7 @@ func TestOperatorParams(t *testing.T) {
 	}
 }
 
-// TestOperatorTensors: where elements lie is known, but for the distance of rows.
+// TestOperatorTensors: where elements lie is known, except the distance of rows.
 func TestOperatorTensors(t *testing.T) {
 	runs := func(div int, index ...ir.Expr) operator.Operator {
 		x := &ir.Tensor{Name: "x", Elem: format.F32, Dims: make([]string, len(index))}

@@ -162,7 +162,7 @@ var refused = []struct {
 	{"w2", trace(dot, Split{"m", 64, Pair{"mt", "mm"}}), Split{"mm", 24, Pair{"a", "b"}}, `split mm: 24 does not divide its extent 64`},
 	{"w2", trace(dot, Split{"k", 4096, Pair{"kt", "kk"}}), Split{"kt", 512, Pair{"a", "b"}}, `split kt: an iteration would advance by 2097152, at most 1048576`},
 	{"w2", ready(), Split{"f", 2, Pair{"a", "b"}}, `split f: split before pack: the layout is made of the loops`},
-	{"w2", unpacked(), Split{"f", 2, Pair{"a", "b"}}, `split f: it is bound unroll; split first`},
+	{"w2", unpacked(), Split{"l", 2, Pair{"a", "b"}}, `split l: it is bound vector; split first`},
 	{"w2", trace(dot), Split{"k", 2, Pair{"a", "a"}}, `split k: want two different loop names of up to 16 small letters, digits, '_' and '.', a letter first; have "a" and "a"`},
 	{"w2", trace(dot), Split{"k", 2, Pair{"A", ""}}, `split k: want two different loop names of up to 16 small letters, digits, '_' and '.', a letter first; have "A" and ""`},
 	{"w2", trace(dot, Split{"m", 64, Pair{"mt", "mm"}}), Split{"k", 2, Pair{"mt", "b"}}, `split k: there is a loop or axis mt already`},
