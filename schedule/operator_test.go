@@ -23,6 +23,7 @@ var operatorExamples = []struct {
 }{
 	{"inline", "rmsnorm", nil, Inline{"square16"}},
 	{"inline_sum", "matmul_f16_2", nil, Inline{"acc"}},
+	{"batch", "add", nil, Batch{1}},
 	{"prefetch_panel", "matmul_f16_1", Trace{Inline{"acc"}}, Prefetch{Tensor: "b", Bytes: 4096, Far: 16384}},
 }
 
@@ -95,8 +96,8 @@ var unfinishedOperators = []struct {
 	trace    Trace
 	want     string
 }{
-	{"add", Trace{Bind{"out.k", "outer"}}, `stage out: loop out.k: must be serial, unrolled or a vector: an operator is one call, with sums of one type`},
-	{"rmsnorm", Trace{Split{"square32.j", 2, Pair{"a", "b"}}, Bind{"b", "pair"}}, `stage square32: loop b: must be serial, unrolled or a vector: an operator is one call, with sums of one type`},
+	{"add", Trace{Bind{"out.k", "outer"}}, `stage out: loop out.k: must be serial, unrolled, a vector, lanes or groups: an operator is one call, with sums of one type`},
+	{"rmsnorm", Trace{Split{"square32.j", 2, Pair{"a", "b"}}, Bind{"b", "pair"}}, `stage square32: loop b: must be serial, unrolled, a vector, lanes or groups: an operator is one call, with sums of one type`},
 	{"rmsnorm", Trace{Split{"square32.b", 4096, Pair{"a", "b"}}, Split{"a", 16, Pair{"c", "d"}}}, `stage square32: loop c: pads rows to a multiple of more than 1048576`},
 	{"matmul_f32_1", Trace{Split{"acc.k", 4, Pair{"ko", "ki"}}, Bind{"ki", "vector"}}, `stage acc: loop ki: floats are summed in order, not in lanes`},
 	{"matmul_f32_1", Trace{Split{"acc.k", 4, Pair{"ko", "ki"}}, Reorder{[]string{"acc.r", "acc.j", "ki", "ko"}}}, `stage acc: loop ko: floats are summed in ascending order: move it outside the loops of shorter steps`},

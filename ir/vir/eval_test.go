@@ -207,7 +207,7 @@ var evalRows = []struct{ instr, args, want string }{
 }
 
 // memOps have their own tests, below or in tile_test.go.
-var memOps = []Op{OpLoad, OpLoadSplat, OpStore, OpPrefetch, OpPrefetch2, OpConst, OpBarrier, OpLoadRows, OpLoadColumns, OpStoreRows, OpStoreColumns, OpMatMul}
+var memOps = []Op{OpLoad, OpLoadSplat, OpStore, OpPrefetch, OpPrefetch2, OpConst, OpBarrier, OpLane, OpLoadRows, OpLoadColumns, OpStoreRows, OpStoreColumns, OpMatMul}
 
 func TestEvalRows(t *testing.T) {
 	seen := map[Op]bool{}

@@ -81,4 +81,5 @@ const (
 	OpStoreColumns           // mem = a, as loadcolumns reads it
 	OpMatMul                 // c + a * b, products of matrices; i32 wraps, f32 is exact: a sum that is no f32 is an error
 	OpBarrier                // no lane of the workgroup goes on before all are here, and see what the others stored
+	OpLane                   // the number of the lane in loop imm, a loop of lanes around
 )

@@ -192,6 +192,8 @@ var ops = named([]opInfo{
 		means: "c + a * b, products of matrices; i32 wraps, f32 is exact: a sum that is no f32 is an error"},
 	{id: "Barrier", typ: noTypes, eval: evalNothing,
 		means: "no lane of the workgroup goes on before all are here, and see what the others stored"},
+	{id: "Lane", result: true, imm: "imm", typ: oneWord, eval: evalLane,
+		means: "the number of the lane in loop imm, a loop of lanes around"},
 })
 
 // named gives rows their names in text.

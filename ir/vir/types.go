@@ -35,6 +35,9 @@ func isInt(d format.DType) bool { return slices.Contains(ints, d) }
 // anyType accepts n arguments of one type and a result of it, if there is one.
 func anyType(n int) rule { return same(n, nil) }
 
+// oneWord is the rule of a result that is a word.
+var oneWord = rule{"i32x1 <-", func(dst Type, _ []Type) bool { return dst == Type{Elem: i32, Lanes: 1} }}
+
 // same is the rule of n arguments and a result of one type with elements in set;
 // a nil set is every type.
 func same(n int, set []format.DType) rule {

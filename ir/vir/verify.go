@@ -518,6 +518,10 @@ func (v *verifier) imm(in *Instr) error {
 		}
 	case OpConst:
 		return v.constant(in.Imm, v.f.Regs[in.Dst], "register")
+	case OpLane:
+		if !slices.ContainsFunc(v.loops, func(s *loopState) bool { return s.loop.Lane && int64(s.loop.ID) == in.Imm }) {
+			return fmt.Errorf("no loop of lanes l%d is around", in.Imm)
+		}
 	}
 	return nil
 }
