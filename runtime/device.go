@@ -1,6 +1,8 @@
 package runtime
 
 import (
+	"errors"
+	"fmt"
 	"strings"
 
 	"github.com/tmacc/tmacc/runtime/abi"
@@ -18,8 +20,17 @@ func onDevice(s Spec, variant int, name, why string, m cpu.Mask) (*Product, erro
 	s.Variants = append([]abi.Variant(nil), s.Variants...)
 	s.Variants[variant] = v
 	p := newProduct(s, variant, why+", "+r.String(), m)
-	p.runner = r
+	if floats := r.Differs(); floats != "" {
+		p.info += fmt.Sprintf("%s does not say how it computes some floats, which may have other bits than on the CPU: %s\n", r, floats)
+	}
+	p.runner, p.device = r, name
 	return p, nil
+}
+
+// onlyMissing says that there is no device for some kernels, which is no fault.
+func onlyMissing(err error) bool {
+	no := abi.NoDevice(nil)
+	return errors.As(err, &no) && no.NoDevice()
 }
 
 // preparation is how this CPU quantizes activations for a device, nil for in pure Go.

@@ -93,8 +93,8 @@ func TestLost(t *testing.T) {
 		t.Fatalf("a lost device: %v", err)
 	}
 	for range 2 {
-		for _, m := range all {
-			m.same(t)
+		for i := range all { // the other product has not seen the loss, and loses no call
+			all[len(all)-1-i].same(t)
 		}
 	}
 	if again, err := device.Shared(""); err != nil || again == d {
@@ -122,7 +122,21 @@ func TestTwoDevices(t *testing.T) {
 	wg.Wait()
 }
 
-// TestRanges: weights and results that are larger than what a shader sees at once are in several buffers, and take several dispatches.
+// TestParts: a product whose weights, activations or results are larger than a buffer is computed in parts.
+func TestParts(t *testing.T) {
+	opened(t)
+	d, err := vulkan.Open(vulkan.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	for _, d.Limits.Allocation = range []int64{9 << 10, 3 * 4 * multipliedRows, 1 << 20} {
+		multiply(t, product(t, d, "w2.lanes").Product).same(t)
+	}
+}
+
+// TestRanges: weights and results that are larger than what a shader sees at once are in several buffers, and take several dispatches. So are
+// activations, which begin where a range may begin.
 func TestRanges(t *testing.T) {
 	opened(t)
 	for _, name := range []string{"w2.lanes", "w2.gemm", "w4-g32.lanes"} {
@@ -134,6 +148,12 @@ func TestRanges(t *testing.T) {
 		d.Limits.Range = 16 << 10
 		d.Limits.Groups[0] = 7
 		multiply(t, product(t, d, name).Product).same(t)
+		d.Limits.RangeAlignment = 256
+		for d.Limits.Range = 10 << 10; d.Limits.Range < 11<<10; d.Limits.Range += 128 {
+			if err := product(t, d, name).Check(100, 40, multipliedK, 1); err != nil {
+				t.Error(err)
+			}
+		}
 		d.Limits.Range = 64
 		if _, err := product(t, d, name).NewMatrix(mustSource(t, product(t, d, name).Product), 8, multipliedK); err == nil {
 			t.Error("a tile that is larger than a range was accepted")

@@ -89,7 +89,7 @@ func (p *Provider) compileShaders(problem ir.Problem, e *tune.Entry) (*runtime.S
 // verifyShaders compares the product with the definition. It leaves out the widest kernels that the device refuses: they share more memory than it has, say.
 func (p *Provider) verifyShaders(problem ir.Problem, v *shaders.Product) error {
 	for {
-		err := p.lab.Test(problem, v)
+		err := p.lab.Test(p.ctx, problem, v)
 		if err == nil || shaders.IsFault(err) || len(v.Kernels) == 1 || p.ctx.Err() != nil {
 			return err
 		}

@@ -160,13 +160,13 @@ func (m *deviceBench) measure(ctx context.Context, name string, t spirv.Target, 
 		return err
 	}
 	m.bar.step("comparing %s with its definition", name)
-	if err := m.lab.Test(p, v); shaders.IsFault(err) {
+	if err := m.lab.Test(ctx, p, v); shaders.IsFault(err) {
 		return failed("%w", err)
 	} else if err != nil {
 		return err
 	}
 	m.bar.step("measuring the device's memory")
-	read, err := m.lab.ReadGBS()
+	read, err := m.lab.ReadGBS(ctx)
 	if err != nil {
 		return err
 	}
@@ -180,7 +180,7 @@ func (m *deviceBench) measure(ctx context.Context, name string, t spirv.Target, 
 					return ctx.Err()
 				}
 				m.bar.step("round %d of %d: %s on %s, %s, n = %d", round+1, m.rounds, name, t.Machine().Name, at.Mode, n)
-				if err := m.time(p, v, shaders.Purpose(at.Mode, at.M, n, p.WholeK(at.K)), read, by == defaults.Lock); err != nil {
+				if err := m.time(ctx, p, v, shaders.Purpose(at.Mode, at.M, n, p.WholeK(at.K)), read, by == defaults.Lock); err != nil {
 					return err
 				}
 			}
@@ -193,8 +193,8 @@ func (m *deviceBench) measure(ctx context.Context, name string, t spirv.Target, 
 const deviceRounds = 5
 
 // time measures one shape.
-func (m *deviceBench) time(p ir.Problem, v *shaders.Product, x tune.Purpose, read float64, tuned bool) error {
-	samples, err := m.lab.Time(p, x, deviceRounds, v)
+func (m *deviceBench) time(ctx context.Context, p ir.Problem, v *shaders.Product, x tune.Purpose, read float64, tuned bool) error {
+	samples, err := m.lab.Time(ctx, p, x, deviceRounds, v)
 	if err != nil {
 		return err
 	}

@@ -200,7 +200,7 @@ func (x *deviceTuning) tune(ctx context.Context) error {
 		return failed("tune: %s on %s: nothing was measured: give more -time", x.p.Name(), x.t.Machine().Name)
 	}
 	x.bar.step("measuring the best and the default in turn")
-	best, figures, err := s.Best(out)
+	best, figures, err := s.Best(ctx, out)
 	if err != nil {
 		return fmt.Errorf("tune: %w", err)
 	}
@@ -210,11 +210,11 @@ func (x *deviceTuning) tune(ctx context.Context) error {
 		fmt.Fprintf(x.out, "not locked: %s\n", x.result.Why)
 		return nil
 	}
-	return x.settle(s, best, figures)
+	return x.settle(ctx, s, best, figures)
 }
 
 // settle locks schedules that are faster beyond the noise of their measurements, and slower for no purpose.
-func (x *deviceTuning) settle(s *shaders.Search, best *shaders.Candidate, figures []tune.Beside) error {
+func (x *deviceTuning) settle(ctx context.Context, s *shaders.Search, best *shaders.Candidate, figures []tune.Beside) error {
 	ratio := tune.Together(figures)
 	x.result.Ratio, x.result.Traces = &ratio, shaders.Traces(best.Uses)
 	t := table{head: []string{"mode", "m", "k", "n", "us", "default us", "of the default"}, wide: -1}
@@ -233,7 +233,7 @@ func (x *deviceTuning) settle(s *shaders.Search, best *shaders.Candidate, figure
 		fmt.Fprintf(x.out, "\nnot locked: %s\n", x.result.Why)
 		return nil
 	}
-	e, err := s.Entry(best, figures, gomod.Compiler())
+	e, err := s.Entry(ctx, best, figures, gomod.Compiler())
 	if err != nil {
 		return err
 	}
