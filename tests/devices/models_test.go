@@ -97,6 +97,9 @@ func logits(t *testing.T, f *gguf.File, on *kernels.Device) (all [][]float32) {
 	if quantized := len(kernels.Needed(f)) > 0; on != nil && ran != quantized {
 		t.Errorf("products on a device: %t, quantized: %t", ran, quantized)
 	}
+	if on != nil {
+		t.Logf("steps of one token: %v", m.Resident())
+	}
 	s, err := m.NewSession()
 	if err != nil {
 		t.Fatal(err)
@@ -114,6 +117,9 @@ func logits(t *testing.T, f *gguf.File, on *kernels.Device) (all [][]float32) {
 		row := slices.Clone(item[0].Logits)
 		all = append(all, row)
 		tokens = []int32{int32(slices.Index(row, slices.Max(row)))}
+	}
+	if on != nil {
+		t.Logf("steps of one token: %v", m.Resident())
 	}
 	return all
 }
