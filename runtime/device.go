@@ -60,7 +60,7 @@ func (p *Product) Device() string {
 	return p.runner.String()
 }
 
-// Room is how many bytes of packed matrices the device that p runs on has memory for, besides what is there.
+// Room is how many more bytes of packed matrices the device that p runs on has memory for.
 func (p *Product) Room() (int64, error) {
 	if err := p.ready(); err != nil {
 		return 0, err
@@ -78,7 +78,7 @@ type OneRow struct {
 	Run      abi.Run // of the one block
 	ActBytes int     // of the block
 	Padded   int     // elements of the row, with zeros behind the activations
-	Whole    int     // rows of the result are written by so many
+	Whole    int     // rows of the result that are written at once
 }
 
 // OneRow is for matrices of k columns. The error says why steps on a device do not compute such a product.

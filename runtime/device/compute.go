@@ -153,7 +153,7 @@ func (c *card) multiplying(s *abi.Multiplying) (all []*vulkan.Dispatch, err erro
 	act, isAct := s.Act.Memory.(*memory)
 	out, isOut := s.Out.Memory.(*memory)
 	if !ok || !isAct || !isOut {
-		return nil, errors.New("device: a product of what is not on the device")
+		return nil, errors.New("device: a product of things that are not on the device")
 	}
 	x.r.mu.Lock()
 	defer x.r.mu.Unlock()

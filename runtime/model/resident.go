@@ -18,7 +18,7 @@ import (
 // embedding, the angles of the position, and which positions of each block count. Keys and values, the last norm and logits come out. Steps of several tokens, and
 // models that it does not cover, are computed on the CPU, by products on the device.
 //
-// Pages of caches are the host's. The device has a copy of those of one session, page after page, which follows their versions.
+// Pages of caches are the host's. The device has a copy of one session's, page after page, which follows their versions.
 type resident struct {
 	m  *Model
 	mu sync.Mutex // held by a step
@@ -38,7 +38,7 @@ type copied struct {
 	versions []uint64
 }
 
-// recorded is the steps of a token: those of parts, and between them the ones that store the keys and values of a layer.
+// recorded is the steps of a token. Between one part and the next, the keys and values of a layer are stored.
 type recorded struct {
 	blocks [][2]int // of each kind of layers: from the first to before the end
 	parts  []abi.Recording
@@ -147,7 +147,7 @@ func (r *resident) forward(ctx context.Context, ws *workspace) (done bool, err e
 	return true, r.finish(ws)
 }
 
-// ready makes what is missing: memory, weights of norms, and steps for the blocks of the present position.
+// ready makes everything that is missing: memory, weights of norms, and steps for the blocks of the present position.
 func (r *resident) ready(ws *workspace) (err error) {
 	if r.at == nil {
 		if r.at, err = r.newLayout(); err != nil {

@@ -3,6 +3,7 @@ package devices
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -96,7 +97,7 @@ func TestModels(t *testing.T) {
 	}
 }
 
-// logits are those of all calls. The products run on a device unless it is nil.
+// logits are the logits after each call. The products run on a device unless it is nil.
 func logits(t *testing.T, f *gguf.File, on *kernels.Device) (all [][]float32) {
 	t.Helper()
 	onCPU := 0
@@ -162,6 +163,55 @@ func logits(t *testing.T, f *gguf.File, on *kernels.Device) (all [][]float32) {
 		t.Logf("steps of one token: %v", m.Resident())
 	}
 	return all
+}
+
+// TestLoss: a device that is lost in a step costs the call. The session stays as it was, and the next call has the CPU's logits.
+func TestLoss(t *testing.T) {
+	here, err := device.Here("")
+	if err != nil {
+		t.Skip(err)
+	}
+	target, _ := spirv.ByName("spirv")
+	var all [][]float32
+	for _, on := range []*kernels.Device{nil, {Here: here, Target: target}} {
+		p, err := kernels.New(context.Background(), kernels.Options{Device: on})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer p.Close()
+		m, err := model.Open("../../testdata/gguf/llama-q4_0.gguf", p, model.Options{Context: 64})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer m.Close()
+		s, err := m.NewSession()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		item := []model.Item{{Session: s, Tokens: []int32{1}}}
+		forward := func() error { return m.Forward(context.Background(), item) }
+		if err := forward(); err != nil {
+			t.Fatal(err)
+		}
+		if on != nil {
+			d, err := rundevice.Shared("")
+			if err != nil {
+				t.Fatal(err)
+			}
+			d.LoseAfter(0)
+			if err := forward(); !errors.Is(err, vulkan.ErrLost) || s.Len() != 1 || m.Resident() != nil {
+				t.Fatalf("%v, %d tokens, %v", err, s.Len(), m.Resident())
+			}
+		}
+		if err := forward(); err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, slices.Clone(item[0].Logits))
+	}
+	if !slices.Equal(all[0], all[1]) {
+		t.Error("other logits after a loss")
+	}
 }
 
 // TestRoom: a model that is larger than the device's memory is refused before anything is there, by an error that says how much is missing.

@@ -24,7 +24,7 @@ type generated struct {
 	Prefill      spent          `json:"prefill"`
 	Decode       spent          `json:"decode"`
 	Kernels      []ranKernels   `json:"kernels"`
-	Steps        string         `json:"steps,omitempty"` // with a device: "device", or why the CPU computes what is between products
+	Steps        string         `json:"steps,omitempty"` // with a device: "device", or why the CPU computes everything between products
 }
 
 // spent is the time of some tokens.
