@@ -83,7 +83,9 @@ type OneRow struct {
 
 // OneRow is for matrices of k columns. The error says why steps on a device do not compute such a product.
 func (p *Product) OneRow(k int) (x OneRow, err error) {
-	p = p.orNone()
+	if err := p.ready(); err != nil {
+		return x, err
+	}
 	on, ok := p.runner.(abi.Computer)
 	if !ok {
 		return x, p.spec.errorf("product", "does not run on a device that computes all of a step")
