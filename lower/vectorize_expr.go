@@ -171,6 +171,8 @@ func (v *vectorizer) temp(e ir.Read) (vir.Reg, error) {
 	switch {
 	case t == nil:
 		return 0, refuse(key, "read before it is set")
+	case v.tiles[e.T]:
+		return v.column(t, e), nil
 	case len(lanes) == len(v.lanes):
 		return t.reg, nil
 	case len(lanes) == 0:

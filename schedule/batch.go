@@ -35,7 +35,7 @@ func (x Batch) ApplyOperator(s *Operator) (*Operator, error) {
 	return c, nil
 }
 
-// mostLocal bounds the bytes of scratch that a workgroup shares: each device has so many.
+// mostLocal bounds the bytes of scratch that a workgroup shares: each device has that much.
 const mostLocal = 16 << 10
 
 // grouped says that workgroups run s, whose lanes share scratch.
@@ -78,7 +78,7 @@ func (s *Operator) grid(k *OperatorKernel) error {
 		n.Grid = append(n.Grid, k.callsAlong(axis))
 	}
 	if len(n.Grid) > vir.MaxGrid {
-		return &Unfinished{"groups", fmt.Sprintf("have %d loops and axes of calls, at most %d", len(n.Grid), vir.MaxGrid)}
+		return &Unfinished{fmt.Sprintf("%d loops over groups and axes of calls", len(n.Grid)), "are more than the dimensions that workgroups have"}
 	}
 	return s.local(k)
 }
@@ -108,7 +108,7 @@ func (s *Operator) sameLoops(kind nest.Kind) error {
 			return a.N == b.N && (kind == nest.Lane || x.Run == y.Run && x.Div*a.Coef == y.Div*b.Coef)
 		})
 		if !same && (kind == nest.Group || len(loops) > 0) {
-			return &Unfinished{"stage " + st.name, fmt.Sprintf("has other loops that are bound %v than stage %s", kind, of.name)}
+			return &Unfinished{fmt.Sprintf("loops over %vs in stage %s", kind, st.name), "are others than in the stage before"}
 		}
 	}
 	return nil
@@ -164,7 +164,7 @@ func (s *Operator) moved(p OperatorParam, i int) (by string, err error) {
 				return "", err
 			}
 			if seen && x != by {
-				return "", &Unfinished{"tensor " + t.Name, "is read where another group stores it: each group of " + l.Name + " has elements of its own"}
+				return "", &Unfinished{"tensor " + t.Name + " in loop " + l.Name, "is not where the group is: each group has elements of its own"}
 			}
 			by, seen = x, true
 		}
@@ -182,12 +182,21 @@ func (s *Operator) movedBy(p OperatorParam, index []ir.Expr, l nest.Loop) (strin
 	for i := len(by) - 1; i >= 0; i-- {
 		if i == 0 && by[0] != 0 && slices.Contains(s.Of.Rows, p.Name) {
 			if by[0] > 1 || bytes != 0 {
-				return "", &Unfinished{"loop " + l.Name, "moves tensor " + p.Name + " by several rows: groups have one row each"}
+				return "", &Unfinished{"tensor " + p.Name + " in loop " + l.Name, "moves by several rows: groups have one row each"}
 			}
 			return nest.StepParam(p.Name), nil
 		}
+		if b := s.tensor(p.Name).Block; b != 0 && i == len(by)-1 {
+			by[i] /= max(b, 1)
+		}
 		bytes += by[i] * stride
 		stride *= p.Dims[i].N
+	}
+	if s.to != nil && s.to.Cols > 1 && p.Name == "act" { // in chunks
+		if bytes%s.to.Chunk != 0 {
+			return "", &Unfinished{"loop " + l.Name, "moves activations by no whole chunks"}
+		}
+		bytes *= s.to.Cols
 	}
 	if bytes == 0 {
 		return "", nil
@@ -242,7 +251,7 @@ func (s *Operator) local(k *OperatorKernel) error {
 		k.Nest.Local[p.Name] = (bytes + 3) &^ 3
 	}
 	if total > mostLocal {
-		return &Unfinished{"scratch", fmt.Sprintf("has %d bytes, and a workgroup %d", total, mostLocal)}
+		return &Unfinished{fmt.Sprintf("scratch of %d bytes", total), "is more than each device lets a workgroup share"}
 	}
 	k.Params = append(slices.DeleteFunc(k.Params, func(p OperatorParam) bool { return p.Role == ScratchTensor }), scratch...)
 	return nil
@@ -262,7 +271,7 @@ func (s *Operator) reach(t *ir.Tensor, i int) (most int, err error) {
 				if err != nil {
 					return 0, err
 				}
-				switch {
+				switch by[0] /= max(t.Block, 1); {
 				case by[0] == 0 || l.Kind == nest.Group:
 				case l.N == 0:
 					return 0, &Unfinished{"loop " + l.Name, "makes scratch of a run-time size, for which workgroups have no room: inline it"}

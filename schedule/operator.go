@@ -18,6 +18,7 @@ type Operator struct {
 	Of      operator.Operator
 	streams map[string]nest.Streams // prefetch distances of inputs
 	calls   int                     // axes of calls that are made at once
+	to      *Prepared               // of a preparation: where its results lie
 }
 
 // NewOperator is the state of an operator before any step: one loop nest for each stage.
@@ -186,8 +187,10 @@ func (k *OperatorKernel) add(st *stage) error {
 			return &Unfinished{"loop " + l.Name, "pads rows to a multiple of more than 1048576"}
 		}
 	}
-	if err := st.ascending(); err != nil {
-		return err
+	if len(st.reduce) > 0 && st.lowest().Temp.Elem == format.F32 {
+		if err := st.ascending(); err != nil {
+			return err
+		}
 	}
 	plan, err := st.plan()
 	if err != nil {
@@ -243,12 +246,15 @@ func (s *Operator) addTensor(k *OperatorKernel, t *ir.Tensor) error {
 	strides := make([]int, len(p.Dims))
 	stride := p.Stride * t.Elem.Bytes()
 	for i := len(p.Dims) - 1; i >= 0; i-- {
-		if strides[i] = stride; i > 0 && p.Dims[i].N == 0 {
+		many := func(r Room) bool { return r.N != 1 }
+		if strides[i] = stride; p.Dims[i].N == 0 && slices.ContainsFunc(p.Dims[:i], many) {
 			return fmt.Errorf("tensor %s: its rows have a run-time number of elements, so it must be among Rows", t.Name)
 		}
 		stride *= p.Dims[i].N
 	}
-	k.Nest.Buffers[t.Name] = &nest.Array{Memory: memory, Strides: strides}
+	if k.Nest.Buffers[t.Name] = s.placed(t, memory); k.Nest.Buffers[t.Name] == nil {
+		k.Nest.Buffers[t.Name] = &nest.Array{Memory: memory, Strides: strides}
+	}
 	return nil
 }
 

@@ -103,6 +103,15 @@ func (t Trace) MarshalJSON() ([]byte, error) {
 	return b.Bytes(), nil
 }
 
+// Key tells traces apart. Texts do not: they leave out values that are true or false.
+func (t Trace) Key() string {
+	data, err := t.MarshalJSON()
+	if err != nil {
+		panic("BUG: schedule: " + err.Error())
+	}
+	return string(data)
+}
+
 // maxSteps bounds a trace read from a file.
 const maxSteps = 200
 

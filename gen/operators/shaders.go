@@ -67,7 +67,7 @@ func shaderIn(traces fs.FS, o operator.Operator) (*abi.Operator, error) {
 
 // Shader compiles a scheduled operator.
 func Shader(k *schedule.OperatorKernel) (*abi.Operator, error) {
-	f, sh, err := module(k.Nest)
+	f, sh, err := Module(k.Nest, asked)
 	if err != nil {
 		return nil, err
 	}
@@ -104,8 +104,8 @@ func Shader(k *schedule.OperatorKernel) (*abi.Operator, error) {
 	return x, nil
 }
 
-// module is the shader of a nest.
-func module(n *nest.Nest) (*vir.Func, *spirv.Shader, error) {
+// Module is the shader of a nest, which asks a device for what c says.
+func Module(n *nest.Nest, c spirv.Controls) (*vir.Func, *spirv.Shader, error) {
 	f, err := lower.Vectorize(n, "main")
 	if err != nil {
 		return nil, nil, err
@@ -114,7 +114,7 @@ func module(n *nest.Nest) (*vir.Func, *spirv.Shader, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	sh, err := ShaderTarget().Print(s, asked)
+	sh, err := ShaderTarget().Print(s, c)
 	return f, sh, err
 }
 

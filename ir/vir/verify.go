@@ -516,6 +516,10 @@ func (v *verifier) imm(in *Instr) error {
 		if n := int64(of.Lanes / part); in.Imm < 0 || in.Imm >= n {
 			return fmt.Errorf("no part %d of %d", in.Imm, n)
 		}
+	case OpColumn:
+		if n := int64(v.f.ArgType(in, 0).Columns()); in.Imm < 0 || in.Imm >= n {
+			return fmt.Errorf("no column %d of %d", in.Imm, n)
+		}
 	case OpConst:
 		return v.constant(in.Imm, v.f.Regs[in.Dst], "register")
 	case OpLane:

@@ -9,7 +9,7 @@ import (
 	"github.com/tmacc/tmacc/ir/format"
 )
 
-// Operator is a float operator as a compute shader. A dispatch makes calls of the operator, of which each has workgroups of its own: a
+// Operator is a float operator as a compute shader. A dispatch makes calls of the operator, each on workgroups of its own: a
 // call is what a function of package runtime/ops does at once. The calls are numbered along Axes axes, the rows of a batch and the heads of
 // a row, say. They run at the same time, so no call may write what another one reads or writes.
 type Operator struct {
@@ -50,7 +50,7 @@ type OperatorCount struct {
 // WordKind says what a push constant is.
 type WordKind uint8
 
-// The kinds of push constants. Of a Tensor: how many bytes its first element is behind the beginning of what is bound, how many bytes
+// The kinds of push constants. Of a Tensor: how many bytes its first element is behind the beginning of the bound range, how many bytes
 // apart its rows are, or how far it moves from one call to the next along Axis. Others are a Count, or a Value that never changes.
 const (
 	OffsetWord WordKind = iota
@@ -76,7 +76,7 @@ type OperatorCall struct {
 	Tensors []OperatorPlace // in the order of Operator.Tensors
 }
 
-// OperatorPlace is where a tensor is, in bytes: Offset behind the beginning of what is bound. Its rows are Row bytes apart. From one call
+// OperatorPlace is where a tensor is, in bytes: Offset behind the beginning of the bound range. Its rows are Row bytes apart. From one call
 // to the next along an axis it moves by Steps; those that are left out are 0: calls share the tensor.
 type OperatorPlace struct {
 	Offset, Row int

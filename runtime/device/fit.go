@@ -15,8 +15,8 @@ const (
 	controls        = 5
 )
 
-// of is what floats are of which a device without the control may make others.
-var of = [controls]string{"very small ones", "very small ones", "zeros, infinities and NaNs", "rounded ones", "rounded ones"}
+// differ are the floats that may have other bits on a device without the control.
+var differ = [controls]string{"very small ones", "very small ones", "zeros, infinities and NaNs", "rounded ones", "rounded ones"}
 
 // fitted is a module without the controls of floats that d lacks. These floats are then the device's choice, without says which.
 func fitted(code []byte, d *vulkan.Device) (fit []byte, without []string) {
@@ -43,7 +43,7 @@ func fitted(code []byte, d *vulkan.Device) (fit []byte, without []string) {
 		case !lacks(at):
 			out = append(out, code[4*at:4*(at+n)]...)
 		case word(at) == 4<<16|opExecutionMode:
-			without = append(without, of[word(at+2)-firstMode])
+			without = append(without, differ[word(at+2)-firstMode])
 		}
 		at += n
 	}

@@ -116,7 +116,7 @@ func (x *Package) verifyShaders(ctx context.Context) error {
 	return nil
 }
 
-// verifyOn compares all shaders of v that a device can run with the definition: a package has several, of which devices take the first that they can.
+// verifyOn compares all shaders of v that a device can run with the definition. A package has several, and devices take the first that they can run.
 func (x *Package) verifyOn(ctx context.Context, lab *shaders.Lab, w *product, v *variant.Shaders) (Exactness, error) {
 	found := NotHere
 	for _, one := range shaders.Alternatives(v) {

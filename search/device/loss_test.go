@@ -11,6 +11,7 @@ import (
 	"github.com/tmacc/tmacc/runtime/device"
 	"github.com/tmacc/tmacc/runtime/vulkan"
 	"github.com/tmacc/tmacc/search/timing"
+	"github.com/tmacc/tmacc/search/worker"
 )
 
 // multiplied is a matrix of p, and its product by 3 columns in pure Go, which is in the same matrix's bits.
@@ -168,4 +169,62 @@ func mustSource(t testing.TB, p *runtime.Product) format.Source {
 		t.Fatal(err)
 	}
 	return src
+}
+
+// TestNothingLeft: a worker that has measured a candidate, or compared it with the definition, has nothing of it on the device, also if it could not be
+// measured.
+func TestNothingLeft(t *testing.T) {
+	x := product(t, opened(t), "w2.lanes")
+	s := &Server{}
+	if _, err := s.Open(""); err != nil {
+		t.Fatal(err)
+	}
+	defer s.d.Close()
+	src := mustSource(t, x.Product)
+	at := worker.Timed{Spec: x.Spec, M: 8, N: 2, K: multipliedK}
+	one := func() {
+		t.Helper()
+		run, free, err := s.Timed(x.Spec, src, at)
+		if err == nil {
+			_, err = run()
+			free()
+		}
+		if err != nil {
+			t.Error(err)
+		}
+		if n := s.d.Held(); n != 0 {
+			t.Errorf("%d things are left on the device", n)
+		}
+	}
+	one()
+	whole := s.d.Limits.Range
+	s.d.Limits.Range = 64
+	if _, _, err := s.Timed(x.Spec, src, at); err == nil || s.d.Held() != 0 {
+		t.Errorf("%v, %d things are left on the device", err, s.d.Held())
+	}
+	s.d.Limits.Range = whole
+	one()
+	on, failed, free := s.Device()
+	spec := x.Spec
+	spec.Variants[0].Device = on
+	p, err := runtime.New(spec).On("spirv")
+	if err != nil {
+		t.Fatal(err)
+	}
+	multiply(t, p).x.Close()
+	free()
+	if n := s.d.Held(); n != 0 || failed() != nil {
+		t.Errorf("%d things are left on the device, %v", n, failed())
+	}
+	if s.d.LoseAfter(0); s.Lost() {
+		t.Error("it is lost already")
+	}
+	run, release, err := s.Timed(x.Spec, src, at)
+	if err == nil { // nothing was submitted yet
+		_, err = run()
+		release()
+	}
+	if !errors.Is(err, vulkan.ErrLost) || !s.Lost() {
+		t.Errorf("a device that is lost: %v", err)
+	}
 }

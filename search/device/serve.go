@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 
 	"github.com/tmacc/tmacc/ir/format"
+	"github.com/tmacc/tmacc/lower/spirv"
 	"github.com/tmacc/tmacc/runtime"
 	"github.com/tmacc/tmacc/runtime/abi"
 	"github.com/tmacc/tmacc/runtime/device"
@@ -105,10 +106,10 @@ func (s *Server) timed(spec runtime.Spec, src format.Source, t worker.Timed) (ru
 		x.Free()
 		return nil, nil, err
 	}
-	free = func() { w.Free(); x.Free() }
 	p, err := w.planned(t)
 	if err != nil {
-		free()
+		w.Free()
+		x.Free()
 		return nil, nil, err
 	}
 	run = func() (float64, error) {
@@ -118,7 +119,7 @@ func (s *Server) timed(spec runtime.Spec, src format.Source, t worker.Timed) (ru
 		}
 		return float64(Times{Each: each}.Median().Nanoseconds()), nil
 	}
-	return run, func() { p.Free(); free() }, nil
+	return run, func() { p.Free(); w.Free(); x.Free() }, nil
 }
 
 // planned is products by the copies that t asks for, in turn.
@@ -151,6 +152,16 @@ func (s *Server) ReadGBS() (float64, error) {
 		o.Bytes = probedSoftware
 	}
 	return ReadGBS(s.d, o)
+}
+
+// Calibrate implements worker.Vulkan.
+func (s *Server) Calibrate(like spirv.Speeds) (*spirv.Speeds, error) {
+	o := Options{Rounds: 5}
+	if device.Software(s.d) {
+		o = Options{Bytes: probedSoftware, Groups: 64, Steps: 64, Rounds: 3}
+	}
+	measured, err := Calibrate(s.d, like, o)
+	return &measured, err
 }
 
 // ReadGBS is the best bandwidth of shaders that read or copy memory, and of the device's own copies.

@@ -61,18 +61,19 @@ func readOnce(o operator.Operator, stage string) bool {
 	return reads <= extent(of.Axes)
 }
 
-// groupOffers: the first axis of a run-time size, if all stages have it. Groups have one value of it each where a stage has other axes, and else some.
+// groupOffers: the first axis of a run-time size, if all stages have it. Groups have one value of the longest of its steps each where a stage has other axes,
+// and else some.
 func groupOffers(s schedule.State, m schedule.Machine) (out []schedule.Trace) {
 	o := s.(*schedule.Operator)
 	var common []nest.Loop
-	alone := true
+	alone, longest := true, 0
 	for _, stage := range o.Stages() {
 		i := len(common)
 		for _, l := range s.Loops() {
-			switch {
+			switch d := o.Dim(l.Root); {
 			case stageOf(l) != stage || o.Reduces(l.Root):
-			case len(common) == i && l.N == 0 && (i == 0 || o.Dim(l.Root) == o.Dim(common[0].Root)):
-				common = append(common, l)
+			case len(common) == i && l.N == 0 && (i == 0 || d.Run == o.Dim(common[0].Root).Run):
+				common, longest = append(common, l), max(longest, d.Div*max(1, o.Together(l.Root)))
 			case l.N != 1:
 				alone = false
 			}
@@ -81,52 +82,99 @@ func groupOffers(s schedule.State, m schedule.Machine) (out []schedule.Trace) {
 			return nil
 		}
 	}
-	if !alone {
-		var t schedule.Trace
-		for _, l := range common {
-			t = append(t, bind(l.Name, "group"))
+	for _, n := range []int{1, 32, 64, 128, 256, 512, 1024} {
+		if alone == (n == 1) || !alone && n > 128 {
+			continue
 		}
-		return []schedule.Trace{t, nil}
-	}
-	for _, n := range []int{32, 64, 128, 256, 512, 1024} {
 		var t schedule.Trace
 		for _, l := range common {
-			t = append(t, split(l.Name, n, l.Root+"g", l.Root+"i"), bind(l.Root+"g", "group"))
+			if by := n * longest / o.Dim(l.Root).Div; by > 1 {
+				t = append(t, split(l.Name, by, l.Root+"g", l.Root+"i"), bind(l.Root+"g", "group"))
+			} else {
+				t = append(t, bind(l.Name, "group"))
+			}
 		}
 		out = append(out, t)
 	}
 	return append(out, nil)
 }
 
-// stageLanes makes lanes of the innermost axis of a stage that it does not sum over. All stages have equally many.
+// stageLanes makes lanes of an axis of a stage. All stages have equally many, few if there are many groups, and all of them have a use for that many.
 func stageLanes(stage string) offers {
 	return func(s schedule.State, m schedule.Machine) (out []schedule.Trace) {
-		lanes, of := []int{32, 64, 128, 256, 16, 8}, nest.Loop{}
-		for _, l := range s.Loops() {
-			switch {
-			case l.Kind == nest.Lane:
-				lanes = []int{l.N}
-			case stageOf(l) == stage && !s.(nests).Reduces(l.Root) && l.Kind == nest.Serial:
-				of = l
-			}
+		o, lanes, idle := s.(*schedule.Operator), []int{256, 128, 64, 32, 16, 8}, true
+		if slices.ContainsFunc(s.Loops(), func(l nest.Loop) bool { return l.Kind == nest.Group }) {
+			lanes = []int{32, 64, 128, 256, 16, 8}
+		}
+		if i := slices.IndexFunc(s.Loops(), func(l nest.Loop) bool { return l.Kind == nest.Lane }); i >= 0 {
+			lanes = []int{s.Loops()[i].N}
 		}
 		for _, n := range lanes {
-			switch {
-			case of.Name == "" || n > m.Group || of.N%n != 0:
-			case of.N == n:
-				out = append(out, schedule.Trace{bind(of.Name, "lane")})
-			default:
-				out = append(out, schedule.Trace{split(of.Name, n, of.Root+"o", of.Root+"l"), bind(of.Root+"l", "lane")})
+			wastes := func(stage string) bool { return len(inLanesOf(o, stage, n)) == 0 && long(o, stage, n) }
+			if n > m.Group || slices.ContainsFunc(o.Stages(), wastes) {
+				continue
+			}
+			idle = idle && !long(o, stage, n)
+			for _, l := range inLanesOf(o, stage, n) {
+				switch chunk := chunkOf(o, l); {
+				case l.N == n:
+					out = append(out, schedule.Trace{bind(l.Name, "lane")})
+				case chunk > n:
+					out = append(out, schedule.Trace{split(l.Name, chunk, l.Root+"o", l.Root+"c"), split(l.Root+"c", n, l.Root+"c", l.Root+"l"), bind(l.Root+"c", "unrolled"), bind(l.Root+"l", "lane")})
+				default:
+					out = append(out, schedule.Trace{split(l.Name, n, l.Root+"o", l.Root+"l"), bind(l.Root+"l", "lane")})
+				}
 			}
 		}
-		return append(out, nil)
+		if idle || len(out) == 0 {
+			out = append(out, nil)
+		}
+		return out
 	}
+}
+
+// inLanesOf are the loops of a stage that may become n lanes, without padding sizes as models have them: first the innermost one that the stage does not sum over. It
+// has none if it has lanes.
+func inLanesOf(o *schedule.Operator, stage string, n int) (out []nest.Loop) {
+	for _, l := range o.Loops() {
+		d := o.Dim(l.Root)
+		pads := func(sizes map[string]int) bool { return sizes[d.Run]%(d.Div*l.Coef*n) != 0 }
+		switch {
+		case stageOf(l) == stage && l.Kind == nest.Lane:
+			return nil
+		case stageOf(l) != stage || l.N == 1 || l.Kind != nest.Serial || o.InOrder(l.Root) || l.N%n != 0:
+		case l.N == 0 && slices.ContainsFunc(o.Of.Typical(), pads), chunkOf(o, l) > 0 && chunkOf(o, l)%n != 0:
+		case o.Reduces(l.Root):
+			out = append(out, l)
+		default:
+			out = slices.Insert(out, 0, l)
+		}
+	}
+	return out
+}
+
+// chunkOf is how many iterations of a loop are in a chunk, 0: no chunk ends in it.
+func chunkOf(o *schedule.Operator, l nest.Loop) int {
+	if chunk := o.Together(l.Root) / max(l.Coef, 1); l.N == 0 || l.N > chunk {
+		return chunk
+	}
+	return 0
+}
+
+// long says that one lane would need some time for a stage that has no lanes.
+func long(o *schedule.Operator, stage string, n int) bool {
+	of := func(l nest.Loop) bool { return stageOf(l) == stage }
+	return !slices.ContainsFunc(o.Loops(), func(l nest.Loop) bool { return of(l) && l.Kind == nest.Lane }) &&
+		slices.ContainsFunc(o.Loops(), func(l nest.Loop) bool { return of(l) && l.Kind == nest.Serial && (l.N == 0 || l.N > 2*n) })
 }
 
 // stepsInLane: how many iterations over an axis a lane spells out.
 func stepsInLane(root string) offers {
 	return func(s schedule.State, m schedule.Machine) (out []schedule.Trace) {
 		l := openOf(s, root)
+		if chunk := chunkOf(s.(*schedule.Operator), l); l.Name != "" && chunk > 1 {
+			return []schedule.Trace{{split(l.Name, chunk, root+"s", root+"u"), bind(root+"u", "unrolled")}}
+		}
 		if l.N > 0 {
 			return spelledOut(l.Name)(s, m)
 		}
@@ -139,7 +187,7 @@ func stepsInLane(root string) offers {
 	}
 }
 
-// laneOrder: groups and lanes are around the other loops of a stage, which have any order.
+// laneOrder: groups and lanes are around the other loops of a stage, which have any order, or lanes of a sum where it begins.
 func laneOrder(stage string) offers {
 	return func(s schedule.State, m schedule.Machine) (out []schedule.Trace) {
 		var around, inside []nest.Loop
@@ -159,7 +207,12 @@ func laneOrder(stage string) offers {
 		slices.SortStableFunc(inside, func(a, b nest.Loop) int { return inwards(s, inside, a) - inwards(s, inside, b) })
 		permute(nil, inside, func(order []nest.Loop) {
 			var names []string
-			for _, l := range slices.Concat(around, order) {
+			begin := 0 // lanes of a sum are where it begins
+			if n := len(around); n > 0 && s.(nests).Reduces(around[n-1].Root) {
+				begins := func(l nest.Loop) bool { return s.(nests).Reduces(l.Root) || l.Kind == nest.Unrolled }
+				begin = slices.IndexFunc(append(slices.Clip(order), around[n-1]), begins)
+			}
+			for _, l := range slices.Concat(order[:begin], around, order[begin:]) {
 				names = append(names, l.Name)
 			}
 			if slices.Equal(names, now) {

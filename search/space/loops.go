@@ -15,7 +15,12 @@ import (
 
 // ForOperator is the space of an operator's schedules on a target.
 func ForOperator(o operator.Operator, t lower.Selector) *Space {
-	s, machine := schedule.NewOperator(o), MachineOf(t)
+	return ForLoops(schedule.NewOperator(o), t)
+}
+
+// ForLoops is the space of the schedules that begin with the loops of s.
+func ForLoops(s *schedule.Operator, t lower.Selector) *Space {
+	o, machine := s.Of, MachineOf(t)
 	sp := &Space{start: s, machine: machine, fits: fitsOperator(o), part: 1, known: newMemo(),
 		proves: func(s schedule.State) error {
 			_, err := s.(*schedule.Operator).Kernel()

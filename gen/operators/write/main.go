@@ -30,7 +30,7 @@ func main() {
 	}
 }
 
-// write writes the schedules, and what is compiled of them.
+// write writes the schedules, and the files that are compiled of them.
 func write(dir string) error {
 	traces, err := choose()
 	if err != nil {
