@@ -46,7 +46,7 @@ func served(t lower.Target) (out []string) {
 }
 
 // Trace is the schedule of an operator for a target. ok is false if there is none.
-func Trace(o operator.Operator, t lower.Selector) (trace schedule.Trace, ok bool, err error) {
+func Trace(o operator.Operator, t lower.Target) (trace schedule.Trace, ok bool, err error) {
 	return traceIn(traces.Files, TraceName(o, t))
 }
 
@@ -62,10 +62,7 @@ func traceIn(all fs.FS, name string) (trace schedule.Trace, ok bool, err error) 
 }
 
 // TraceName is the file of an operator's schedule in runtime/ops/traces.
-func TraceName(o operator.Operator, t lower.Selector) string {
-	if t.Machine().Group > 0 {
-		return "spirv/" + o.Name + ".json"
-	}
+func TraceName(o operator.Operator, t lower.Target) string {
 	return fmt.Sprintf("%d/%s.json", t.Machine().VecBits, o.Name)
 }
 
@@ -76,7 +73,9 @@ func unusedTraces(traces fs.FS) []string {
 		for _, t := range Targets() {
 			used = append(used, TraceName(o, t))
 		}
-		used = append(used, TraceName(o, ShaderTarget()))
+	}
+	for _, s := range Shaded() {
+		used = append(used, s.TraceName())
 	}
 	all, err := fs.Glob(traces, "*/*")
 	if err != nil {

@@ -1,7 +1,6 @@
 package operators
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"io/fs"
@@ -17,6 +16,7 @@ import (
 	"github.com/tmacc/tmacc/lower"
 	"github.com/tmacc/tmacc/lower/spirv"
 	"github.com/tmacc/tmacc/runtime/abi"
+	"github.com/tmacc/tmacc/runtime/ops/traces"
 	"github.com/tmacc/tmacc/schedule"
 )
 
@@ -31,7 +31,10 @@ func ShaderTarget() spirv.Target {
 // asked is what shaders ask of floats. A device that lacks some of it runs them without.
 var asked = spirv.Controls{RoundToEven: true, Denormals: true, NotNumbers: true}
 
-// Shaders is the generated files of package runtime/ops/shaders: operators.go describes the operators, and NAME.spv is the module of one.
+// modulePrefix begins the names of modules: files of operators.go.
+const modulePrefix = "operators_"
+
+// Shaders is the generated files of package runtime/ops/shaders: operators.go describes the operators, and operators_NAME.spv is the module of one.
 // traces has the schedules in the folder "spirv".
 func Shaders(traces fs.FS) ([]lower.File, error) {
 	f := jen.NewFile("shaders")
@@ -39,30 +42,72 @@ func Shaders(traces fs.FS) ([]lower.File, error) {
 	f.ImportName(formatPath, "format")
 	var all []jen.Code
 	var files []lower.File
-	for _, o := range operator.All() {
-		x, err := shaderIn(traces, o)
+	for _, s := range Shaded() {
+		x, err := s.compile(traces)
 		if err != nil {
-			return nil, fmt.Errorf("runtime/ops/traces/%s: %w", TraceName(o, ShaderTarget()), err)
+			return nil, fmt.Errorf("runtime/ops/traces/%s: %w", s.TraceName(), err)
 		}
 		all = append(all, described(x))
-		files = append(files, lower.File{Name: o.Name + ".spv", Data: x.Code})
+		files = append(files, lower.File{Name: modulePrefix + s.Name + ".spv", Data: x.Code})
 	}
 	f.Comment("all are the operators, by the schedules in runtime/ops/traces/spirv.")
 	f.Var().Id("all").Op("=").Index().Qual(abiPath, "Operator").Add(braces(all))
 	return append(files, render(f, "operators.go", "")), nil
 }
 
-// shaderIn compiles an operator by its schedule.
-func shaderIn(traces fs.FS, o operator.Operator) (*abi.Operator, error) {
-	trace, ok, err := traceIn(traces, TraceName(o, ShaderTarget()))
-	if err != nil || !ok {
-		return nil, cmp.Or(err, fs.ErrNotExist)
+// ShadedOperator is an operator that becomes a shader of a name, which is the operator's or says that calls have a list of places.
+type ShadedOperator struct {
+	Name string
+	operator.Operator
+	Listed string // the tensor with a list, "": none
+}
+
+// Shaded are the shaders of all operators. Those that write to pages of a cache have two.
+func Shaded() (all []ShadedOperator) {
+	for _, o := range operator.All() {
+		if all = append(all, ShadedOperator{o.Name, o, ""}); o.Paged != "" {
+			all = append(all, ShadedOperator{o.Name + "_paged", o, o.Paged})
+		}
 	}
-	k, err := schedule.CompileOperator(o, trace)
+	return all
+}
+
+// TraceName is the file of the shader's schedule in runtime/ops/traces.
+func (s ShadedOperator) TraceName() string { return "spirv/" + s.Name + ".json" }
+
+// Trace is the shader's schedule.
+func (s ShadedOperator) Trace() (schedule.Trace, error) { return s.traceIn(traces.Files) }
+
+func (s ShadedOperator) traceIn(all fs.FS) (schedule.Trace, error) {
+	trace, ok, err := traceIn(all, s.TraceName())
+	if err == nil && !ok {
+		err = fs.ErrNotExist
+	}
+	return trace, err
+}
+
+// compile makes the shader by its schedule.
+func (s ShadedOperator) compile(all fs.FS) (*abi.Operator, error) {
+	trace, err := s.traceIn(all)
 	if err != nil {
 		return nil, err
 	}
-	return Shader(k)
+	k, err := schedule.CompileOperator(s.Operator, trace)
+	if err != nil {
+		return nil, err
+	}
+	x, err := Shader(k)
+	if err == nil {
+		x.Name = s.Name
+	}
+	return x, err
+}
+
+// Listing is a schedule of the operator, whose last step is a batch, with the list of s.
+func (s ShadedOperator) Listing(t schedule.Trace) schedule.Trace {
+	last := t[len(t)-1].(schedule.Batch)
+	last.Listed = s.Listed
+	return append(slices.Clone(t[:len(t)-1]), last)
 }
 
 // Shader compiles a scheduled operator.
@@ -82,7 +127,7 @@ func Shader(k *schedule.OperatorKernel) (*abi.Operator, error) {
 	for _, i := range sh.Params {
 		w := abi.OperatorWord{Axis: k.Params[i].Axis, Value: uint32(k.Params[i].Value)}
 		switch p := k.Params[i]; p.Role {
-		case schedule.InputTensor, schedule.OutputTensor:
+		case schedule.InputTensor, schedule.OutputTensor, schedule.CallList:
 			w.Kind, w.Tensor = abi.OffsetWord, numbers[p.Name]
 		case schedule.RowStep:
 			w.Kind, w.Tensor = abi.RowWord, numbers[p.Tensor]

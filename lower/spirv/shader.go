@@ -266,10 +266,18 @@ func (p *printer) move(ids module.ID) {
 		id := p.m.Emit(module.OpCompositeExtract, p.uint, ids, uint32(d))
 		for _, m := range g.Moves {
 			if base, ok := p.push[m.Param]; ok {
-				p.push[m.Param] = p.sum(base, p.word(module.OpIMul, id, p.push[m.By]))
+				p.push[m.Param] = p.sum(base, p.moved(id, m.By))
 			}
 		}
 	}
+}
+
+// moved is how far a parameter, a number of bytes or a list of them, moves a pointer to the workgroup with number id.
+func (p *printer) moved(id module.ID, by int) module.ID {
+	if p.f.Params[by].Int {
+		return p.word(module.OpIMul, id, p.push[by])
+	}
+	return p.inList(by, id)
 }
 
 // digits finds the number of the lane in each loop of lanes: digits of its number in the workgroup.
