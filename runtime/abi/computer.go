@@ -11,8 +11,8 @@ type Computer interface {
 	Memory(bytes int64) (Memory, error)
 	// Record makes a sequence of steps. Each sees what the steps before wrote, unless it runs beside them.
 	Record(steps []Step) (Recording, error)
-	// Run runs recordings one after the other, and returns when all are done. After a loss of the device recordings and memory are of no more use.
-	Run(all ...Recording) error
+	// Run runs a recording, and returns when it is done. After a loss of the device recordings and memory are of no more use.
+	Run(Recording) error
 }
 
 // Memory is memory of a device. No recording that uses it may run while it is written, read or freed.

@@ -117,20 +117,12 @@ func (r *Runner) Record(steps []abi.Step) (abi.Recording, error) {
 }
 
 // Run implements abi.Computer.
-func (r *Runner) Run(all ...abi.Recording) error {
-	var sequences []*vulkan.Sequence
-	for _, x := range all {
-		x, ok := x.(*recording)
-		if !ok {
-			return errors.New("device: a recording of something else")
-		}
-		sequences = append(sequences, x.s)
+func (r *Runner) Run(x abi.Recording) error {
+	s, ok := x.(*recording)
+	if !ok {
+		return errors.New("device: a recording of something else")
 	}
-	if len(all) == 0 {
-		return nil
-	}
-	c := all[0].(*recording).on
-	return c.noted(c.d.RunAll(sequences...))
+	return s.on.noted(s.s.Run())
 }
 
 // bound is what a shader sees of a place, and where in it the place begins.

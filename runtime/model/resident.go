@@ -15,7 +15,7 @@ import (
 )
 
 // resident computes steps of one token on the device of the products: all layers, between memory that stays there, in one submission. What goes in is the row of the
-// embedding, the angles of the position, and which positions of each block count. Keys and values, the last norm and logits come out. Steps of several tokens, and
+// embedding, the angles of the position, its place in the cache, and which positions of each block count. Keys and values, the last norm and logits come out. Steps of several tokens, and
 // models that it does not cover, are computed on the CPU, by products on the device.
 //
 // Pages of caches are the host's. The device has a copy of one session's, page after page, which follows their versions.
@@ -38,10 +38,10 @@ type copied struct {
 	versions []uint64
 }
 
-// recorded is the steps of a token. Between one part and the next, the keys and values of a layer are stored.
+// recorded is the steps of a token.
 type recorded struct {
+	abi.Recording
 	blocks [][2]int // of each kind of layers: from the first to before the end
-	parts  []abi.Recording
 }
 
 // newResident says whether steps of a model can stay on a device.
@@ -107,7 +107,9 @@ func (r *resident) free() {
 	if r == nil {
 		return
 	}
-	r.steps.free()
+	if r.steps != nil {
+		r.steps.Free()
+	}
 	if r.at != nil {
 		r.at.memory.Free()
 	}
@@ -115,15 +117,6 @@ func (r *resident) free() {
 		p.memory.Free()
 	}
 	r.at, r.pages, r.steps = nil, nil, nil
-}
-
-func (s *recorded) free() {
-	if s == nil {
-		return
-	}
-	for _, p := range s.parts {
-		p.Free()
-	}
 }
 
 // forward computes the batch of ws, if it is one token, and says whether it did.
@@ -161,8 +154,14 @@ func (r *resident) ready(ws *workspace) (err error) {
 	if r.steps != nil && slices.Equal(r.steps.blocks, blocks) {
 		return nil
 	}
-	r.steps.free()
-	r.steps, err = r.record(blocks)
+	if r.steps != nil {
+		r.steps.Free()
+		r.steps = nil
+	}
+	steps, err := r.record(blocks)
+	if err == nil {
+		r.steps = &recorded{steps, blocks}
+	}
 	return err
 }
 
@@ -216,7 +215,6 @@ func (p *copied) follow(pages []*page, first, end int) error {
 
 // step computes the token of ws.
 func (r *resident) step(ws *workspace) error {
-	position := ws.segments[0].position
 	cacheOf := func(layer int) *cache { return ws.segments[0].session.states[layer].(*cache) }
 	for i := range r.pages {
 		b := r.steps.blocks[r.m.config.KindOf[i]]
@@ -227,23 +225,7 @@ func (r *resident) step(ws *workspace) error {
 	if err := r.at.memory.Write(r.at.inputs.at, r.inputs(ws)); err != nil {
 		return err
 	}
-	stores := make([]abi.Recording, len(r.m.layers))
-	defer func() {
-		for _, s := range stores {
-			if s != nil {
-				s.Free()
-			}
-		}
-	}()
-	order := []abi.Recording{r.steps.parts[0]}
-	for i := range stores {
-		var err error
-		if stores[i], err = r.on.Record(r.at.store(i, r.pages[i].memory, position)); err != nil {
-			return err
-		}
-		order = append(order, stores[i], r.steps.parts[i+1])
-	}
-	if err := r.on.Run(order...); err != nil {
+	if err := r.on.Run(r.steps.Recording); err != nil {
 		return err
 	}
 	data := make([]byte, r.at.outputs.bytes)
@@ -266,6 +248,9 @@ func (r *resident) inputs(ws *workspace) []byte {
 	}
 	floats(ws.hiddenRow(0))
 	position := ws.segments[0].position
+	for i, place := range r.attention(0).cells(position) {
+		binary.LittleEndian.PutUint32(data[r.at.cells.at-r.at.inputs.at+int64(4*i):], uint32(place))
+	}
 	for kind, k := range r.at.kinds {
 		cos, sin := ws.angles(kind, 0)
 		at = data[:k.cos.at-r.at.inputs.at]

@@ -21,6 +21,7 @@ type layout struct {
 
 	inputs, outputs        region
 	hidden, normed, mixed  region
+	cells                  region // 2 of u32: see attention.cells
 	mixed2                 region // after its norm
 	queries, queries2      region
 	rotated, keys, keys2   region
@@ -125,7 +126,7 @@ func (r *resident) newLayout() (*layout, error) {
 
 func (l *layout) takeInputs() {
 	c, begin := &l.m.config, l.bytes
-	l.hidden = l.floats(c.Embedding)
+	l.hidden, l.cells = l.floats(c.Embedding), l.floats(2)
 	for kind := range c.Kinds {
 		pairs, a := l.m.angles[kind].Pairs(), l.attention(kind)
 		n := numBlocks(a.positions) * a.heads
@@ -331,38 +332,23 @@ func (s *list) multiply(in region, all ...target) {
 	}
 }
 
-// record makes the steps of a token whose query sees blocks, by kinds of layers. Between two parts, the keys and values of a layer are stored.
-func (r *resident) record(blocks [][2]int) (_ *recorded, err error) {
-	out := &recorded{blocks: blocks}
-	defer func() {
-		if err != nil {
-			out.free()
-		}
-	}()
-	m := r.m
-	s := &list{layout: r.at}
-	end := func() {
-		var part abi.Recording
-		if s.err == nil {
-			part, s.err = r.on.Record(s.steps)
-		}
-		if s.err == nil {
-			out.parts = append(out.parts, part)
-		}
-		s.steps = nil
-	}
+// record records the steps of a token whose query sees blocks, by kinds of layers.
+func (r *resident) record(blocks [][2]int) (abi.Recording, error) {
+	m, s := r.m, &list{layout: r.at}
 	s.norm(false, s.normed, s.hidden, m.layers[0].vectors[attentionNorm], 1, m.config.Embedding)
 	for i := range m.layers {
 		s.project(i)
-		end()
+		s.store(i)
 		s.attend(i, blocks[m.config.KindOf[i]])
 		s.feed(i)
 	}
 	if s.logits.bytes > 0 {
 		s.multiply(s.last, target{m.head, s.logits})
 	}
-	end()
-	return out, s.err
+	if s.err != nil {
+		return nil, s.err
+	}
+	return r.on.Record(s.steps)
 }
 
 // project adds the queries, keys and values of a layer, with biases, normed and rotated: keys and values in the outputs of the layer.
@@ -418,21 +404,26 @@ func (s *list) query(x *layer, a *attention) region {
 	return s.rotated
 }
 
-// store adds the keys and values of a layer to a page of the cache.
-func (l *layout) store(layer int, pages abi.Memory, position int) []abi.Step {
-	a, out := l.m.layers[layer].mixer.(*attention), l.layers[layer]
-	s := &list{layout: l}
-	e := a.elem.Bytes()
-	page, at := position/ops.Block*a.pageBytes(), position%ops.Block
-	size := int64(numBlocks(a.positions)) * int64(a.pageBytes())
-	cell := func(from int, steps ...int) tensorAt {
-		return tensorAt{"out", abi.Tensor{Place: abi.Place{Memory: pages, At: int64(from), Bytes: size - int64(from)}, Steps: steps}}
-	}
-	s.operator(false, "column_"+elemName(a.elem), map[string]int{"K": a.size}, []int{a.kvHeads}, s.at("x", out.key, 0, 4*a.size),
-		cell(page+at/ops.Panel*a.keyBytes()/2+at%ops.Panel*e, a.headBytes()))
-	s.operator(true, "row_"+elemName(a.elem), map[string]int{"K": ops.Panel}, []int{a.kvHeads, a.size / ops.Panel}, s.at("x", out.value, 0, 4*a.size, 4*ops.Panel),
-		cell(page+a.keyBytes()+at*ops.Panel*e, a.headBytes(), ops.Block*ops.Panel*e))
-	return s.steps
+// store adds the keys and values of a layer to its pages, at the places that the inputs have.
+func (s *list) store(layer int) {
+	a, out := s.m.layers[layer].mixer.(*attention), s.layers[layer]
+	s.operator(false, "column_"+elemName(a.elem)+"_paged", map[string]int{"K": a.size}, []int{a.kvHeads}, s.at("x", out.key, 0, 4*a.size), s.at("places", s.cells, 0),
+		s.page("out", layer, 0, a.headBytes()))
+	s.operator(true, "row_"+elemName(a.elem)+"_paged", map[string]int{"K": ops.Panel}, []int{a.kvHeads, a.size / ops.Panel}, s.at("x", out.value, 0, 4*a.size, 4*ops.Panel), s.at("places", s.cells, 4),
+		s.page("out", layer, 0, a.headBytes(), ops.Block*ops.Panel*a.elem.Bytes()))
+}
+
+// page is a tensor in the pages of a layer.
+func (s *list) page(name string, layer, from int, steps ...int) tensorAt {
+	a := s.m.layers[layer].mixer.(*attention)
+	bytes := int64(numBlocks(a.positions)) * int64(a.pageBytes())
+	return tensorAt{name, abi.Tensor{Place: abi.Place{Memory: s.resident.pages[layer].memory, At: int64(from), Bytes: bytes - int64(from)}, Steps: steps}}
+}
+
+// cells are where a position has its key and its value in pages that follow each other, in bytes: of the first head, its first elements.
+func (a *attention) cells(position int) [2]int {
+	page, at, e := position/ops.Block*a.pageBytes(), position%ops.Block, a.elem.Bytes()
+	return [2]int{page + at/ops.Panel*a.keyBytes()/2 + at%ops.Panel*e, page + a.keyBytes() + at*ops.Panel*e}
 }
 
 // elemName is the type of a cache in names of operators.
@@ -475,9 +466,7 @@ func (s *list) attend(layer int, blocks [2]int) {
 // panels adds products of rows by panels of pages: of the group of heads that share a head of keys, for each of that, of panels and of blocks. Rows of a lie rowBytes
 // apart, and move by blockBytes from block to block.
 func (s *list) panels(rows region, rowBytes, blockBytes, k, layer, block, from int, calls, moves []int, out region, outBytes int, outMoves []int, a *attention) {
-	size := int64(numBlocks(a.positions)) * int64(a.pageBytes())
-	at := int64(block)*int64(a.pageBytes()) + int64(from)
-	panel := tensorAt{"b", abi.Tensor{Place: abi.Place{Memory: s.resident.pages[layer].memory, At: at, Bytes: size - at}, Steps: moves}}
+	panel := s.page("b", layer, block*a.pageBytes()+from, moves...)
 	for r := 0; r < a.group(); {
 		n := 8
 		for n > a.group()-r {

@@ -34,11 +34,6 @@ func (q *queue) last() point { return point{q, q.submitted} }
 
 // submit starts a command buffer when points of other queues are over. d.mu is held.
 func (d *Device) submit(q *queue, commands vk.CommandBuffer, after ...point) (point, error) {
-	return d.submitAll(q, []vk.CommandBuffer{commands}, after...)
-}
-
-// submitAll starts command buffers, one after the other, as one submission.
-func (d *Device) submitAll(q *queue, all []vk.CommandBuffer, after ...point) (point, error) {
 	if n := d.loseAfter.Load(); n == 0 {
 		return point{}, d.lose("simulated")
 	} else if n > 0 {
@@ -50,15 +45,11 @@ func (d *Device) submitAll(q *queue, all []vk.CommandBuffer, after ...point) (po
 			waits = append(waits, signal(p))
 		}
 	}
-	infos := make([]vk.CommandBufferSubmitInfo, len(all))
-	for i, c := range all {
-		infos[i] = vk.CommandBufferSubmitInfo{SType: vk.StructureTypeCommandBufferSubmitInfo, CommandBuffer: c}
-	}
 	end := point{q, q.submitted + 1}
 	done := signal(end)
 	r := d.vk.QueueSubmit2(q.handle, 1, &vk.SubmitInfo2{
 		SType: vk.StructureTypeSubmitInfo2, WaitSemaphoreInfoCount: uint32(len(waits)), PWaitSemaphoreInfos: unsafe.SliceData(waits),
-		CommandBufferInfoCount: uint32(len(infos)), PCommandBufferInfos: unsafe.SliceData(infos),
+		CommandBufferInfoCount: 1, PCommandBufferInfos: &vk.CommandBufferSubmitInfo{SType: vk.StructureTypeCommandBufferSubmitInfo, CommandBuffer: commands},
 		SignalSemaphoreInfoCount: 1, PSignalSemaphoreInfos: &done,
 	}, 0)
 	if err := d.check("vkQueueSubmit2", r); err != nil {

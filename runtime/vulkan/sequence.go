@@ -343,14 +343,9 @@ func (s *Sequence) Start() (err error) {
 		return err
 	}
 	end, err := d.submit(d.compute, s.commands, d.transfer.last())
-	if err == nil {
-		s.uses(end)
+	if err != nil {
+		return err
 	}
-	return err
-}
-
-// uses notes that s runs until a point.
-func (s *Sequence) uses(end point) {
 	s.used = end
 	for _, b := range s.buffers {
 		b.used = end
@@ -358,41 +353,7 @@ func (s *Sequence) uses(end point) {
 	for _, p := range s.pipelines {
 		p.used = end
 	}
-}
-
-// RunAll runs sequences one after the other in one submission, and waits. Nobody else may run them meanwhile.
-func (d *Device) RunAll(all ...*Sequence) (err error) {
-	if err := d.enter(); err != nil {
-		return err
-	}
-	defer d.leave(&err)
-	end, err := d.startAll(all)
-	if err != nil {
-		return err
-	}
-	return d.wait(end)
-}
-
-func (d *Device) startAll(all []*Sequence) (end point, err error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	commands := make([]vk.CommandBuffer, len(all))
-	for i, s := range all {
-		if s.d != d {
-			return end, errors.New("vulkan: a sequence of another device")
-		}
-		if err := s.usable(); err != nil {
-			return end, err
-		}
-		commands[i] = s.commands
-	}
-	if end, err = d.submitAll(d.compute, commands, d.transfer.last()); err != nil {
-		return end, err
-	}
-	for _, s := range all {
-		s.uses(end)
-	}
-	return end, nil
+	return nil
 }
 
 // usable says whether something of s was freed.
