@@ -33,11 +33,19 @@ func TestSpace(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			points, err := sp.Widths(4)
-			if err != nil || len(points) != 2 {
-				t.Fatalf("%d points, %v", len(points), err)
+			first, err := sp.Columns(1).First()
+			if err != nil {
+				t.Fatal(err)
 			}
-			for _, x := range points {
+			k, err := sp.Kernel(first)
+			if err != nil {
+				t.Fatal(err)
+			}
+			wider, err := sp.Columns(4).Sharing(k).Near(first)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, x := range []space.Point{first, wider} {
 				if _, err := sp.Parse(x.Trace()); err != nil {
 					t.Error(err)
 				}
