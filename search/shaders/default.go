@@ -61,7 +61,7 @@ type choice struct {
 }
 
 // Of each of the decisions that moved names, mostOptions alternatives are estimated, in at most mostRounds rounds over all of them, until the
-// code of the estimated points spells out as many iterations as budget says.
+// code of the estimated points spells out more iterations than budget.
 const mostOptions, mostRounds, budget = 6, 2, 4096
 
 // moved are the decisions that say how a device is used. The others are the first offers.

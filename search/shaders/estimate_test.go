@@ -91,7 +91,7 @@ func (x at) purpose(t *testing.T) (p tune.Purpose) {
 	return p
 }
 
-// TestRanking holds the model against what schedules took on a card: of two schedules of a product of one shape, one of which took at
+// TestRanking holds the model against the times of schedules on a card: of two schedules of a product of one shape, where one took at
 // least a tenth longer, the estimates must say which one. The schedule that the model finds fastest may take little longer than the best.
 func TestRanking(t *testing.T) {
 	const decided, least, factor, regret = 1.1, 0.8, 1.15, 1.1
