@@ -106,7 +106,7 @@ func (c *counter) instr(in *vir.Instr, at where) {
 	default:
 		c.Instructions += at.times * float64(c.s.Rows[in].Cost) / tenths
 	}
-	if !in.HasMem() || f.Params[in.Mem.Buf].Shared > 0 {
+	if !in.HasMem() {
 		return
 	}
 	c.Lines += at.times * c.lines(in, at.lanes) / float64(c.subgroup)
@@ -158,8 +158,14 @@ func (c *counter) lines(in *vir.Instr, lanes []*vir.Loop) float64 {
 	case len(in.Args) > 0:
 		bytes = f.ArgType(in, 0).Bits() / 8
 	}
-	if in.Mem.Apart != (vir.Apart{}) { // of a tile, which all lanes touch together
+	shared := f.Params[in.Mem.Buf].Shared > 0
+	switch {
+	case in.Mem.Apart != (vir.Apart{}) && shared: // of a tile, which all lanes touch together
 		return float64(ceil(bytes, lineBytes))
+	case in.Mem.Apart != (vir.Apart{}):
+		return float64(c.apart(in))
+	case shared: // hidden behind other instructions
+		return 0
 	}
 	touched := map[int]bool{}
 	for lane := range min(c.subgroup, c.Lanes) {
@@ -173,6 +179,19 @@ func (c *counter) lines(in *vir.Instr, lanes []*vir.Loop) float64 {
 		}
 	}
 	return float64(len(touched))
+}
+
+// apart is how many rows or columns of a tile an instruction touches, which lie apart in memory.
+func (c *counter) apart(in *vir.Instr) int {
+	r := in.Dst
+	if in.Op.Stores() {
+		r = in.Args[0]
+	}
+	t := c.s.Func.Regs[r]
+	if in.Op == vir.OpLoadRows || in.Op == vir.OpStoreRows {
+		return t.Rows
+	}
+	return t.Columns()
 }
 
 func ceil(a, b int) int { return (a + b - 1) / b }

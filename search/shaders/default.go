@@ -1,6 +1,7 @@
 package shaders
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -22,16 +23,28 @@ var columns = []int{4, 8}
 var typical = [][2]int{{4096, 14336}, {14336, 4096}, {16384, 16384}}
 
 // Default are the schedules of the space of workgroups that the model finds fastest, by the speeds that t has: a kernel for one column, and
-// kernels for more that read the same packed matrix.
-func Default(ctx context.Context, p ir.Problem, t spirv.Target) (uses []search.Use, err error) {
+// kernels for more that read the same packed matrix. If products have many activations, ns of them, and t has cooperative matrices, it may be
+// one kernel by these.
+func Default(ctx context.Context, p ir.Problem, t spirv.Target, ns ...int) (uses []search.Use, err error) {
 	if p.Act.Floats() {
 		return nil, fmt.Errorf("%s: shaders multiply 8-bit activations: compile it for a CPU", p.Name())
 	}
-	sp, err := space.For(p, t)
+	sp, tiles, err := spaceFor(p, t, ns)
 	if err != nil {
 		return nil, err
 	}
 	c := &choice{ctx: ctx, on: t, known: map[string]float64{}}
+	if tiles {
+		c.n = slices.Min(ns)
+		if x, err := c.best(sp, nil); err == nil {
+			k, err := sp.Kernel(x)
+			return []search.Use{{Cols: k.Cols, Trace: x.Trace()}}, err
+		}
+		if sp, err = space.For(p, t); err != nil {
+			return nil, err
+		}
+	}
+	c.n = 0
 	one, err := c.best(sp.Spare().Spare().Columns(1), nil) // long shaders take drivers long, and their lanes many registers
 	if err != nil {
 		one, err = c.best(sp.Columns(1), nil)
@@ -52,10 +65,28 @@ func Default(ctx context.Context, p ir.Problem, t spirv.Target) (uses []search.U
 	return uses, ctx.Err()
 }
 
+// fewestOfTiles is the fewest activations of a product that matrices are worth a try for: a workgroup of them has as many columns.
+const fewestOfTiles = 32
+
+// spaceFor is the space of schedules of a product with ns activations, if these are known. tiles says that it is the one of cooperative
+// matrices, which t has, and all products have many activations.
+func spaceFor(p ir.Problem, t spirv.Target, ns []int) (sp *space.Space, tiles bool, err error) {
+	if speeds := t.Speeds(); len(ns) > 0 && slices.Min(ns) >= fewestOfTiles && len(speeds.Shapes) > 0 {
+		if sp, err = space.ForTiles(p, t, speeds.Subgroup, speeds.Shapes); err == nil {
+			if _, err = sp.First(); err == nil {
+				return sp, true, nil
+			}
+		}
+	}
+	sp, err = space.For(p, t)
+	return sp, false, err
+}
+
 // choice estimates points.
 type choice struct {
 	ctx   context.Context
 	on    spirv.Target
+	n     int // activations, 0: as many as a kernel has columns
 	known map[string]float64
 	spent int // iterations that the code of estimated points spells out
 }
@@ -65,7 +96,8 @@ type choice struct {
 const mostOptions, mostRounds, budget = 6, 2, 4096
 
 // moved are the decisions that say how a device is used. The others are the first offers.
-var moved = []string{"columns", "column lanes", "rows", "load", "row fields", "row lanes", "lanes", "fields", "steps", "book lanes", "group lanes", "order", "scaled", "shared", "prefetch"}
+var moved = []string{"columns", "column lanes", "rows", "load", "row fields", "row lanes", "lanes", "fields", "steps", "book lanes", "group lanes", "order", "scaled", "shared", "prefetch", // of matrices:
+	"matrix", "column subgroups", "row subgroups", "depth", "stage"}
 
 // best is the point of a space that the model finds fastest. It begins with the one nearest to x, or the first, and takes for one decision after
 // the other the best of its alternatives, until none is better or the budget is spent.
@@ -87,7 +119,7 @@ func (c *choice) best(sp *space.Space, x space.Point) (space.Point, error) {
 			}
 			for _, y := range sp.Options(at, i, mostOptions) {
 				if c.spent > budget || c.ctx.Err() != nil {
-					return at, c.ctx.Err()
+					break
 				}
 				if n := c.cost(sp, y); n < least {
 					at, least = y, n
@@ -98,7 +130,10 @@ func (c *choice) best(sp *space.Space, x space.Point) (space.Point, error) {
 			break
 		}
 	}
-	return at, nil
+	if math.IsInf(least, 1) {
+		return nil, errLong
+	}
+	return at, c.ctx.Err()
 }
 
 // spelled is how many iterations the code of a kernel spells out.
@@ -130,7 +165,7 @@ func (c *choice) cost(sp *space.Space, x space.Point) float64 {
 	}
 	sum := 0.0
 	for _, shape := range typical {
-		sum += math.Log(s.Estimate(tune.Purpose{M: shape[0], K: shape[1], N: k.Cols}))
+		sum += math.Log(s.Estimate(tune.Purpose{M: shape[0], K: shape[1], N: cmp.Or(c.n, k.Cols)}))
 	}
 	c.known[key] = rounded(sum / float64(len(typical)))
 	return c.known[key]

@@ -38,10 +38,14 @@ const fewestWords, wordsOfLoaded, wordsOfCarried = 16, 2.5, 0.5
 const mostWords = 255
 
 // Estimate is how long a product takes, in ns, if it waits for the one before it. Its lanes read memory, touch lines, compute, and wait for
-// their own instructions. All of it goes on side by side, and each hinders the others: the times add up as orthogonal lengths do.
+// their own instructions. All of it goes on side by side, and each hinders the others: the times add up as orthogonal lengths do. It is
+// infinite if a workgroup shares more than it may.
 func (s *Selected) Estimate(x tune.Purpose) float64 {
 	k := s.Problem.WholeK(x.K)
 	w := spirv.WorkOf(s.code, ceil(k, s.StepK), s.on.Subgroup)
+	if w.Shared > s.on.Shared {
+		return math.Inf(1)
+	}
 	groups := float64(ceil(x.M, s.Rows) * ceil(x.N, s.Cols))
 	lanes := float64(ceil(w.Lanes, s.on.Subgroup) * s.on.Subgroup)
 	resident, processors := s.resident(w, lanes), float64(s.on.Processors)

@@ -40,7 +40,7 @@ func readTimed(t *testing.T, products ...string) (all []*timed) {
 		if err := json.Unmarshal(lines.Bytes(), x); err != nil {
 			t.Fatal(err)
 		}
-		if len(products) == 0 || slices.Contains(products, x.Product) && x.Ns[large] > 0 {
+		if len(products) == 0 || slices.Contains(products, x.Product) {
 			all = append(all, x)
 		}
 	}
@@ -111,6 +111,8 @@ func TestRanking(t *testing.T) {
 			if off += math.Abs(math.Log(estimate[x] / x.Ns[where.shape])); estimate[x] < estimate[best] {
 				best = x
 			}
+		}
+		for _, x := range xs {
 			for _, y := range xs {
 				if x.Ns[where.shape] >= decided*y.Ns[where.shape] {
 					if pairs++; estimate[x] > estimate[y] {
@@ -154,10 +156,39 @@ func TestDefaultOnCard(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		fastest := slices.MinFunc(all, func(a, b *timed) int { return cmp.Compare(a.Ns[large], b.Ns[large]) })
+		fastest := slices.MinFunc(slices.DeleteFunc(all, func(x *timed) bool { return x.Ns[large] == 0 }), func(a, b *timed) int { return cmp.Compare(a.Ns[large], b.Ns[large]) })
 		x := at{product, large}.purpose(t)
 		if have, want := chosen.Estimate(x), fastest.selected.Estimate(x); have > most*want {
 			t.Errorf("%s: the default takes %.0f ns by the model, %s %.0f", product, have, fastest.Name, want)
 		}
+	}
+}
+
+// TestTilesOnCard: by many columns, a target with cooperative matrices has a default schedule by these, which the model finds as fast as the
+// fastest schedule that was measured on the card.
+func TestTilesOnCard(t *testing.T) {
+	const product, shape = "w4", "4096x14336x512"
+	target, _ := spirv.ByName("spirv/coop")
+	var fastest *timed
+	for _, x := range readTimed(t, product) {
+		if ns := x.Ns[shape]; ns > 0 && (fastest == nil || ns < fastest.Ns[shape]) {
+			fastest = x
+		}
+	}
+	speeds, _ := spirv.SpeedsCalled(fastest.Device)
+	x, p := at{product, shape}.purpose(t), fastest.selected.Problem
+	uses, err := Default(t.Context(), p, target.With(speeds), x.N)
+	if err != nil || len(uses) != 1 {
+		t.Fatalf("%d schedules, %v", len(uses), err)
+	}
+	chosen, err := selectTimed(t.Context(), &timed{Device: fastest.Device, Product: product, Trace: uses[0].Trace})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if have, want := chosen.Estimate(x), fastest.selected.Estimate(x); have > want || chosen.Cols < fewestOfTiles {
+		t.Errorf("the default takes %.0f ns by the model, %s %.0f: %v", have, fastest.Name, want, uses[0].Trace)
+	}
+	if uses, err := Default(t.Context(), p, target.With(speeds), 1, x.N); err != nil || uses[0].Cols != 1 {
+		t.Errorf("products of one column and of many have %v, %v", uses, err)
 	}
 }
