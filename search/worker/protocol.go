@@ -75,6 +75,7 @@ type change struct {
 // Wrong is one of the code.
 type reply struct {
 	Problem, Wrong string
+	Refused, Lost  bool // the device cannot run the shaders of the Problem; it is lost
 	Remedy         string
 	Changed        []change        // by a Call
 	Samples        []timing.Sample // by a Time or a Probe

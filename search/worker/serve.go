@@ -150,6 +150,7 @@ func (s *server) answer(q *request) *reply {
 	}
 	if err != nil {
 		r.Problem, r.Remedy = err.Error(), remedy(err)
+		r.Refused, r.Lost = vulkan != nil && vulkan.Refused(err), vulkan != nil && vulkan.Lost()
 	}
 	return r
 }
