@@ -14,6 +14,7 @@ type card struct {
 
 	mu        sync.Mutex
 	pipelines map[compiled]func() (*vulkan.Pipeline, error)
+	operators map[*abi.Operator]*vulkan.Pipeline
 	spare     []*scratch
 	failed    error // the first that products had
 }
@@ -28,7 +29,7 @@ type compiled struct {
 type scratch struct{ act, out *vulkan.Buffer }
 
 func newCard(d *vulkan.Device) *card {
-	return &card{d: d, pipelines: map[compiled]func() (*vulkan.Pipeline, error){}}
+	return &card{d: d, pipelines: map[compiled]func() (*vulkan.Pipeline, error){}, operators: map[*abi.Operator]*vulkan.Pipeline{}}
 }
 
 // pipeline is s compiled of a module, once for all products. An error is not kept: memory may be there the next time.
@@ -104,6 +105,7 @@ func (c *card) free() {
 		}
 		delete(c.pipelines, id)
 	}
+	clear(c.operators)
 	for _, s := range c.spare {
 		for _, b := range []*vulkan.Buffer{s.act, s.out} {
 			if b != nil {

@@ -25,7 +25,7 @@ func TestMain(m *testing.M) {
 // TestDefault: formats have default schedules, which share a packed matrix and have shaders.
 func TestDefault(t *testing.T) {
 	target, _ := spirv.ByName("spirv")
-	for _, name := range drawn.Some(drawn.New(t), 4, format.Names()) {
+	for _, name := range drawn.Some(drawn.New(t), 10, format.Names()) {
 		p, err := ir.Named(name)
 		if err != nil {
 			t.Fatal(err)
