@@ -59,7 +59,7 @@ func (p *Product) Device() string {
 	return p.runner.String()
 }
 
-// Room is how many bytes of packed matrices the device that p runs on has memory for, besides what is there.
+// Room is how many bytes of packed matrices the device that p runs on has memory for, besides the ones that are there.
 func (p *Product) Room() (int64, error) {
 	if err := p.ready(); err != nil {
 		return 0, err

@@ -26,11 +26,9 @@ type kernel struct {
 // at is the cycles of a call, or less if that was not asked for.
 func (k *kernel) at(p cost.Place) float64 { return max(k.least, k.cycles[p]) }
 
-// time is that of n activations by a row of weights at a place, in cycles for cost.TypicalK elements of K. Of several blocks of columns
-// the first brings the weights near.
+// time is that of n activations by a row of weights at a place, in cycles for cost.TypicalK elements of K.
 func (k *kernel) time(n int, at cost.Place) float64 {
-	blocks := float64((n + k.Cols - 1) / k.Cols)
-	return (k.at(at) + (blocks-1)*k.at(cost.L2)) / float64(k.Rows)
+	return cost.Blocks(k.at(at), k.at(cost.L2), k.Cols, n) / float64(k.Rows)
 }
 
 // knows says that k was evaluated for some purposes.
@@ -42,11 +40,14 @@ func (k *kernel) knows(ps []Purpose) bool {
 func score(ks set, ps []Purpose) float64 {
 	sum, all := 0.0, 0.0
 	for _, x := range ps {
-		sum += x.Weight * math.Log(ks.time(x.N, x.At))
+		sum += float64(x.Weight * logarithm(ks.time(x.N, x.At)))
 		all += x.Weight
 	}
 	return sum / all
 }
+
+// logarithm is that of x to one part in a million, the same on every host: their libraries differ in the last bits.
+func logarithm(x float64) float64 { return float64(math.Round(math.Log(x)*(1<<20)) / (1 << 20)) }
 
 // time is that of n activations, in the blocks that the runtime cuts them into.
 func (ks set) time(n int, at cost.Place) (time float64) {
@@ -61,15 +62,12 @@ func (ks set) time(n int, at cost.Place) (time float64) {
 	return time
 }
 
-// Code that is too long is more wrong than code that lacks registers, and less wrong than no code.
-const (
-	muchCode = 1e4
-	noKernel = 1e6
-)
+// muchCode is how wrong code is that is too long: more than code that lacks registers, and less than none.
+const muchCode = 1e4
 
 // find evaluates a point for some purposes, unless its score is no less than bound.
 func (c *chooser) find(x space.Point, ps []Purpose, bound float64) *kernel {
-	key := keyOf(x)
+	key := x.Trace().Key()
 	c.mu.Lock()
 	k := c.kernels[key]
 	c.mu.Unlock()
@@ -88,15 +86,15 @@ func (c *chooser) evaluate(k *kernel, ps []Purpose, bound float64) (err error) {
 	if k.Kernel, err = c.space.Kernel(k.point); err != nil {
 		return err
 	}
-	k.wrong = noKernel
-	s, err := cost.Select(c.ctx, c.target, k.Kernel)
+	k.wrong = refused
+	s, err := cost.Select(c.ctx, c.target, k.Nest, cost.MostInstrs)
 	if long := (*lower.Long)(nil); errors.As(err, &long) {
 		k.wrong = muchCode + float64(long.Instrs)
 	}
 	if err != nil {
 		return err
 	}
-	p := cost.Run(k.Kernel, s)
+	p := cost.Run(c.ctx, k.Kernel, s)
 	if p.Refused != nil {
 		k.wrong, err = lacks(p)
 		return err

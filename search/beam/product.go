@@ -17,11 +17,9 @@ import (
 	"github.com/tmacc/tmacc/search/space"
 )
 
-// Purpose is a use of products that schedules are chosen for: N activations by weights that are at a place. Weight is how much its time
-// counts beside the times of other purposes.
+// Purpose is a use of products that schedules are chosen for. Weight is how much its time counts beside the times of other purposes.
 type Purpose struct {
-	N      int
-	At     cost.Place
+	cost.Purpose
 	Weight float64
 }
 
@@ -30,11 +28,11 @@ const many = 256
 
 // Purposes are the uses of products. Decoding reads all weights for one activation, and is what most programs wait for.
 var Purposes = []Purpose{
-	{1, cost.DRAM, 4}, {1, cost.L2, 3},
-	{2, cost.DRAM, 0.5}, {2, cost.L2, 0.5},
-	{4, cost.DRAM, 1.5}, {4, cost.L2, 1.5},
-	{8, cost.DRAM, 0.5}, {8, cost.L2, 0.5},
-	{many, cost.L2, 3},
+	{cost.Purpose{N: 1, At: cost.DRAM}, 4}, {cost.Purpose{N: 1, At: cost.L2}, 3},
+	{cost.Purpose{N: 2, At: cost.DRAM}, 0.5}, {cost.Purpose{N: 2, At: cost.L2}, 0.5},
+	{cost.Purpose{N: 4, At: cost.DRAM}, 1.5}, {cost.Purpose{N: 4, At: cost.L2}, 1.5},
+	{cost.Purpose{N: 8, At: cost.DRAM}, 0.5}, {cost.Purpose{N: 8, At: cost.L2}, 0.5},
+	{cost.Purpose{N: many, At: cost.L2}, 3},
 }
 
 // of are the purposes of n activations.
@@ -53,21 +51,21 @@ type Use struct {
 	Trace schedule.Trace
 }
 
-// How far a choice goes: about 300 points are evaluated. Each search begins where the one before it ended.
+// How far a choice goes: about 200 points are evaluated. Each search begins where the one before it ended.
 var (
-	startsSearch  = Search{Width: 40, Budget: 120, Most: 8}                        // among ways to decompose
-	earlySearch   = Search{Width: 3, Budget: 90, Most: 6, Passes: 1, Strict: true} // for one column
-	lateSearch    = Search{Width: 2, Budget: 70, Most: 5, Passes: 1, Strict: true, Backward: true}
-	columnsSearch = Search{Width: 1, Most: 4, Passes: 1, Backward: true} // for more columns, beside its starts
+	startsSearch  = Search{Width: 40, Budget: 120, Most: 6}                        // among ways to decompose
+	earlySearch   = Search{Width: 2, Budget: 60, Most: 6, Passes: 1, Strict: true} // for one column
+	lateSearch    = Search{Width: 1, Budget: 30, Most: 5, Passes: 1, Strict: true, Backward: true}
+	columnsSearch = Search{Width: 1, Most: 3, Passes: 1, Backward: true} // for more columns, beside its starts
 )
 
 const (
-	eachKind      = 4    // starts of each kind
-	muchWorse     = 0.5  // in the score: a start of other means that is worse by more is none
-	mostLayouts   = 3    // that are followed
-	notMuchWorse  = 0.15 // layouts whose score for one column is worse by more are not
-	fewTries      = 6    // for each of them, for four columns
-	triesOfWeight = 7    // of the layout that is chosen, for each weight of a purpose
+	eachKind      = 4   // starts of each kind
+	muchWorse     = 0.6 // in the score: a start of other means that is worse by more is none
+	mostLayouts   = 4   // that are followed
+	notMuchWorse  = 0.3 // layouts whose score for one column is worse by more are not
+	fewTries      = 6   // for each of them, for four columns
+	triesOfWeight = 7   // of the layout that is chosen, for each weight of a purpose
 )
 
 // Product chooses the schedules of p on a target by what the model predicts for Purposes: of ascending numbers of columns, one first, and for
@@ -116,10 +114,13 @@ func (c *chooser) choose() (set, error) {
 	if err != nil {
 		return nil, err
 	}
-	few := append(of(1), of(4)...)
 	var best set
 	for _, k := range ones {
-		if s := c.wider(set{k}, 4, fewTries); best == nil || score(s, few) < score(best, few) {
+		s := set{k}
+		for _, n := range []int{4, many} {
+			s = c.wider(s, n, fewTries)
+		}
+		if best == nil || score(s, Purposes) < score(best, Purposes) {
 			best = s
 		}
 	}
@@ -154,27 +155,53 @@ func (c *chooser) oneColumn() error {
 	return err
 }
 
-// starts are the best point among all kinds, with what the best first point asks for ahead, and the best point by other means: by
-// tables if it is by dot products, or the other way round, unless it is much worse.
-func (c *chooser) starts(one *space.Space) ([]space.Point, error) {
+// starts are the best points by each means that is not much worse than the best one: by tables, by dot products whose lanes are rows, and by
+// dot products whose lanes are elements of K. They are compared with what the best first point asks for ahead.
+func (c *chooser) starts(one *space.Space) (starts []space.Point, err error) {
+	s := c.search(startsSearch, of(1))
+	try := func(list func(*space.Space) []space.Point) ([]*Found, error) {
+		xs := list(one)
+		if slices.ContainsFunc(xs, func(x space.Point) bool { return c.find(x, of(1), math.Inf(1)).err != nil }) {
+			xs = append(xs, list(one.Spare())...)
+		}
+		return s.Improve(c.ctx, one, xs...)
+	}
 	first, err := one.First()
 	if err != nil {
 		return nil, err
 	}
-	s := c.search(startsSearch, of(1))
-	found, err := s.Improve(c.ctx, one, append(one.Options(first, len(first)-1, s.Most), first)...)
+	kinds := func(sp *space.Space) []space.Point { return append(sp.Kinds(first, eachKind), first) }
+	found, err := try(kinds)
 	if err != nil {
 		return nil, err
 	}
-	found, err = s.Improve(c.ctx, one, append(one.Kinds(found[0].Point, eachKind), found[0].Point)...)
+	found, err = s.Improve(c.ctx, one, append(one.Options(found[0].Point, len(first)-1, s.Most), found[0].Point)...)
 	if err != nil {
 		return nil, err
 	}
-	tables := func(f *Found) bool { return c.find(f.Point, of(1), math.Inf(1)).Tables != nil }
-	starts := []space.Point{found[0].Point}
-	for _, f := range found {
-		if tables(f) != tables(found[0]) && f.Cost < found[0].Cost+muchWorse {
-			return append(starts, f.Point), nil
+	first = found[0].Point
+	if found, err = try(kinds); err != nil {
+		return nil, err
+	}
+	least := math.Inf(1)
+	var all []*Found
+	for _, by := range []bool{false, true} {
+		i := slices.IndexFunc(found, func(f *Found) bool { return one.Means(f.Point).Tables == by })
+		if i < 0 {
+			continue
+		}
+		of, err := try(func(sp *space.Space) []space.Point { return append(sp.Lanes(found[i].Point), found[i].Point) })
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, of...)
+		least = min(least, of[0].Cost)
+	}
+	known := map[space.Means]bool{}
+	for _, f := range all {
+		if by := one.Means(f.Point); !known[by] && f.Cost < least+muchWorse {
+			known[by] = true
+			starts = append(starts, f.Point)
 		}
 	}
 	return starts, nil
@@ -187,7 +214,7 @@ func points(fs []*Found) (out []space.Point) {
 	return out
 }
 
-// layouts are kernels of one column, the best one of each layout that is not much worse than the best layout.
+// layouts are kernels of one column, the best one by each means whose layout is not much worse than the best layout.
 func (c *chooser) layouts() (out []*kernel, err error) {
 	var all []*kernel
 	for _, k := range c.kernels {
@@ -197,11 +224,13 @@ func (c *chooser) layouts() (out []*kernel, err error) {
 	}
 	worse := func(k *kernel) float64 { return score(set{k}, of(1)) }
 	slices.SortFunc(all, func(a, b *kernel) int {
-		return cmp.Or(cmp.Compare(worse(a), worse(b)), cmp.Compare(keyOf(a.point), keyOf(b.point)))
+		return cmp.Or(cmp.Compare(worse(a), worse(b)), cmp.Compare(a.point.Trace().Key(), b.point.Trace().Key()))
 	})
 	for _, build := range []func(context.Context, lower.Target, *nest.Nest, ...lower.Watch) (*lower.Kernel, error){lower.BuildOnce, lower.Build} {
 		for _, k := range all {
-			same := func(o *kernel) bool { return o.SharesBuffers(k.Kernel) }
+			same := func(o *kernel) bool {
+				return o.SharesBuffers(k.Kernel) || c.space.Means(o.point) == c.space.Means(k.point) && o.Weights.TileM == k.Weights.TileM
+			}
 			if len(out) == mostLayouts || len(out) > 0 && worse(k) > worse(out[0])+notMuchWorse {
 				break
 			}
@@ -227,9 +256,9 @@ func (c *chooser) wider(ks set, n, tries int) set {
 	}
 	from := slices.MinFunc(ks, func(a, b *kernel) int { return cmp.Compare(score(set{a}, of(n)), score(set{b}, of(n))) })
 	sizes := []string{"columns", "tile", "call"}
-	starts := c.blocks(sp.Around(from.point, sizes...), n)
+	starts := sp.Around(from.point, n == many, sizes...)
 	if n < many {
-		starts = append(starts, c.blocks(sp.Anew(from.point, sizes...), n)...)
+		starts = append(starts, sp.Anew(from.point, false, sizes...)...)
 	}
 	s := c.search(columnsSearch, of(n))
 	s.Budget = len(starts) + tries
@@ -248,26 +277,6 @@ func (c *chooser) wider(ks set, n, tries int) set {
 		}
 	}
 	return ks
-}
-
-// blocks are the first points of each size of blocks of rows and columns. For many activations, a block is of one tile and not small.
-func (c *chooser) blocks(xs []space.Point, n int) (out []space.Point) {
-	var sizes [][2]int
-	most := 0
-	for _, x := range xs {
-		size := [2]int{}
-		if k, err := c.space.Kernel(x); err == nil && (n < many || k.Rows <= k.Weights.TileM) {
-			size = [2]int{k.Rows, k.Cols}
-		}
-		sizes, most = append(sizes, size), max(most, size[0]*size[1])
-	}
-	for i, x := range xs {
-		size := sizes[i][0] * sizes[i][1]
-		if size > 0 && (n < many || 2*size >= most) && slices.Index(sizes, sizes[i]) == i {
-			out = append(out, x)
-		}
-	}
-	return out
 }
 
 // worth is the kernels of ks that are worth having: the best of all choices, and of equally good ones the first.

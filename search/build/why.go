@@ -3,7 +3,6 @@ package build
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"math"
 	"runtime"
@@ -18,29 +17,15 @@ import (
 	"github.com/tmacc/tmacc/search/space"
 )
 
-// Purpose is what a prediction is for: a product of N activations, with the weights at a place.
-type Purpose struct {
-	N  int
-	At cost.Place
-}
-
-// String is "4 in dram".
-func (x Purpose) String() string { return fmt.Sprintf("%d in %s", x.N, x.At) }
-
-// MarshalJSON writes {"n":4,"mode":"dram"}, as the flags of commands say it.
-func (x Purpose) MarshalJSON() ([]byte, error) {
-	return json.Marshal(map[string]any{"n": x.N, "mode": x.At.String()})
-}
-
 // Reasons are the decisions of a schedule, and what others would take.
 type Reasons struct {
-	Product   string     `json:"product"`
-	Origin    string     `json:"origin"` // of the schedule, as the caller knows it
-	Target    string     `json:"target"`
-	Columns   int        `json:"columns"` // of the kernel
-	Purposes  []Purpose  `json:"purposes"`
-	Cycles    []float64  `json:"cycles"` // predicted for each product of a weight and an activation, for each purpose
-	Decisions []Decision `json:"decisions"`
+	Product   string         `json:"product"`
+	Origin    string         `json:"origin"` // of the schedule, as the caller knows it
+	Target    string         `json:"target"`
+	Columns   int            `json:"columns"` // of the kernel
+	Purposes  []cost.Purpose `json:"purposes"`
+	Cycles    []float64      `json:"cycles"` // predicted for each product of a weight and an activation, for each purpose
+	Decisions []Decision     `json:"decisions"`
 }
 
 // Decision is what a rule of the space decided, and what else it offers.
@@ -97,7 +82,7 @@ func Why(ctx context.Context, p ir.Problem, stages []Stage, t lower.Target, ns [
 	}
 	for _, n := range ns {
 		for _, place := range at {
-			out.Purposes = append(out.Purposes, Purpose{n, place})
+			out.Purposes = append(out.Purposes, cost.Purpose{N: n, At: place})
 		}
 	}
 	w := why{ctx, sp, t, out.Purposes}
@@ -117,7 +102,7 @@ type why struct {
 	ctx      context.Context
 	space    *space.Space
 	target   lower.Target
-	purposes []Purpose
+	purposes []cost.Purpose
 }
 
 // alternatives are the decisions of rule i in points, the fastest first, beside a schedule that takes own.
@@ -146,22 +131,21 @@ func (w why) alternatives(points []space.Point, i int, own []float64) []Alternat
 }
 
 // cycles are the predicted cycles of a point for a product of one weight and one activation, for each purpose.
-func (w why) cycles(x space.Point) (out []float64, err error) {
+func (w why) cycles(x space.Point) ([]float64, error) {
 	k, err := w.space.Kernel(x)
 	if err != nil {
 		return nil, err
 	}
-	s, err := cost.Select(w.ctx, w.target, k)
+	s, err := cost.Select(w.ctx, w.target, k.Nest, cost.MostInstrs)
 	if err != nil {
 		return nil, err
 	}
-	p := cost.Run(k, s)
+	p := cost.Run(w.ctx, k, s)
 	if p.Refused != nil {
 		return nil, p.Refused
 	}
 	for _, x := range w.purposes {
-		filled := float64((x.N+k.Cols-1)/k.Cols*k.Cols) / float64(x.N) // columns that calls compute, over those that are wanted
-		out = append(out, filled*cost.Product(s.Machine.Core, k, s, p, x.N, x.At))
+		out = append(out, cost.Product(s.Machine.Core, k, s, p, x))
 	}
 	return out, nil
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/tmacc/tmacc/ir/format"
+	"github.com/tmacc/tmacc/lower/spirv"
 	"github.com/tmacc/tmacc/runtime"
 	"github.com/tmacc/tmacc/runtime/abi"
 	"github.com/tmacc/tmacc/runtime/device"
@@ -155,6 +156,16 @@ func (s *Server) ReadGBS() (float64, error) {
 		o.Bytes = probedSoftware
 	}
 	return ReadGBS(s.d, o)
+}
+
+// Calibrate implements worker.Vulkan.
+func (s *Server) Calibrate(like spirv.Speeds) (*spirv.Speeds, error) {
+	o := Options{Rounds: 5}
+	if device.Software(s.d) {
+		o = Options{Bytes: probedSoftware, Groups: 64, Steps: 64, Rounds: 3}
+	}
+	measured, err := Calibrate(s.d, like, o)
+	return &measured, err
 }
 
 // ReadGBS is the best bandwidth of shaders that read or copy memory, and of the device's own copies.

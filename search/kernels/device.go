@@ -9,6 +9,7 @@ import (
 	"github.com/tmacc/tmacc/gen/message"
 	"github.com/tmacc/tmacc/ir"
 	"github.com/tmacc/tmacc/lower/spirv"
+	"github.com/tmacc/tmacc/lower/variant"
 	"github.com/tmacc/tmacc/runtime"
 	"github.com/tmacc/tmacc/runtime/abi"
 	"github.com/tmacc/tmacc/search"
@@ -87,7 +88,7 @@ func (p *Provider) compileShaders(problem ir.Problem, e *tune.Entry) (*runtime.S
 }
 
 // verifyShaders compares the product with the definition. It leaves out the widest kernels that the device refuses: they share more memory than it has, say.
-func (p *Provider) verifyShaders(problem ir.Problem, v *shaders.Product) error {
+func (p *Provider) verifyShaders(problem ir.Problem, v *variant.Shaders) error {
 	for {
 		err := p.lab.Test(p.ctx, problem, v)
 		if !errors.As(err, new(*shaders.Refused)) || len(v.Kernels) == 1 {

@@ -76,10 +76,11 @@ func (d *pretended) Timed(spec tmacc.Spec, _ format.Source, _ worker.Timed) (fun
 	return run, func() {}, nil
 }
 
-func (d *pretended) Device() (abi.Device, func() error, func()) { return nil, nil, nil }
-func (d *pretended) ReadGBS() (float64, error)                  { return 1, nil }
-func (d *pretended) Refused(error) bool                         { return false }
-func (d *pretended) Lost() bool                                 { return d.lost }
+func (d *pretended) Device() (abi.Device, func() error, func())         { return nil, nil, nil }
+func (d *pretended) ReadGBS() (float64, error)                          { return 1, nil }
+func (d *pretended) Refused(error) bool                                 { return false }
+func (d *pretended) Lost() bool                                         { return d.lost }
+func (d *pretended) Calibrate(like spirv.Speeds) (*spirv.Speeds, error) { return &like, nil }
 
 // pretend opens the device, by a program that stands behind a broken one in PATH, and is a search whose candidates all are the same one.
 func pretend(t *testing.T) (*Search, *Candidate) {

@@ -133,6 +133,14 @@ func (l *Lab) ReadGBS(ctx context.Context) (float64, error) {
 	return l.readG, err
 }
 
+// Speeds are the known ones of the device: the built-in ones of its name, or the general ones.
+func (l *Lab) Speeds() spirv.Speeds { return spirv.SpeedsOf(l.Device().Name) }
+
+// Calibrate measures what the device does at best. What no shader shows is as in Speeds.
+func (l *Lab) Calibrate(ctx context.Context) (spirv.Speeds, error) {
+	return l.code.Calibrate(ctx, l.Speeds())
+}
+
 // Purpose is a product in a mode: from memory, or of weights that a cache holds.
 func Purpose(mode string, m, n, k int) tune.Purpose {
 	x := tune.Purpose{Mode: mode, M: m, N: n, K: k}

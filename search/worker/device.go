@@ -53,6 +53,8 @@ type Vulkan interface {
 	Refused(err error) bool
 	// Lost says that nothing runs there any more until it is opened again.
 	Lost() bool
+	// Calibrate measures what the device does at best. What no shader shows is as in like.
+	Calibrate(like spirv.Speeds) (*spirv.Speeds, error)
 }
 
 // vulkan is what a worker on a device has, nil in others.
@@ -394,6 +396,15 @@ func (m *Machine) onItsDevice(p *process) error {
 		return &NoDevice{fmt.Sprintf("%s is there no more, only %s", m.device.Name, g.Device.Name)}
 	}
 	return nil
+}
+
+// Calibrate is what the device does at best. What no shader shows is as in like.
+func (s *Shaders) Calibrate(ctx context.Context, like spirv.Speeds) (spirv.Speeds, error) {
+	r, err := s.code.ask(ctx, "measuring the device", request{Like: &like})
+	if err != nil {
+		return like, err
+	}
+	return *r.Speeds, nil
 }
 
 // timeShaders times products on a device in turn, by its clock.

@@ -96,7 +96,7 @@ func (b *benchFlags) validateDevice() error {
 	for _, x := range []struct {
 		given bool
 		flag  string
-	}{{b.check != "", "-check"}, {b.peer != "", "-peer"}, {len(b.cores) > 0, "-core"}} {
+	}{{b.check != "", "-check"}, {b.peer != "", "-peer"}} {
 		if x.given {
 			return fmt.Errorf("%s: does not measure devices: leave it out with -target spirv", x.flag)
 		}
@@ -109,6 +109,10 @@ func (c *cli) benchDevice(ctx context.Context, b benchFlags, ts []spirv.Target, 
 	if err := b.validateDevice(); err != nil {
 		return err
 	}
+	chosen, err := c.chosenSpeeds(b.cores)
+	if err != nil {
+		return err
+	}
 	if len(b.formats) == 0 {
 		b.formats = slices.DeleteFunc(slices.Clone(benchFormats), func(name string) bool { return strings.HasSuffix(name, ir.FloatSuffix) })
 	}
@@ -119,6 +123,7 @@ func (c *cli) benchDevice(ctx context.Context, b benchFlags, ts []spirv.Target, 
 		return err
 	}
 	defer lab.Close()
+	ts = withSpeeds(ts, chosen, lab.Speeds())
 	m := deviceBench{c, b, lab, bar, nil}
 	for _, t := range ts {
 		for _, name := range b.formats {

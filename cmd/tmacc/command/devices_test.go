@@ -60,7 +60,7 @@ func TestBenchDevice(t *testing.T) {
 func TestBenchDeviceRefused(t *testing.T) {
 	for _, c := range [][2]string{
 		{"bench -target spirv,avx2", "-target spirv,avx2: devices and CPUs are measured one after the other: name either"},
-		{"bench -target spirv -core zen4", "-core: does not measure devices: leave it out with -target spirv"},
+		{"bench -target spirv -core zen4", "-core zen4: is not of a device, as -target spirv wants: have general, h200"},
 		{"bench -device 1", "-device 1: is for -target spirv"},
 		{"tune -format w2 -target spirv -resume", "-resume: is not for devices: leave it out with -target spirv"},
 		{"tune -format w2 -device 1", "-device 1: is for -target spirv"},
@@ -233,5 +233,27 @@ func damaged(t *testing.T, dir string) {
 	cmd.Dir = dir
 	if out, err := cmd.CombinedOutput(); err == nil || !strings.Contains(string(out), "the shader is of another package: run tmacc compile again") {
 		t.Errorf("%v: %s", err, out)
+	}
+}
+
+// TestHostDevice: a calibration is a file that -core accepts, and default schedules are the same by the same speeds.
+func TestHostDevice(t *testing.T) {
+	device(t)
+	if out := ok(t, "host", "-target", "spirv"); !strings.Contains(out, "general") || !strings.Contains(out, "a load from memory, ns") {
+		t.Error(out)
+	}
+	own := file(t, "own.json", ok(t, "host", "-calibrate", "-target", "spirv", "-json"))
+	if out := ok(t, "show", "-format", "w2", "-target", "spirv", "-core", own, "-stage", "trace"); !strings.Contains(out, "decompose") {
+		t.Error(out)
+	}
+	wrong := file(t, "wrong.json", `{"device_version": 1, "name": "x"}`)
+	refused(t, refusal{exitUsage, "devices is missing", "show -format w2 -target spirv -core " + wrong})
+	for _, c := range [][2]string{
+		{"host -target avx2", `host -target avx2: want spirv`},
+		{"host -device 1", "-device 1: is for -target spirv"},
+		{"bench -target spirv -core h200,general", "-core h200,general: default schedules of shaders are for one device: name one"},
+		{"compile -format w2 -target avx2 -core h200 -o x", "-core h200: is of a device: give it with -target spirv"},
+	} {
+		refused(t, refusal{exitUsage, c[1], c[0]})
 	}
 }

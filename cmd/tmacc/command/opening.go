@@ -37,7 +37,7 @@ type opening struct {
 	repack  bool
 	quiet   bool
 	placing
-	check   func(*gguf.File) error // before kernels are made; nil: none
+	check func(*gguf.File) error // before kernels are made; nil: none
 }
 
 // cacheTypes are the words of -cache.

@@ -39,7 +39,7 @@ func TestShadersRefused(t *testing.T) {
 		{"show -format w2 -target spirv -cols 3", "no default schedule of w2 on spirv/dot has 3 columns: have 1, 4"},
 		{"show -format w2 -target spirv -prepare -trace " + trace, "show: -prepare: the CPU prepares activations for devices: give its -target"},
 		{"show -format w2 -target spirv -cost -trace " + trace, "show: there is no model of devices for -cost and -why: leave it out with -target spirv"},
-		{"show -format w2 -target spirv -core zen4 -trace " + trace, "-core zen4: shaders are not tuned for a core: leave it out with -target spirv"},
+		{"show -format w2 -target spirv -core zen4 -trace " + trace, "-core zen4: is not of a device, as -target spirv wants: have general, h200, and files of tmacc host -calibrate -target spirv -json"},
 		{"show -format w2 -target avx2 -trace " + trace, "amd64/avx2 has no workgroups and no lanes of them: bind no loop to group or lane"},
 		{"lower -target spirv " + vir, "tiles follow one another: bind the tiles of rows to group"},
 	} {

@@ -27,7 +27,7 @@ import (
 
 // validateDevice refuses flags that mean nothing on a device.
 func (x *tuneFlags) validateDevice(f *pflag.FlagSet) error {
-	for _, flag := range []string{"core", "runner", "runner-exec", "record", "no-records", "plot", "resume", "only"} {
+	for _, flag := range []string{"runner", "runner-exec", "record", "no-records", "plot", "resume", "only"} {
 		if f.Changed(flag) {
 			return fmt.Errorf("-%s: is not for devices: leave it out with -target spirv", flag)
 		}
@@ -60,6 +60,10 @@ func (c *cli) tuneDevice(ctx context.Context, f tuneFlags, ts []spirv.Target) er
 	}
 	bar := newProgress(c.err, f.quiet)
 	defer bar.done()
+	chosen, err := c.chosenSpeeds(f.cores)
+	if err != nil {
+		return err
+	}
 	var problems []ir.Problem
 	for _, name := range f.formats {
 		p, err := c.tunedProduct(name, f.act, f.k)
@@ -81,6 +85,7 @@ func (c *cli) tuneDevice(ctx context.Context, f tuneFlags, ts []spirv.Target) er
 		return err
 	}
 	defer lab.Close()
+	ts = withSpeeds(ts, chosen, lab.Speeds())
 	for _, p := range problems {
 		for _, t := range ts {
 			if ctx.Err() != nil {
