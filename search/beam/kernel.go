@@ -36,14 +36,32 @@ func (k *kernel) knows(ps []Purpose) bool {
 	return !slices.ContainsFunc(ps, func(x Purpose) bool { return k.cycles[x.At] == 0 })
 }
 
-// score is the weighted mean of the logarithms of the times of some purposes.
-func score(ks set, ps []Purpose) float64 {
+// score is the weighted mean of the logarithms of the times of some purposes, as multiples of the least times that are known. What is much
+// slower than it could be counts more than what that gains elsewhere.
+func (c *chooser) score(ks set, ps []Purpose) float64 {
 	sum, all := 0.0, 0.0
 	for _, x := range ps {
-		sum += float64(x.Weight * logarithm(ks.time(x.N, x.At)))
+		t := logarithm(ks.time(x.N, x.At)) - c.least[x.Purpose]
+		if c.least[x.Purpose] > 0 && t > 0 {
+			t += float64(uneven * t * t)
+		}
+		sum += float64(x.Weight * t)
 		all += x.Weight
 	}
 	return sum / all
+}
+
+// uneven is how much more than its logarithm counts, for each unit of that.
+const uneven = 2
+
+// leastOf makes the times of some purposes by sets the least known ones.
+func (c *chooser) leastOf(ps []Purpose, all []set) {
+	for _, x := range ps {
+		c.least[x.Purpose] = math.Inf(1)
+		for _, ks := range all {
+			c.least[x.Purpose] = min(c.least[x.Purpose], logarithm(ks.time(x.N, x.At)))
+		}
+	}
 }
 
 // logarithm is that of x to one part in a million, the same on every host: their libraries differ in the last bits.
@@ -71,7 +89,7 @@ func (c *chooser) find(x space.Point, ps []Purpose, bound float64) *kernel {
 	c.mu.Lock()
 	k := c.kernels[key]
 	c.mu.Unlock()
-	if k == nil || k.err == nil && score(set{k}, ps) < bound && !k.knows(ps) {
+	if k == nil || k.err == nil && c.score(set{k}, ps) < bound && !k.knows(ps) {
 		k = &kernel{point: x}
 		k.err = c.evaluate(k, ps, bound)
 		c.mu.Lock()
@@ -101,7 +119,7 @@ func (c *chooser) evaluate(k *kernel, ps []Purpose, bound float64) (err error) {
 	}
 	k.least, k.cycles = p.Cycles, map[cost.Place]float64{}
 	for _, x := range ps {
-		if score(set{k}, ps) >= bound {
+		if c.score(set{k}, ps) >= bound {
 			return nil
 		}
 		if k.cycles[x.At] == 0 {
@@ -121,7 +139,7 @@ func (c *chooser) search(s Search, ps []Purpose) *Search {
 		if k.err != nil {
 			return k.wrong, k.err
 		}
-		return score(set{k}, ps), nil
+		return c.score(set{k}, ps), nil
 	}
 	s.Skip = func(rule string, best *Found) bool {
 		switch rule {
@@ -141,7 +159,7 @@ const worthPrefetching = 0.01
 // waits is how much the score of a point is for what it waits for memory.
 func (c *chooser) waits(x space.Point, ps []Purpose) float64 {
 	k := *c.find(x, ps, math.Inf(1))
-	with := score(set{&k}, ps)
+	with := c.score(set{&k}, ps)
 	k.cycles = nil
-	return with - score(set{&k}, ps)
+	return with - c.score(set{&k}, ps)
 }

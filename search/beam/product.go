@@ -55,14 +55,15 @@ type Use struct {
 var (
 	startsSearch  = Search{Width: 40, Budget: 120, Most: 6}                        // among ways to decompose
 	earlySearch   = Search{Width: 2, Budget: 60, Most: 6, Passes: 1, Strict: true} // for one column
-	lateSearch    = Search{Width: 1, Budget: 30, Most: 5, Passes: 1, Strict: true, Backward: true}
+	lateSearch    = Search{Width: 1, Budget: 24, Most: 5, Passes: 1, Strict: true, Backward: true}
 	columnsSearch = Search{Width: 1, Most: 3, Passes: 1, Backward: true} // for more columns, beside its starts
 )
 
 const (
 	eachKind      = 4   // starts of each kind
-	muchWorse     = 0.6 // in the score: a start of other means that is worse by more is none
-	mostLayouts   = 4   // that are followed
+	mostStarts    = 3   // for one column, each by other means
+	muchWorse     = 0.6 // in the score: a start by other means that is worse by more is none
+	mostLayouts   = 3   // that are followed
 	notMuchWorse  = 0.3 // layouts whose score for one column is worse by more are not
 	fewTries      = 6   // for each of them, for four columns
 	triesOfWeight = 7   // of the layout that is chosen, for each weight of a purpose
@@ -78,7 +79,7 @@ func Product(ctx context.Context, p ir.Problem, t lower.Target) ([]Use, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &chooser{ctx: ctx, target: t, space: sp.Exact(), kernels: map[string]*kernel{}}
+	c := &chooser{ctx: ctx, target: t, space: sp.Exact(), kernels: map[string]*kernel{}, least: map[cost.Purpose]float64{}}
 	ks, err := c.choose()
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
@@ -98,8 +99,9 @@ type chooser struct {
 	ctx     context.Context
 	target  lower.Target
 	space   *space.Space
-	mu      sync.Mutex         // of kernels
-	kernels map[string]*kernel // by trace
+	mu      sync.Mutex               // of kernels
+	kernels map[string]*kernel       // by trace
+	least   map[cost.Purpose]float64 // logarithms of the least times that are known
 }
 
 // set is kernels of one layout, of ascending numbers of columns.
@@ -114,16 +116,16 @@ func (c *chooser) choose() (set, error) {
 	if err != nil {
 		return nil, err
 	}
-	var best set
+	var sets []set
 	for _, k := range ones {
-		s := set{k}
+		s := set{c.late(k)}
 		for _, n := range []int{4, many} {
 			s = c.wider(s, n, fewTries)
 		}
-		if best == nil || score(s, Purposes) < score(best, Purposes) {
-			best = s
-		}
+		sets = append(sets, s)
 	}
+	c.leastOf(Purposes, sets)
+	best := slices.MinFunc(sets, func(a, b set) int { return cmp.Compare(c.score(a, Purposes), c.score(b, Purposes)) })
 	best = best[:1]
 	for _, n := range []int{4, 2, 8, many} {
 		weight := 0.0
@@ -132,27 +134,39 @@ func (c *chooser) choose() (set, error) {
 		}
 		best = c.wider(best, n, int(triesOfWeight*weight))
 	}
-	return worth(best), nil
+	return c.worth(best), nil
 }
 
-// oneColumn searches kernels for one column: first by early decisions, since most others follow from them, then by late ones. Tables and dot
-// products have little in common, so each are searched by themselves.
+// oneColumn searches kernels for one column by early decisions, since most others follow from them. What is done by different means has
+// little in common, so each is searched by itself.
 func (c *chooser) oneColumn() error {
 	one := c.space.Columns(1)
 	starts, err := c.starts(one)
 	if err != nil {
 		return err
 	}
-	var all []space.Point
+	c.leastOf(of(1), c.right())
 	for _, x := range starts {
-		found, err := c.search(earlySearch, of(1)).Improve(c.ctx, one, x)
-		if err != nil {
+		if _, err := c.search(earlySearch, of(1)).Improve(c.ctx, one, x); err != nil {
 			return err
 		}
-		all = append(all, points(found)...)
 	}
-	_, err = c.search(lateSearch, of(1)).Improve(c.ctx, one, all...)
-	return err
+	return nil
+}
+
+// late is k with late decisions that are better.
+func (c *chooser) late(k *kernel) *kernel {
+	found, err := c.search(lateSearch, of(1)).Improve(c.ctx, c.space.Columns(1).Sharing(k.Kernel), k.point)
+	if err != nil {
+		return k
+	}
+	for _, f := range found {
+		better := c.find(f.Point, of(1), math.Inf(1))
+		if _, err := lower.BuildOnce(c.ctx, c.target, better.Nest); err == nil {
+			return better
+		}
+	}
+	return k
 }
 
 // starts are the best points by each means that is not much worse than the best one: by tables, by dot products whose lanes are rows, and by
@@ -197,9 +211,10 @@ func (c *chooser) starts(one *space.Space) (starts []space.Point, err error) {
 		all = append(all, of...)
 		least = min(least, of[0].Cost)
 	}
+	slices.SortStableFunc(all, func(a, b *Found) int { return cmp.Compare(a.Cost, b.Cost) })
 	known := map[space.Means]bool{}
 	for _, f := range all {
-		if by := one.Means(f.Point); !known[by] && f.Cost < least+muchWorse {
+		if by := one.Means(f.Point); !known[by] && f.Cost < least+muchWorse && len(starts) < mostStarts {
 			known[by] = true
 			starts = append(starts, f.Point)
 		}
@@ -207,34 +222,45 @@ func (c *chooser) starts(one *space.Space) (starts []space.Point, err error) {
 	return starts, nil
 }
 
-func points(fs []*Found) (out []space.Point) {
-	for _, f := range fs {
-		out = append(out, f.Point)
+// right are the kernels for one column that are known to be possible, each alone.
+func (c *chooser) right() (all []set) {
+	for _, k := range c.kernels {
+		if k.err == nil && k.Cols == 1 && k.knows(of(1)) {
+			all = append(all, set{k})
+		}
 	}
-	return out
+	return all
 }
 
 // layouts are kernels of one column, the best one by each means whose layout is not much worse than the best layout.
 func (c *chooser) layouts() (out []*kernel, err error) {
-	var all []*kernel
-	for _, k := range c.kernels {
-		if k.err == nil && k.Cols == 1 && k.knows(of(1)) {
-			all = append(all, k)
-		}
+	var all, others []*kernel
+	for _, s := range c.right() {
+		all = append(all, s[0])
 	}
-	worse := func(k *kernel) float64 { return score(set{k}, of(1)) }
+	worse := func(k *kernel) float64 { return c.score(set{k}, of(1)) }
 	slices.SortFunc(all, func(a, b *kernel) int {
 		return cmp.Or(cmp.Compare(worse(a), worse(b)), cmp.Compare(a.point.Trace().Key(), b.point.Trace().Key()))
 	})
+	least, known := math.Inf(1), map[space.Means]bool{}
+	if len(all) > 0 {
+		least = worse(all[0])
+	}
+	all = slices.DeleteFunc(all, func(k *kernel) bool {
+		by := c.space.Means(k.point)
+		other := known[by]
+		if known[by] = true; other {
+			others = append(others, k)
+		}
+		return other
+	})
+	all = append(all, others...)
 	for _, build := range []func(context.Context, lower.Target, *nest.Nest, ...lower.Watch) (*lower.Kernel, error){lower.BuildOnce, lower.Build} {
 		for _, k := range all {
 			same := func(o *kernel) bool {
 				return o.SharesBuffers(k.Kernel) || c.space.Means(o.point) == c.space.Means(k.point) && o.Weights.TileM == k.Weights.TileM
 			}
-			if len(out) == mostLayouts || len(out) > 0 && worse(k) > worse(out[0])+notMuchWorse {
-				break
-			}
-			if slices.ContainsFunc(out, same) {
+			if len(out) == mostLayouts || worse(k) > least+notMuchWorse || slices.ContainsFunc(out, same) {
 				continue
 			}
 			if _, err = build(c.ctx, c.target, k.Nest); err == nil {
@@ -254,7 +280,7 @@ func (c *chooser) wider(ks set, n, tries int) set {
 	if n < many {
 		sp = sp.Columns(n)
 	}
-	from := slices.MinFunc(ks, func(a, b *kernel) int { return cmp.Compare(score(set{a}, of(n)), score(set{b}, of(n))) })
+	from := slices.MinFunc(ks, func(a, b *kernel) int { return cmp.Compare(c.score(set{a}, of(n)), c.score(set{b}, of(n))) })
 	sizes := []string{"columns", "tile", "call"}
 	starts := sp.Around(from.point, n == many, sizes...)
 	if n < many {
@@ -280,7 +306,7 @@ func (c *chooser) wider(ks set, n, tries int) set {
 }
 
 // worth is the kernels of ks that are worth having: the best of all choices, and of equally good ones the first.
-func worth(ks set) (best set) {
+func (c *chooser) worth(ks set) (best set) {
 	for choice := range 1 << (len(ks) - 1) {
 		some := set{ks[0]}
 		for i, k := range ks[1:] {
@@ -288,7 +314,7 @@ func worth(ks set) (best set) {
 				some = append(some, k)
 			}
 		}
-		if len(best) == 0 || score(some, Purposes) < score(best, Purposes) {
+		if len(best) == 0 || c.score(some, Purposes) < c.score(best, Purposes) {
 			best = some
 		}
 	}

@@ -80,10 +80,11 @@ func (sp *Space) Lanes(x Point) (out []Point) {
 	return out
 }
 
-// Means are what points of products have little in common by: whether they have tables, and how many lanes of a row elements of K are in.
+// Means are what points of products have little in common by: whether they have tables, how many lanes are rows, and how many lanes of each
+// are elements of K.
 type Means struct {
-	Tables bool
-	Along  int
+	Tables      bool
+	Rows, Along int
 }
 
 // Means are the means of x.
@@ -93,7 +94,7 @@ func (sp *Space) Means(x Point) Means {
 		return Means{}
 	}
 	last := states[len(states)-1]
-	by := Means{Tables: indexed(last) > 0}
+	by := Means{Tables: indexed(last) > 0, Rows: loop(last, "l").N * max(loop(last, "e").N, 1)}
 	if l := loop(last, "x"); l.Kind == nest.Vector {
 		by.Along = l.N
 	}
