@@ -28,12 +28,11 @@ import (
 // open has the validation layer watch, if it is installed and knows all that the device has: older ones know no cooperative matrices.
 var open = sync.OnceValues(func() (*vulkan.Device, error) {
 	d, err := vulkan.Open(vulkan.Options{Validate: true})
-	switch {
-	case errors.As(err, new(*vulkan.Unavailable)):
-	case err == nil && len(d.Cooperative) > 0:
+	if err == nil && len(d.Cooperative) == 0 {
+		return d, nil
+	}
+	if err == nil {
 		d.Close()
-	default:
-		return d, err
 	}
 	return vulkan.Open(vulkan.Options{})
 })
