@@ -20,7 +20,7 @@ var program = sync.OnceValues(func() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	out, err := exec.Command("go", "build", "-buildvcs=false", "-o", dir, "./tmacc-vulkan").CombinedOutput()
+	out, err := exec.Command("go", "build", "-buildvcs=false", "-o", dir, "../tmacc-vulkan").CombinedOutput()
 	if err != nil {
 		return "", fmt.Errorf("%w: %s", err, out)
 	}
@@ -43,7 +43,7 @@ func device(t *testing.T) {
 }
 
 // lanes is a schedule of w2 for devices.
-var lanes = filepath.Join("..", "..", "tests", "shaders", "testdata", "w2.lanes.json")
+var lanes = filepath.Join("..", "..", "..", "tests", "shaders", "testdata", "w2.lanes.json")
 
 func TestBenchDevice(t *testing.T) {
 	device(t)
