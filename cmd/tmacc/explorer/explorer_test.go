@@ -298,9 +298,9 @@ func TestPages(t *testing.T) {
 	s := started(t, 120, 50)
 	s.keys(":", "'edit 5 by=16", "enter")
 	s.settle()
-	for i, want := range []string{"graph", "+    outer mt M/16", "a tile of 16 rows", "func matmul", "TEXT", "execution units"} {
+	for i, want := range []string{"graph", "outer mt M/16", "a tile of 16 rows", "func matmul", "TEXT", "execution units"} {
 		s.page = i
-		s.start(s.turn())
+		s.start(s.turn(false))
 		s.settle()
 		if i > 0 {
 			s.shows(want)
@@ -312,6 +312,31 @@ func TestPages(t *testing.T) {
 	s.keys(":", "'nonsense", "enter")
 	s.settle()
 	s.shows(`unknown command "nonsense"`)
+}
+
+// The line under the cursor of a stage marks steps and lines of other stages, and a step marks lines.
+func TestMarks(t *testing.T) {
+	s := started(t, 120, 50)
+	s.keys("tab", "tab", "]", "]", "]") // assembly
+	for i, l := range s.shownLines() {
+		if strings.Contains(l.Text, "dot2sat") {
+			s.views[stagePane].at = i
+			break
+		}
+	}
+	s.keys("down", "up")
+	s.shows("* 9 split mb 8 r mr")
+	s.keys("[")
+	if text := s.shownLines()[s.views[stagePane].at].Text; !strings.Contains(text, "dot2sat") {
+		t.Errorf("the cursor is at %s", text)
+	}
+	s.keys("[", "[")                                                     // over the tile to the nest
+	s.keys("tab", "end", "up", "up", "up", "up", "up", "up", "up", "up") // tensorize
+	if s.Cursor() != 25 {
+		t.Fatalf("step %d", s.Cursor())
+	}
+	s.keys("o")
+	s.shows("* ", "dot ji 2")
 }
 
 // Colours differ for light and dark, and without any the marks stay.
