@@ -166,13 +166,13 @@ func (n *Nest) String() string {
 }
 
 // Statements are the assignments of n in the order of its text.
-func (n *Nest) Statements() []*Assign { return statements(nil, n.Body) }
+func (n *Nest) Statements() []*Assign { return assigns(nil, n.Body) }
 
-func statements(out []*Assign, body []Stmt) []*Assign {
+func assigns(out []*Assign, body []Stmt) []*Assign {
 	for _, s := range body {
 		switch s := s.(type) {
 		case *For:
-			out = statements(out, s.Body)
+			out = assigns(out, s.Body)
 		case *Assign:
 			out = append(out, s)
 		}

@@ -5,13 +5,13 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
 	"unicode/utf8"
 
 	tea "charm.land/bubbletea/v2"
-	"github.com/charmbracelet/x/ansi"
 
 	"github.com/tmacc/tmacc/ir"
 	"github.com/tmacc/tmacc/lower"
@@ -150,8 +150,10 @@ func pressed(k string) tea.KeyPressMsg {
 	return tea.KeyPressMsg{Code: r, Text: k}
 }
 
+var colours = regexp.MustCompile("\x1b\\[[0-9;:]*m")
+
 // text is the screen without colours.
-func (s *screen) text() string { return ansi.Strip(s.screen()) }
+func (s *screen) text() string { return colours.ReplaceAllString(s.screen(), "") }
 
 // check holds the screen to its size.
 func (s *screen) check() {
@@ -161,7 +163,7 @@ func (s *screen) check() {
 		s.t.Fatalf("%d rows of %d:\n%s", len(lines), s.height, s.text())
 	}
 	for i, line := range lines {
-		if n := ansi.StringWidth(line); n > s.width && !(s.asking && i == len(lines)-1) {
+		if n := utf8.RuneCountInString(line); n > s.width && !(s.asking && i == len(lines)-1) {
 			s.t.Fatalf("row %d has %d columns of %d:\n%s", i, n, s.width, s.text())
 		}
 	}
