@@ -223,7 +223,7 @@ func (m *Model) step(i int) (string, lipgloss.Style) {
 func (m *Model) empty(pane, i int) string {
 	switch {
 	case pane == stagePane && i == 0 && m.stageError != "":
-		return " no such stage: " + m.stageError
+		return " stopped before: " + m.stageError
 	case pane == stagePane && i == 0 && len(m.lines) == 0:
 		return " ..."
 	case pane == nextPane && i == 0:
