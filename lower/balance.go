@@ -60,10 +60,10 @@ type BusyTimes [MostBusy]float64
 // With returns b with `times` executions of `row` added.
 func (b BusyTimes) With(row *Row, times float64) BusyTimes {
 	if row.Busy == nil {
-		b[0] += times * float64(row.Cost)
+		b[0] += float64(times * float64(row.Cost)) // rounded: hosts that fuse it with the sum would choose other rows
 	}
 	for i, c := range row.Busy {
-		b[i] += times * float64(c)
+		b[i] += float64(times * float64(c))
 	}
 	return b
 }

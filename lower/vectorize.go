@@ -38,6 +38,7 @@ func Vectorize(n *nest.Nest, name string) (*vir.Func, error) {
 	for i, a := range n.Statements() {
 		v.numbers[a] = int32(i)
 	}
+	v.tileSums(n.Body)
 	body, err := v.block(n.Body)
 	if err != nil {
 		return nil, err
@@ -88,7 +89,8 @@ func (v *vectorizer) inOrder(body []vir.Node) (out []vir.Node) {
 
 func newVectorizer(n *nest.Nest, name string) *vectorizer {
 	return &vectorizer{n: n, f: &vir.Func{Name: name}, vars: map[string]*variable{}, affine: map[*ir.Expr][]affineIndex{}, temps: map[string]*temp{},
-		roots: map[string][]nest.Loop{}, params: map[string]int{}, places: map[string]accessed{}, sums: map[nest.Buffer]*sums{}, decoded: map[string]*decoded{}, numbers: map[*nest.Assign]int32{}}
+		roots: map[string][]nest.Loop{}, params: map[string]int{}, places: map[string]accessed{}, sums: map[nest.Buffer]*sums{}, decoded: map[string]*decoded{}, numbers: map[*nest.Assign]int32{},
+		tiles: map[*ir.Tensor]bool{}}
 }
 
 // moves moves those pointers that the body uses: others may be nil.
@@ -129,12 +131,13 @@ type vectorizer struct {
 	scratch []nest.Pos
 	loopID  int
 	count   int
+	decoded map[string]*decoded    // by the name of a staged value
+	tiles   map[*ir.Tensor]bool    // the sums of a core that are tiles
+	filling *filling               // nil: lanes do not share out anything
+	inner   []*openLoop            // the lanes that hold tiles, once they do something in the innermost open loop
 	numbers map[*nest.Assign]int32 // of statements, in the order of the text
 	// statement is the number of the statement that is written
 	statement int32
-	decoded   map[string]*decoded // by the name of a staged value
-	filling   *filling            // nil: lanes do not share out anything
-	inner     []*openLoop         // the lanes that hold tiles, once they do something in the innermost open loop
 }
 
 // openLoop is a vir loop being written.
@@ -216,6 +219,9 @@ func (v *vectorizer) loop(s *nest.For) error {
 		v.set(l.Name, 0)
 		return v.walk(s.Body)
 	case nest.Vector, nest.Dot, nest.Tile:
+		if isColumn(l) && !v.whole(s) {
+			return v.repeat(s, l.N)
+		}
 		v.set(l.Name, 0)
 		v.lanes = append(v.lanes, l)
 		defer func() { v.lanes = v.lanes[:len(v.lanes)-1] }()
@@ -334,6 +340,9 @@ func (v *vectorizer) tempIndex(t *ir.Tensor, index []ir.Expr) (key string, lanes
 	for _, e := range index {
 		if a, ok := e.(ir.Axis); ok && slices.ContainsFunc(v.lanes, func(l nest.Loop) bool { return l.Name == a.Name }) {
 			lanes = append(lanes, a.Name)
+			continue
+		}
+		if v.tiles[t] && v.columnAxis(e) { // a part of the tile
 			continue
 		}
 		x, err := ir.EvalExpr(e, v)

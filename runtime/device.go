@@ -1,6 +1,8 @@
 package runtime
 
 import (
+	"errors"
+	"fmt"
 	"strings"
 
 	"github.com/tmacc/tmacc/runtime/abi"
@@ -18,8 +20,17 @@ func onDevice(s Spec, variant int, name, why string, m cpu.Mask) (*Product, erro
 	s.Variants = append([]abi.Variant(nil), s.Variants...)
 	s.Variants[variant] = v
 	p := newProduct(s, variant, why+", "+r.String(), m)
-	p.runner = r
+	if floats := r.Differs(); floats != "" {
+		p.info += fmt.Sprintf("%s does not say how it computes some floats, which may have other bits than on the CPU: %s\n", r, floats)
+	}
+	p.runner, p.device = r, name
 	return p, nil
+}
+
+// onlyMissing says that there is no device for some kernels, which is no fault.
+func onlyMissing(err error) bool {
+	no := abi.NoDevice(nil)
+	return errors.As(err, &no) && no.NoDevice()
 }
 
 // preparation is how this CPU quantizes activations for a device, nil for in pure Go.
@@ -46,6 +57,18 @@ func (p *Product) Device() string {
 		return ""
 	}
 	return p.runner.String()
+}
+
+// Room is how many bytes of packed matrices the device that p runs on has memory for, besides the ones that are there.
+func (p *Product) Room() (int64, error) {
+	if err := p.ready(); err != nil {
+		return 0, err
+	}
+	if p.runner == nil {
+		return 0, p.spec.errorf("product", "runs on this CPU, whose memory counts: ask for the room of a product on a device")
+	}
+	n, err := p.runner.Room()
+	return n, p.spec.wrap(err)
 }
 
 // load copies a packed matrix to the device that p runs on, if it does.

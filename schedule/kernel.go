@@ -108,7 +108,7 @@ func (k *Kernel) grid(columns bool) {
 		n.Params = append(n.Params, blocksParam, actStep, sumsStep, blockStep)
 		n.Grid = append(n.Grid, nest.Repeat{Count: blocksParam, Moves: []nest.Move{{Param: "out", By: blockStep},
 			{Param: "act", By: actStep}, {Param: "sums", By: sumsStep}, {Param: "ascale", By: sumsStep}}})
-		aligned(actStep, k.Cols*k.Weights.RecordK)
+		aligned(actStep, k.Cols*k.FilledK(k.Weights.RecordK))
 	}
 }
 

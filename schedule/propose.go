@@ -27,6 +27,7 @@ type Machine struct {
 	Narrow   int  // products of bytes that one instruction adds to a sum of 16 bits: 2 or 1
 	Dot4     bool // an instruction adds four products of bytes
 	Unsigned bool // such an instruction takes weights without a sign
+	Entries  int  // bytes that an instruction looks up one of, at most
 	Gathers  bool // an instruction gathers lanes from two registers
 	Octets   bool // an instruction multiplies two rows by two columns, eight elements of K of each
 	Group    int  // lanes of a workgroup, at most; 0: there are no workgroups

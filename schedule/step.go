@@ -62,6 +62,7 @@ var steps = map[string]Step{
 	"inline":         Inline{},
 	"quantize":       Quantize{},
 	"tile_columns":   TileColumns{},
+	"batch":          Batch{},
 }
 
 // StepNames lists all steps.
@@ -100,6 +101,15 @@ func (t Trace) MarshalJSON() ([]byte, error) {
 	}
 	b.WriteByte(']')
 	return b.Bytes(), nil
+}
+
+// Key tells traces apart. Texts do not: they leave out values that are true or false.
+func (t Trace) Key() string {
+	data, err := t.MarshalJSON()
+	if err != nil {
+		panic("BUG: schedule: " + err.Error())
+	}
+	return string(data)
 }
 
 // maxSteps bounds a trace read from a file.

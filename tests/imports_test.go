@@ -106,7 +106,7 @@ func mayImport(lines []importLine, line int, dep string) bool {
 // the processes that run them. Packages such as search/session and search/build do that for every program.
 func TestCommandImports(t *testing.T) {
 	below := []string{"ir/nest", "ir/vir", "lower", "schedule", "search/jit", "search/worker"}
-	files, err := filepath.Glob("../cmd/tmacc/*.go")
+	files, err := filepath.Glob("../cmd/tmacc/command/*.go")
 	if err != nil || len(files) == 0 {
 		t.Fatalf("%v, %v", files, err)
 	}
@@ -121,7 +121,7 @@ func TestCommandImports(t *testing.T) {
 		}
 		for _, i := range f.Imports {
 			if dep, ours := strings.CutPrefix(strings.Trim(i.Path.Value, `"`), "github.com/tmacc/tmacc/"); ours && slices.Contains(below, dep) {
-				t.Errorf("cmd/tmacc/%s imports %s", name, dep)
+				t.Errorf("cmd/tmacc/command/%s imports %s", name, dep)
 			}
 		}
 	}

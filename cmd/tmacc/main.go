@@ -1,15 +1,6 @@
 // Command tmacc compiles low-bit matrix products to Go packages.
 package main
 
-import (
-	"os"
+import "github.com/tmacc/tmacc/cmd/tmacc/command"
 
-	"github.com/tmacc/tmacc/search/measure/llama"
-	"github.com/tmacc/tmacc/search/session"
-)
-
-func main() {
-	llama.Main()
-	session.Main()
-	os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
-}
+func main() { command.Main(nil) }

@@ -44,6 +44,43 @@ func TestLanes(t *testing.T) {
 	}
 }
 
+// Lanes know their numbers, and no others.
+func TestLaneNumbers(t *testing.T) {
+	const text = `func numbers(out ptr)
+	loop l0 2 lane
+		loop l1 4 lane
+			v0:i32x1 = lane 1
+			v1:i32x1 = lane 0
+			v2:i32x1 = splat 10
+			v3:i32x1 = mul v1 v2
+			v4:i32x1 = add v3 v0
+			store out+0 l0*16 l1*4 v4
+		end
+	end
+`
+	f, out := mustParse(t, text), make([]byte, 32)
+	if have := f.String(); have != text {
+		t.Errorf("prints\n%s", have)
+	}
+	if err := Eval(f, []Arg{{Buf: out}}); err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []byte{0, 1, 2, 3, 10, 11, 12, 13} {
+		if out[4*i] != want {
+			t.Errorf("lane %d is number %d, want %d", i, out[4*i], want)
+		}
+	}
+	for _, wrong := range []string{strings.Replace(text, "lane 1", "lane 2", 1), strings.Replace(text, "loop l1 4 lane", "loop l1 4", 1)} {
+		f, err := Parse(wrong)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := Verify(f); err == nil || !strings.Contains(err.Error(), "no loop of lanes") {
+			t.Errorf("%v of\n%s", err, wrong)
+		}
+	}
+}
+
 // Lanes have the largest of their numbers, or the value before; a loop ahead is a loop.
 func TestLargest(t *testing.T) {
 	const text = `func largest(in ptr, out ptr, n int)

@@ -516,8 +516,16 @@ func (v *verifier) imm(in *Instr) error {
 		if n := int64(of.Lanes / part); in.Imm < 0 || in.Imm >= n {
 			return fmt.Errorf("no part %d of %d", in.Imm, n)
 		}
+	case OpColumn:
+		if n := int64(v.f.ArgType(in, 0).Columns()); in.Imm < 0 || in.Imm >= n {
+			return fmt.Errorf("no column %d of %d", in.Imm, n)
+		}
 	case OpConst:
 		return v.constant(in.Imm, v.f.Regs[in.Dst], "register")
+	case OpLane:
+		if !slices.ContainsFunc(v.loops, func(s *loopState) bool { return s.loop.Lane && int64(s.loop.ID) == in.Imm }) {
+			return fmt.Errorf("no loop of lanes l%d is around", in.Imm)
+		}
 	}
 	return nil
 }

@@ -335,6 +335,10 @@ func (p *printer) storeHere(in *vir.Instr) {
 	w, a, param := p.arg(in, 0), p.address(in.Mem), in.Mem.Buf
 	bytes := p.f.Regs[in.Args[0]].Bytes()
 	if bytes < 4 || a.aligned() < 4 {
+		if p.f.Params[param].Shared > 0 {
+			p.refuse(p.f.Format(in), "lanes store whole words to a buffer that they share")
+			return
+		}
 		p.storeBytes(param, a, w, bytes)
 		return
 	}
@@ -380,16 +384,12 @@ func (p *printer) storeAt(param int, pointer, x module.ID) {
 
 // barrier waits for the lanes of the workgroup.
 func (p *printer) barrier(*vir.Instr) []module.ID {
-	scope := p.number(module.ScopeWorkgroup)
-	order := module.MemorySemanticsAcquireRelease | module.MemorySemanticsWorkgroupMemory
+	memory := uint32(module.MemorySemanticsWorkgroupMemory)
 	for i := range p.f.Params {
 		if p.f.Params[i].Shared == 0 && p.exchanges(i) {
-			order |= module.MemorySemanticsUniformMemory
+			memory |= module.MemorySemanticsUniformMemory
 		}
 	}
-	if p.vulkan {
-		order |= module.MemorySemanticsMakeAvailable | module.MemorySemanticsMakeVisible
-	}
-	p.m.Do(module.OpControlBarrier, scope, scope, p.number(order))
+	p.wait(module.ScopeWorkgroup, memory)
 	return nil
 }

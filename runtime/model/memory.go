@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/tmacc/tmacc/runtime"
 	"github.com/tmacc/tmacc/runtime/ops"
 )
 
@@ -56,10 +57,33 @@ func (m *Model) plan(l *loader, kinds []*attention) error {
 		return errorf("memory", "the model takes %s: %s for weights, %s for a session of %d tokens, %s for buffers; there are %s. Ask for fewer tokens (option Context) or raise MemoryLimit",
 			size64(total), size64(m.memory.Weights), size64(m.memory.Cache), m.options.Context, size64(m.memory.Buffers), size64(limit))
 	}
+	if err := l.fitsDevice(); err != nil {
+		return err
+	}
 	shared := kinds[0].pages
 	shared.total = (limit - m.memory.Weights - m.memory.Buffers) / int64(shared.size)
 	shared.left = shared.total
 	return nil
+}
+
+// fitsDevice refuses matrices that the device of their products has no room for, before any is there.
+func (l *loader) fitsDevice() error {
+	var need int64
+	var on *runtime.Product
+	for i := range l.plans {
+		if x := &l.plans[i]; x.p != nil && !l.float && x.p.Device() != "" {
+			need, on = need+x.bytes, x.p
+		}
+	}
+	if on == nil {
+		return nil
+	}
+	room, err := on.Room()
+	if err == nil && need > room {
+		err = errorf("memory of "+on.Device(), "the weights take %s, and %s are free: %s are missing. Free them, choose a smaller model, or run it on the CPU",
+			size64(need), size64(room), size64(need-room))
+	}
+	return err
 }
 
 // size64 writes a number of bytes for people.

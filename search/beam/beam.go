@@ -60,7 +60,7 @@ func (s *Search) Improve(ctx context.Context, sp *space.Space, start ...space.Po
 			if s.Backward {
 				i = len(rules) - 1 - n
 			}
-			if rule := rules[i]; !sp.Moves(i) || s.Skip != nil && s.Skip(rule, best[0]) {
+			if rule := rules[i]; s.calls >= s.Budget || !sp.Moves(i) || s.Skip != nil && s.Skip(rule, best[0]) {
 				continue
 			}
 			var others []space.Point
@@ -96,7 +96,7 @@ func (s *Search) try(ctx context.Context, xs []space.Point) (out []*Found) {
 	var wg sync.WaitGroup
 	free := make(chan struct{}, runtime.GOMAXPROCS(0))
 	for _, x := range xs {
-		key := keyOf(x)
+		key := x.Trace().Key()
 		f := s.known[key]
 		if f == nil && s.calls < s.Budget || f != nil && f.bound < s.bound && f.Cost >= f.bound {
 			f = &Found{Point: x, bound: s.bound}
@@ -120,14 +120,18 @@ func (s *Search) try(ctx context.Context, xs []space.Point) (out []*Found) {
 func (s *Search) keep(all []*Found) []*Found {
 	slices.SortStableFunc(all, func(a, b *Found) int { return cmp.Compare(a.Cost, b.Cost) })
 	var right, wrong []*Found
-	for _, f := range all {
-		to := &right
-		if f.err != nil {
-			to = &wrong
+	for _, again := range []bool{false, true} { // points that cost the same are the same code, most of them
+		for _, f := range all {
+			to := &right
+			if f.err != nil {
+				to = &wrong
+			}
+			same := slices.ContainsFunc(*to, func(o *Found) bool { return o.Cost == f.Cost })
+			if len(*to) < s.Width && same == again && !math.IsInf(f.Cost, 1) && !slices.Contains(*to, f) {
+				*to = append(*to, f)
+			}
 		}
-		if len(*to) < s.Width && !math.IsInf(f.Cost, 1) && !slices.Contains(*to, f) {
-			*to = append(*to, f)
-		}
+		slices.SortStableFunc(right, func(a, b *Found) int { return cmp.Compare(a.Cost, b.Cost) })
 	}
 	if len(right) == s.Width {
 		s.bound = right[len(right)-1].Cost
@@ -136,13 +140,4 @@ func (s *Search) keep(all []*Found) []*Found {
 		return right
 	}
 	return append(right, wrong...)
-}
-
-// keyOf tells the traces of points apart. Texts of traces do not: they do not name what is true of a step.
-func keyOf(x space.Point) string {
-	data, err := x.Trace().MarshalJSON()
-	if err != nil {
-		panic("BUG: beam: " + err.Error())
-	}
-	return string(data)
 }

@@ -26,11 +26,9 @@ type kernel struct {
 // at is the cycles of a call, or less if that was not asked for.
 func (k *kernel) at(p cost.Place) float64 { return max(k.least, k.cycles[p]) }
 
-// time is that of n activations by a row of weights at a place, in cycles for cost.TypicalK elements of K. Of several blocks of columns
-// the first brings the weights near.
+// time is that of n activations by a row of weights at a place, in cycles for cost.TypicalK elements of K.
 func (k *kernel) time(n int, at cost.Place) float64 {
-	blocks := float64((n + k.Cols - 1) / k.Cols)
-	return (k.at(at) + (blocks-1)*k.at(cost.L2)) / float64(k.Rows)
+	return cost.Blocks(k.at(at), k.at(cost.L2), k.Cols, n) / float64(k.Rows)
 }
 
 // knows says that k was evaluated for some purposes.
@@ -38,15 +36,36 @@ func (k *kernel) knows(ps []Purpose) bool {
 	return !slices.ContainsFunc(ps, func(x Purpose) bool { return k.cycles[x.At] == 0 })
 }
 
-// score is the weighted mean of the logarithms of the times of some purposes.
-func score(ks set, ps []Purpose) float64 {
+// score is the weighted mean of the logarithms of the times of some purposes, as multiples of the least times that are known. What is much
+// slower than it could be counts more than what that gains elsewhere.
+func (c *chooser) score(ks set, ps []Purpose) float64 {
 	sum, all := 0.0, 0.0
 	for _, x := range ps {
-		sum += x.Weight * math.Log(ks.time(x.N, x.At))
+		t := logarithm(ks.time(x.N, x.At)) - c.least[x.Purpose]
+		if c.least[x.Purpose] > 0 && t > 0 {
+			t += float64(uneven * t * t)
+		}
+		sum += float64(x.Weight * t)
 		all += x.Weight
 	}
 	return sum / all
 }
+
+// uneven is how much more than its logarithm counts, for each unit of that.
+const uneven = 2
+
+// leastOf makes the times of some purposes by sets the least known ones.
+func (c *chooser) leastOf(ps []Purpose, all []set) {
+	for _, x := range ps {
+		c.least[x.Purpose] = math.Inf(1)
+		for _, ks := range all {
+			c.least[x.Purpose] = min(c.least[x.Purpose], logarithm(ks.time(x.N, x.At)))
+		}
+	}
+}
+
+// logarithm is that of x to one part in a million, the same on every host: their libraries differ in the last bits.
+func logarithm(x float64) float64 { return float64(math.Round(math.Log(x)*(1<<20)) / (1 << 20)) }
 
 // time is that of n activations, in the blocks that the runtime cuts them into.
 func (ks set) time(n int, at cost.Place) (time float64) {
@@ -61,19 +80,16 @@ func (ks set) time(n int, at cost.Place) (time float64) {
 	return time
 }
 
-// Code that is too long is more wrong than code that lacks registers, and less wrong than no code.
-const (
-	muchCode = 1e4
-	noKernel = 1e6
-)
+// muchCode is how wrong code is that is too long: more than code that lacks registers, and less than none.
+const muchCode = 1e4
 
 // find evaluates a point for some purposes, unless its score is no less than bound.
 func (c *chooser) find(x space.Point, ps []Purpose, bound float64) *kernel {
-	key := keyOf(x)
+	key := x.Trace().Key()
 	c.mu.Lock()
 	k := c.kernels[key]
 	c.mu.Unlock()
-	if k == nil || k.err == nil && score(set{k}, ps) < bound && !k.knows(ps) {
+	if k == nil || k.err == nil && c.score(set{k}, ps) < bound && !k.knows(ps) {
 		k = &kernel{point: x}
 		k.err = c.evaluate(k, ps, bound)
 		c.mu.Lock()
@@ -88,22 +104,22 @@ func (c *chooser) evaluate(k *kernel, ps []Purpose, bound float64) (err error) {
 	if k.Kernel, err = c.space.Kernel(k.point); err != nil {
 		return err
 	}
-	k.wrong = noKernel
-	s, err := cost.Select(c.ctx, c.target, k.Kernel)
+	k.wrong = refused
+	s, err := cost.Select(c.ctx, c.target, k.Nest, cost.MostInstrs)
 	if long := (*lower.Long)(nil); errors.As(err, &long) {
 		k.wrong = muchCode + float64(long.Instrs)
 	}
 	if err != nil {
 		return err
 	}
-	p := cost.Run(k.Kernel, s)
+	p := cost.Run(c.ctx, k.Kernel, s)
 	if p.Refused != nil {
 		k.wrong, err = lacks(p)
 		return err
 	}
 	k.least, k.cycles = p.Cycles, map[cost.Place]float64{}
 	for _, x := range ps {
-		if score(set{k}, ps) >= bound {
+		if c.score(set{k}, ps) >= bound {
 			return nil
 		}
 		if k.cycles[x.At] == 0 {
@@ -123,7 +139,7 @@ func (c *chooser) search(s Search, ps []Purpose) *Search {
 		if k.err != nil {
 			return k.wrong, k.err
 		}
-		return score(set{k}, ps), nil
+		return c.score(set{k}, ps), nil
 	}
 	s.Skip = func(rule string, best *Found) bool {
 		switch rule {
@@ -143,7 +159,7 @@ const worthPrefetching = 0.01
 // waits is how much the score of a point is for what it waits for memory.
 func (c *chooser) waits(x space.Point, ps []Purpose) float64 {
 	k := *c.find(x, ps, math.Inf(1))
-	with := score(set{&k}, ps)
+	with := c.score(set{&k}, ps)
 	k.cycles = nil
-	return with - score(set{&k}, ps)
+	return with - c.score(set{&k}, ps)
 }

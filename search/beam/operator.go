@@ -2,11 +2,11 @@ package beam
 
 import (
 	"context"
+	"errors"
 	"math"
 	"slices"
 	"strings"
 
-	"github.com/tmacc/tmacc/ir/nest"
 	"github.com/tmacc/tmacc/ir/operator"
 	"github.com/tmacc/tmacc/ir/vir"
 	"github.com/tmacc/tmacc/lower"
@@ -35,7 +35,7 @@ func (x operatorCost) of(ctx context.Context, at space.Point) (sum float64, err 
 	if err != nil {
 		return math.Inf(1), err
 	}
-	s, err := selected(ctx, x.Target, k.Nest, cost.MostInstrs)
+	s, err := cost.Select(ctx, x.Target, k.Nest, cost.MostInstrs)
 	if err != nil {
 		return refused, err
 	}
@@ -48,28 +48,22 @@ func (x operatorCost) of(ctx context.Context, at space.Point) (sum float64, err 
 			of := k.Params[count.Param]
 			return float64((sizes[of.Size] + of.Div - 1) / of.Div)
 		}
-		p := cost.Code(s, trips)
+		p := cost.Code(ctx, s, trips)
 		if p.Refused != nil {
 			return lacks(p)
 		}
-		brought := cost.Lines(s, trips, stored) * s.Machine.Core.Hierarchy.Line[cost.L2]
-		sum += math.Log(p.Cycles + brought + around(s, p, trips, 0))
+		brought := float64(cost.Lines(s, trips, stored) * s.Machine.Core.Hierarchy.Line[cost.L2])
+		sum += logarithm(p.Cycles + brought + around(s, p, trips, 0))
 	}
 	return sum, nil
 }
 
-// lacks says how many registers a kernel lacks.
+// lacks says how wrong a kernel is that is refused: by how many registers it lacks, or else as one that does not lower.
 func lacks(p cost.Pipeline) (wrong float64, err error) {
-	return float64(max(p.Vectors+p.Scalars, 1)), p.Refused
-}
-
-// selected is the code of a nest before it has registers: of at most `most` instructions.
-func selected(ctx context.Context, t lower.Target, n *nest.Nest, most int) (*lower.Selected, error) {
-	f, err := lower.Vectorize(n, n.Name)
-	if err != nil {
-		return nil, err
+	if !errors.As(p.Refused, new(*lower.Pressure)) {
+		return refused, p.Refused
 	}
-	return lower.SelectShort(ctx, t, f, most)
+	return float64(max(p.Vectors+p.Scalars, 1)), p.Refused
 }
 
 // instrBytes is about how long an instruction is, and foreseen how many iterations a loop may have whose end cores foresee.
@@ -83,7 +77,7 @@ const (
 // is not foreseen.
 func around(s *lower.Selected, p cost.Pipeline, trips func(count vir.Extent, listed bool) float64, share float64) float64 {
 	h := s.Machine.Core.Hierarchy
-	cycles := float64(len(s.Rows)*instrBytes) / 64 * h.Line[cost.L2] * share
+	cycles := float64(float64(len(s.Rows)*instrBytes) / 64 * h.Line[cost.L2] * share)
 	ended := map[*vir.Loop]bool{}
 	for _, x := range p.Stretches {
 		if x.Loop == nil || ended[x.Loop] {
@@ -91,7 +85,7 @@ func around(s *lower.Selected, p cost.Pipeline, trips func(count vir.Extent, lis
 		}
 		ended[x.Loop] = true
 		if n := trips(x.Loop.Count, x.Loop.List > 0); n > foreseen {
-			cycles += x.Times / n * h.Latency[cost.L2]
+			cycles += float64(x.Times / n * h.Latency[cost.L2])
 		}
 	}
 	return cycles

@@ -51,7 +51,7 @@ func partOf(ctx context.Context, sp *space.Space, t lower.Target) (space.Point, 
 		return nil, err
 	}
 	m := t.Machine()
-	key := fmt.Sprintf("%s %+v\n%v", m.ISA.Name, m.Core, k.Nest)
+	key := fmt.Sprintf("%s %+v\n%v\n%s", m.ISA.Name, m.Core, k.Nest, first.Trace().Key())
 	if tables := k.Nest.Loops[0].Root; strings.HasPrefix(tables, "table.") || strings.HasPrefix(tables, "wide.") {
 		key += fmt.Sprintf("%+v", *k.Tables)
 	}
@@ -85,7 +85,7 @@ func (c partCost) of(ctx context.Context, x space.Point) (float64, error) {
 	if err != nil {
 		return wrong, err
 	}
-	return math.Round(math.Log(p.Cycles+around(s, p, trips(k), 1./batch)) / alike), nil
+	return math.Round(logarithm(p.Cycles+around(s, p, trips(k), 1./batch)) / alike), nil
 }
 
 // alike are predictions of times: the logarithms of two that are this close say nothing, and the sensible decision stays.
@@ -97,11 +97,11 @@ const refused = 1e6
 // pipeline is the code of k, of at most `most` instructions, and what its execution units take for a row. With an error, the first result
 // but one says how wrong k is.
 func pipeline(ctx context.Context, k *schedule.PreparationKernel, t lower.Target, most int) (*lower.Selected, cost.Pipeline, float64, error) {
-	s, err := selected(ctx, t, k.Nest, most)
+	s, err := cost.Select(ctx, t, k.Nest, most)
 	if err != nil {
 		return nil, cost.Pipeline{}, refused, err
 	}
-	p := cost.Code(s, trips(k))
+	p := cost.Code(ctx, s, trips(k))
 	if p.Refused == nil {
 		return s, p, 0, nil
 	}
@@ -137,7 +137,7 @@ func ahead(ctx context.Context, sp *space.Space, x space.Point, t lower.Target) 
 			fail = err
 			continue
 		}
-		brought := 4 * cost.TypicalK / 64 * s.Machine.Core.Hierarchy.Line[cost.L3]
+		brought := float64(4 * cost.TypicalK / 64 * s.Machine.Core.Hierarchy.Line[cost.L3])
 		if c := p.Cycles + max(0, brought-meanwhile(s, p)); c < least {
 			least, best = c, y.Trace()
 		}
@@ -168,7 +168,7 @@ func meanwhile(s *lower.Selected, p cost.Pipeline) (cycles float64) {
 	}
 	for _, x := range p.Stretches {
 		if asks != nil && x.Loop != nil && x.Loop.ID == asks.ID {
-			cycles += x.Cycles * x.Times
+			cycles += float64(x.Cycles * x.Times)
 		}
 	}
 	return cycles

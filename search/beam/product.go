@@ -17,11 +17,9 @@ import (
 	"github.com/tmacc/tmacc/search/space"
 )
 
-// Purpose is a use of products that schedules are chosen for: N activations by weights that are at a place. Weight is how much its time
-// counts beside the times of other purposes.
+// Purpose is a use of products that schedules are chosen for. Weight is how much its time counts beside the times of other purposes.
 type Purpose struct {
-	N      int
-	At     cost.Place
+	cost.Purpose
 	Weight float64
 }
 
@@ -30,11 +28,11 @@ const many = 256
 
 // Purposes are the uses of products. Decoding reads all weights for one activation, and is what most programs wait for.
 var Purposes = []Purpose{
-	{1, cost.DRAM, 4}, {1, cost.L2, 3},
-	{2, cost.DRAM, 0.5}, {2, cost.L2, 0.5},
-	{4, cost.DRAM, 1.5}, {4, cost.L2, 1.5},
-	{8, cost.DRAM, 0.5}, {8, cost.L2, 0.5},
-	{many, cost.L2, 3},
+	{cost.Purpose{N: 1, At: cost.DRAM}, 4}, {cost.Purpose{N: 1, At: cost.L2}, 3},
+	{cost.Purpose{N: 2, At: cost.DRAM}, 0.5}, {cost.Purpose{N: 2, At: cost.L2}, 0.5},
+	{cost.Purpose{N: 4, At: cost.DRAM}, 1.5}, {cost.Purpose{N: 4, At: cost.L2}, 1.5},
+	{cost.Purpose{N: 8, At: cost.DRAM}, 0.5}, {cost.Purpose{N: 8, At: cost.L2}, 0.5},
+	{cost.Purpose{N: many, At: cost.L2}, 3},
 }
 
 // of are the purposes of n activations.
@@ -53,21 +51,22 @@ type Use struct {
 	Trace schedule.Trace
 }
 
-// How far a choice goes: about 300 points are evaluated. Each search begins where the one before it ended.
+// How far a choice goes: about 200 points are evaluated. Each search begins where the one before it ended.
 var (
-	startsSearch  = Search{Width: 40, Budget: 120, Most: 8}                        // among ways to decompose
-	earlySearch   = Search{Width: 3, Budget: 90, Most: 6, Passes: 1, Strict: true} // for one column
-	lateSearch    = Search{Width: 2, Budget: 70, Most: 5, Passes: 1, Strict: true, Backward: true}
-	columnsSearch = Search{Width: 1, Most: 4, Passes: 1, Backward: true} // for more columns, beside its starts
+	startsSearch  = Search{Width: 40, Budget: 120, Most: 6}                        // among ways to decompose
+	earlySearch   = Search{Width: 2, Budget: 60, Most: 6, Passes: 1, Strict: true} // for one column
+	lateSearch    = Search{Width: 1, Budget: 24, Most: 5, Passes: 1, Strict: true, Backward: true}
+	columnsSearch = Search{Width: 1, Most: 3, Passes: 1, Backward: true} // for more columns, beside its starts
 )
 
 const (
-	eachKind      = 4    // starts of each kind
-	muchWorse     = 0.5  // in the score: a start of other means that is worse by more is none
-	mostLayouts   = 3    // that are followed
-	notMuchWorse  = 0.15 // layouts whose score for one column is worse by more are not
-	fewTries      = 6    // for each of them, for four columns
-	triesOfWeight = 7    // of the layout that is chosen, for each weight of a purpose
+	eachKind      = 4   // starts of each kind
+	mostStarts    = 3   // for one column, each by other means
+	muchWorse     = 0.6 // in the score: a start by other means that is worse by more is none
+	mostLayouts   = 3   // that are followed
+	notMuchWorse  = 0.3 // layouts whose score for one column is worse by more are not
+	fewTries      = 6   // for each of them, for four columns
+	triesOfWeight = 7   // of the layout that is chosen, for each weight of a purpose
 )
 
 // Product chooses the schedules of p on a target by what the model predicts for Purposes: of ascending numbers of columns, one first, and for
@@ -80,7 +79,7 @@ func Product(ctx context.Context, p ir.Problem, t lower.Target) ([]Use, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &chooser{ctx: ctx, target: t, space: sp.Exact(), kernels: map[string]*kernel{}}
+	c := &chooser{ctx: ctx, target: t, space: sp.Exact(), kernels: map[string]*kernel{}, least: map[cost.Purpose]float64{}}
 	ks, err := c.choose()
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
@@ -100,8 +99,9 @@ type chooser struct {
 	ctx     context.Context
 	target  lower.Target
 	space   *space.Space
-	mu      sync.Mutex         // of kernels
-	kernels map[string]*kernel // by trace
+	mu      sync.Mutex               // of kernels
+	kernels map[string]*kernel       // by trace
+	least   map[cost.Purpose]float64 // logarithms of the least times that are known
 }
 
 // set is kernels of one layout, of ascending numbers of columns.
@@ -116,13 +116,16 @@ func (c *chooser) choose() (set, error) {
 	if err != nil {
 		return nil, err
 	}
-	few := append(of(1), of(4)...)
-	var best set
+	var sets []set
 	for _, k := range ones {
-		if s := c.wider(set{k}, 4, fewTries); best == nil || score(s, few) < score(best, few) {
-			best = s
+		s := set{c.late(k)}
+		for _, n := range []int{4, many} {
+			s = c.wider(s, n, fewTries)
 		}
+		sets = append(sets, s)
 	}
+	c.leastOf(Purposes, sets)
+	best := slices.MinFunc(sets, func(a, b set) int { return cmp.Compare(c.score(a, Purposes), c.score(b, Purposes)) })
 	best = best[:1]
 	for _, n := range []int{4, 2, 8, many} {
 		weight := 0.0
@@ -131,81 +134,133 @@ func (c *chooser) choose() (set, error) {
 		}
 		best = c.wider(best, n, int(triesOfWeight*weight))
 	}
-	return worth(best), nil
+	return c.worth(best), nil
 }
 
-// oneColumn searches kernels for one column: first by early decisions, since most others follow from them, then by late ones. Tables and dot
-// products have little in common, so each are searched by themselves.
+// oneColumn searches kernels for one column by early decisions, since most others follow from them. What is done by different means has
+// little in common, so each is searched by itself.
 func (c *chooser) oneColumn() error {
 	one := c.space.Columns(1)
 	starts, err := c.starts(one)
 	if err != nil {
 		return err
 	}
-	var all []space.Point
+	c.leastOf(of(1), c.right())
 	for _, x := range starts {
-		found, err := c.search(earlySearch, of(1)).Improve(c.ctx, one, x)
-		if err != nil {
+		if _, err := c.search(earlySearch, of(1)).Improve(c.ctx, one, x); err != nil {
 			return err
 		}
-		all = append(all, points(found)...)
 	}
-	_, err = c.search(lateSearch, of(1)).Improve(c.ctx, one, all...)
-	return err
+	return nil
 }
 
-// starts are the best point among all kinds, with what the best first point asks for ahead, and the best point by other means: by
-// tables if it is by dot products, or the other way round, unless it is much worse.
-func (c *chooser) starts(one *space.Space) ([]space.Point, error) {
+// late is k with late decisions that are better.
+func (c *chooser) late(k *kernel) *kernel {
+	found, err := c.search(lateSearch, of(1)).Improve(c.ctx, c.space.Columns(1).Sharing(k.Kernel), k.point)
+	if err != nil {
+		return k
+	}
+	for _, f := range found {
+		better := c.find(f.Point, of(1), math.Inf(1))
+		if _, err := lower.BuildOnce(c.ctx, c.target, better.Nest); err == nil {
+			return better
+		}
+	}
+	return k
+}
+
+// starts are the best points by each means that is not much worse than the best one: by tables, by dot products whose lanes are rows, and by
+// dot products whose lanes are elements of K. They are compared with what the best first point asks for ahead.
+func (c *chooser) starts(one *space.Space) (starts []space.Point, err error) {
+	s := c.search(startsSearch, of(1))
+	try := func(list func(*space.Space) []space.Point) ([]*Found, error) {
+		xs := list(one)
+		if slices.ContainsFunc(xs, func(x space.Point) bool { return c.find(x, of(1), math.Inf(1)).err != nil }) {
+			xs = append(xs, list(one.Spare())...)
+		}
+		return s.Improve(c.ctx, one, xs...)
+	}
 	first, err := one.First()
 	if err != nil {
 		return nil, err
 	}
-	s := c.search(startsSearch, of(1))
-	found, err := s.Improve(c.ctx, one, append(one.Options(first, len(first)-1, s.Most), first)...)
+	kinds := func(sp *space.Space) []space.Point { return append(sp.Kinds(first, eachKind), first) }
+	found, err := try(kinds)
 	if err != nil {
 		return nil, err
 	}
-	found, err = s.Improve(c.ctx, one, append(one.Kinds(found[0].Point, eachKind), found[0].Point)...)
+	found, err = s.Improve(c.ctx, one, append(one.Options(found[0].Point, len(first)-1, s.Most), found[0].Point)...)
 	if err != nil {
 		return nil, err
 	}
-	tables := func(f *Found) bool { return c.find(f.Point, of(1), math.Inf(1)).Tables != nil }
-	starts := []space.Point{found[0].Point}
-	for _, f := range found {
-		if tables(f) != tables(found[0]) && f.Cost < found[0].Cost+muchWorse {
-			return append(starts, f.Point), nil
+	first = found[0].Point
+	if found, err = try(kinds); err != nil {
+		return nil, err
+	}
+	least := math.Inf(1)
+	var all []*Found
+	for _, by := range []bool{false, true} {
+		i := slices.IndexFunc(found, func(f *Found) bool { return one.Means(f.Point).Tables == by })
+		if i < 0 {
+			continue
+		}
+		of, err := try(func(sp *space.Space) []space.Point { return append(sp.Lanes(found[i].Point), found[i].Point) })
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, of...)
+		least = min(least, of[0].Cost)
+	}
+	slices.SortStableFunc(all, func(a, b *Found) int { return cmp.Compare(a.Cost, b.Cost) })
+	known := map[space.Means]bool{}
+	for _, f := range all {
+		if by := one.Means(f.Point); !known[by] && f.Cost < least+muchWorse && len(starts) < mostStarts {
+			known[by] = true
+			starts = append(starts, f.Point)
 		}
 	}
 	return starts, nil
 }
 
-func points(fs []*Found) (out []space.Point) {
-	for _, f := range fs {
-		out = append(out, f.Point)
-	}
-	return out
-}
-
-// layouts are kernels of one column, the best one of each layout that is not much worse than the best layout.
-func (c *chooser) layouts() (out []*kernel, err error) {
-	var all []*kernel
+// right are the kernels for one column that are known to be possible, each alone.
+func (c *chooser) right() (all []set) {
 	for _, k := range c.kernels {
 		if k.err == nil && k.Cols == 1 && k.knows(of(1)) {
-			all = append(all, k)
+			all = append(all, set{k})
 		}
 	}
-	worse := func(k *kernel) float64 { return score(set{k}, of(1)) }
+	return all
+}
+
+// layouts are kernels of one column, the best one by each means whose layout is not much worse than the best layout.
+func (c *chooser) layouts() (out []*kernel, err error) {
+	var all, others []*kernel
+	for _, s := range c.right() {
+		all = append(all, s[0])
+	}
+	worse := func(k *kernel) float64 { return c.score(set{k}, of(1)) }
 	slices.SortFunc(all, func(a, b *kernel) int {
-		return cmp.Or(cmp.Compare(worse(a), worse(b)), cmp.Compare(keyOf(a.point), keyOf(b.point)))
+		return cmp.Or(cmp.Compare(worse(a), worse(b)), cmp.Compare(a.point.Trace().Key(), b.point.Trace().Key()))
 	})
+	least, known := math.Inf(1), map[space.Means]bool{}
+	if len(all) > 0 {
+		least = worse(all[0])
+	}
+	all = slices.DeleteFunc(all, func(k *kernel) bool {
+		by := c.space.Means(k.point)
+		other := known[by]
+		if known[by] = true; other {
+			others = append(others, k)
+		}
+		return other
+	})
+	all = append(all, others...)
 	for _, build := range []func(context.Context, lower.Target, *nest.Nest, ...lower.Watch) (*lower.Kernel, error){lower.BuildOnce, lower.Build} {
 		for _, k := range all {
-			same := func(o *kernel) bool { return o.SharesBuffers(k.Kernel) }
-			if len(out) == mostLayouts || len(out) > 0 && worse(k) > worse(out[0])+notMuchWorse {
-				break
+			same := func(o *kernel) bool {
+				return o.SharesBuffers(k.Kernel) || c.space.Means(o.point) == c.space.Means(k.point) && o.Weights.TileM == k.Weights.TileM
 			}
-			if slices.ContainsFunc(out, same) {
+			if len(out) == mostLayouts || worse(k) > least+notMuchWorse || slices.ContainsFunc(out, same) {
 				continue
 			}
 			if _, err = build(c.ctx, c.target, k.Nest); err == nil {
@@ -225,11 +280,11 @@ func (c *chooser) wider(ks set, n, tries int) set {
 	if n < many {
 		sp = sp.Columns(n)
 	}
-	from := slices.MinFunc(ks, func(a, b *kernel) int { return cmp.Compare(score(set{a}, of(n)), score(set{b}, of(n))) })
+	from := slices.MinFunc(ks, func(a, b *kernel) int { return cmp.Compare(c.score(set{a}, of(n)), c.score(set{b}, of(n))) })
 	sizes := []string{"columns", "tile", "call"}
-	starts := c.blocks(sp.Around(from.point, sizes...), n)
+	starts := sp.Around(from.point, n == many, sizes...)
 	if n < many {
-		starts = append(starts, c.blocks(sp.Anew(from.point, sizes...), n)...)
+		starts = append(starts, sp.Anew(from.point, false, sizes...)...)
 	}
 	s := c.search(columnsSearch, of(n))
 	s.Budget = len(starts) + tries
@@ -250,28 +305,8 @@ func (c *chooser) wider(ks set, n, tries int) set {
 	return ks
 }
 
-// blocks are the first points of each size of blocks of rows and columns. For many activations, a block is of one tile and not small.
-func (c *chooser) blocks(xs []space.Point, n int) (out []space.Point) {
-	var sizes [][2]int
-	most := 0
-	for _, x := range xs {
-		size := [2]int{}
-		if k, err := c.space.Kernel(x); err == nil && (n < many || k.Rows <= k.Weights.TileM) {
-			size = [2]int{k.Rows, k.Cols}
-		}
-		sizes, most = append(sizes, size), max(most, size[0]*size[1])
-	}
-	for i, x := range xs {
-		size := sizes[i][0] * sizes[i][1]
-		if size > 0 && (n < many || 2*size >= most) && slices.Index(sizes, sizes[i]) == i {
-			out = append(out, x)
-		}
-	}
-	return out
-}
-
 // worth is the kernels of ks that are worth having: the best of all choices, and of equally good ones the first.
-func worth(ks set) (best set) {
+func (c *chooser) worth(ks set) (best set) {
 	for choice := range 1 << (len(ks) - 1) {
 		some := set{ks[0]}
 		for i, k := range ks[1:] {
@@ -279,7 +314,7 @@ func worth(ks set) (best set) {
 				some = append(some, k)
 			}
 		}
-		if len(best) == 0 || score(some, Purposes) < score(best, Purposes) {
+		if len(best) == 0 || c.score(some, Purposes) < c.score(best, Purposes) {
 			best = some
 		}
 	}

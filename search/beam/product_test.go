@@ -117,7 +117,7 @@ func scoreOf(t *testing.T, x cell, traces []schedule.Trace) float64 {
 			ks = append(ks, k)
 		}
 	}
-	return score(ks, Purposes)
+	return c.score(ks, Purposes)
 }
 
 // Any number of threads chooses the same, and an interrupt ends a choice.
@@ -159,7 +159,7 @@ func TestWorth(t *testing.T) {
 			t.Errorf("%d activations take %v and %v, want %v and %v", x.n, near, far, x.near, x.far)
 		}
 	}
-	if best := worth(ks); !reflect.DeepEqual(best, set{one, four}) {
+	if best := new(chooser).worth(ks); !reflect.DeepEqual(best, set{one, four}) {
 		t.Errorf("%d kernels are worth having", len(best))
 	}
 }

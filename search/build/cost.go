@@ -20,11 +20,11 @@ func CostReport(ctx context.Context, p ir.Problem, stages []Stage, t lower.Targe
 	if err != nil {
 		return "", err
 	}
-	code, err := cost.Compile(ctx, t, k)
+	code, err := cost.Select(ctx, t, k.Nest, cost.Any)
 	if err != nil {
 		return "", err
 	}
-	return cost.Report(k, code), nil
+	return cost.Report(ctx, k, code), nil
 }
 
 // traceOf is the schedule among stages.

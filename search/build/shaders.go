@@ -1,6 +1,7 @@
 package build
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -25,7 +26,7 @@ func Shaders(ctx context.Context, p ir.Problem, t spirv.Target, uses []search.Us
 	return v, nil
 }
 
-// Shaded compiles one schedule.
+// Shaded compiles one schedule. Of several controls, those are left out that it cannot have, such as subgroups of another size than its tiles.
 func Shaded(ctx context.Context, p ir.Problem, t spirv.Target, trace schedule.Trace, controls ...spirv.Controls) (k variant.Shaded, err error) {
 	if k.Schedule, err = schedule.Compile(p, trace); err != nil {
 		return k, err
@@ -38,12 +39,16 @@ func Shaded(ctx context.Context, p ir.Problem, t spirv.Target, trace schedule.Tr
 	if err != nil {
 		return k, err
 	}
+	var refused error
 	for _, c := range controls {
-		sh, err := t.Print(s, c)
-		if err != nil {
-			return k, err
+		if sh, err := t.Print(s, c); err == nil {
+			k.Shaders = append(k.Shaders, sh)
+		} else {
+			refused = cmp.Or(refused, err)
 		}
-		k.Shaders = append(k.Shaders, sh)
+	}
+	if len(k.Shaders) == 0 {
+		return k, refused
 	}
 	return k, nil
 }

@@ -3,7 +3,6 @@ package build
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"math"
 	"runtime"
@@ -18,29 +17,15 @@ import (
 	"github.com/tmacc/tmacc/search/space"
 )
 
-// Purpose is what a prediction is for: a product of N activations, with the weights at a place.
-type Purpose struct {
-	N  int
-	At cost.Place
-}
-
-// String is "4 in dram".
-func (x Purpose) String() string { return fmt.Sprintf("%d in %s", x.N, x.At) }
-
-// MarshalJSON writes {"n":4,"mode":"dram"}, as the flags of commands say it.
-func (x Purpose) MarshalJSON() ([]byte, error) {
-	return json.Marshal(map[string]any{"n": x.N, "mode": x.At.String()})
-}
-
 // Reasons are the decisions of a schedule, and what others would take.
 type Reasons struct {
-	Product   string     `json:"product"`
-	Origin    string     `json:"origin"` // of the schedule, as the caller knows it
-	Target    string     `json:"target"`
-	Columns   int        `json:"columns"` // of the kernel
-	Purposes  []Purpose  `json:"purposes"`
-	Cycles    []float64  `json:"cycles"` // predicted for each product of a weight and an activation, for each purpose
-	Decisions []Decision `json:"decisions"`
+	Product   string         `json:"product"`
+	Origin    string         `json:"origin"` // of the schedule, as the caller knows it
+	Target    string         `json:"target"`
+	Columns   int            `json:"columns"` // of the kernel
+	Purposes  []cost.Purpose `json:"purposes"`
+	Cycles    []float64      `json:"cycles"` // predicted for each product of a weight and an activation, for each purpose
+	Decisions []Decision     `json:"decisions"`
 }
 
 // Decision is what a rule of the space decided, and what else it offers.
@@ -97,7 +82,7 @@ func Why(ctx context.Context, p ir.Problem, stages []Stage, t lower.Target, ns [
 	}
 	for _, n := range ns {
 		for _, place := range at {
-			out.Purposes = append(out.Purposes, Purpose{n, place})
+			out.Purposes = append(out.Purposes, cost.Purpose{N: n, At: place})
 		}
 	}
 	w := why{ctx, sp, t, out.Purposes}
@@ -117,7 +102,7 @@ type why struct {
 	ctx      context.Context
 	space    *space.Space
 	target   lower.Target
-	purposes []Purpose
+	purposes []cost.Purpose
 }
 
 // alternatives are the decisions of rule i in points, the fastest first, beside a schedule that takes own.
@@ -156,7 +141,7 @@ func (w why) cycles(x space.Point) ([]float64, error) {
 
 // Predict is the predicted cycles of a schedule for a product of one weight and one activation, for each purpose. The error says why the
 // schedule has no kernel on t, or is that of ctx.
-func Predict(ctx context.Context, p ir.Problem, trace schedule.Trace, t lower.Target, purposes []Purpose) ([]float64, error) {
+func Predict(ctx context.Context, p ir.Problem, trace schedule.Trace, t lower.Target, purposes []cost.Purpose) ([]float64, error) {
 	k, err := schedule.Compile(p, trace)
 	if err != nil {
 		return nil, err
@@ -165,18 +150,17 @@ func Predict(ctx context.Context, p ir.Problem, trace schedule.Trace, t lower.Ta
 }
 
 // predicted is Predict for a kernel.
-func predicted(ctx context.Context, t lower.Target, k *schedule.Kernel, purposes []Purpose) (out []float64, err error) {
-	s, err := cost.Select(ctx, t, k)
+func predicted(ctx context.Context, t lower.Target, k *schedule.Kernel, purposes []cost.Purpose) (out []float64, err error) {
+	s, err := cost.Select(ctx, t, k.Nest, cost.MostInstrs)
 	if err != nil {
 		return nil, err
 	}
-	p := cost.Run(k, s)
+	p := cost.Run(ctx, k, s)
 	if p.Refused != nil {
 		return nil, p.Refused
 	}
 	for _, x := range purposes {
-		filled := float64((x.N+k.Cols-1)/k.Cols*k.Cols) / float64(x.N) // columns that calls compute, over those that are wanted
-		out = append(out, filled*cost.Product(s.Machine.Core, k, s, p, x.N, x.At))
+		out = append(out, cost.Product(s.Machine.Core, k, s, p, x))
 	}
 	return out, nil
 }

@@ -2,6 +2,7 @@ package cost
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"math"
 	"strings"
@@ -41,18 +42,30 @@ type Estimate struct {
 	Pipeline Pipeline
 }
 
-// Compile selects the code of k for a target. The error wraps a *lower.Unsupported or a *nest.Refused, or is that of ctx.
-func Compile(ctx context.Context, target lower.Target, k *schedule.Kernel) (*lower.Selected, error) {
-	f, err := lower.Vectorize(k.Nest, k.Nest.Name)
-	if err != nil {
-		return nil, err
-	}
-	return lower.Select(ctx, target, f)
+// Purpose is a use of a product that predictions are for: N activations, with the weights at a place.
+type Purpose struct {
+	N  int
+	At Place
+}
+
+// String is "4 in dram".
+func (x Purpose) String() string { return fmt.Sprintf("%d in %s", x.N, x.At) }
+
+// MarshalJSON writes {"n":4,"mode":"dram"}, as the flags of commands say it.
+func (x Purpose) MarshalJSON() ([]byte, error) {
+	return json.Marshal(map[string]any{"n": x.N, "mode": x.At.String()})
+}
+
+// Blocks is the cycles of a product of n columns by a kernel of some columns, whose call takes some cycles if the weights are where they
+// are, and others if they are near. Of several blocks, the first brings the weights near. A kernel of fewer columns does the last ones
+// in a share of the time.
+func Blocks(there, near float64, cols, n int) float64 {
+	return there + float64(max(0, float64(n-cols)/float64(cols))*near)
 }
 
 // Of estimates a call of k by its selected code s, with the weights in a place.
-func Of(k *schedule.Kernel, s *lower.Selected, at Place) Estimate {
-	return Waiting(s.Machine.Core, k, s, Run(k, s), at)
+func Of(ctx context.Context, k *schedule.Kernel, s *lower.Selected, at Place) Estimate {
+	return Waiting(s.Machine.Core, k, s, Run(ctx, k, s), at)
 }
 
 // Waiting is the estimate of a call whose execution units take p, on a core with the memory of c.
@@ -66,30 +79,32 @@ func (m Model) Waiting(c core.Core, k *schedule.Kernel, s *lower.Selected, p Pip
 		return Estimate{Cycles: p.Cycles, Pipeline: p}
 	}
 	g := newProgram(k, s, p)
-	takes, works := g.run(newMemory(m, c, at))
+	room := newMemory(m, c, at)
+	takes, works := g.run(room)
+	rooms.Put(room)
 	waits := max(0, takes-works) / g.share
 	return Estimate{p.Cycles + waits, waits, p}
 }
 
-// Product is the time of a product of n columns in cycles for each product of a weight and an activation. Of several blocks of columns, the
-// first brings the weights to the second-level cache.
-func Product(c core.Core, k *schedule.Kernel, s *lower.Selected, p Pipeline, n int, at Place) float64 {
-	return Fitted.Product(c, k, s, p, n, at)
+// Product is the time for a purpose in cycles for each product of a weight and an activation.
+func Product(c core.Core, k *schedule.Kernel, s *lower.Selected, p Pipeline, x Purpose) float64 {
+	return Fitted.Product(c, k, s, p, x)
 }
 
 // Product is the function of that name by another model.
-func (m Model) Product(c core.Core, k *schedule.Kernel, s *lower.Selected, p Pipeline, n int, at Place) float64 {
-	cycles := m.Waiting(c, k, s, p, at).Cycles
-	if blocks := float64((n + k.Cols - 1) / k.Cols); blocks > 1 && at != L2 {
-		cycles = (cycles + (blocks-1)*m.Waiting(c, k, s, p, L2).Cycles) / blocks
+func (m Model) Product(c core.Core, k *schedule.Kernel, s *lower.Selected, p Pipeline, x Purpose) float64 {
+	cycles := m.Waiting(c, k, s, p, x.At).Cycles
+	near := cycles
+	if x.At != L2 && x.N > k.Cols {
+		near = m.Waiting(c, k, s, p, L2).Cycles
 	}
-	return cycles / float64(k.Rows*k.Cols*TypicalK)
+	return Blocks(cycles, near, k.Cols, x.N) / float64(k.Rows*x.N*TypicalK)
 }
 
 // Report says where the cycles of a call of k by its selected code s go.
-func Report(k *schedule.Kernel, s *lower.Selected) string {
+func Report(ctx context.Context, k *schedule.Kernel, s *lower.Selected) string {
 	var b strings.Builder
-	p := Run(k, s)
+	p := Run(ctx, k, s)
 	fmt.Fprintf(&b, "a call of %d rows, %d columns and %d elements of K on %s\n", k.Rows, k.Cols, TypicalK, s.Machine.Core.Name)
 	if p.Refused != nil {
 		fmt.Fprintf(&b, "is impossible: %v\n", p.Refused)

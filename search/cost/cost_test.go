@@ -147,15 +147,15 @@ func timed(p pairs.Pair, k *schedule.Kernel, models []cost.Model) (times []float
 	if err != nil {
 		panic(err)
 	}
-	units := cost.Run(k, s)
+	units := cost.Run(context.Background(), k, s)
 	for _, m := range models {
-		times = append(times, m.Product(coreOf(p.Core), k, s, units, p.N, at))
+		times = append(times, m.Product(coreOf(p.Core), k, s, units, cost.Purpose{N: p.N, At: at}))
 	}
 	return times
 }
 
 func selected(target string, k *schedule.Kernel) *lower.Selected {
-	s, err := cost.Compile(context.Background(), targets.ByName(target), k)
+	s, err := cost.Select(context.Background(), targets.ByName(target), k.Nest, cost.Any)
 	if err != nil {
 		panic(err)
 	}
@@ -201,7 +201,7 @@ func TestPlaces(t *testing.T) {
 	h := s.Machine.Core.Hierarchy
 	before := 0.0
 	for at := cost.L2; at <= cost.DRAM; at++ {
-		e := cost.Of(k, s, at)
+		e := cost.Of(context.Background(), k, s, at)
 		if e.Cycles < before || e.Cycles != e.Pipeline.Cycles+e.Waits {
 			t.Errorf("%v: %v cycles, %v of them waiting; nearer %v", at, e.Cycles, e.Waits, before)
 		}
@@ -221,7 +221,7 @@ func TestPrefetch(t *testing.T) {
 		to   *float64
 	}{{`{"prefetch":{"act":64}}`, &none}, {`{"prefetch":{"bytes":64}}`, &late}, {`{"prefetch":{"bytes":4096,"far":16384}}`, &early}} {
 		k, s := w4(t, x.step)
-		*x.to = cost.Of(k, s, cost.DRAM).Waits
+		*x.to = cost.Of(context.Background(), k, s, cost.DRAM).Waits
 	}
 	if !(early < late && early < none) {
 		t.Errorf("waits: %v without prefetches, %v with late ones, %v with early ones", none, late, early)
@@ -231,7 +231,7 @@ func TestPrefetch(t *testing.T) {
 // A report names each place and adds nothing that an estimate does not say.
 func TestReport(t *testing.T) {
 	k, s := w4(t, `{"prefetch":{"bytes":4096}}`)
-	text := cost.Report(k, s)
+	text := cost.Report(context.Background(), k, s)
 	for _, want := range []string{"64 rows, 1 columns", "execution units", "in l2", "in l3", "in dram", "loop l0", "registers"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in:\n%s", want, text)
@@ -272,7 +272,7 @@ func TestFeatures(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s, err := cost.Compile(t.Context(), target, k)
+		s, err := cost.Select(t.Context(), target, k.Nest, cost.Any)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -280,7 +280,7 @@ func TestFeatures(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		f := cost.Features(k, m, cost.Run(k, s))
+		f := cost.Features(k, m, cost.Run(context.Background(), k, s))
 		if none := -f[len(f)-1]; f[dots] <= none {
 			t.Errorf("%s: %v, as without dot products", name, f[dots])
 		}

@@ -2,6 +2,7 @@ package cost_test
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"hash/fnv"
 	"os"
@@ -101,7 +102,7 @@ func (e *evaluation) point(x space.Point) string {
 	if e.lap(); err != nil {
 		return said(err)
 	}
-	p := cost.Run(k, s)
+	p := cost.Run(context.Background(), k, s)
 	e.lap()
 	e.instrs = append(e.instrs, instructions(s))
 	if hashes == nil {

@@ -22,11 +22,19 @@ func Lines(s *lower.Selected, trips func(count vir.Extent, listed bool) float64,
 		for _, l := range around {
 			times *= trips(l.Count, l.List > 0)
 		}
-		key := fmt.Sprintf("%p %s", around, where.AppendKey(nil))
+		key := fmt.Sprintf("%d %s", innermost(around), where.AppendKey(nil))
 		if !seen[key] {
 			lines += times
 		}
 		seen[key] = true
 	})
 	return lines
+}
+
+// innermost is the ID of the innermost loop, -1 of none.
+func innermost(around []*vir.Loop) int {
+	if len(around) == 0 {
+		return idOf(nil)
+	}
+	return idOf(around[len(around)-1])
 }

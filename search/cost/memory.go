@@ -1,6 +1,8 @@
 package cost
 
 import (
+	"sync"
+
 	"github.com/tmacc/tmacc/lower/core"
 )
 
@@ -72,8 +74,15 @@ type entry struct {
 // point is when an instruction was done, and how long each of those before it took.
 type point struct{ index, done, each float64 }
 
+// rooms are memories that are not used any more: a new one has room for points.
+var rooms sync.Pool
+
 func newMemory(model Model, c core.Core, home Place) *memory {
-	m := &memory{h: c.Hierarchy, model: model, home: home, window: model.Window * float64(c.Pipeline.Window)}
+	m, ok := rooms.Get().(*memory)
+	if !ok {
+		m = &memory{}
+	}
+	*m = memory{h: c.Hierarchy, model: model, home: home, window: float64(model.Window * float64(c.Pipeline.Window)), points: m.points[:0]}
 	m.fills, m.queue = make(slots, m.h.Fills), make(slots, model.Queue)
 	m.pages.of = map[int]*paged{}
 	ways := m.h.First / line / sets
@@ -87,7 +96,7 @@ func newMemory(model Model, c core.Core, home Place) *memory {
 // advance brings n instructions into the window, which the execution units take so long for, each.
 func (m *memory) advance(n, each float64) {
 	m.index += n
-	m.done += n * each
+	m.done += float64(n * each)
 	m.enter = m.doneAt(m.index - m.window)
 	m.points = append(m.points, point{m.index, m.done, each})
 }
@@ -109,7 +118,7 @@ func (m *memory) doneAt(index float64) float64 {
 		return p.done
 	}
 	next := m.points[m.head+1]
-	return min(p.done+(index-p.index)*next.each, next.done)
+	return min(p.done+float64((index-p.index)*next.each), next.done)
 }
 
 // wait says that the last instruction is done at t, or later.
@@ -138,11 +147,11 @@ func (m *memory) access(k kind, at, bytes int) {
 			return
 		}
 		began := max(m.fills[0], m.enter)
-		m.near.next(began, m.model.Looks*m.h.Line[L2])
+		m.near.next(began, float64(m.model.Looks*m.h.Line[L2]))
 		m.fills.replace(m.beyond(x, began))
 		m.wait(began)
 	default:
-		m.near.next(m.enter, m.model.Looks*m.h.Line[L2])
+		m.near.next(m.enter, float64(m.model.Looks*m.h.Line[L2]))
 		m.beyond(x, m.enter)
 	}
 }
@@ -302,9 +311,9 @@ func (w *wire) next(t, each float64) float64 {
 	if over := *u - wirePart; over > 0 {
 		*u = wirePart
 		*w.at(p + 1) += over
-		return max(t, float64(p+1)*wirePart+over)
+		return max(t, float64(float64(p+1)*wirePart)+over)
 	}
-	return max(t, float64(p)*wirePart+*u)
+	return max(t, float64(float64(p)*wirePart)+*u)
 }
 
 // at is how much of a part is used.

@@ -21,7 +21,7 @@ type Pipeline struct {
 	Cycles           float64 // of a call; infinite if Refused
 	Stretches        []Stretch
 	Vectors, Scalars int   // registers that it needs; of a refused kernel the ones that it lacks
-	Refused          error // wraps a *lower.Pressure or a *nest.Refused: the kernel has not enough registers
+	Refused          error // wraps a *lower.Pressure if registers lack, or a *nest.Refused, or is that of the context
 }
 
 // Stretch is a part of a kernel's code that runs as a whole: between two begins or ends of loops.
@@ -38,16 +38,18 @@ type Stretch struct {
 const listedK = 2048.0
 
 // Run predicts what a call of k by its selected code s takes.
-func Run(k *schedule.Kernel, s *lower.Selected) Pipeline { return At(k, s, TypicalK) }
+func Run(ctx context.Context, k *schedule.Kernel, s *lower.Selected) Pipeline {
+	return At(ctx, k, s, TypicalK)
+}
 
 // At is Run for another K.
-func At(k *schedule.Kernel, s *lower.Selected, elements int) Pipeline {
-	return Code(s, func(count vir.Extent, listed bool) float64 { return trips(k, elements, count, listed) })
+func At(ctx context.Context, k *schedule.Kernel, s *lower.Selected, elements int) Pipeline {
+	return Code(ctx, s, func(count vir.Extent, listed bool) float64 { return trips(k, elements, count, listed) })
 }
 
 // Code predicts what a call of selected code takes whose loops run as often as trips says, each time that they are entered.
-func Code(s *lower.Selected, trips func(count vir.Extent, listed bool) float64) Pipeline {
-	m, err := lower.Sketch(context.Background(), s)
+func Code(ctx context.Context, s *lower.Selected, trips func(count vir.Extent, listed bool) float64) Pipeline {
+	m, err := lower.Sketch(ctx, s)
 	if err != nil {
 		p := Pipeline{Cycles: math.Inf(1), Refused: err}
 		if need := (*lower.Pressure)(nil); errors.As(err, &need) && need.Kind == "vector" {

@@ -1,6 +1,7 @@
 package cost_test
 
 import (
+	"context"
 	"errors"
 	"math"
 	"math/rand"
@@ -54,7 +55,7 @@ func TestRun(t *testing.T) {
 		target := targets.ByName(name)
 		refused, accepted := 0, 0
 		drawn(t, target, 12, func(k *schedule.Kernel, s *lower.Selected) {
-			p := cost.Run(k, s)
+			p := cost.Run(context.Background(), k, s)
 			_, err := lower.AllocateOnce(t.Context(), s)
 			if (p.Refused == nil) != (err == nil) {
 				t.Errorf("%s: %v, but allocation says %v: %v", name, p.Refused, err, k.Trace)
@@ -79,7 +80,7 @@ func TestRun(t *testing.T) {
 			if math.Abs(sum-p.Cycles) > 1e-6*p.Cycles {
 				t.Errorf("%s: stretches take %v of %v cycles", name, sum, p.Cycles)
 			}
-			if again := cost.Run(k, s); again.Cycles != p.Cycles || !reflect.DeepEqual(bound(again), bound(p)) {
+			if again := cost.Run(context.Background(), k, s); again.Cycles != p.Cycles || !reflect.DeepEqual(bound(again), bound(p)) {
 				t.Errorf("%s: %+v, then %+v", name, p, again)
 			}
 		})
@@ -144,7 +145,7 @@ func TestChain(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return cost.Run(k, s).Cycles / float64(rows)
+		return cost.Run(context.Background(), k, s).Cycles / float64(rows)
 	}
 	if one, four := cycles(1), cycles(4); four > 0.6*one {
 		t.Errorf("a row takes %v cycles alone, %v of four", one, four)

@@ -215,7 +215,7 @@ func (r *runner) loop(l *loop) {
 
 func (r *runner) advance(n int, each float64) {
 	if n > 0 {
-		r.works += float64(n) * each
+		r.works += float64(float64(n) * each)
 		r.m.advance(float64(n), each)
 	}
 }

@@ -2,9 +2,10 @@ package cost
 
 import (
 	"context"
+	"math"
 
+	"github.com/tmacc/tmacc/ir/nest"
 	"github.com/tmacc/tmacc/lower"
-	"github.com/tmacc/tmacc/schedule"
 )
 
 // MostInstrs is how long the code of a kernel may be that a search without measuring looks at. Longer code leaves the caches of
@@ -12,12 +13,15 @@ import (
 // are longer: with 128 bits a register, 14 and more columns of floats or of codebooks. With wider registers there is none.
 const MostInstrs = 1600
 
-// Select is the selected code of k for a target, without the kernels that have more than MostInstrs. The error wraps a
-// *lower.Unsupported or a *nest.Refused, or is that of ctx.
-func Select(ctx context.Context, target lower.Target, k *schedule.Kernel) (*lower.Selected, error) {
-	f, err := lower.Vectorize(k.Nest, k.Nest.Name)
+// Select is the selected code of n for a target, of at most `most` instructions, Any: of any number. The error wraps a *lower.Unsupported,
+// a *lower.Long or another *nest.Refused, or is that of ctx.
+func Select(ctx context.Context, target lower.Target, n *nest.Nest, most int) (*lower.Selected, error) {
+	f, err := lower.Vectorize(n, n.Name)
 	if err != nil {
 		return nil, err
 	}
-	return lower.SelectShort(ctx, target, f, MostInstrs)
+	return lower.SelectShort(ctx, target, f, most)
 }
+
+// Any is no bound of instructions.
+const Any = math.MaxInt32 / 2

@@ -117,18 +117,18 @@ func (x *simulator) loop(at int) {
 		case known == 0 && from == 0 && run >= warm && done >= 2:
 			mark, from = x.now(), done
 		case known > 0 && run >= warm && done >= 2:
-			x.extra += (n - done) * known
+			x.extra += float64((n - done) * known)
 			return
 		case from > 0 && run >= warm+measured && done >= from+2:
 			x.steady[begin.loop] = (x.now() - mark) / (done - from)
-			x.extra += (n - done) * x.steady[begin.loop]
+			x.extra += float64((n - done) * x.steady[begin.loop])
 			return
 		}
 		before := x.now()
 		x.body(at+1, begin.end)
 		x.step(&x.code[begin.end])
 		if n < 1 {
-			x.extra -= (1 - n) * (x.now() - before)
+			x.extra -= float64((1 - n) * (x.now() - before))
 		}
 	}
 }
@@ -448,7 +448,7 @@ func (x *simulator) stretches(f *vir.Func, cycles float64) (all []Stretch) {
 		}
 		s := Stretch{Loop: loops[p.loop], Times: p.times, Instrs: p.instrs, Bound: p.bound(x.core.Width)}
 		s.Cycles = float64(p.cycles) * float64(p.instrs) / float64(p.steps)
-		sum += s.Cycles * s.Times
+		sum += float64(s.Cycles * s.Times)
 		all = append(all, s)
 	}
 	for i := range all { // also the first runs count, which were slower

@@ -5,9 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"time"
 
 	"github.com/tmacc/tmacc/ir/format"
+	"github.com/tmacc/tmacc/lower/spirv"
 	"github.com/tmacc/tmacc/runtime"
 	"github.com/tmacc/tmacc/runtime/abi"
 	"github.com/tmacc/tmacc/runtime/device"
@@ -21,23 +21,44 @@ type Server struct {
 	kept map[string]func() (float64, error) // products that are timed again and again
 }
 
-// compiling is how long a software device may take to compile a shader, which it does when the shader first runs.
-const compiling = 10 * time.Minute
-
 // Open implements worker.Vulkan.
 func (s *Server) Open(name string) (*worker.Device, error) {
-	d, err := vulkan.Open(vulkan.Options{Device: name, Timeout: compiling})
+	d, err := vulkan.Open(vulkan.Options{Device: name})
 	if err != nil {
 		return nil, err
 	}
 	s.d = d
+	return described(d)
+}
+
+// described is what d is.
+func described(d *vulkan.Device) (*worker.Device, error) {
 	free, err := d.FreeMemory()
 	return &worker.Device{Name: d.Name, Type: string(d.Type), Driver: d.Driver, Version: d.Version, Software: device.Software(d),
 		Range: d.Limits.Range, Memory: free, Controls: Controls(d)}, err
 }
 
+// Here is the device of a name that products of this process share.
+func Here(name string) (*worker.Here, error) {
+	d, err := device.Shared(name)
+	if err != nil {
+		return nil, err
+	}
+	is, err := described(d)
+	return &worker.Here{Device: is, Name: name, On: device.Vulkan, ReadGBS: (&Server{d: d}).ReadGBS}, err
+}
+
 // Device implements worker.Vulkan.
-func (s *Server) Device() abi.Device { return &device.One{Device: s.d} }
+func (s *Server) Device() (on abi.Device, failed func() error, free func()) {
+	one := &device.One{Device: s.d}
+	return one, one.Failed, one.Free
+}
+
+// Refused implements worker.Vulkan.
+func (s *Server) Refused(err error) bool { return errors.As(err, new(*vulkan.Refused)) }
+
+// Lost implements worker.Vulkan.
+func (s *Server) Lost() bool { return s.d.Lost() != nil }
 
 // fewest is the fewest products of a sequence: shorter ones tell little.
 const fewest = 16
@@ -82,30 +103,13 @@ func (s *Server) timed(spec runtime.Spec, src format.Source, t worker.Timed) (ru
 	}
 	w, err := x.Weights(src, t.M, t.K)
 	if err != nil {
+		x.Free()
 		return nil, nil, err
 	}
-	defer func() {
-		if err != nil {
-			w.Free()
-		}
-	}()
-	if err := w.Copies(min(mostCopies, 1+t.Total/w.Bytes())); err != nil {
-		return nil, nil, err
-	}
-	_, act, err := w.activations(t.N, rand.New(rand.NewPCG(1, 1)))
+	p, err := w.planned(t)
 	if err != nil {
-		return nil, nil, err
-	}
-	acts, runs, err := x.DeviceActs(act)
-	if err != nil {
-		return nil, nil, err
-	}
-	matrices := w.copies
-	for len(matrices) < fewest {
-		matrices = append(matrices[:len(matrices):len(matrices)], w.copies...)
-	}
-	p, err := x.on.Runner.Plan(matrices, acts, runs)
-	if err != nil {
+		w.Free()
+		x.Free()
 		return nil, nil, err
 	}
 	run = func() (float64, error) {
@@ -115,7 +119,27 @@ func (s *Server) timed(spec runtime.Spec, src format.Source, t worker.Timed) (ru
 		}
 		return float64(Times{Each: each}.Median().Nanoseconds()), nil
 	}
-	return run, func() { p.Free(); w.Free() }, nil
+	return run, func() { p.Free(); w.Free(); x.Free() }, nil
+}
+
+// planned is products by the copies that t asks for, in turn.
+func (w *Weights) planned(t worker.Timed) (*device.Plan, error) {
+	if err := w.Copies(min(mostCopies, 1+t.Total/w.Bytes())); err != nil {
+		return nil, err
+	}
+	_, act, err := w.activations(t.N, rand.New(rand.NewPCG(1, 1)))
+	if err != nil {
+		return nil, err
+	}
+	acts, runs, err := w.x.DeviceActs(act)
+	if err != nil {
+		return nil, err
+	}
+	matrices := w.copies
+	for len(matrices) < fewest {
+		matrices = append(matrices[:len(matrices):len(matrices)], w.copies...)
+	}
+	return w.x.on.Runner.Plan(matrices, acts, runs)
 }
 
 // probed are the bytes that ReadGBS reads, of a software device fewer.
@@ -128,6 +152,16 @@ func (s *Server) ReadGBS() (float64, error) {
 		o.Bytes = probedSoftware
 	}
 	return ReadGBS(s.d, o)
+}
+
+// Calibrate implements worker.Vulkan.
+func (s *Server) Calibrate(like spirv.Speeds) (*spirv.Speeds, error) {
+	o := Options{Rounds: 5}
+	if device.Software(s.d) {
+		o = Options{Bytes: probedSoftware, Groups: 64, Steps: 64, Rounds: 3}
+	}
+	measured, err := Calibrate(s.d, like, o)
+	return &measured, err
 }
 
 // ReadGBS is the best bandwidth of shaders that read or copy memory, and of the device's own copies.

@@ -49,7 +49,7 @@ type Options struct {
 type Explorer struct {
 	Options
 	space    *space.Space
-	purposes []build.Purpose
+	purposes []cost.Purpose
 	usual    schedule.Trace // the default schedule
 	baseline []float64      // its predicted cycles, for each purpose
 
@@ -88,7 +88,7 @@ func Open(ctx context.Context, o Options) (*Explorer, error) {
 		if err != nil {
 			return nil, err
 		}
-		e.purposes = append(e.purposes, build.Purpose{N: o.Columns, At: at})
+		e.purposes = append(e.purposes, cost.Purpose{N: o.Columns, At: at})
 	}
 	var err error
 	if e.space, err = space.For(o.Problem, o.Target); err != nil {

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/tmacc/tmacc/schedule"
-	"github.com/tmacc/tmacc/search/build"
+	"github.com/tmacc/tmacc/search/cost"
 )
 
 // State is the schedule with all known facts.
@@ -19,7 +19,7 @@ type State struct {
 	Changes  int             `json:"changes"`
 	Cursor   int             `json:"cursor"`
 	Steps    []Step          `json:"steps"`
-	Purposes []build.Purpose `json:"purposes"` // of the predicted cycles
+	Purposes []cost.Purpose `json:"purposes"` // of the predicted cycles
 	Predicts Prediction      `json:"predicted"`
 	Measured *Measured       `json:"measured,omitempty"`
 	Problems []Problem       `json:"problems"`

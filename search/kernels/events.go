@@ -8,7 +8,7 @@ import (
 	"github.com/tmacc/tmacc/lower"
 )
 
-// Event is what a provider reports: Compiling, Verifying, Done, Linking, PureGo, NotKept or Damaged. Its text is one line for a person.
+// Event is what a provider reports: Compiling, Verifying, Done, Linking, PureGo, OnCPU, NotKept or Damaged. Its text is one line for a person.
 type Event interface {
 	fmt.Stringer
 	event()
@@ -17,7 +17,7 @@ type Event interface {
 // Compiling begins to compile the kernels of a product, which may take seconds.
 type Compiling struct {
 	Problem ir.Problem
-	Target  lower.Target
+	Target  lower.Selector
 	Step
 }
 
@@ -38,7 +38,7 @@ func (s Step) String() string {
 // Verifying begins to compare them with the definition.
 type Verifying struct {
 	Problem ir.Problem
-	Target  lower.Target
+	Target  lower.Selector
 	Step
 }
 
@@ -47,6 +47,12 @@ type Done struct{}
 
 // PureGo says that this and perhaps other products are in pure Go, and why. It comes once.
 type PureGo struct {
+	Problem ir.Problem
+	Why     error
+}
+
+// OnCPU says that a product does not run on the device, and why.
+type OnCPU struct {
 	Problem ir.Problem
 	Why     error
 }
@@ -77,6 +83,10 @@ func (e PureGo) String() string {
 // slower is about how many times longer a product takes in pure Go than by kernels. Figures: docs/lab/choices.md, slower.
 const slower = 200
 
+func (e OnCPU) String() string {
+	return fmt.Sprintf("%s runs on this CPU: %s", e.Problem.Name(), message.Line(e.Why))
+}
+
 func (e NotKept) String() string {
 	return "kernels are not kept, and are compiled again at each start: " + message.Line(message.Plain(e.Why))
 }
@@ -94,5 +104,6 @@ func (Verifying) event() {}
 func (Done) event()      {}
 func (Linking) event()   {}
 func (PureGo) event()    {}
+func (OnCPU) event()     {}
 func (NotKept) event()   {}
 func (Damaged) event()   {}

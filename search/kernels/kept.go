@@ -101,19 +101,26 @@ func decode(data []byte) (*live.Binary, error) {
 	return b, nil
 }
 
-// kept is the kernels in the folder, nil if there are none.
-func (p *Provider) kept(problem ir.Problem, id []byte) *live.Binary {
+// keptData is what the folder has for an identity, nil if there is nothing.
+func (p *Provider) keptData(what string, id []byte) []byte {
 	if p.folder == nil {
 		return nil
 	}
 	data, damaged, err := p.folder.Get(id)
 	if damaged {
-		p.say(Damaged{"kernels of " + problem.Name(), p.folder.Path()})
+		p.say(Damaged{what, p.folder.Path()})
 	}
 	if err != nil {
 		p.say(NotKept{err})
+		return nil
 	}
-	if data == nil || err != nil {
+	return data
+}
+
+// kept is the kernels in the folder, nil if there are none.
+func (p *Provider) kept(problem ir.Problem, id []byte) *live.Binary {
+	data := p.keptData("kernels of "+problem.Name(), id)
+	if data == nil {
 		return nil
 	}
 	b, err := decode(data)
@@ -126,10 +133,15 @@ func (p *Provider) kept(problem ir.Problem, id []byte) *live.Binary {
 
 // keep puts kernels into the folder.
 func (p *Provider) keep(id []byte, b *live.Binary) {
+	data, err := encode(b)
+	p.keepData(id, data, err)
+}
+
+// keepData puts data into the folder, unless making it failed.
+func (p *Provider) keepData(id, data []byte, err error) {
 	if p.folder == nil {
 		return
 	}
-	data, err := encode(b)
 	if err == nil {
 		err = p.folder.Put(id, data)
 	}

@@ -13,6 +13,7 @@
 package kernels
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"os"
@@ -33,6 +34,7 @@ import (
 	"github.com/tmacc/tmacc/search/build"
 	"github.com/tmacc/tmacc/search/defaults"
 	"github.com/tmacc/tmacc/search/live"
+	"github.com/tmacc/tmacc/search/shaders"
 	"github.com/tmacc/tmacc/search/tune"
 )
 
@@ -42,7 +44,9 @@ type Options struct {
 	Lock   *tune.Lock // schedules that a search has found, nil: default schedules
 	// Defaults chooses the schedules of products that the lock does not have; nil: as nil is.
 	Defaults *defaults.Chooser
-	Say      func(Event) // hears of long steps and of unusual events, nil: nobody
+	// Device, unless nil, is where products run. One that shaders do not compute runs on this CPU, and an event says why.
+	Device *Device
+	Say    func(Event) // hears of long steps and of unusual events, nil: nobody
 }
 
 // Provider makes products. Its methods may be called concurrently.
@@ -51,6 +55,8 @@ type Provider struct {
 	lock     *tune.Lock
 	defaults *defaults.Chooser
 	hear     func(Event)
+	device   *Device       // nil: products run on this CPU
+	lab      *shaders.Lab  // a worker on the device, nil until shaders are to be verified
 	target   lower.Target  // that kernels are for, nil: there are none
 	why      error         // they are not mapped, nil if they are
 	folder   *cache.Folder // nil: kernels are not kept
@@ -92,11 +98,13 @@ func New(ctx context.Context, opt Options) (*Provider, error) {
 	if err := checkMask(); err != nil {
 		return nil, err
 	}
-	p := &Provider{ctx: ctx, lock: opt.Lock, defaults: opt.Defaults, hear: opt.Say, products: map[string]*runtime.Product{}}
-	if p.target, p.why = choose(); p.target == nil {
+	p := &Provider{ctx: ctx, lock: opt.Lock, defaults: opt.Defaults, hear: opt.Say, device: opt.Device, products: map[string]*runtime.Product{}}
+	if p.target, p.why = choose(); p.target == nil && p.device == nil {
 		return p, nil
 	}
-	p.why = live.Mappable()
+	if p.target != nil {
+		p.why = live.Mappable()
+	}
 	if err := p.open(opt.Folder); err != nil {
 		return nil, err
 	}
@@ -160,6 +168,10 @@ func (p *Provider) Close() error {
 		all = errors.Join(all, code.Close())
 	}
 	p.codes = nil
+	if p.lab != nil {
+		p.lab.Close()
+		p.lab = nil
+	}
 	if p.folder != nil {
 		all = errors.Join(all, p.folder.Close())
 		p.folder = nil
@@ -216,6 +228,13 @@ func (p *Provider) known(problem ir.Problem) (*runtime.Product, error) {
 
 // product makes a product.
 func (p *Provider) product(problem ir.Problem) (*runtime.Product, Origin, error) {
+	if p.device != nil {
+		x, origin, err := p.shaded(problem)
+		if err == nil || p.ctx.Err() != nil || errors.As(err, new(*tune.LockError)) {
+			return x, origin, cmp.Or(p.ctx.Err(), err)
+		}
+		p.say(OnCPU{problem, err})
+	}
 	if p.target == nil {
 		return p.pureGo(problem, p.why)
 	}
@@ -266,12 +285,14 @@ func (p *Provider) code(problem ir.Problem) (*live.Code, Origin, error) {
 	return code, Compiled, err
 }
 
-// locked is the entry of the lock for a product, nil if there is none.
-func (p *Provider) locked(problem ir.Problem) *tune.Entry {
+// locked is the entry of the lock for a product on this CPU, nil if there is none.
+func (p *Provider) locked(problem ir.Problem) *tune.Entry { return p.lockedFor(problem, p.target) }
+
+func (p *Provider) lockedFor(problem ir.Problem, t lower.Selector) *tune.Entry {
 	if p.lock == nil {
 		return nil
 	}
-	if e := p.lock.Find(problem, p.target); e != nil && e.For(problem) {
+	if e := p.lock.Find(problem, t); e != nil && e.For(problem) {
 		return e
 	}
 	return nil

@@ -13,7 +13,7 @@ import (
 	"github.com/tmacc/tmacc/search/tune"
 )
 
-// searched is a search of three candidates, one of which failed.
+// searched is a search of three candidates, and one of them failed.
 func searched(t *testing.T) Search {
 	t.Helper()
 	data, err := os.ReadFile("../explore/testdata/w2.json")

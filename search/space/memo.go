@@ -13,17 +13,6 @@ type memo struct {
 	offers  map[decided][]schedule.Trace
 	states  map[decided]state
 	kernels map[schedule.State]kernel
-	kinds   [][]begun
-}
-
-// kindsOf is the list of kinds, which is `all` from now on if that is one.
-func (m *memo) kindsOf(all [][]begun) [][]begun {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if all != nil {
-		m.kinds = all
-	}
-	return m.kinds
 }
 
 // decided is a state, and a decision about it. Offers are equal that have the same first step in memory, and equally many steps: they come

@@ -3,6 +3,7 @@ package space
 import (
 	"slices"
 
+	"github.com/tmacc/tmacc/ir/nest"
 	"github.com/tmacc/tmacc/schedule"
 )
 
@@ -56,44 +57,141 @@ func (sp *Space) Kinds(x Point, most int) (out []Point) {
 	return out
 }
 
-// Around are points with all decisions of rules of some names. Their other decisions are the nearest to x's.
-func (sp *Space) Around(x Point, rules ...string) []Point { return sp.around(x, nearest(x), rules) }
+// Lanes are points with each number of lanes that vectors may have: a tile of few vectors of them. They have x's columns and way to decompose.
+// Their other decisions are first offers, the last one is as in x.
+func (sp *Space) Lanes(x Point) (out []Point) {
+	states, err := sp.states(x)
+	tile := slices.IndexFunc(sp.rules, func(r Rule) bool { return r.Name == "tile" })
+	if err != nil || tile < 0 {
+		return nil
+	}
+	for _, n := range widths(states[tile], sp.machine) {
+		first := func(rule int, offers []schedule.Trace) []schedule.Trace {
+			if rule == len(sp.rules)-1 {
+				return near(x[rule], offers)
+			}
+			return laned(sp.rules[rule].Name, n, offers)
+		}
+		left := 2 * len(sp.rules)
+		if y, err := sp.descend(states[tile], slices.Clip(x[:tile]), first, &left); err == nil {
+			out = append(out, y)
+		}
+	}
+	return out
+}
+
+// Means are what points of products have little in common by: whether they have tables, how many lanes are rows, and how many lanes of each
+// are elements of K.
+type Means struct {
+	Tables      bool
+	Rows, Along int
+}
+
+// Means are the means of x.
+func (sp *Space) Means(x Point) Means {
+	states, err := sp.states(x)
+	if err != nil {
+		return Means{}
+	}
+	last := states[len(states)-1]
+	by := Means{Tables: indexed(last) > 0, Rows: loop(last, "l").N * max(loop(last, "e").N, 1)}
+	if l := loop(last, "x"); l.Kind == nest.Vector {
+		by.Along = l.N
+	}
+	return by
+}
+
+// laned are the offers of a rule, the ones for vectors of n lanes first.
+func laned(rule string, n int, offers []schedule.Trace) []schedule.Trace {
+	want := map[string][]int{"tile": {2 * n, n}, "vectors": {n}, "lanes": {n}}[rule]
+	first := func(t schedule.Trace) int {
+		if len(t) > 0 {
+			if x, ok := t[0].(schedule.Split); ok && slices.Contains(want, x.By) {
+				return slices.Index(want, x.By)
+			}
+		}
+		return len(want)
+	}
+	out := slices.Clone(offers)
+	slices.SortStableFunc(out, func(a, b schedule.Trace) int { return first(a) - first(b) })
+	return out
+}
+
+// Around are points with the decisions of rules of some names, one for each size of blocks of rows and columns. Their other decisions are
+// the nearest to x's. If large, blocks are of one tile, and half as large as the largest ones at least.
+func (sp *Space) Around(x Point, large bool, rules ...string) []Point {
+	return sp.around(nearest(x), large, rules)
+}
 
 // Anew are points as Around lists them, with the first offers to the rules that packing does not follow from.
-func (sp *Space) Anew(x Point, rules ...string) []Point {
-	return sp.around(x, func(rule int, offers []schedule.Trace) []schedule.Trace {
+func (sp *Space) Anew(x Point, large bool, rules ...string) []Point {
+	return sp.around(func(rule int, offers []schedule.Trace) []schedule.Trace {
 		if sp.rules[rule].Layout {
 			return near(x[rule], offers)
 		}
 		return offers
-	}, rules)
+	}, large, rules)
 }
 
-func (sp *Space) around(x Point, by prefer, rules []string) (out []Point) {
+func (sp *Space) around(by prefer, large bool, rules []string) (out []Point) {
+	all := sp.beginnings(by, rules)
+	if large {
+		all = slices.DeleteFunc(all, func(b begun) bool { return loop(b.state, "side").N > 1 })
+	}
+	order := make([]int, len(all))
+	for i := range order {
+		order[i] = i
+	}
+	size := func(i int) int { return sizeOf(all[i].state)[0] * sizeOf(all[i].state)[1] }
+	slices.SortStableFunc(order, func(i, j int) int { return size(j) - size(i) })
+	found, most := map[[2]int]int{}, 0
+	points := make([]Point, len(all))
+	for _, i := range order {
+		if _, ok := found[sizeOf(all[i].state)]; ok || large && 2*size(i) < most {
+			continue
+		}
+		left := 2 * len(sp.rules)
+		if x, err := sp.descend(all[i].state, all[i].picks, by, &left); err == nil {
+			points[i], found[sizeOf(all[i].state)], most = x, i, max(most, size(i))
+		}
+	}
+	return slices.DeleteFunc(points, func(x Point) bool { return x == nil })
+}
+
+// sizeOf is the rows and the columns of a call.
+func sizeOf(s schedule.State) [2]int {
+	rows := 1
+	for _, l := range s.Loops() {
+		if l.Root == "m" && !l.Kind.Outside() {
+			rows *= l.N
+		}
+	}
+	return [2]int{rows, columnsOf(s)}
+}
+
+// beginnings are all decisions of rules of some names, and of the rules before the last of these the first ones by what `by` says. Of
+// rules that packing follows from it is the first one only: others pack another way.
+func (sp *Space) beginnings(by prefer, rules []string) (out []begun) {
 	last := lastOf(sp.rules, func(r Rule) bool { return slices.Contains(rules, r.Name) })
-	var visit func(s schedule.State, picks Point) bool
-	visit = func(s schedule.State, picks Point) (any bool) {
-		i := len(picks)
+	var visit func(b begun) bool
+	visit = func(b begun) (any bool) {
+		i := len(b.picks)
 		if i > last {
-			left := 2 * len(sp.rules)
-			y, err := sp.descend(s, picks, by, &left)
-			if err == nil {
-				out = append(out, y)
-			}
-			return err == nil
+			out = append(out, b)
+			return true
 		}
 		all := slices.Contains(rules, sp.rules[i].Name)
-		for n, offer := range by(i, sp.offers(i, s)) {
-			if !all && (any || n == mostTried) {
+		for n, offer := range by(i, sp.offers(i, b.state)) {
+			if !all && (any || n == mostTried || n == 1 && sp.rules[i].Layout) {
 				break
 			}
-			if next, err := sp.decide(i, s, offer); err == nil {
-				any = visit(next, append(slices.Clone(picks), offer)) || any
+			if next, err := sp.decide(i, b.state, offer); err == nil {
+				any = visit(begun{append(slices.Clip(b.picks), offer), next}) || any
 			}
 		}
 		return any
 	}
-	visit(sp.start, nil)
+	visit(begun{nil, sp.start})
 	return out
 }
 

@@ -40,10 +40,21 @@ func MachineOf(t lower.Selector) schedule.Machine {
 		Gathers: lower.Can(t, func(r lower.Row) bool {
 			return r.Op == vir.OpLookupPair && r.Dst == vir.Type{Elem: format.I32, Lanes: m.VecBits / 32}
 		}),
+		Entries: entries(t),
 		Unsigned: lower.Can(t, func(r lower.Row) bool {
 			return r.Op == vir.OpDot4 && r.Args[1].Elem == format.U8 || r.Op == vir.OpDot2Sat
 		}),
 	}
+}
+
+// entries is how many bytes an instruction looks up one of, at most.
+func entries(t lower.Selector) (most int) {
+	for n := 16; n <= 256; n *= 2 {
+		if lower.Can(t, func(r lower.Row) bool { return r.Op == vir.Lookup(n, false) && r.Dst.Elem == format.U8 }) {
+			most = n
+		}
+	}
+	return most
 }
 
 // Moves says that Neighbours, Mutate and searches change decisions of rule i.
@@ -77,9 +88,7 @@ func columnsOf(s schedule.State) (n int) {
 // Exact is sp without tables whose entries or sums are rounded: what they add up to is bounded, not exact.
 func (sp *Space) Exact() *Space {
 	exact := func(s schedule.State) bool { return !s.(*schedule.Product).Rounds() }
-	c := sp.only("entries", exact).only("averages", exact)
-	c.known = newMemo() // the list of kinds is another
-	return c
+	return sp.only("entries", exact).only("averages", exact)
 }
 
 // Sharing is sp with kernels only that read the packed matrices and the prepared activations of k. Its neighbours and mutations begin with
@@ -134,7 +143,7 @@ func fitsProduct(s schedule.State, m schedule.Machine, part int) bool {
 		switch l.Kind {
 		case nest.Unrolled:
 			code *= l.N
-		case nest.Vector, nest.Dot, nest.Pair:
+		case nest.Vector, nest.Dot, nest.Pair, nest.Tile:
 			lanes *= l.N
 		}
 	}
@@ -302,6 +311,9 @@ func widths(s schedule.State, m schedule.Machine) []int {
 	full := m.Lanes(32)
 	switch indexed(s) {
 	case 8:
+		if m.Entries < 64 { // not those of four neighbours
+			return []int{m.Lanes(8), m.Lanes(16), full, full / 2}
+		}
 		return []int{full, m.Lanes(8), m.Lanes(16), full / 2}
 	case 16:
 		return []int{full, m.Lanes(16), full / 2}
@@ -390,7 +402,7 @@ func lanes(s schedule.State, m schedule.Machine) (out []schedule.Trace) {
 	return out
 }
 
-// pairs: lanes are a vector's, one row is none, and two neighbours of a vector of indices may be summed in one lane.
+// pairs: lanes are a vector's, one row is none, and two neighbours of a vector of indices may be summed in one lane: first where sums are narrow.
 func pairs(s schedule.State, m schedule.Machine) (out []schedule.Trace) {
 	n := loop(s, "l").N
 	if n == 1 {
@@ -399,6 +411,7 @@ func pairs(s schedule.State, m schedule.Machine) (out []schedule.Trace) {
 	out = append(out, schedule.Trace{bind("l", "vector")})
 	if b := indexed(s); b > 0 && b < 32 && n*32 > m.Bits {
 		out = append(out, schedule.Trace{split("l", n/2, "e", "l"), bind("l", "vector"), bind("e", "pair")})
+		slices.Reverse(out)
 	}
 	return out
 }
@@ -410,7 +423,7 @@ func alongs(s schedule.State, m schedule.Machine, lanes int) []int {
 	case b == 0 && lanes == 1:
 		return []int{4 * full, 2 * full}
 	case b == 0 && m.Octets:
-		return []int{4, 8}
+		return []int{8, 4}
 	case b == 0:
 		return []int{4}
 	case b == 8 && lanes <= full:
@@ -461,15 +474,35 @@ func record(s schedule.State, m schedule.Machine) (out []schedule.Trace) {
 		}
 		return out
 	}
+	most := func(cell int) int { return mostSpelledOut * cell }
+	if narrowed(s, m) {
+		most = func(int) int { return mostBytes / max(loop(s, "part").N, 1) }
+	}
 	for _, cell := range cellsHere(s, m) {
+		first := 0
 		for _, x := range (schedule.Split{Loop: "k", By: cell[0], Into: schedule.Pair{"kt", "kc"}}).Propose(s, m) {
-			n := x.(schedule.Split).By * s.(*schedule.Product).UnitK()
-			if o := (schedule.Trace{x}); n <= 1024 && n%max(p.Weight.BookGroup, 1) == 0 && !contains(out, o) {
+			by := x.(schedule.Split).By
+			n := by * s.(*schedule.Product).UnitK()
+			o := schedule.Trace{x}
+			switch {
+			case n > 1024 || n%max(p.Weight.BookGroup, 1) != 0 || contains(out, o):
+			case len(out) == 0 || first > 0 && by <= most(cell[0]):
+				first = by
+				out = slices.Insert(out, 0, o)
+			default:
 				out = append(out, o)
 			}
 		}
 	}
 	return out
+}
+
+// mostBytes is how many bytes a sum of 16 bits has room for.
+const mostBytes = 128
+
+// narrowed says that entries are bytes, and vectors have more lanes than sums of 32 bits do.
+func narrowed(s schedule.State, m schedule.Machine) bool {
+	return indexed(s) == 8 && loop(s, "l").N*max(loop(s, "e").N, 1) > m.Lanes(32)
 }
 
 func contains(all []schedule.Trace, t schedule.Trace) bool {
@@ -589,6 +622,9 @@ func instruction(s schedule.State, m schedule.Machine) (out []schedule.Trace) {
 		}
 		return each(schedule.Tensorize{Loop: "q"})(s, m)
 	}
+	if m.Octets && l.N == 8 && loop(s, "l").N > 1 && loop(s, "nc").N%2 == 0 {
+		return []schedule.Trace{{split("nc", 2, "nc", "c"), schedule.Tensorize{Loop: l.Name, To: "tile", Rows: "l", Columns: "c"}}}
+	}
 	t := schedule.Trace{split(l.Name, 4, "x", "j"), bind("x", "unrolled")}
 	if l.N > 4 {
 		t[1] = bind("x", "vector")
@@ -636,7 +672,7 @@ func present(s schedule.State, names ...string) []string {
 
 // order of the loops. A byte that holds one entry is widened around the lanes.
 func order(s schedule.State, m schedule.Machine) (out []schedule.Trace) {
-	inner := present(s, "l", "e", "x", "j", "jo", "ji", "q")
+	inner := present(s, "l", "c", "e", "kx", "x", "j", "jo", "ji", "q")
 	around := s.(*schedule.Product).Residual() && loop(s, "q").Kind == nest.Unrolled
 	for _, x := range (schedule.Reorder{Order: inner}).Propose(s, m) {
 		o := x.(schedule.Reorder).Order
@@ -650,7 +686,7 @@ func order(s schedule.State, m schedule.Machine) (out []schedule.Trace) {
 
 // pack the codes.
 func pack(s schedule.State, m schedule.Machine) []schedule.Trace {
-	order := slices.Concat(present(s, "mt", "side"), []string{"words"}, present(s, "l", "e", "x", "j", "jo", "ji", "q"))
+	order := slices.Concat(present(s, "mt", "side"), []string{"words"}, present(s, "l", "e", "kx", "x", "j", "jo", "ji", "q"))
 	return each(schedule.Pack{Tensor: "codes", Order: order, Fields: []string{"s", "f"}})(s, m)
 }
 
@@ -667,11 +703,11 @@ func apart(s schedule.State, m schedule.Machine) []schedule.Trace {
 	return slices.Concat([]schedule.Trace{nil}, each(schedule.Rfactor{Loop: "u"})(s, m), each(schedule.Rfactor{Loop: "f"})(s, m))
 }
 
-// sums in fewer bits, and when they are widened: of dot products if these are narrow, of entries if they fit.
+// sums in fewer bits, and when they are widened: as seldom as they have room for, first. Of dot products if these are narrow, of entries if they
+// fit: first the narrowest whose lanes fill a vector.
 func sums(s schedule.State, m schedule.Machine) (out []schedule.Trace) {
 	narrow := schedule.Accumulate{Type: "i16"}
 	widen := each(schedule.WidenEvery{})(s, m)
-	slices.Reverse(widen)
 	if indexed(s) == 0 {
 		if loop(s, "jo").N == 0 {
 			return nil
@@ -685,16 +721,24 @@ func sums(s schedule.State, m schedule.Machine) (out []schedule.Trace) {
 	if indexed(s) == 32 {
 		return nil
 	}
+	var bytes []schedule.Trace
 	for i, w := range widen {
-		for _, o := range widen[i+1:] {
-			out = append(out, schedule.Trace{o[0], narrow, w[0], schedule.Accumulate{Type: "i8"}})
+		for _, o := range widen[:i] {
+			bytes = append(bytes, schedule.Trace{o[0], narrow, w[0], schedule.Accumulate{Type: "i8"}})
 		}
 		out = append(out, schedule.Trace{w[0], narrow})
 	}
+	wide := []schedule.Trace{nil}
 	if loop(s, "e").N > 0 { // neighbours are in one lane
-		return out
+		wide = nil
 	}
-	return append([]schedule.Trace{nil}, out...)
+	switch lanes := loop(s, "l").N * max(loop(s, "e").N, 1); {
+	case lanes > m.Lanes(16):
+		return slices.Concat(bytes, out, wide)
+	case lanes > m.Lanes(32):
+		return slices.Concat(out, bytes, wide)
+	}
+	return slices.Concat(wide, out, bytes)
 }
 
 // staged: the weight, or of tables the index, in a register from a loop on.

@@ -239,9 +239,6 @@ type begun struct {
 
 // kinds are all decisions up to the last rule that decides of a kind, by kind: decisions of one kind have the same names in their steps.
 func (sp *Space) kinds() [][]begun {
-	if out := sp.known.kindsOf(nil); out != nil {
-		return out
-	}
 	all := []begun{{nil, sp.start}}
 	for i := range 1 + lastOf(sp.rules, func(r Rule) bool { return r.Kind }) {
 		var next []begun
@@ -262,7 +259,7 @@ func (sp *Space) kinds() [][]begun {
 		}
 		out[at[name]] = append(out[at[name]], b)
 	}
-	return sp.known.kindsOf(out)
+	return out
 }
 
 func lastOf(rules []Rule, is func(Rule) bool) (last int) {
@@ -341,7 +338,8 @@ func distance(a, b schedule.Trace) (far float64) {
 			p, q := x.Field(f), y.Field(f)
 			switch {
 			case p.CanInt():
-				far += min(math.Abs(math.Log2(float64(p.Int()+1)/float64(q.Int()+1))), field)
+				ratio := math.Log2(float64(p.Int()+1) / float64(q.Int()+1))
+				far += min(math.Abs(math.Round(ratio*(1<<20))/(1<<20)), field) // the same on every host
 			case !reflect.DeepEqual(p.Interface(), q.Interface()):
 				far += field
 			}
@@ -452,7 +450,7 @@ func longest(offers []schedule.Trace, t schedule.Trace, open bool) (best schedul
 			return reflect.DeepEqual(x, y) || open && reflect.TypeOf(x) == reflect.TypeOf(y) && sameNames(x, y)
 		}
 		if slices.EqualFunc(o, t[:len(o)], alike) {
-			best, ok = t[:len(o):len(o)], true
+			best, ok = slices.Clone(t[:len(o)]), true
 		}
 	}
 	return best, ok

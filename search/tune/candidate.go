@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -279,21 +278,12 @@ type (
 	}
 )
 
-// keyOf tells traces apart.
-func keyOf(t schedule.Trace) string {
-	data, err := json.Marshal(t)
-	if err != nil {
-		panic("BUG: tune: " + err.Error())
-	}
-	return string(data)
-}
-
 // point compiles c, unless another with its traces was compiled before: many mutations change nothing, and what was not measured is
 // often proposed again.
 func (t *Tuner) point(c *Candidate) (Point, error) {
 	var key strings.Builder
 	for _, g := range c.Genes {
-		key.WriteString(keyOf(g.Trace))
+		key.WriteString(g.Trace.Key())
 	}
 	x := t.points.get(key.String(), func() pointed {
 		p, err := t.newPoint(c)
@@ -311,7 +301,7 @@ func (t *Tuner) newPoint(c *Candidate) (Point, error) {
 	made := map[*schedule.Kernel]lowered{}
 	c.Kernels = nil
 	for i, g := range c.Genes {
-		x := t.genes.get(fmt.Sprint(i, keyOf(g.Trace)), func() lowered { return t.compileGene(g, i) })
+		x := t.genes.get(fmt.Sprint(i, g.Trace.Key()), func() lowered { return t.compileGene(g, i) })
 		k, err := x.k, x.err
 		if err == nil && i > 0 && !k.Schedule.SharesBuffers(c.Kernels[0].Schedule) {
 			err = errLayout
@@ -362,7 +352,7 @@ func (t *Tuner) compileGene(g Gene, width int) (x lowered) {
 	case !k.Exact():
 		x.err = errBounds
 	default:
-		x.pipeline = cost.Run(k, x.selected)
+		x.pipeline = cost.Run(context.Background(), k, x.selected)
 	}
 	return x
 }
@@ -393,7 +383,7 @@ func (t *Tuner) estimate(x lowered, p Purpose) float64 {
 	if x.pipeline.Refused != nil {
 		return slow
 	}
-	return cost.Product(t.Target.Machine().Core, x.k.Schedule, x.selected, x.pipeline, p.N, at)
+	return cost.Product(t.Target.Machine().Core, x.k.Schedule, x.selected, x.pipeline, cost.Purpose{N: p.N, At: at})
 }
 
 // slow is more cycles for a product than kernels of products take that are worth a measurement.

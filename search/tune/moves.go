@@ -6,6 +6,7 @@ import (
 	"math"
 	"math/rand"
 	"reflect"
+	"runtime"
 	"slices"
 	"sync"
 
@@ -34,7 +35,7 @@ func (t *Tuner) pointOf(g Gene) space.Point {
 	if g.point != nil {
 		return g.point
 	}
-	return t.places.get(keyOf(g.Trace), func() space.Point {
+	return t.places.get(g.Trace.Key(), func() space.Point {
 		x, err := t.space.Parse(g.Trace)
 		if err != nil {
 			return nil
@@ -225,7 +226,7 @@ func (t *Tuner) companions(ctx context.Context, c *Candidate) (out []variant.Ker
 		if ctx.Err() != nil || slices.ContainsFunc(c.Kernels, known) {
 			continue
 		}
-		if k := t.companion(c, u); k.Schedule != nil {
+		if k := t.companion(ctx, c, u); k.Schedule != nil {
 			out = append(out, k)
 		}
 	}
@@ -234,7 +235,7 @@ func (t *Tuner) companions(ctx context.Context, c *Candidate) (out []variant.Ker
 
 // companion is a kernel for the packed matrix of c, of the columns of a default schedule. It has the decisions of a gene or of the default, and
 // then the best of all that differ from them in one decision.
-func (t *Tuner) companion(c *Candidate, u search.Use) variant.Kernel {
+func (t *Tuner) companion(ctx context.Context, c *Candidate, u search.Use) variant.Kernel {
 	x := t.pointOf(Gene{Trace: c.Kernels[0].Schedule.Trace})
 	sp, err := t.sharing(x)
 	if err != nil {
@@ -250,7 +251,7 @@ func (t *Tuner) companion(c *Candidate, u search.Use) variant.Kernel {
 			begin = append(begin, z)
 		}
 	}
-	best := t.cheapest(begin)
+	best := t.cheapest(ctx, begin)
 	if y := t.pointOf(Gene{Trace: best.Trace()}); y != nil {
 		begin = []space.Point{y}
 	}
@@ -261,7 +262,7 @@ func (t *Tuner) companion(c *Candidate, u search.Use) variant.Kernel {
 			return true
 		})
 	}
-	if other := t.cheapest(others); other.cost < best.cost {
+	if other := t.cheapest(ctx, others); other.cost < best.cost {
 		best = other
 	}
 	return best.Kernel
@@ -281,18 +282,25 @@ func (x estimated) Trace() schedule.Trace {
 	return x.Schedule.Trace
 }
 
-// cheapest is the kernel of some points that is estimated to take least, of weights in the second-level cache.
-func (t *Tuner) cheapest(xs []space.Point) estimated {
+// cheapest is the kernel of some points that is estimated to take least, of weights in the second-level cache. Interrupted, it leaves out
+// points.
+func (t *Tuner) cheapest(ctx context.Context, xs []space.Point) estimated {
 	all := make([]estimated, len(xs))
 	var wg sync.WaitGroup
+	free := make(chan struct{}, runtime.GOMAXPROCS(0))
 	for i, x := range xs {
 		all[i].cost = math.Inf(1)
+		free <- struct{}{}
 		wg.Go(func() {
+			defer func() { <-free }()
+			if ctx.Err() != nil {
+				return
+			}
 			made := t.lower(x.Trace(), t.again())
 			if made.err != nil || !made.k.Schedule.Exact() {
 				return
 			}
-			made.pipeline = cost.Run(made.k.Schedule, made.selected)
+			made.pipeline = cost.Run(ctx, made.k.Schedule, made.selected)
 			all[i] = estimated{made.k, t.estimate(made, Purpose{N: made.k.Schedule.Cols})}
 		})
 	}

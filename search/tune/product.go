@@ -136,7 +136,7 @@ func (t *Tuner) lower(trace schedule.Trace, again bool) (x lowered) {
 	if x.k.Schedule, x.err = schedule.Compile(t.Problem, trace); x.err != nil {
 		return x
 	}
-	if x.selected, x.err = cost.Compile(ctx, t.Target, x.k.Schedule); x.err != nil {
+	if x.selected, x.err = cost.Select(ctx, t.Target, x.k.Schedule.Nest, cost.Any); x.err != nil {
 		return x
 	}
 	allocate := lower.AllocateOnce

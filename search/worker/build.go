@@ -21,6 +21,7 @@ var ErrNoSource = errors.New("worker: kernels are linked with tmacc's own packag
 // program is a worker that has functions linked.
 type program struct {
 	dir, path string   // no dir: it stays
+	kept      bool     // this program has built it, or another process of it
 	names     []string // of its functions
 }
 

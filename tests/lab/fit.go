@@ -225,11 +225,11 @@ func newFitted(ctx context.Context, p measured.Pair) (one fitted, err error) {
 		return one, err
 	}
 	for i, k := range []*schedule.Kernel{a, b} {
-		s, err := cost.Compile(ctx, targets.ByName(p.Target), k)
+		s, err := cost.Select(ctx, targets.ByName(p.Target), k.Nest, cost.Any)
 		if err != nil {
 			return one, err
 		}
-		one.sides[i] = fittedSide{k, s, cost.Run(k, s)}
+		one.sides[i] = fittedSide{k, s, cost.Run(ctx, k, s)}
 	}
 	return one, nil
 }
@@ -237,5 +237,5 @@ func newFitted(ctx context.Context, p measured.Pair) (one fitted, err error) {
 // time is a model's time of a side.
 func (p *fitted) time(m cost.Model, side int) float64 {
 	x := p.sides[side]
-	return m.Product(p.core, x.k, x.s, x.p, p.N, p.at)
+	return m.Product(p.core, x.k, x.s, x.p, cost.Purpose{N: p.N, At: p.at})
 }

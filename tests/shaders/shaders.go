@@ -9,8 +9,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -141,23 +143,14 @@ var knowTiles = sync.OnceValues(func() (bool, error) {
 // words of its text. Tools that do not know cooperative matrices are not asked about them.
 func Accepted(t testing.TB, sh *spirv.Shader) {
 	t.Helper()
-	if len(sh.Shapes) > 0 {
-		if know, err := knowTiles(); !know || err != nil {
-			t.Log("the module of matrices is not held against spirv-val, which is too old: ", err)
-			if err != nil {
-				t.Fatal(err)
-			}
-			return
-		}
+	binary := Valid(t, sh)
+	if binary == "" {
+		return
 	}
-	dir := t.TempDir()
-	binary, text, again := filepath.Join(dir, "m.spv"), filepath.Join(dir, "m.spvasm"), filepath.Join(dir, "again.spv")
-	for path, data := range map[string][]byte{binary: sh.Binary(), text: []byte(sh.Text())} {
-		if err := os.WriteFile(path, data, 0o644); err != nil {
-			t.Fatal(err)
-		}
+	text, again := filepath.Join(filepath.Dir(binary), "m.spvasm"), filepath.Join(filepath.Dir(binary), "again.spv")
+	if err := os.WriteFile(text, []byte(sh.Text()), 0o644); err != nil {
+		t.Fatal(err)
 	}
-	tool(t, "spirv-val", "--target-env", "vulkan1.3", binary)
 	tool(t, "spirv-as", "--preserve-numeric-ids", "--target-env", "vulkan1.3", text, "-o", again)
 	data, err := os.ReadFile(again)
 	if err != nil {
@@ -166,6 +159,37 @@ func Accepted(t testing.TB, sh *spirv.Shader) {
 	copy(data[8:12], sh.Binary()[8:12]) // who has made it
 	if string(data) != string(sh.Binary()) {
 		t.Error("spirv-as makes another module of the text")
+	}
+}
+
+// Valid writes a module that spirv-val accepts to a file, and returns its name. It is "" if spirv-val is too old for it.
+func Valid(t testing.TB, sh *spirv.Shader) string {
+	t.Helper()
+	if len(sh.Shapes) > 0 {
+		if know, err := knowTiles(); !know || err != nil {
+			t.Log("the module of matrices is not held against spirv-val, which is too old: ", err)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return ""
+		}
+	}
+	binary := filepath.Join(t.TempDir(), "m.spv")
+	if err := os.WriteFile(binary, sh.Binary(), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	tool(t, "spirv-val", "--target-env", "vulkan1.3", binary)
+	return binary
+}
+
+// Quick runs the tests of a package in a process in which a software device compiles shaders faster, and worse. It replaces the process. Call it first in TestMain.
+func Quick() {
+	const quick = "GALLIVM_PERF"
+	if _, ok := os.LookupEnv(quick); ok || runtime.GOOS != "linux" {
+		return
+	}
+	if self, err := os.Executable(); err == nil {
+		syscall.Exec(self, os.Args, append(os.Environ(), quick+"=nopt")) // if that fails, tests are slow
 	}
 }
 

@@ -87,6 +87,8 @@ type Engine interface {
 type Machine struct {
 	Read measure.Probe // of memory, in GB/s
 	Dot  measure.Probe // of products of int8, in GMAC/s
+	// ReadGBS, unless 0, is the rate of reading memory, measured before, and Read is left out.
+	ReadGBS float64
 }
 
 // Bench measures an engine beside a machine.
@@ -169,6 +171,9 @@ func (b *Bench) repeat(ctx context.Context, t Test, rng *rand.Rand, s *Samples) 
 		}
 		s.Products = append(s.Products, b.Now().Sub(start))
 		s.Steps, s.Parts, total = append(s.Steps, took), s.Parts.Plus(parts), total+took
+		if rate := b.Machine.ReadGBS; rate > 0 {
+			s.Read = append(s.Read, rate)
+		}
 		b.probe(&s.Read, b.Machine.Read)
 		if n > measure.MaxGEMV {
 			b.probe(&s.Dot, b.Machine.Dot)

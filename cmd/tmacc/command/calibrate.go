@@ -1,0 +1,81 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/tmacc/tmacc/lower/core"
+	"github.com/tmacc/tmacc/runtime/cpu"
+	"github.com/tmacc/tmacc/search/measure"
+	"github.com/tmacc/tmacc/search/targeting"
+	"github.com/tmacc/tmacc/search/timing"
+)
+
+// calibratedName is the name of a core that was measured here: its file's owner may give it a better one.
+const calibratedName = "my-core"
+
+// calibrate measures how this machine's core reads memory. All other values are from the built-in core that its kernels are for.
+func (c *cli) calibrate(ctx context.Context, asJSON bool) error {
+	if err := mapping("host"); err != nil {
+		return err
+	}
+	here := targeting.Here()
+	if len(here) == 0 {
+		return errors.New("host -calibrate: this machine runs the kernels of no target")
+	}
+	like := here[len(here)-1].Machine().Core
+	measured, err := c.calibrated(ctx, like)
+	if err != nil {
+		return err
+	}
+	own := like
+	own.Name, own.Own, own.CPUs, own.Hierarchy = calibratedName, true, thisCPU(timing.ThisHost()), measured
+	if err := own.Validate(); err != nil {
+		return fmt.Errorf("host -calibrate: the measurements make no core, perhaps because of other processes: measure again: %w", err)
+	}
+	if asJSON {
+		return printCore(c.out, own)
+	}
+	printHierarchy(c.out, like.Name, like.Hierarchy, measured)
+	fmt.Fprintf(c.out, "\nAll other values are from %s. For a file that -core accepts: tmacc host -calibrate -json > %s.json\n", like.Name, calibratedName)
+	return nil
+}
+
+// calibrated measures, and shows what it is at.
+func (c *cli) calibrated(ctx context.Context, like core.Core) (core.Hierarchy, error) {
+	bar := newProgress(c.err, false)
+	defer bar.done()
+	lab, err := measure.NewLab()
+	if err != nil {
+		return core.Hierarchy{}, err
+	}
+	defer lab.Close()
+	return lab.Calibrate(ctx, like.Hierarchy, func(what string, now, all int) { bar.step("%d of %d: measuring %s", now, all, what) })
+}
+
+// thisCPU are the CPUs of this one's vendor, family and model; none if it does not say them.
+func thisCPU(h timing.Host) []cpu.Set {
+	if h.Vendor == "" || h.Family == 0 {
+		return nil
+	}
+	return []cpu.Set{{Vendor: h.Vendor, FirstFamily: h.Family, LastFamily: h.Family, FirstModel: h.Model, LastModel: h.Model}}
+}
+
+// printHierarchy prints what was measured beside the numbers of a built-in core.
+func printHierarchy(w io.Writer, name string, built, measured core.Hierarchy) {
+	t := table{head: []string{"", "here", name}, wide: 0}
+	row := func(what string, here, there float64) { t.add(what, fmt.Sprint(here), fmt.Sprint(there)) }
+	row("first-level cache, bytes", float64(measured.First), float64(built.First))
+	row("lines that it waits for", float64(measured.Fills), float64(built.Fills))
+	for i, level := range core.Levels {
+		row("cycles of a line from "+level, measured.Latency[i], built.Latency[i])
+	}
+	for i, level := range slices.All(core.Levels[:]) {
+		row("cycles from line to line, "+level, measured.Line[i], built.Line[i])
+	}
+	row("the same of several streams", measured.Several, built.Several)
+	t.print(w, widthOf(w))
+}

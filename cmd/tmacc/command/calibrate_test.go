@@ -1,0 +1,61 @@
+package command
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"github.com/tmacc/tmacc/lower/core"
+	"github.com/tmacc/tmacc/lower/targets"
+	"github.com/tmacc/tmacc/search/timing"
+)
+
+// A machine's ceilings and its calibration are two commands.
+func TestCalibrateRefused(t *testing.T) {
+	if code, _, stderr := tmacc("host", "-ceilings", "-calibrate"); code != exitUsage || !strings.Contains(stderr, "[calibrate ceilings]") {
+		t.Errorf("exit code %d, %s", code, stderr)
+	}
+}
+
+// The CPUs of a measured core are this one's family and model, and none where they are unknown.
+func TestThisCPU(t *testing.T) {
+	h := timing.Host{Vendor: "x", Family: 6, Model: 7}
+	if s := thisCPU(h); len(s) != 1 || !s[0].Has(h.ID()) {
+		t.Errorf("%+v is not of %+v", h, s)
+	}
+	h.Model = 8
+	if s := thisCPU(timing.Host{Vendor: "x", Family: 6, Model: 7}); s[0].Has(h.ID()) {
+		t.Error("another model is among them")
+	}
+	if s := thisCPU(timing.Host{}); s != nil {
+		t.Errorf("%+v of an unknown CPU", s)
+	}
+}
+
+// A measured core's table names each number beside the built-in one.
+func TestPrintHierarchy(t *testing.T) {
+	var out bytes.Buffer
+	h := targets.Cores()[0].Hierarchy
+	h.Latency[2] = 1234
+	printHierarchy(&out, "like", targets.Cores()[0].Hierarchy, h)
+	for _, want := range append([]string{"like", "1234", "several streams"}, core.Levels[:]...) {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("no %q in:\n%s", want, out.String())
+		}
+	}
+}
+
+// show -cost says what bounds a kernel's loops and what it waits for.
+func TestShowCost(t *testing.T) {
+	out := ok(t, "show", "-format", "w2", "-target", "avx2", "-cost")
+	for _, want := range []string{"bound by", "loop l0", "waiting for weights in l2", "waiting for weights in dram", "registers: "} {
+		if !strings.Contains(out, want) {
+			t.Errorf("no %q in:\n%s", want, out)
+		}
+	}
+	for _, args := range []string{"-format w2 -cost -stage nest", "-format w2 -cost -prepare", "-op softmax -cost"} {
+		if code, _, stderr := tmacc(append([]string{"show"}, strings.Fields(args)...)...); code != exitUsage || !strings.Contains(stderr, "cost") {
+			t.Errorf("show %s: exit code %d, %s", args, code, stderr)
+		}
+	}
+}

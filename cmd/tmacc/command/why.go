@@ -1,0 +1,82 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/pflag"
+
+	"github.com/tmacc/tmacc/ir"
+	"github.com/tmacc/tmacc/lower/targets"
+	"github.com/tmacc/tmacc/search/build"
+	"github.com/tmacc/tmacc/search/cost"
+)
+
+// whyFlags ask why a schedule is as it is.
+type whyFlags struct {
+	asked bool
+	ns    []int
+	modes []string
+	most  int
+	json  bool
+}
+
+// mostAlternatives is how many alternatives of a decision are shown unless the user asks for another number.
+const mostAlternatives = 6
+
+func whyVar(f *pflag.FlagSet, x *whyFlags) {
+	f.BoolVar(&x.asked, "why", false, "show what the schedule decides and what alternatives would cost, instead of the stages")
+	f.IntSliceVarP(&x.ns, "n", "n", nil, "with -why: activations per product (default the columns of the kernel)")
+	f.StringSliceVar(&x.modes, "mode", []string{cost.L2.String(), cost.L3.String(), cost.DRAM.String()}, "with -why: where weights are")
+	f.IntVar(&x.most, "most", mostAlternatives, "with -why: alternatives of each decision, at most")
+	f.BoolVar(&x.json, "json", false, "with -why: print one JSON object")
+}
+
+// whyOnly are the flags that mean nothing without -why.
+var whyOnly = []string{"n", "mode", "most", "json"}
+
+// places checks the flags and returns where weights are.
+func (x whyFlags) places() (out []cost.Place, err error) {
+	for _, n := range x.ns {
+		if n < 1 {
+			return nil, fmt.Errorf("show: -n %d: want 1 or more activations", n)
+		}
+	}
+	if x.most < 1 {
+		return nil, fmt.Errorf("show: -most %d: want 1 or more alternatives", x.most)
+	}
+	for _, mode := range x.modes {
+		at, err := cost.PlaceOf(mode)
+		if err != nil {
+			return nil, fmt.Errorf("show: -mode: %w", err)
+		}
+		out = append(out, at)
+	}
+	if len(out) == 0 {
+		return nil, errors.New("show: -mode: want one place or more")
+	}
+	return out, nil
+}
+
+// printWhy prints what the schedule among stages decides.
+func (c *cli) printWhy(ctx context.Context, x whyFlags, p ir.Problem, stages []build.Stage, t targets.Target) error {
+	at, err := x.places()
+	if err != nil {
+		return err
+	}
+	r, err := build.Why(ctx, p, stages, t, x.ns, at, x.most)
+	if err != nil {
+		return fmt.Errorf("show: %w", err)
+	}
+	for _, s := range stages {
+		if s.Name == originStage {
+			r.Origin = s.Text
+		}
+	}
+	if x.json {
+		return printJSON(c.out, r)
+	}
+	_, err = fmt.Fprint(c.out, r)
+	return err
+}

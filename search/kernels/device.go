@@ -1,0 +1,130 @@
+package kernels
+
+import (
+	"bytes"
+	"encoding/gob"
+	"errors"
+	"fmt"
+
+	"github.com/tmacc/tmacc/gen/message"
+	"github.com/tmacc/tmacc/ir"
+	"github.com/tmacc/tmacc/lower/spirv"
+	"github.com/tmacc/tmacc/lower/variant"
+	"github.com/tmacc/tmacc/runtime"
+	"github.com/tmacc/tmacc/runtime/abi"
+	"github.com/tmacc/tmacc/search"
+	"github.com/tmacc/tmacc/search/build"
+	"github.com/tmacc/tmacc/search/shaders"
+	"github.com/tmacc/tmacc/search/tune"
+)
+
+// Device is where products run that shaders can compute, and what the shaders are for.
+type Device struct {
+	*shaders.Here
+	Target spirv.Target
+}
+
+// shaded is a product on the device. Its shaders are in the folder, or are compiled, compared with the definition in a worker, and kept.
+func (p *Provider) shaded(problem ir.Problem) (*runtime.Product, Origin, error) {
+	e := p.lockedFor(problem, p.device.Target)
+	id := p.shaderIdentity(problem, e)
+	origin := Kept
+	spec := p.keptSpec(problem, id)
+	if spec == nil {
+		var err error
+		if spec, err = p.compileShaders(problem, e); err != nil {
+			return nil, "", err
+		}
+		p.keepSpec(id, spec)
+		origin = Compiled
+	}
+	v := &spec.Variants[0]
+	v.Device = p.device.On
+	if err := spec.Validate(); err != nil {
+		return nil, "", err
+	}
+	x, err := runtime.New(*spec).On(v.Target + "@" + p.device.Name)
+	return x, origin, err
+}
+
+// shaderIdentity is the text that the shaders of a product are kept by.
+func (p *Provider) shaderIdentity(problem ir.Problem, e *tune.Entry) []byte {
+	id := identity{"shaders", p.compiler(), p.device.Target.Machine().Name, fmt.Sprintf("%v %+v", p.device.Device, p.device.Controls), byDefault, problem, abi.Version}
+	if e != nil {
+		id.Schedule = hashOf(mustJSON(e.Kernels))
+	}
+	return mustJSON(id)
+}
+
+// compileShaders compiles the shaders of e, or without e of the default schedules, and verifies them.
+func (p *Provider) compileShaders(problem ir.Problem, e *tune.Entry) (*runtime.Spec, error) {
+	p.say(Compiling{problem, p.device.Target, p.step(problem)})
+	defer p.say(Done{})
+	uses, err := p.shaderUses(problem, e)
+	if err != nil {
+		return nil, err
+	}
+	v, err := build.Shaders(p.ctx, problem, p.device.Target, uses, p.device.Controls)
+	if err == nil {
+		err = v.Check()
+	}
+	if err != nil && e != nil && p.ctx.Err() == nil {
+		err = &tune.LockError{Path: tune.LockName, Problem: message.Line(err)}
+	}
+	if err != nil {
+		return nil, err
+	}
+	p.say(Verifying{problem, p.device.Target, p.step(problem)})
+	if p.lab == nil {
+		if p.lab, err = shaders.Open(p.ctx, p.device.Name, nil); err != nil {
+			return nil, err
+		}
+	}
+	if err := p.verifyShaders(problem, &v); err != nil {
+		return nil, err
+	}
+	spec, err := v.Spec(problem)
+	return &spec, err
+}
+
+// verifyShaders compares the product with the definition. It leaves out the widest kernels that the device refuses: they share more memory than it has, say.
+func (p *Provider) verifyShaders(problem ir.Problem, v *variant.Shaders) error {
+	for {
+		err := p.lab.Test(p.ctx, problem, v)
+		if !errors.As(err, new(*shaders.Refused)) || len(v.Kernels) == 1 {
+			return err
+		}
+		v.Kernels = v.Kernels[:len(v.Kernels)-1]
+	}
+}
+
+func (p *Provider) shaderUses(problem ir.Problem, e *tune.Entry) ([]search.Use, error) {
+	if e != nil {
+		return e.Uses(), nil
+	}
+	return shaders.Default(p.ctx, problem, p.device.Target)
+}
+
+// keptSpec is what the folder has for an identity, nil if there is nothing.
+func (p *Provider) keptSpec(problem ir.Problem, id []byte) *runtime.Spec {
+	data := p.keptData("shaders of "+problem.Name(), id)
+	if data == nil {
+		return nil
+	}
+	spec := new(runtime.Spec)
+	err := gob.NewDecoder(bytes.NewReader(data)).Decode(spec)
+	if err == nil && len(spec.Variants) != 1 {
+		err = errors.New("kernels: not one variant")
+	}
+	if err != nil {
+		p.say(NotKept{err})
+		return nil
+	}
+	return spec
+}
+
+func (p *Provider) keepSpec(id []byte, spec *runtime.Spec) {
+	var out bytes.Buffer
+	err := gob.NewEncoder(&out).Encode(spec)
+	p.keepData(id, out.Bytes(), err)
+}
