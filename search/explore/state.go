@@ -12,20 +12,20 @@ import (
 
 // State is the schedule with all known facts.
 type State struct {
-	Product  string          `json:"product"`
-	Target   string          `json:"target"`
-	Columns  int             `json:"columns"`
-	Origin   string          `json:"origin"` // of the schedule that it began with
-	Changes  int             `json:"changes"`
-	Cursor   int             `json:"cursor"`
-	Steps    []Step          `json:"steps"`
+	Product  string         `json:"product"`
+	Target   string         `json:"target"`
+	Columns  int            `json:"columns"`
+	Origin   string         `json:"origin"` // of the schedule that it began with
+	Changes  int            `json:"changes"`
+	Cursor   int            `json:"cursor"`
+	Steps    []Step         `json:"steps"`
 	Purposes []cost.Purpose `json:"purposes"` // of the predicted cycles
-	Predicts Prediction      `json:"predicted"`
-	Measured *Measured       `json:"measured,omitempty"`
-	Problems []Problem       `json:"problems"`
-	Undo     bool            `json:"undo"`
-	Redo     bool            `json:"redo"`
-	Busy     string          `json:"busy,omitempty"`
+	Predicts Prediction     `json:"predicted"`
+	Measured *Measured      `json:"measured,omitempty"`
+	Problems []Problem      `json:"problems"`
+	Undo     bool           `json:"undo"`
+	Redo     bool           `json:"redo"`
+	Busy     string         `json:"busy,omitempty"`
 	bad      map[int]bool
 }
 
