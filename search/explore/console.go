@@ -49,6 +49,7 @@ func Commands() []Command {
 		{"cost", "", "where the cycles go, by the model of the core", doCost},
 		{"mark", "", "remember this schedule, for compare and diff", doMark},
 		{"measure", "", "compare it with the definition, and time it beside the default schedule", doMeasure},
+		{"roofline", "", "measure it, and draw it below what the machine can do", doRoofline},
 		{"compare", "", "time it beside the marked schedule", doCompare},
 		{"search", "SECONDS", "search for faster schedules", doSearch},
 		{"best", "", "take what the last search has found", doBest},
@@ -502,6 +503,13 @@ func doMeasure(e *Explorer, ctx context.Context, args []string, hear listening) 
 		return nil, err
 	}
 	return m, nil
+}
+
+func doRoofline(e *Explorer, ctx context.Context, args []string, hear listening) (Reply, error) {
+	if err := none(args); err != nil {
+		return nil, err
+	}
+	return e.Roofline(ctx, hear)
 }
 
 func doCompare(e *Explorer, ctx context.Context, args []string, hear listening) (Reply, error) {

@@ -249,7 +249,7 @@ func TestSizes(t *testing.T) {
 			s.keys("tab")
 			for _, b := range all {
 				switch k := b.Keys()[len(b.Keys())-1]; k {
-				case "m", "c", "w", "W", "q", "y", "s", "x": // these measure, leave or write
+				case "m", "c", "R", "w", "W", "q", "y", "s", "x": // these measure, leave or write
 				default:
 					s.send(pressed(k))
 					s.check()

@@ -50,6 +50,7 @@ func bindings() []binding {
 		bind("U", "", func(m *Model) tea.Cmd { m.Reset(); return m.changed(nil) }),
 		bind("r", "redo", func(m *Model) tea.Cmd { return m.changed(m.Redo()) }, "ctrl+y"),
 		bind("m", "measure beside the default", doing("measure")),
+		bind("R", "roofline: reached, and ceilings", doing("roofline")),
 		bind("M", "mark, to compare others with", doing("mark")),
 		bind("c", "compare with the marked one", (*Model).compare),
 		bind("s", "search for faster ones", func(m *Model) tea.Cmd { return m.ask("search 5") }),

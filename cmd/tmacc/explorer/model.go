@@ -261,7 +261,7 @@ func (m *Model) changed(err error) tea.Cmd {
 }
 
 // slow are the commands that measure: one at a time, and Esc ends them.
-var slow = map[string]bool{"measure": true, "compare": true, "search": true, "save": true}
+var slow = map[string]bool{"measure": true, "roofline": true, "compare": true, "search": true, "save": true}
 
 // do runs a command beside the interface.
 func (m *Model) do(line string) tea.Cmd {
@@ -347,7 +347,7 @@ func (m *Model) answers(x doneMsg) {
 		return
 	}
 	m.answer = text
-	if !slow[strings.Fields(x.line)[0]] {
+	if name := strings.Fields(x.line)[0]; !slow[name] || name == "roofline" {
 		m.page, m.views[stagePane] = len(pages())-1, view{moved: true}
 	}
 }
