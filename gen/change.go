@@ -48,11 +48,35 @@ func createAlone(path string) error {
 			}
 			return err
 		}
-		if info, err := os.Stat(path); err == nil && time.Since(info.ModTime()) > abandoned {
-			os.Remove(path)
-		}
+		removeOld(path)
 		if time.Since(began) > 3*abandoned {
 			return fmt.Errorf("%w: another tmacc writes it, or remove it", err)
 		}
 	}
+}
+
+// removeOld removes a mark that a killed process left. Of several processes that see it only one does: another one, which has seen the old mark,
+// could else remove the next process's. A file beside it says who.
+func removeOld(path string) {
+	if !old(path) {
+		return
+	}
+	guard := path + ".old"
+	f, err := os.OpenFile(guard, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if err != nil {
+		if old(guard) { // its process was killed between the next two calls
+			os.Remove(guard)
+		}
+		return
+	}
+	defer os.Remove(guard)
+	f.Close()
+	if old(path) { // it is still the same one
+		os.Remove(path)
+	}
+}
+
+func old(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && time.Since(info.ModTime()) > abandoned
 }

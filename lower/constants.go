@@ -91,6 +91,8 @@ func (c *constFolder) eval(in *vir.Instr) []byte {
 		return c.b.F.Consts[in.Imm]
 	case vir.OpSplat:
 		return splatBytes(c.b.TypeOf(in.Dst), in.Imm)
+	case vir.OpLane: // differs from lane to lane
+		return nil
 	}
 	for _, r := range in.Args {
 		if c.data[r] == nil {

@@ -651,10 +651,16 @@ func (x *expansion) sum2() []*vir.Instr {
 // mmla: for each row and column, two sums of four products, which one addition joins.
 func (x *expansion) mmla() []*vir.Instr {
 	c, a, b := x.in.Args[0], x.in.Args[1], x.in.Args[2]
-	bytes, sums := vir.Type{Elem: format.I8, Lanes: 32}, vir.Type{Elem: format.I32, Lanes: 8}
 	lo, hi := x.halves(a)
-	rows := x.Op(vir.OpJoin, bytes, x.Op(vir.OpTile, x.typeOf(a), lo), x.Op(vir.OpTile, x.typeOf(a), hi))
-	dots := x.Op(vir.OpDot4, sums, x.Splat(sums, 0), rows, x.Op(vir.OpTile, bytes, b))
+	if x.dst.Lanes > 4 {
+		first, second := x.halves(c)
+		half := halved(x.dst)
+		return x.end(vir.OpJoin, x.Op(vir.OpMMLA, half, first, lo, b), x.Op(vir.OpMMLA, half, second, hi, b))
+	}
+	elem := x.typeOf(a).Elem
+	sums := vir.Type{Elem: format.I32, Lanes: 8}
+	rows := x.Op(vir.OpJoin, as(sums, elem), x.Op(vir.OpTile, x.typeOf(a), lo), x.Op(vir.OpTile, x.typeOf(a), hi))
+	dots := x.Op(vir.OpDot4, sums, x.Splat(sums, 0), rows, x.Op(vir.OpTile, as(sums, format.I8), b))
 	return x.end(vir.OpAdd, c, x.Op(vir.OpRedAdd, x.dst, dots))
 }
 

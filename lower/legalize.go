@@ -314,7 +314,7 @@ func (l *legalizer) whole(in *vir.Instr, i int) bool {
 		return i > 0
 	case in.Op == vir.OpSpread:
 		return true
-	case in.Op == vir.OpDot4Unit:
+	case in.Op == vir.OpDot4Unit || in.Op == vir.OpMMLA:
 		return i == 2
 	case in.Op == vir.OpMulWide || in.Op == vir.OpDot1: // each reads its half
 		return i >= in.Op.NumArgs()-2 && in.Imm == 0 && !l.isWide(in.Args[i])

@@ -101,6 +101,7 @@ func (t *table) front() []pass {
 	return tidied([]pass{
 		// One form of memory access for all that follows.
 		{name: "unfold", run: unfold},
+		{name: "tiles", run: t.tiles},
 		// Constants first: a value computed from constants is a constant. Equal constants become one
 		// register, and the next passes compare registers.
 		{name: "constants", run: early, leaves: equalValues},
@@ -130,7 +131,6 @@ func (t *table) front() []pass {
 		// come first: without them, more is added to sums of products.
 		{name: "unshift", run: unshift, leaves: unusedCode},
 		{name: "begin", run: begin, leaves: unusedCode},
-		{name: "columns", run: t.columns, leaves: unusedCode},
 		// Last, because other passes do not know products by words.
 		{name: "units", run: t.units, leaves: equalValues | unusedCode},
 	})

@@ -28,7 +28,7 @@ func (t *table) units(f *vir.Func) (*vir.Func, error) {
 	return u.b.F, nil
 }
 
-// quad is four words: of one load here, the sums of two rows by two columns there (columns).
+// quad is the four words of a load.
 var quad = vir.Type{Elem: format.I32, Lanes: 4}
 
 type unitReader struct {

@@ -35,6 +35,7 @@ func Vectorize(n *nest.Nest, name string) (*vir.Func, error) {
 			v.roots[l.Root] = append(v.roots[l.Root], l)
 		}
 	}
+	v.tileSums(n.Body)
 	body, err := v.block(n.Body)
 	if err != nil {
 		return nil, err
@@ -42,6 +43,11 @@ func Vectorize(n *nest.Nest, name string) (*vir.Func, error) {
 	for _, t := range v.f.Regs {
 		if t.Bytes() > vir.MaxBytes {
 			return nil, refuse(n.Name, "registers of %d bytes, at most %d", t.Bytes(), vir.MaxBytes)
+		}
+	}
+	for _, p := range v.f.Params {
+		if p.Shared > vir.MaxShared {
+			return nil, refuse(p.Name, "lanes share %d bytes, at most %d", p.Shared, vir.MaxShared)
 		}
 	}
 	v.f.Body = v.inOrder(body)
@@ -85,7 +91,7 @@ func (v *vectorizer) inOrder(body []vir.Node) (out []vir.Node) {
 
 func newVectorizer(n *nest.Nest, name string) *vectorizer {
 	return &vectorizer{n: n, f: &vir.Func{Name: name}, vars: map[string]*variable{}, affine: map[*ir.Expr][]affineIndex{}, temps: map[string]*temp{},
-		roots: map[string][]nest.Loop{}, params: map[string]int{}, places: map[string]accessed{}, sums: map[nest.Buffer]*sums{}, decoded: map[string]*decoded{}}
+		roots: map[string][]nest.Loop{}, params: map[string]int{}, places: map[string]accessed{}, sums: map[nest.Buffer]*sums{}, decoded: map[string]*decoded{}, tiles: map[*ir.Tensor]bool{}}
 }
 
 // moves moves those pointers that the body uses: others may be nil.
@@ -127,6 +133,7 @@ type vectorizer struct {
 	loopID  int
 	count   int
 	decoded map[string]*decoded // by the name of a staged value
+	tiles   map[*ir.Tensor]bool // the sums of a core that are tiles
 	filling *filling            // nil: lanes do not share out anything
 	inner   []*openLoop         // the lanes that hold tiles, once they do something in the innermost open loop
 }
@@ -208,6 +215,9 @@ func (v *vectorizer) loop(s *nest.For) error {
 		v.set(l.Name, 0)
 		return v.walk(s.Body)
 	case nest.Vector, nest.Dot, nest.Tile:
+		if isColumn(l) && !v.whole(s) {
+			return v.repeat(s, l.N)
+		}
 		v.set(l.Name, 0)
 		v.lanes = append(v.lanes, l)
 		defer func() { v.lanes = v.lanes[:len(v.lanes)-1] }()
@@ -324,6 +334,9 @@ func (v *vectorizer) tempIndex(t *ir.Tensor, index []ir.Expr) (key string, lanes
 	for _, e := range index {
 		if a, ok := e.(ir.Axis); ok && slices.ContainsFunc(v.lanes, func(l nest.Loop) bool { return l.Name == a.Name }) {
 			lanes = append(lanes, a.Name)
+			continue
+		}
+		if v.tiles[t] && v.columnAxis(e) { // a part of the tile
 			continue
 		}
 		x, err := ir.EvalExpr(e, v)

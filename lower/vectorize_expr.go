@@ -44,8 +44,29 @@ func (v *vectorizer) vec(e ir.Expr) (vir.Reg, error) {
 		return v.unary(e)
 	case ir.Binary:
 		return v.binary(e)
+	case ir.Axis:
+		return v.counted(e)
 	}
-	return 0, refuse(e.String(), "differs from one iteration or lane to the next without data")
+	return 0, refuse(e.String(), withoutData)
+}
+
+const withoutData = "differs from one iteration or lane to the next without data"
+
+// counted is an axis that lanes of a workgroup count, as a number.
+func (v *vectorizer) counted(e ir.Axis) (vir.Reg, error) {
+	at, t := v.Axis(e.Name), v.laneType(e)
+	sum := v.splat(t, int64(at))
+	for _, o := range v.serial {
+		if o.loop.Root != e.Name {
+			continue
+		}
+		if !o.node.Lane || t.Lanes > 1 {
+			return 0, refuse(e.String(), withoutData)
+		}
+		number := v.op(t, vir.OpLane, int64(o.node.ID))
+		sum = v.op(t, vir.OpAdd, 0, sum, v.op(t, vir.OpMul, 0, number, v.splat(t, int64(o.loop.Coef))))
+	}
+	return sum, nil
 }
 
 func (v *vectorizer) laneType(e ir.Expr) vir.Type {
@@ -150,6 +171,8 @@ func (v *vectorizer) temp(e ir.Read) (vir.Reg, error) {
 	switch {
 	case t == nil:
 		return 0, refuse(key, "read before it is set")
+	case v.tiles[e.T]:
+		return v.column(t, e), nil
 	case len(lanes) == len(v.lanes):
 		return t.reg, nil
 	case len(lanes) == 0:

@@ -14,9 +14,52 @@ import (
 // A tile is what the loops of kind nest.Tile are: in the loops of rows and columns a value is a tile, and in the one that sums
 // besides, the product of two values is a product of matrices.
 
+// Where lanes of a workgroup hold a tile together, all values in its rows and columns are tiles. A core by itself has all elements. There
+// only the sums of products are tiles: rows are the lanes of vectors, and columns are unrolled.
+
 // tiled says that the open lanes are the elements of a tile.
 func (v *vectorizer) tiled() bool {
-	return len(v.lanes) > 0 && v.lanes[0].Kind == nest.Tile
+	return len(v.lanes) > 0 && v.lanes[0].Kind == nest.Tile && (v.n.Holders > 0 || v.inColumns())
+}
+
+// inColumns says that the columns of a tile are open lanes.
+func (v *vectorizer) inColumns() bool { return slices.ContainsFunc(v.lanes, isColumn) }
+
+func isColumn(l nest.Loop) bool { return l.Kind == nest.Tile && l.Root == "n" }
+
+// tileSums lists the accumulators of a core that are tiles: those that products are added to.
+func (v *vectorizer) tileSums(body []nest.Stmt) {
+	if v.n.Holders > 0 {
+		return
+	}
+	for _, s := range body {
+		if loops, a := chain(s); a != nil && a.How == nest.Accumulate && slices.ContainsFunc(loops, isColumn) && isDepth(loops[len(loops)-1]) {
+			v.tiles[a.Dst] = true
+		}
+		if f, ok := s.(*nest.For); ok {
+			v.tileSums(f.Body)
+		}
+	}
+}
+
+func isDepth(l nest.Loop) bool { return l.Kind == nest.Tile && l.Root == "k" }
+
+// column is a column of a tile of sums, in the lanes of its rows.
+func (v *vectorizer) column(t *temp, e ir.Read) vir.Reg {
+	i := slices.IndexFunc(e.Index, v.columnAxis)
+	return v.op(v.laneType(e), vir.OpColumn, int64(v.Axis(e.Index[i].(ir.Axis).Name)), t.reg)
+}
+
+// whole says that the columns of a tile are one with its rows in s: it sets or adds to a tile of sums.
+func (v *vectorizer) whole(s *nest.For) bool {
+	_, a := chain(s)
+	return v.n.Holders > 0 || a != nil && v.tiles[a.Dst]
+}
+
+// columnAxis says that e counts the columns of a tile.
+func (v *vectorizer) columnAxis(e ir.Expr) bool {
+	a, ok := e.(ir.Axis)
+	return ok && slices.ContainsFunc(v.n.Loops, func(l nest.Loop) bool { return l.Name == a.Name && isColumn(l) })
 }
 
 // tileVec computes e, element by element, in the open rows and columns.
@@ -146,7 +189,11 @@ func (v *vectorizer) matMul(s *nest.Assign, t *temp) error {
 	if v.mentions(x, columns) || v.mentions(y, rows) {
 		return refuse(s.Dst.Name, "a tile is the product of what has rows and what has columns")
 	}
-	a, err := v.factor(x, rows, depth, vir.TileOf(x.Type(), rows.N, depth.N, vir.UseA))
+	left := v.factor
+	if v.n.Holders == 0 {
+		left = v.ownRows
+	}
+	a, err := left(x, rows, depth, vir.TileOf(x.Type(), rows.N, depth.N, vir.UseA))
 	if err != nil {
 		return err
 	}
@@ -156,6 +203,15 @@ func (v *vectorizer) matMul(s *nest.Assign, t *temp) error {
 	}
 	v.update(t, vir.Instr{Op: vir.OpMatMul, Args: []vir.Reg{t.reg, a, b}})
 	return nil
+}
+
+// ownRows is a matrix whose rows a core computes, in the lanes of a vector.
+func (v *vectorizer) ownRows(e ir.Expr, rows, depth nest.Loop, t vir.Type) (vir.Reg, error) {
+	lanes := v.lanes
+	defer func() { v.lanes = lanes }()
+	v.lanes = []nest.Loop{rows, depth}
+	r, err := v.vec(e)
+	return v.cast(r, t), err
 }
 
 // mentions says that e, or the index of a value that it reads, depends on a loop.
@@ -768,27 +824,14 @@ func (m *moved) address(a *vir.Mem) {
 		case s.Times != 0 && n != 0:
 			m.err = refuse(m.v.n.Name, "an address moves by steps that are known at run time only")
 		case m.last && m.behind.Param >= 0:
-			m.plus(a, vir.Multiple{Times: s.Bytes, By: m.behind.Param})
+			var ok bool
+			if *a, ok = a.Moved(vir.Apart{Multiple: vir.Multiple{Times: s.Bytes, By: m.behind.Param}}); !ok {
+				m.err = refuse(m.v.n.Name, "an address of the last iteration depends on too many parameters")
+			}
 		}
 	}
 	slices.SortFunc(strides, byLoop)
 	a.Stride = strides
-}
-
-// plus adds a multiple to an address.
-func (m *moved) plus(a *vir.Mem, x vir.Multiple) {
-	all := []vir.Multiple{x}
-	for _, y := range a.Plus {
-		if y.Times != 0 {
-			all = append(all, y)
-		}
-	}
-	if len(all) > len(a.Plus) {
-		m.err = refuse(m.v.n.Name, "an address of the last iteration depends on too many parameters")
-		return
-	}
-	slices.SortFunc(all, func(a, b vir.Multiple) int { return a.By - b.By })
-	copy(a.Plus[:], all)
 }
 
 // tileType is the type of the elements of e in the open rows and columns.

@@ -14,9 +14,12 @@ import (
 // fakeDevice runs the fake kernels of a variant on copies of the weights.
 type fakeDevice struct {
 	t      *testing.T
-	none   error // why there is no device
+	none   error // why there is no device, or it does not work
 	fails  error // of the next product
 	loaded int   // matrices that are on the device
+
+	differs string // floats that it computes otherwise
+	opened  string // the last name
 }
 
 type fakeRunner struct {
@@ -37,10 +40,19 @@ func (d *fakeDevice) Open(name string, v *abi.Variant, l *format.Layout) (abi.Ru
 	if name == "other" {
 		return nil, errors.New("no other device")
 	}
+	d.opened = name
 	return fakeRunner{d, v, l}, d.none
 }
 
+// missing says that there is no device, or if true that somebody has named it.
+type missing bool
+
+func (missing) Error() string    { return "there is no loader: install it" }
+func (m missing) NoDevice() bool { return !bool(m) }
+
 func (r fakeRunner) String() string { return "fake card" }
+
+func (r fakeRunner) Differs() string { return r.differs }
 
 func (r fakeRunner) Load(tiles []byte, tileBytes int) (abi.Loaded, error) {
 	if len(tiles)%tileBytes != 0 {
@@ -171,6 +183,48 @@ func (d *fakeDevice) matrices(t *testing.T, p, g *Product) {
 		d.fails = want
 		if err := w.Multiply(y, x, n, Options{}); !errors.Is(err, want) || want != nil && !strings.HasPrefix(err.Error(), p.Name()+": ") {
 			t.Errorf("%v, want %v", err, want)
+		}
+	}
+}
+
+// TestSelfTestOnDevice: a self-test tests the device that the product was opened on, passes over none, and fails for one that does not work.
+func TestSelfTestOnDevice(t *testing.T) {
+	p, d := onFake(t, "w2", 0)
+	g, err := p.On("spirv@1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	test := func(p *Product) error { return SelfTest(p, rand.New(rand.NewPCG(1, 1))) }
+	if err := test(g); err != nil || d.opened != "1" {
+		t.Errorf("device %q was tested, %v", d.opened, err)
+	}
+	if have := g.Targets(); len(have) != 3 || have[1] != "spirv/dot@1" {
+		t.Error(have)
+	}
+	if err := test(p); err != nil || d.opened != "" {
+		t.Errorf("device %q was tested, %v", d.opened, err)
+	}
+	for _, c := range []struct {
+		none error
+		want string
+	}{{missing(false), ""}, {missing(true), "w2: there is no loader"}, {errors.New("the shader is of another package"), "w2: the shader is of another package"}} {
+		d.none = c.none
+		if err := test(p); (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%v: %v, want %q", c.none, err, c.want)
+		}
+	}
+}
+
+// TestDeviceDiffers: Info says which floats may have other bits.
+func TestDeviceDiffers(t *testing.T) {
+	p, d := onFake(t, "w2", 0)
+	for _, d.differs = range []string{"", "very small ones"} {
+		g, err := p.On("spirv")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if says := strings.Contains(g.Info(), "\nfake card does not say how it computes some floats, which may have other bits than on the CPU: "+d.differs+"\n"); says != (d.differs != "") {
+			t.Error(g.Info())
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package runtime
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -145,6 +146,7 @@ type Product struct {
 	has     []int                  // those that there are
 	kernels []placed               // of the variant
 	runner  abi.Runner             // of the device that runs them, nil: this CPU does
+	device  string                 // the name that its caller gave it
 	decode  func() *decoder
 	packer  func() *format.Packer
 	log     *logger   // nil: none
@@ -210,23 +212,35 @@ func (p *Product) On(target string) (*Product, error) {
 	return nil, p.spec.errorf("target "+target, "is not in this binary; it has %v", p.Targets())
 }
 
-// Targets lists what this CPU can run, the preferred ones first: arguments for On.
+// Targets lists what this CPU, and the device that p runs on or else the preferred one, can run, the preferred ones first: arguments for On.
 func (p *Product) Targets() []string {
 	if p.ready() != nil {
 		return nil
 	}
-	var names []string
+	names, _ := p.targets()
+	return names
+}
+
+// targets is Targets, and the errors of devices that there are and that do not work.
+func (p *Product) targets() (names []string, broken error) {
 	for _, v := range p.spec.Variants {
+		name := v.Target
 		if v.Device != nil {
-			if _, err := v.Device.Open("", &v, p.spec.Layouts[v.Layout]); err != nil {
+			if _, err := v.Device.Open(p.device, &v, p.spec.Layouts[v.Layout]); err != nil {
+				if !onlyMissing(err) {
+					broken = errors.Join(broken, p.spec.wrap(err))
+				}
 				continue
+			}
+			if p.device != "" {
+				name += "@" + p.device
 			}
 		}
 		if cpu.Lacks(v.Need, cpu.Has) == "" {
-			names = append(names, v.Target)
+			names = append(names, name)
 		}
 	}
-	return append(names, cpu.PureGo)
+	return append(names, cpu.PureGo), broken
 }
 
 // Target is the one that runs.
@@ -241,7 +255,7 @@ func (p *Product) Target() string {
 func (p *Product) Name() string { return p.orNone().spec.Name }
 
 // Info says which kernels run and why: a line for the product, then a line for
-// every kernel in the binary.
+// every kernel in the binary, and one if a device may give other bits than the CPU.
 func (p *Product) Info() string { return p.orNone().info }
 
 // Step is what divides the row ranges of Gemm: the rows of a packed tile. Kernels for few columns may take several

@@ -11,8 +11,8 @@ import (
 	"github.com/tmacc/tmacc/ir/format"
 )
 
-// SelfTest is for tests of generated code. It compares every target of p that this CPU runs with the definition of
-// the product, bit for bit, or if its kernels are not exact within their bounds, on matrices of odd shapes: whole and in row ranges,
+// SelfTest is for tests of generated code. It compares every target of p that this CPU, or the device of p or else the preferred one,
+// runs with the definition of the product, bit for bit, or if its kernels are not exact within their bounds, on matrices of odd shapes: whole and in row ranges,
 // stored, accumulated and with a bias, with a scale of the matrix and without one, for random and for extreme activations. It
 // also checks that Unpack undoes Pack, and that Row gives the weights.
 func SelfTest(p *Product, rng *rand.Rand) error {
@@ -26,7 +26,11 @@ func SelfTestIn(p *Product, rng *rand.Rand, alloc func(bytes int) []byte) error 
 	if err := p.ready(); err != nil {
 		return err
 	}
-	for _, target := range p.Targets() {
+	targets, err := p.targets()
+	if err != nil {
+		return err
+	}
+	for _, target := range targets {
 		q, err := p.On(target)
 		if err != nil {
 			return err

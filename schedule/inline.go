@@ -31,6 +31,8 @@ func (x Inline) ApplyOperator(s *Operator) (*Operator, error) {
 		return nil, illegal(x, x.Stage, "no such stage")
 	case s.role(s.stages[i].out) != ScratchTensor:
 		return nil, illegal(x, x.Stage, "callers want it")
+	case !s.stages[i].byAxes():
+		return nil, illegal(x, x.Stage, "is not indexed by its axes")
 	}
 	c := s.clone()
 	st := c.stages[i]
@@ -122,7 +124,7 @@ func (x Inline) Propose(s State, _ Machine) (out []Step) {
 		return nil
 	}
 	for _, st := range o.stages {
-		if o.role(st.out) == ScratchTensor && (x.Stage == "" || x.Stage == st.name) {
+		if o.role(st.out) == ScratchTensor && st.byAxes() && (x.Stage == "" || x.Stage == st.name) {
 			out = append(out, Inline{st.name})
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"slices"
 
+	"github.com/tmacc/tmacc/ir"
 	"github.com/tmacc/tmacc/ir/nest"
 )
 
@@ -23,7 +24,7 @@ func edit(x Step, s *Product, loop string) (*Product, *stage, int, error) {
 }
 
 // Split divides a loop in two, the inner one running By times. By must divide a
-// constant trip count; a run-time one is rounded up, its tail padded by packing.
+// constant trip count; a run-time one is rounded up, its tail padded by packing. Both parts of an unrolled loop are unrolled.
 //
 //	for m 64            for mo 2
 //	    s[m]       ->       for mi 32
@@ -77,7 +78,7 @@ func (x Split) edit(n *nests, _ int) error {
 		return illegal(x, x.Loop, "%d does not divide its extent %d", x.By, l.N)
 	case l.Coef*x.By > maxCoef:
 		return illegal(x, x.Loop, "an iteration would advance by %d, at most %d", l.Coef*x.By, maxCoef)
-	case l.Kind != nest.Serial:
+	case l.Kind != nest.Serial && l.Kind != nest.Unrolled:
 		return illegal(x, x.Loop, "it is bound %s; split first", l.Kind)
 	case !loopName.MatchString(x.Into[0]) || !loopName.MatchString(x.Into[1]) || x.Into[0] == x.Into[1]:
 		return illegal(x, x.Loop, "want two different loop names of up to 16 small letters, digits, '_' and '.', a letter first; have %q and %q", x.Into[0], x.Into[1])
@@ -312,7 +313,8 @@ func (x Bind) edit(n *nests, _ int) error {
 //	        acc[l] += w[l,j]*a[j]                acc[l] += w[l,j]*a[j]
 //
 // "tile" makes three loops one product of matrices, of Rows by Columns, which sums over Loop. Lanes lanes of a workgroup hold
-// the matrices together, a subgroup. Without Lanes, each lane or core has its own.
+// the matrices together, a subgroup. Without Lanes, a core has its own: rows may be a vector loop and columns an unrolled one. An
+// accumulator below the others, which begins with 0, is a matrix then.
 //
 //	for i 16                             tile i 16
 //	    for c 16                             tile c 16
@@ -364,7 +366,8 @@ func (x Tensorize) tile(st *stage, unit int) error {
 	for _, part := range []struct {
 		name, root string
 		coef       int
-	}{{x.Rows, "m", 1}, {x.Columns, "n", 1}, {x.Loop, "k", unit}} {
+		bound      nest.Kind
+	}{{x.Rows, "m", 1, nest.Vector}, {x.Columns, "n", 1, nest.Unrolled}, {x.Loop, "k", unit, nest.Serial}} {
 		i := slices.IndexFunc(st.loops, func(l nest.Loop) bool { return l.Name == part.name })
 		if i < 0 {
 			return illegal(x, x.Loop, "there is no loop %q over %s", part.name, part.root)
@@ -372,7 +375,7 @@ func (x Tensorize) tile(st *stage, unit int) error {
 		switch l := &st.loops[i]; {
 		case l.Root != part.root || l.Coef != part.coef:
 			return illegal(x, part.name, "a tile wants the innermost steps of %d along %s, this is of %s with stride %d", part.coef, part.root, l.Root, l.Coef)
-		case l.Kind != nest.Serial:
+		case l.Kind != nest.Serial && (l.Kind != part.bound || x.Lanes > 0):
 			return illegal(x, part.name, "is bound %s already", l.Kind)
 		case l.N < 1 || l.N > MostLanes || l.N&(l.N-1) != 0:
 			return illegal(x, part.name, "%d is not a power of two of at most %d", l.N, MostLanes)
@@ -380,7 +383,9 @@ func (x Tensorize) tile(st *stage, unit int) error {
 			l.Kind = nest.Tile
 		}
 	}
-	st.holders = x.Lanes
+	if st.holders = x.Lanes; x.Lanes == 0 && len(st.accumulators) > 0 {
+		st.insert(nil, func(t ir.Expr) ir.Expr { return t })
+	}
 	return nil
 }
 

@@ -17,6 +17,8 @@ type Operator struct {
 	nests
 	Of      operator.Operator
 	streams map[string]nest.Streams // prefetch distances of inputs
+	batch   Batch                   // calls that are made at once
+	to      *Prepared               // of a preparation: where its results lie
 }
 
 // NewOperator is the state of an operator before any step: one loop nest for each stage.
@@ -53,19 +55,23 @@ type OperatorKernel struct {
 	Of     operator.Operator
 	Trace  Trace
 	Nest   *nest.Nest
-	Params []OperatorParam // in the order of Nest.Params: tensors, then steps, then counts
+	Params []OperatorParam // in the order of Nest.Params: tensors, then steps, then counts; of workgroups also calls, and then scratch
 }
 
 // Role is what a parameter of an operator is.
 type Role uint8
 
-// The roles of parameters. Tensors are pointers, the others integers.
+// The roles of parameters. Tensors and lists are pointers, the others integers.
 const (
 	InputTensor   Role = iota // a tensor that is read
 	OutputTensor              // a tensor that callers want
 	ScratchTensor             // a tensor between two stages: its contents mean nothing before and after the call
 	RowStep                   // how many bytes the rows of a tensor are apart
 	TripCount                 // of a run-time loop
+	CallCount                 // how many calls there are along an axis
+	CallStep                  // how many bytes a tensor moves from one call to the next along an axis
+	CallList                  // a pointer to how many bytes, u32, a tensor moves to each call along an axis
+	ConstantStep              // a number of bytes that is always the same
 )
 
 // OperatorParam is a parameter of an operator.
@@ -81,6 +87,8 @@ type OperatorParam struct {
 	// Of a count: it is ceil(Size / Div), where Size names a run-time size.
 	Size string
 	Div  int
+	// Of calls, the number of their axis. Of a step that is always the same, its bytes.
+	Axis, Value int
 }
 
 // Room is how many elements of one index a kernel may touch: N, or if N is 0 the run-time size Size, rounded up to a
@@ -124,6 +132,9 @@ func (s *Operator) Kernel() (*OperatorKernel, error) {
 	for _, st := range s.stages {
 		k.addCounts(st)
 	}
+	if err := s.grid(k); err != nil {
+		return nil, err
+	}
 	for _, p := range k.Params {
 		k.Nest.Params = append(k.Nest.Params, p.Name)
 	}
@@ -133,7 +144,7 @@ func (s *Operator) Kernel() (*OperatorKernel, error) {
 // addCounts gives k a parameter for each run-time loop of st.
 func (k *OperatorKernel) addCounts(st *stage) {
 	for _, l := range st.loops {
-		if d := st.dims[l.Root]; l.N == 0 {
+		if d := st.dims[l.Root]; l.N == 0 && l.Kind != nest.Group {
 			k.Nest.Counts = append(k.Nest.Counts, l.Name)
 			k.Params = append(k.Params, OperatorParam{Name: nest.CountParam(l), Role: TripCount, Size: d.Run, Div: d.Div * l.Coef})
 		}
@@ -150,21 +161,37 @@ func (s *Operator) Divides(sizes map[string]int) bool {
 	})
 }
 
+// Dim is the extent of an axis, without a name.
+func (s *Operator) Dim(root string) (d ir.Dim) {
+	for _, st := range s.stages {
+		if x, ok := st.dims[root]; ok {
+			d = x
+		}
+	}
+	d.Name = ""
+	return d
+}
+
 // Fills is that of Preparation: operators have no chunks.
 func (s *Operator) Fills(nest.Loop) int { return 0 }
 
 // add appends the loops of one stage.
 func (k *OperatorKernel) add(st *stage) error {
 	for _, l := range st.loops {
-		if l.Kind.Outside() || l.Kind == nest.Pair || l.Kind == nest.Lane {
-			return &Unfinished{"loop " + l.Name, "must be serial, unrolled or a vector: an operator is one call, with sums of one type"}
+		if l.Kind == nest.Outer || l.Kind == nest.Pair {
+			return &Unfinished{"loop " + l.Name, "must be serial, unrolled, a vector, lanes or groups: an operator is one call, with sums of one type"}
+		}
+		if l.Kind == nest.Group && l.N > 0 {
+			return &Unfinished{"loop " + l.Name, "has a known number of iterations: groups count at run time"}
 		}
 		if div := st.dims[l.Root].Div * l.Coef; l.N == 0 && div > maxPad {
 			return &Unfinished{"loop " + l.Name, "pads rows to a multiple of more than 1048576"}
 		}
 	}
-	if err := st.ascending(); err != nil {
-		return err
+	if len(st.reduce) > 0 && st.lowest().Temp.Elem == format.F32 {
+		if err := st.ascending(); err != nil {
+			return err
+		}
 	}
 	plan, err := st.plan()
 	if err != nil {
@@ -220,12 +247,15 @@ func (s *Operator) addTensor(k *OperatorKernel, t *ir.Tensor) error {
 	strides := make([]int, len(p.Dims))
 	stride := p.Stride * t.Elem.Bytes()
 	for i := len(p.Dims) - 1; i >= 0; i-- {
-		if strides[i] = stride; i > 0 && p.Dims[i].N == 0 {
+		many := func(r Room) bool { return r.N != 1 }
+		if strides[i] = stride; p.Dims[i].N == 0 && slices.ContainsFunc(p.Dims[:i], many) {
 			return fmt.Errorf("tensor %s: its rows have a run-time number of elements, so it must be among Rows", t.Name)
 		}
 		stride *= p.Dims[i].N
 	}
-	k.Nest.Buffers[t.Name] = &nest.Array{Memory: memory, Strides: strides}
+	if k.Nest.Buffers[t.Name] = s.placed(t, memory); k.Nest.Buffers[t.Name] == nil {
+		k.Nest.Buffers[t.Name] = &nest.Array{Memory: memory, Strides: strides}
+	}
 	return nil
 }
 

@@ -718,6 +718,9 @@ func (x Pack) Propose(s State, m Machine) (out []Step) {
 // placements are the orders that Propose tries.
 func (x Pack) placements(p *Product) (out [][]string) {
 	w, words := p.Problem.Weight, slices.Index(x.Order, "words")
+	if words < 0 { // the caller has no words to begin with
+		return nil
+	}
 	tiles, inner := x.Order[:words], x.Order[words:]
 	var along, rows []string
 	shared := -1 // behind this one of along, the codes of a group that is less than a record are complete

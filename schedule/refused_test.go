@@ -162,7 +162,7 @@ var refused = []struct {
 	{"w2", trace(dot, Split{"m", 64, Pair{"mt", "mm"}}), Split{"mm", 24, Pair{"a", "b"}}, `split mm: 24 does not divide its extent 64`},
 	{"w2", trace(dot, Split{"k", 4096, Pair{"kt", "kk"}}), Split{"kt", 512, Pair{"a", "b"}}, `split kt: an iteration would advance by 2097152, at most 1048576`},
 	{"w2", ready(), Split{"f", 2, Pair{"a", "b"}}, `split f: split before pack: the layout is made of the loops`},
-	{"w2", unpacked(), Split{"f", 2, Pair{"a", "b"}}, `split f: it is bound unroll; split first`},
+	{"w2", unpacked(), Split{"l", 2, Pair{"a", "b"}}, `split l: it is bound vector; split first`},
 	{"w2", trace(dot), Split{"k", 2, Pair{"a", "a"}}, `split k: want two different loop names of up to 16 small letters, digits, '_' and '.', a letter first; have "a" and "a"`},
 	{"w2", trace(dot), Split{"k", 2, Pair{"A", ""}}, `split k: want two different loop names of up to 16 small letters, digits, '_' and '.', a letter first; have "A" and ""`},
 	{"w2", trace(dot, Split{"m", 64, Pair{"mt", "mm"}}), Split{"k", 2, Pair{"mt", "b"}}, `split k: there is a loop or axis mt already`},
@@ -602,6 +602,8 @@ func TestEveryRule(t *testing.T) {
 		tested = append(tested, c.want)
 	}
 	tested = append(tested, "is for operators", "is read by 2 stages: a sum ends in one, which sums nothing itself", "is read elsewhere than at the element at hand") // TestRefusedOperators, TestInlineSum
+	tested = append(tested, "is not where the group is: each group has elements of its own", "moves activations by no whole chunks",
+		"is more than each device lets a workgroup share", "is not indexed by its axes") // TestUnfinishedGroups, TestQuantizer
 	for _, reason := range reasons(t) {
 		if reason == "%v" {
 			continue // the reason is another package's

@@ -62,6 +62,7 @@ var steps = map[string]Step{
 	"inline":         Inline{},
 	"quantize":       Quantize{},
 	"tile_columns":   TileColumns{},
+	"batch":          Batch{},
 }
 
 // StepNames lists all steps.

@@ -288,6 +288,11 @@ func (b *builder) along() {
 	b.bind("u", "unrolled")
 	b.split("ku", c.along(), "f", "kx")
 	b.bind("f", "unrolled")
+	if c.tiled() {
+		b.split("nc", 2, "nc", "c")
+		b.add(schedule.Tensorize{Loop: "kx", To: "tile", Rows: "l", Columns: "c"})
+		return
+	}
 	b.split("kx", 4, "x", "j")
 	if c.AlongK || c.Octets {
 		b.bind("x", "vector")
@@ -373,15 +378,21 @@ func (b *builder) cellLoops(cell int) {
 	}
 }
 
+// tiled says that an instruction multiplies rows by two columns.
+func (c *Choice) tiled() bool { return c.Octets && c.Cols%2 == 0 }
+
 // narrow says that products are summed in 16 bits first.
 func (c *Choice) narrow() bool { return c.Dot < 4 }
 
-// dots are the innermost lanes.
+// dots are the innermost lanes over K.
 func (b *builder) dots() []string {
-	if b.c.narrow() {
-		return []string{"jo", "ji"}
+	switch {
+	case b.c.tiled():
+		return []string{"kx"}
+	case b.c.narrow():
+		return []string{"x", "jo", "ji"}
 	}
-	return []string{"j"}
+	return []string{"x", "j"}
 }
 
 func (b *builder) order() {
@@ -396,7 +407,9 @@ func (b *builder) order() {
 			order = append(order, o)
 		}
 	}
-	order = append(order, "l", "x")
+	if order = append(order, "l"); b.c.tiled() {
+		order = append(order, "c")
+	}
 	b.add(schedule.Reorder{Order: append(order, b.dots()...)})
 }
 
@@ -411,7 +424,7 @@ func (b *builder) pack() {
 	if i := slices.Index(order, b.sharing); c.Beside && i > 0 && i < slices.Index(order, slices.Concat(b.runs, b.turns)[0]) { // a piece has all rows
 		order = slices.Insert(order, i+1, "shared")
 	}
-	order = append(append(b.tiles(), order[1:]...), "words", "l", "x")
+	order = append(append(b.tiles(), order[1:]...), "words", "l")
 	b.add(schedule.Pack{Tensor: "codes", Order: append(order, b.dots()...), Fields: []string{"s", "f"}, Map: c.Map, Join: c.Join, Mirror: c.Mirror, Head: c.Head, Lead: c.Lead && b.leads(order)})
 	if c.Chunk > 0 {
 		b.add(schedule.Pack{Tensor: "act", Chunk: c.Chunk})
@@ -428,7 +441,7 @@ func (b *builder) leads(order []string) bool {
 
 func (b *builder) accumulators() {
 	c := b.c
-	if c.AlongK || c.Octets {
+	if (c.AlongK || c.Octets) && !c.tiled() {
 		b.add(schedule.Rfactor{Loop: "x"})
 	}
 	if c.Below > 0 {

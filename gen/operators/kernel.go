@@ -46,12 +46,11 @@ func served(t lower.Target) (out []string) {
 }
 
 // Trace is the schedule of an operator for a target. ok is false if there is none.
-func Trace(o operator.Operator, t lower.Target) (trace schedule.Trace, ok bool, err error) {
-	return traceIn(traces.Files, o, t)
+func Trace(o operator.Operator, t lower.Selector) (trace schedule.Trace, ok bool, err error) {
+	return traceIn(traces.Files, TraceName(o, t))
 }
 
-func traceIn(all fs.FS, o operator.Operator, t lower.Target) (trace schedule.Trace, ok bool, err error) {
-	name := TraceName(o, t)
+func traceIn(all fs.FS, name string) (trace schedule.Trace, ok bool, err error) {
 	data, err := fs.ReadFile(all, name)
 	if err != nil {
 		return nil, false, nil
@@ -63,7 +62,10 @@ func traceIn(all fs.FS, o operator.Operator, t lower.Target) (trace schedule.Tra
 }
 
 // TraceName is the file of an operator's schedule in runtime/ops/traces.
-func TraceName(o operator.Operator, t lower.Target) string {
+func TraceName(o operator.Operator, t lower.Selector) string {
+	if t.Machine().Group > 0 {
+		return ShadedOperator{Name: o.Name}.TraceName()
+	}
 	return fmt.Sprintf("%d/%s.json", t.Machine().VecBits, o.Name)
 }
 
@@ -74,6 +76,9 @@ func unusedTraces(traces fs.FS) []string {
 		for _, t := range Targets() {
 			used = append(used, TraceName(o, t))
 		}
+	}
+	for _, s := range Shaded() {
+		used = append(used, s.TraceName())
 	}
 	all, err := fs.Glob(traces, "*/*")
 	if err != nil {
@@ -98,7 +103,7 @@ func isaName(t lower.Target) string { return t.Machine().Identifier() }
 // compile makes the kernels of o, by target.
 func compile(traces fs.FS, o operator.Operator) (out []*kernel, err error) {
 	for _, t := range Targets() {
-		trace, ok, err := traceIn(traces, o, t)
+		trace, ok, err := traceIn(traces, TraceName(o, t))
 		if err != nil {
 			return nil, err
 		}

@@ -1,28 +1,49 @@
 package operators
 
 import (
+	"io/fs"
 	"strings"
 	"testing"
 
 	"github.com/tmacc/tmacc/gen"
 	"github.com/tmacc/tmacc/ir/operator"
+	"github.com/tmacc/tmacc/lower"
 	"github.com/tmacc/tmacc/runtime/ops"
+	"github.com/tmacc/tmacc/runtime/ops/shaders"
 	"github.com/tmacc/tmacc/runtime/ops/traces"
 	"github.com/tmacc/tmacc/schedule"
 )
 
-// TestCommitted: package runtime/ops is what its definitions and traces make of it.
+// TestCommitted: packages runtime/ops and runtime/ops/shaders are what their definitions and traces make of them.
 func TestCommitted(t *testing.T) {
-	files, err := Package(traces.Files)
-	if err != nil {
-		t.Fatal(err)
+	for dir, make := range map[string]func(fs.FS) ([]lower.File, error){"../../runtime/ops": Package, "../../runtime/ops/shaders": Shaders} {
+		files, err := make(traces.Files)
+		if err != nil {
+			t.Fatal(err)
+		}
+		names, err := gen.Differences(dir, files)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(names) > 0 {
+			t.Errorf("run go generate ./runtime/ops: it changes %v in %s", names, dir)
+		}
 	}
-	names, err := gen.Differences("../../runtime/ops", files)
-	if err != nil {
-		t.Fatal(err)
+}
+
+// TestShaderSizes: all modules together are small, and there is one for each operator.
+func TestShaderSizes(t *testing.T) {
+	size, want := 0, Shaded()
+	for _, x := range shaders.All() {
+		size += len(x.Code)
 	}
-	if len(names) > 0 {
-		t.Errorf("run go generate ./runtime/ops: it changes %v", names)
+	for _, s := range want {
+		if x := shaders.Find(s.Name); x == nil || x.Name != s.Name {
+			t.Errorf("%s is not found", s.Name)
+		}
+	}
+	if len(shaders.All()) != len(want) || shaders.Find("none") != nil || size > 250<<10 {
+		t.Errorf("%d shaders have %d bytes, want %d, of at most 250 KiB", len(shaders.All()), size, len(want))
 	}
 }
 

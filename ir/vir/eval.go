@@ -203,8 +203,11 @@ func (m *machine) instr(in *Instr) step {
 			s.copy, s.out = s.out, m.out[:s.dst.Lanes]
 		}
 	}
-	if in.Op == OpConst {
+	switch in.Op {
+	case OpConst:
 		s.mem = m.f.Consts[in.Imm]
+	case OpLane:
+		s.lane = m.iter[int(in.Imm)]
 	}
 	if n := m.f.MemBytes(in); n > 0 {
 		s.addr = m.address(in.Mem, n)

@@ -151,6 +151,8 @@ var evalRows = []struct{ instr, args, want string }{
 	{"i16x4 = unzip i16x4 i16x4, 0", "1 2 3 4 | -1 -2 -3 -4", "1 3 -1 -3"},
 	{"i16x4 = unzip i16x4 i16x4, 1", "1 2 3 4 | -1 -2 -3 -4", "2 4 -2 -4"},
 	{"i32x4 = mmla i32x4 i8x16 i8x16", "1 2 3 2147483647 | 1 0 0 0 0 0 0 0 0 1 0 0 0 0 0 2 | -128 5 0 0 0 0 0 7 3 -4 0 0 0 0 0 127", "-127 5 22 -2147483399"},
+	{"i32x8 = mmla i32x8 u8x32 i8x16", "1 2 3 4 5 6 7 8 | 255 0 0 0 0 0 0 0 0 1 0 0 0 0 0 2 1 1 1 1 1 1 1 1 0 0 0 0 0 0 0 0 | -128 5 0 0 0 0 0 7 3 -4 0 0 0 0 0 127",
+		"-32639 767 22 254 -111 132 7 8"},
 	{"u8x2 = spread u8x4, 3", "1 2 3 255", "255 255"},
 	{"i32x4 = spread i32x2, 0", "-7 2", "-7 -7 -7 -7"},
 	{"i16x2 = widen i8x2", "-128 127", "-128 127"},
@@ -207,7 +209,7 @@ var evalRows = []struct{ instr, args, want string }{
 }
 
 // memOps have their own tests, below or in tile_test.go.
-var memOps = []Op{OpLoad, OpLoadSplat, OpStore, OpPrefetch, OpPrefetch2, OpConst, OpBarrier, OpLoadRows, OpLoadColumns, OpStoreRows, OpStoreColumns, OpMatMul}
+var memOps = []Op{OpLoad, OpLoadSplat, OpStore, OpPrefetch, OpPrefetch2, OpConst, OpBarrier, OpLane, OpLoadRows, OpLoadColumns, OpStoreRows, OpStoreColumns, OpMatMul, OpColumn}
 
 func TestEvalRows(t *testing.T) {
 	seen := map[Op]bool{}

@@ -20,7 +20,8 @@ type call struct {
 	arg [3][]int64
 	mem []byte // the bytes at Instr.Mem, or of the constant
 
-	apart int // bytes from one row or column of a tile in mem to the next
+	lane  *int // the number of a loop of lanes
+	apart int  // bytes from one row or column of a tile in mem to the next
 }
 
 // wrap reduces every lane to the range of d.
@@ -121,6 +122,11 @@ func evalNothing(*call) error { return nil }
 func evalSplat(c *call) error {
 	fill(c.out, c.in.Imm)
 	wrap(c.dst.Elem, c.out)
+	return nil
+}
+
+func evalLane(c *call) error {
+	fill(c.out, int64(*c.lane))
 	return nil
 }
 

@@ -63,7 +63,7 @@ const (
 	OpMinF                   // a where a < b, else b
 	OpRedAdd                 // sum of lanes i*M/N and up to the next multiple, wrapping
 	OpRedMaxS                // largest of lanes i*M/N and up to the next multiple, signed
-	OpMMLA                   // at 2i + j, c + sum of a[8i+k] * b[8j+k], k in 0..7, wrapping: two rows by two columns
+	OpMMLA                   // at 2i + j, c + sum of a[8i+k] * b[8j+k], k in 0..7, wrapping: rows by two columns
 	OpLookup8                // b[i/8*8 + a[i]]: a table of 8 entries per 8 lanes; an index of 8 or more is an error
 	OpLookup8Mod             // lookup8 by the low 3 bits of the index
 	OpLookup16               // b[i/16*16 + a[i]]: a table of 16 entries per 16 lanes; an index of 16 or more is an error
@@ -80,5 +80,7 @@ const (
 	OpStoreRows              // mem = a, as loadrows reads it
 	OpStoreColumns           // mem = a, as loadcolumns reads it
 	OpMatMul                 // c + a * b, products of matrices; i32 wraps, f32 is exact: a sum that is no f32 is an error
+	OpColumn                 // column imm of a
 	OpBarrier                // no lane of the workgroup goes on before all are here, and see what the others stored
+	OpLane                   // the number of the lane in loop imm, a loop of lanes around
 )

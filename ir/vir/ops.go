@@ -167,7 +167,7 @@ var ops = named([]opInfo{
 	{id: "RedMaxS", args: "a", result: true, typ: toLanes, eval: evalRedMaxS, bound: boundArg0,
 		means: "largest of lanes i*M/N and up to the next multiple, signed"},
 	{id: "MMLA", args: "c a b", result: true, typ: mmla, eval: evalMMLA, bound: boundDot(8), dot: true,
-		means: "at 2i + j, c + sum of a[8i+k] * b[8j+k], k in 0..7, wrapping: two rows by two columns"},
+		means: "at 2i + j, c + sum of a[8i+k] * b[8j+k], k in 0..7, wrapping: rows by two columns"},
 	lookupInfo(8, false),
 	lookupInfo(8, true),
 	lookupInfo(16, false),
@@ -190,8 +190,12 @@ var ops = named([]opInfo{
 		means: "mem = a, as loadcolumns reads it"},
 	{id: "MatMul", args: "c a b", result: true, typ: tileProduct, eval: evalMatMul, bound: boundMatMul, dot: true, tiles: true,
 		means: "c + a * b, products of matrices; i32 wraps, f32 is exact: a sum that is no f32 is an error"},
+	{id: "Column", args: "a", result: true, imm: "imm", typ: tileColumn, eval: evalColumn, bound: boundArg0, tiles: true,
+		means: "column imm of a"},
 	{id: "Barrier", typ: noTypes, eval: evalNothing,
 		means: "no lane of the workgroup goes on before all are here, and see what the others stored"},
+	{id: "Lane", result: true, imm: "imm", typ: oneWord, eval: evalLane,
+		means: "the number of the lane in loop imm, a loop of lanes around"},
 })
 
 // named gives rows their names in text.

@@ -109,7 +109,7 @@ func (a *rangeAnalysis) movedFrom(in *Instr) Param {
 
 // constant is the result of in, if it depends on constants only.
 func (a *rangeAnalysis) constant(in *Instr) []int64 {
-	if !in.Op.Pure() {
+	if !in.Op.Pure() || in.Op == OpLane {
 		return nil
 	}
 	c := &call{in: in, dst: a.f.Regs[in.Dst]}

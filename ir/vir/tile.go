@@ -138,7 +138,10 @@ func (v *verifier) checkTiles(in *Instr, dst Type, args []Type) error {
 			depth++
 		}
 	}
-	if v.tiles > 0 && v.tiles != depth {
+	switch {
+	case depth > 1 && (in.Op == OpColumn || in.Op == OpBitcast && dst.Use != args[0].Use):
+		return fmt.Errorf("lanes hold a tile together: none has all of its elements")
+	case v.tiles > 0 && v.tiles != depth:
 		return fmt.Errorf("tiles are in %d loops of lanes here and in %d above", depth-1, v.tiles-1)
 	}
 	v.tiles = depth
@@ -227,6 +230,17 @@ func matSum(c *call, sum int64, factors func(k int) (int64, int64), n int) (int6
 		}
 	}
 	return bitsOf(float32(exact)), nil
+}
+
+var tileColumn = rule{"TxN <- TxNxMc; T any", func(dst Type, a []Type) bool {
+	return a[0].Use == UseC && dst == Type{Elem: a[0].Elem, Lanes: a[0].Rows}
+}}
+
+func evalColumn(c *call) error {
+	for i := range c.out {
+		c.out[i] = c.arg[0][c.typ[0].place(i, int(c.in.Imm))]
+	}
+	return nil
 }
 
 // boundMatMul is c plus a product for each column of a.

@@ -66,6 +66,32 @@ func TestTiles(t *testing.T) {
 	}
 }
 
+// One core has all elements of a tile: they are the lanes of a vector, by rows, or of B by columns.
+func TestTileLanes(t *testing.T) {
+	f := mustParse(t, `func lanes(a ptr, b ptr, out ptr)
+	v0:i8x16 = load a+0
+	v1:i8x2x8a = bitcast v0
+	v2:i8x8x2b = loadcolumns b+0 by 8
+	v3:i32x2x2c = splat 1
+	v6:i32x2x2c = matmul v3 v1 v2
+	v4:i32x2 = column v6 1
+	store out+0 v4
+	v5:i32x4 = bitcast v6
+	store out+8 v5
+`)
+	a, b, out := make([]byte, 16), make([]byte, 16), make([]byte, 24)
+	a[0], a[7], a[8] = 1, 2, 3 // rows 1 0 0 0 0 0 0 2, and 3 0 0 0 0 0 0 0
+	b[0], b[7], b[8] = 5, 6, 7 // columns 5 0 0 0 0 0 0 6, and 7 0 0 0 0 0 0 0
+	if err := Eval(f, []Arg{{Buf: a}, {Buf: b}, {Buf: out}}); err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []uint32{8, 22, 18, 8, 16, 22} {
+		if have := binary.LittleEndian.Uint32(out[4*i:]); have != want {
+			t.Errorf("word %d is %d, want %d", i, have, want)
+		}
+	}
+}
+
 // Tiles are loaded and stored by lanes that are not known: a barrier is between that and what lanes do.
 func TestTileRaces(t *testing.T) {
 	for _, c := range []struct{ from, to, want string }{
@@ -130,6 +156,11 @@ func TestTilesRefused(t *testing.T) {
 		{"v3:i32x2x2c = add v2 v0", "arguments are [i32x2x2c i8x2x4a]"},
 		{"loop l0 2 lane\nloop l1 2 lane\nstorerows a+0 by 8 v2\nend\nend", "tiles are in 2 loops of lanes here and in 0 above"},
 		{"loop l0 2 lane carry v2\nend", "lanes carry v2 of i32x2x2c"},
+		{"v3:i32x2 = column v2 2", "no column 2 of 2"},
+		{"v3:i32x4 = column v2 0", "arguments are [i32x2x2c]; column is TxN <- TxNxMc; T any"},
+		{"v3:i8x4 = column v0 0", "arguments are [i8x2x4a]"},
+		{"loop l0 2 lane\nv3:i32x2 = column v2 0\nend", "none has all of its elements"},
+		{"v3:i8x8 = load a+0\nloop l0 2 lane\nv4:i8x2x4a = bitcast v3\nend", "none has all of its elements"},
 	} {
 		f, err := Parse(begin + c.body)
 		if err != nil {

@@ -35,6 +35,9 @@ func isInt(d format.DType) bool { return slices.Contains(ints, d) }
 // anyType accepts n arguments of one type and a result of it, if there is one.
 func anyType(n int) rule { return same(n, nil) }
 
+// oneWord is the rule of a result that is a word.
+var oneWord = rule{"i32x1 <-", func(dst Type, _ []Type) bool { return dst == Type{Elem: i32, Lanes: 1} }}
+
 // same is the rule of n arguments and a result of one type with elements in set;
 // a nil set is every type.
 func same(n int, set []format.DType) rule {
@@ -115,8 +118,10 @@ var dot4unit = rule{"i32xN <- i32xN, TxL, i8xM; T u8 i8; L = 4N; M >= 4", func(d
 	return dst.Elem == i32 && a[0] == dst && (a[1] == Type{Elem: u8, Lanes: l} || a[1] == Type{Elem: i8, Lanes: l}) && a[2].Elem == i8 && a[2].Lanes >= 4
 }}
 
-var mmla = rule{"i32x4 <- i32x4, i8x16, i8x16", func(dst Type, a []Type) bool {
-	return dst == Type{Elem: i32, Lanes: 4} && a[0] == dst && a[1] == Type{Elem: i8, Lanes: 16} && a[2] == a[1]
+var mmla = rule{"i32xN <- i32xN, TxM, i8x16; T u8 i8; M = 4N; N > 2", func(dst Type, a []Type) bool {
+	m := 4 * dst.Lanes
+	return dst.Elem == i32 && dst.Lanes > 2 && a[0] == dst &&
+		(a[1] == Type{Elem: u8, Lanes: m} || a[1] == Type{Elem: i8, Lanes: m}) && a[2] == Type{Elem: i8, Lanes: 16}
 }}
 
 var dot2 = rule{"i32xN <- i32xN, i16xM, i16xM; M = 2N", func(dst Type, a []Type) bool {

@@ -105,6 +105,25 @@ func (m Mem) Stepped() bool {
 	return m.Plus[0].Times != 0 || slices.ContainsFunc(m.Stride, func(s Stride) bool { return s.Times != 0 })
 }
 
+// Moved is the address that far behind m, false if it would depend on too many parameters.
+func (m Mem) Moved(by Apart) (Mem, bool) {
+	m.Off += by.Bytes
+	plus := slices.DeleteFunc(slices.Clone(m.Plus[:]), func(x Multiple) bool { return x.Times == 0 })
+	if i := slices.IndexFunc(plus, func(x Multiple) bool { return x.By == by.By }); i >= 0 {
+		plus[i].Times += by.Times
+	} else {
+		plus = append(plus, by.Multiple)
+	}
+	plus = slices.DeleteFunc(plus, func(x Multiple) bool { return x.Times == 0 })
+	if len(plus) > len(m.Plus) {
+		return m, false
+	}
+	slices.SortFunc(plus, func(a, b Multiple) int { return a.By - b.By })
+	m.Plus = [2]Multiple{}
+	copy(m.Plus[:], plus)
+	return m, true
+}
+
 // AppendKey appends bytes that tell m from every other address of the same function, also if more follow.
 func (m Mem) AppendKey(key []byte) []byte {
 	numbers := func(xs ...int) {
@@ -248,5 +267,6 @@ type Repeat struct {
 	Moves []Move
 }
 
-// Move adds the integer parameter By, in bytes, to the pointer parameter Param.
+// Move adds the integer parameter By, in bytes, to the pointer parameter Param. Of workgroups, By may be a pointer to a list of u32:
+// group i adds its number i.
 type Move struct{ Param, By int }

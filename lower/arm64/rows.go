@@ -334,9 +334,13 @@ func reduceRows() []row {
 			Code: plain{word, fmt.Sprintf("sdot v%%d.%s, v%%d.%s, v%%d.4b[%%d]", a, b), 2, 3,
 				func(i int64) uint32 { return uint32(i&1<<21 | i>>1<<11) }}}}
 	}
+	mmla := func(e format.DType, asm string, word uint32) row {
+		return row{matrix, lower.Row{Op: vir.OpMMLA, Dst: i32(4), Args: []vir.Type{i32(4), {Elem: e, Lanes: 16}, i8(16)}, Need: I8MM, Asm: asm, Tied: 1,
+			Code: plain{word: word, text: asm + " v%d.4s, v%d.16b, v%d.16b", n: 2, m: 3}}}
+	}
 	return []row{
-		{matrix, lower.Row{Op: vir.OpMMLA, Dst: i32(4), Args: []vir.Type{i32(4), i8(16), i8(16)}, Need: I8MM, Asm: "smmla", Tied: 1,
-			Code: plain{word: 0x4e80a400, text: "smmla v%d.4s, v%d.16b, v%d.16b", n: 2, m: 3}}},
+		mmla(format.I8, "smmla", 0x4e80a400),
+		mmla(format.U8, "usmmla", 0x4e80ac00),
 		dot4unit(4, "4s", "16b", 0x4f80e000),
 		dot4unit(2, "2s", "8b", 0x0f80e000),
 		dot4unit(1, "2s", "8b", 0x0f80e000),

@@ -82,6 +82,9 @@ func (t *table) memory() {
 	for _, op := range []vir.Op{vir.OpPrefetch, vir.OpPrefetch2} {
 		t.add(op, vir.Type{}, nil, "", 0, func(*printer, *vir.Instr) []module.ID { return nil })
 	}
+	t.add(vir.OpLane, vir.Type{Elem: format.I32, Lanes: 1}, nil, "OpUMod", 0, func(p *printer, in *vir.Instr) []module.ID {
+		return []module.ID{p.numbers[int(in.Imm)]}
+	})
 	t.add(vir.OpBarrier, vir.Type{}, nil, "OpControlBarrier", 10, (*printer).barrier)
 }
 

@@ -91,22 +91,22 @@ type printer struct {
 	stored  map[int]bool               // parameters that the function stores to
 	fetched map[int]bool               // parameters that it loads from
 	main    module.ID
-	block   module.ID    // the variable of the push constants
-	inputs  [3]module.ID // the variables of the workgroup and of the lane in it, or in its subgroup and of that
-	label   module.ID    // of the block that is being written
-	self    module.ID    // number of the lane in its workgroup
-	ids     []module.ID  // of the lane in loops of lanes, by depth
-	depth   int          // loops of lanes around
-	words   module.ID    // the shared buffer by which lanes exchange words
-	vulkan  bool         // the memory model is Vulkan's
-	refused error        // the first thing that no shader has
+	block   module.ID          // the variable of the push constants
+	inputs  [3]module.ID       // the variables of the workgroup and of the lane in it, or in its subgroup and of that
+	label   module.ID          // of the block that is being written
+	self    module.ID          // number of the lane in its workgroup
+	ids     []module.ID        // of the lane in loops of lanes, by depth
+	depth   int                // loops of lanes around
+	words   map[bool]module.ID // the shared buffers by which lanes exchange words: in subgroups, and others
+	vulkan  bool               // the memory model is Vulkan's
+	refused error              // the first thing that no shader has
 }
 
 // shaderTypes are the types that all shaders have.
 type shaderTypes struct{ void, bool, uint, f32, byte module.ID }
 
 func newPrinter(s *lower.Selected) *printer {
-	p := &printer{m: module.New(), f: s.Func, rows: s.Rows, regs: make([][]module.ID, len(s.Func.Regs)), floats: map[module.ID]module.ID{},
+	p := &printer{m: module.New(), f: s.Func, rows: s.Rows, regs: make([][]module.ID, len(s.Func.Regs)), floats: map[module.ID]module.ID{}, words: map[bool]module.ID{},
 		push: map[int]module.ID{}, views: map[view]module.ID{}, loaded: map[*vir.Instr][]module.ID{}, numbers: map[int]module.ID{}, sums: map[string]module.ID{}, stored: map[int]bool{}, fetched: map[int]bool{}}
 	vir.Walk(s.Func.Body, func(in *vir.Instr, _ []*vir.Loop) {
 		switch {
@@ -266,10 +266,18 @@ func (p *printer) move(ids module.ID) {
 		id := p.m.Emit(module.OpCompositeExtract, p.uint, ids, uint32(d))
 		for _, m := range g.Moves {
 			if base, ok := p.push[m.Param]; ok {
-				p.push[m.Param] = p.sum(base, p.word(module.OpIMul, id, p.push[m.By]))
+				p.push[m.Param] = p.sum(base, p.moved(id, m.By))
 			}
 		}
 	}
+}
+
+// moved is how far a parameter, a number of bytes or a list of them, moves a pointer to the workgroup with number id.
+func (p *printer) moved(id module.ID, by int) module.ID {
+	if p.f.Params[by].Int {
+		return p.word(module.OpIMul, id, p.push[by])
+	}
+	return p.inList(by, id)
 }
 
 // digits finds the number of the lane in each loop of lanes: digits of its number in the workgroup.
@@ -387,7 +395,7 @@ func (p *printer) across(l *vir.Loop, values [][]module.ID) {
 // team is how many lanes an iteration of the loops around the lanes' loop has, and whether a subgroup holds all of them.
 func (p *printer) team() (n int, together bool) {
 	n = vir.Product(p.shader.Lanes[p.depth:])
-	return n, p.shader.Subgroup > 0 && p.shader.Subgroup%n == 0
+	return n, p.within(n)
 }
 
 // exchange combines each lane's words with the words of the lane whose number in the loop differs in the bit step.
@@ -404,7 +412,7 @@ func (p *printer) exchange(words []module.ID, step int, combine func(a, b module
 	p.put(words, p.self, vir.Product(p.shader.Lanes), n)
 	other := p.word(module.OpBitwiseXor, p.self, apart)
 	for i, w := range words {
-		sums = append(sums, combine(w, p.get(other, i*vir.Product(p.shader.Lanes))))
+		sums = append(sums, combine(w, p.get(other, i*vir.Product(p.shader.Lanes), n)))
 	}
 	return sums
 }
@@ -417,11 +425,7 @@ func (p *printer) inOrder(words, sums []module.ID, add func(a, b module.ID) modu
 		return append(p.inOrder(words[:n], sums[:n], add), p.inOrder(words[n:], sums[n:], add)...)
 	}
 	inner, pitch := vir.Product(p.shader.Lanes[p.depth+1:]), n|1
-	self, first := p.self, p.number(0)
-	if n < vir.Product(p.shader.Lanes) {
-		self = p.word(module.OpUMod, p.self, p.number(uint32(n)))
-		first = p.times(p.word(module.OpUDiv, p.self, p.number(uint32(n))), len(words)*pitch)
-	}
+	self, first := p.place(n, len(words)*pitch)
 	p.put(words, p.sum(first, self), pitch, n)
 	sum, mine := sums[0], p.number(0)
 	if len(words) > 1 {
@@ -432,7 +436,7 @@ func (p *printer) inOrder(words, sums []module.ID, add func(a, b module.ID) modu
 	}
 	row := p.sum(first, p.times(mine, pitch))
 	for i := range p.shader.Lanes[p.depth] {
-		sum = add(sum, p.get(row, i*inner))
+		sum = add(sum, p.get(row, i*inner, n))
 	}
 	switch {
 	case len(words) == 1:
@@ -446,9 +450,26 @@ func (p *printer) inOrder(words, sums []module.ID, add func(a, b module.ID) modu
 	}
 	p.put([]module.ID{sum}, p.sum(first, self), 0, n)
 	for i := range words {
-		out = append(out, p.get(first, i))
+		out = append(out, p.get(first, i, n))
 	}
 	return out
+}
+
+// place is the number of the lane in its block of n lanes, and where the words of the block begin in the exchanged buffer, which has some words for each block.
+func (p *printer) place(n, words int) (self, first module.ID) {
+	if n == vir.Product(p.shader.Lanes) {
+		return p.self, p.number(0)
+	}
+	self = p.word(module.OpUMod, p.self, p.number(uint32(n)))
+	if !p.within(n) {
+		return self, p.times(p.word(module.OpUDiv, p.self, p.number(uint32(n))), words)
+	}
+	of := p.shader.Subgroup
+	first = p.times(p.word(module.OpUDiv, p.self, p.number(uint32(of))), p.room(p.f.Body, 0).subgroup)
+	if n < of {
+		first = p.sum(first, p.times(p.word(module.OpUDiv, p.and(p.self, uint32(of-1)), p.number(uint32(n))), words))
+	}
+	return self, first
 }
 
 // put stores a lane's words from a place of the exchanged buffer on, some words apart, when no lane of its block reads what was
@@ -456,50 +477,80 @@ func (p *printer) inOrder(words, sums []module.ID, add func(a, b module.ID) modu
 func (p *printer) put(words []module.ID, at module.ID, apart, block int) {
 	p.together(block)
 	for i, w := range words {
-		p.m.Do(module.OpStore, append([]module.ID{p.exchanged(p.sum(at, p.number(uint32(i*apart)))), w}, p.access(true)...)...)
+		p.m.Do(module.OpStore, append([]module.ID{p.exchanged(p.sum(at, p.number(uint32(i*apart))), block), w}, p.access(true)...)...)
 	}
 	p.together(block)
 }
 
-// get reads the word that is some words behind a place of the exchanged buffer.
-func (p *printer) get(at module.ID, behind int) module.ID {
-	return p.m.Emit(module.OpLoad, p.uint, append([]module.ID{p.exchanged(p.sum(at, p.number(uint32(behind))))}, p.access(true)...)...)
+// get reads the word that is some words behind a place of the buffer that lanes of a block exchange.
+func (p *printer) get(at module.ID, behind, block int) module.ID {
+	return p.m.Emit(module.OpLoad, p.uint, append([]module.ID{p.exchanged(p.sum(at, p.number(uint32(behind))), block)}, p.access(true)...)...)
 }
 
-// together waits for the lanes of a block, which are in one subgroup or anywhere in the workgroup.
+// within says that the lanes of a block are in one subgroup, rather than anywhere in the workgroup.
+func (p *printer) within(block int) bool {
+	return p.shader.Subgroup > 0 && p.shader.Subgroup%block == 0
+}
+
+// together waits for the lanes of a block.
 func (p *printer) together(block int) {
 	scope := uint32(module.ScopeWorkgroup)
-	if p.shader.Subgroup > 0 && p.shader.Subgroup%block == 0 {
+	if p.within(block) {
 		scope = module.ScopeSubgroup
 	}
-	p.m.Do(module.OpControlBarrier, p.number(scope), p.number(scope), p.number(module.MemorySemanticsAcquireRelease|module.MemorySemanticsWorkgroupMemory))
+	p.wait(scope, module.MemorySemanticsWorkgroupMemory)
 }
 
-// exchanged is a word of the shared buffer by which lanes exchange words.
-func (p *printer) exchanged(at module.ID) module.ID {
-	if p.words == 0 {
-		n := p.room(p.f.Body, 0)
-		p.words = p.variable(p.m.Type(module.OpTypeArray, p.uint, p.number(uint32(n))), module.StorageClassWorkgroup)
+// wait waits for the lanes of a scope, and for what they have stored in some memory. In Vulkan's memory model stores must be made available, and visible.
+func (p *printer) wait(scope, memory uint32) {
+	order := module.MemorySemanticsAcquireRelease | memory
+	if p.vulkan {
+		order |= module.MemorySemanticsMakeAvailable | module.MemorySemanticsMakeVisible
 	}
-	return p.m.Emit(module.OpAccessChain, p.pointer(module.StorageClassWorkgroup, p.uint), p.words, at)
+	p.m.Do(module.OpControlBarrier, p.number(scope), p.number(scope), p.number(order))
 }
 
-// room is how many words the loops of lanes in body exchange at once, at most, with rows of an odd length.
-func (p *printer) room(body []vir.Node, depth int) (most int) {
+// exchanged is a word of the shared buffer by which lanes of a block exchange words. Blocks in subgroups have another one than blocks of several subgroups,
+// with a part for each subgroup: subgroups do not wait for each other there, so that none may write where another one reads.
+func (p *printer) exchanged(at module.ID, block int) module.ID {
+	within := p.within(block)
+	if p.words[within] == 0 {
+		room := p.room(p.f.Body, 0)
+		n := room.workgroup
+		if within {
+			n = room.subgroup * (vir.Product(p.shader.Lanes) / p.shader.Subgroup)
+		}
+		p.words[within] = p.variable(p.m.Type(module.OpTypeArray, p.uint, p.number(uint32(n))), module.StorageClassWorkgroup)
+	}
+	return p.m.Emit(module.OpAccessChain, p.pointer(module.StorageClassWorkgroup, p.uint), p.words[within], at)
+}
+
+// room is how many words lanes exchange at once, at most: all blocks of several subgroups, and the blocks in a subgroup.
+type room struct{ workgroup, subgroup int }
+
+// room is that of the loops of lanes in body, with rows of an odd length.
+func (p *printer) room(body []vir.Node, depth int) (most room) {
 	for _, n := range body {
 		l, ok := n.(*vir.Loop)
-		switch {
-		case !ok:
-		case l.Lane:
+		if !ok {
+			continue
+		}
+		inside := depth
+		if l.Lane {
+			inside++
 			words := 0
 			for _, r := range l.Carried {
 				words += size(p.f.Regs[r])
 			}
 			block := vir.Product(p.shader.Lanes[depth:])
-			most = max(most, words*(block|1)*(vir.Product(p.shader.Lanes)/block), p.room(l.Body, depth+1))
-		default:
-			most = max(most, p.room(l.Body, depth))
+			if p.within(block) {
+				most.subgroup = max(most.subgroup, min(words, block)*(block|1)*(p.shader.Subgroup/block))
+			} else {
+				most.workgroup = max(most.workgroup, words*(block|1)*(vir.Product(p.shader.Lanes)/block))
+			}
 		}
+		in := p.room(l.Body, inside)
+		most = room{max(most.workgroup, in.workgroup), max(most.subgroup, in.subgroup)}
 	}
 	return most
 }

@@ -29,8 +29,9 @@ func isa(name string, has lower.Features) lower.ISA {
 
 // Target is an instruction set that prints what lower.Select returns.
 type Target struct {
-	m    lower.Machine
-	rows func() []lower.Row
+	m      lower.Machine
+	rows   func() []lower.Row
+	speeds *Speeds // nil: the general ones
 }
 
 var targets = makeTargets()
@@ -38,7 +39,7 @@ var targets = makeTargets()
 func makeTargets() (all []Target) {
 	for _, s := range isas {
 		m := lower.Machine{Name: s.Name, ISA: s, Core: core.Core{Name: "vulkan", ISAs: []string{s.Name}}}
-		all = append(all, Target{m, sync.OnceValue(makeRows)})
+		all = append(all, Target{m: m, rows: sync.OnceValue(makeRows)})
 	}
 	return all
 }

@@ -16,16 +16,21 @@ type Shader struct {
 // Device is where kernels run that do not run on this CPU.
 type Device interface {
 	// Open readies the kernels of v, which read matrices packed in l, on the device that name stands for, "" for the preferred one.
-	// The error says why there is none, and what to do.
+	// The error says why there is none, and what to do. It is a NoDevice if this machine has none that runs such kernels.
 	Open(name string, v *Variant, l *format.Layout) (Runner, error)
 }
+
+// NoDevice is an error that may say that a machine has no device for some kernels, as CPUs lack features. Other errors are faults.
+type NoDevice interface{ NoDevice() bool }
 
 // Runner runs kernels on an open device. Its methods may be called concurrently.
 type Runner interface {
 	// String is the name of the device, and what it is.
 	String() string
-	// Room is how many bytes of packed matrices the device has memory for, besides what is there. Other programs may be quicker.
+	// Room is how many more bytes of packed matrices the device has memory for. Other programs may be quicker.
 	Room() (int64, error)
+	// Differs says which floats the device cannot be asked to compute as the CPU does, "" if it can be asked for all.
+	Differs() string
 	// Load copies a packed matrix without its header to the device. Its tiles have tileBytes bytes. The caller keeps them until Free.
 	Load(tiles []byte, tileBytes int) (Loaded, error)
 }

@@ -85,17 +85,17 @@ func (x *Matrix) ready() (*opened, error) {
 
 func (x *Matrix) upload() error {
 	d, n := x.on.d, len(x.tiles)/x.tileBytes
-	most := min(d.Limits.Range, d.Limits.Allocation) - int64(behind+(sides(x.r)-1)*x.tileBytes)
+	most := min(d.Limits.Range, d.Limits.Allocation)&^3 - int64(behind+(sides(x.r)-1)*x.tileBytes)
 	each := int(min(most/int64(x.tileBytes), int64(n)))
 	if each < 1 {
 		return fmt.Errorf("device: %s sees %d bytes at once, a tile has %d: choose another schedule", d.Name, d.Limits.Range, x.tileBytes)
 	}
-	if err := d.Fits(int64(len(x.tiles))); err != nil {
+	if err := x.on.fits(int64(len(x.tiles))); err != nil {
 		return err
 	}
 	for from := 0; from < n; from += each {
 		to := min(from+each, n)
-		b, err := d.Buffer(int64(((to-from+sides(x.r)-1)*x.tileBytes+3)&^3 + behind))
+		b, err := x.on.buffer(int64(((to-from+sides(x.r)-1)*x.tileBytes+3)&^3 + behind))
 		if err != nil {
 			return err
 		}
@@ -138,33 +138,40 @@ func (x *Matrix) Multiply(c *abi.DeviceCall) error {
 	if err != nil {
 		return err
 	}
-	return o.note(x.multiply(o, c))
+	s := o.lend()
+	defer o.giveBack(s)
+	for _, p := range x.parts(x.outputs(c)) {
+		if err := x.multiply(o, s, c, p); err != nil {
+			return o.note(err)
+		}
+	}
+	return nil
 }
 
-func (x *Matrix) multiply(o *opened, c *abi.DeviceCall) error {
-	if err := o.grow(&o.act, len(c.Act)&^3+behind); err != nil {
+// multiply does a part of a product.
+func (x *Matrix) multiply(o *opened, s *scratch, c *abi.DeviceCall, p part) error {
+	if err := o.grow(&s.act, (p.to-p.from)&^3+behind); err != nil {
 		return err
 	}
-	if err := o.act.Upload(0, c.Act); err != nil {
+	if err := s.act.Upload(0, c.Act[p.from:p.to]); err != nil {
 		return err
 	}
-	out := x.outputs(c)
-	if err := o.grow(&o.out, out.bytes+behind); err != nil {
+	if err := o.grow(&s.out, p.bytes+behind); err != nil {
 		return err
 	}
-	commands, err := x.commands(o, c, out, o.act, o.out)
+	commands, err := x.commands(o, p.outputs, s.act, s.out)
 	if err != nil {
 		return err
 	}
-	s, err := o.d.Record(commands, vulkan.RecordOptions{})
+	recorded, err := o.d.Record(commands, vulkan.RecordOptions{})
 	if err != nil {
 		return err
 	}
-	defer s.Free()
-	if err := s.Run(); err != nil {
+	defer recorded.Free()
+	if err := recorded.Run(); err != nil {
 		return err
 	}
-	return x.download(o.out, c, out)
+	return x.download(s.out, c, p.outputs)
 }
 
 // call is what a dispatch multiplies: tiles of a piece, by blocks of a run.
@@ -173,8 +180,13 @@ type call struct {
 	piece         piece
 	from, to      int // tiles
 	block, blocks int
+	column        int // of the output, of the first block
+	act           int // bytes of the activations where the first block begins
 	at, rows      int // bytes of the output, and rows of its columns
 }
+
+// bytes is how many bytes the results of c have.
+func (c *call) bytes(k *abi.Kernel) int { return 4 * c.rows * k.Cols * c.blocks }
 
 // outputs are the calls of a product, and how their results lie in the output.
 type outputs struct {
@@ -184,34 +196,81 @@ type outputs struct {
 
 // outputs divides a product into calls that the device can do: each sees a part of the weights, of the activations and of the output.
 func (x *Matrix) outputs(c *abi.DeviceCall) (out outputs) {
-	l := &x.on.d.Limits
+	first := 0
 	for i := range c.Runs {
 		run := &c.Runs[i]
 		k := &x.r.variant.Kernels[run.Kernel]
-		side := max(1, k.Rows/x.r.layout.TileM)
-		for _, p := range x.pieces {
-			most := max(1, min(l.Groups[0], int(l.Range-l.RangeAlignment-behind)/(4*k.Rows*k.Cols))) * side
-			for from := max(c.From, p.from); from < min(c.To, p.to); from += most {
-				to := min(from+most, c.To, p.to)
-				rows := (to - from + side - 1) / side * side * x.r.layout.TileM
-				bytes := 4 * rows * k.Cols // of a block
-				blocks := max(1, min(run.Blocks, int(l.Range-l.RangeAlignment-behind)/bytes, (int(l.Range)-behind)/run.Bytes, l.Groups[1]))
-				if len(x.on.kernels[run.Kernel].Grid) < 2 {
-					blocks = 1
-				}
-				for b := 0; b < run.Blocks; b += blocks {
-					n := min(blocks, run.Blocks-b)
-					out.calls = append(out.calls, call{run, p, from, to, b, n, out.bytes, rows})
-					out.bytes += n * bytes
+		tiles, blocks := x.most(c, run)
+		for b := 0; b < run.Blocks; b += blocks {
+			n := min(blocks, run.Blocks-b)
+			for _, p := range x.pieces {
+				for from := max(c.From, p.from); from < min(c.To, p.to); from += tiles {
+					to := min(from+tiles, c.To, p.to)
+					next := call{run, p, from, to, b, n, first + b*k.Cols, run.At + b*run.Bytes, out.bytes, x.rows(k, to-from)}
+					out.calls = append(out.calls, next)
+					out.bytes += next.bytes(k)
 				}
 			}
 		}
+		first += run.Blocks * k.Cols
 	}
 	return out
 }
 
-// commands are the dispatches of a product.
-func (x *Matrix) commands(o *opened, c *abi.DeviceCall, out outputs, act, result *vulkan.Buffer) (all []vulkan.Command, err error) {
+// rows is how many rows of the output a kernel writes for some tiles: tiles that it takes at once are whole.
+func (x *Matrix) rows(k *abi.Kernel, tiles int) int {
+	side := max(1, k.Rows/x.r.layout.TileM)
+	return (tiles + side - 1) / side * side * x.r.layout.TileM
+}
+
+// most is how many tiles, and blocks of a run, a call has at most.
+func (x *Matrix) most(c *abi.DeviceCall, run *abi.Run) (tiles, blocks int) {
+	k, l := &x.r.variant.Kernels[run.Kernel], &x.on.d.Limits
+	room := min(int(l.Range-l.RangeAlignment)-behind, x.room())
+	tiles = max(1, min(l.Groups[0], room/(4*k.Rows*k.Cols))) * max(1, k.Rows/x.r.layout.TileM)
+	if len(x.on.kernels[run.Kernel].Grid) < 2 {
+		return tiles, 1
+	}
+	block := 4 * x.rows(k, min(tiles, c.To-c.From)) * k.Cols
+	return tiles, max(1, min(run.Blocks, room/block, room/run.Bytes, l.Groups[1]))
+}
+
+// part is calls whose activations, which are the bytes from from to to, and results are on the device at once.
+type part struct {
+	outputs
+	from, to int
+}
+
+// mostPart bounds the bytes of activations and of results that are on a device at once: what a link carries in some milliseconds.
+const mostPart = 256 << 20
+
+// begins is what activations of a part begin at a multiple of: RangeAlignment of no device is larger.
+const begins = 1 << 8
+
+// room is how many bytes of activations or results fit a buffer.
+func (x *Matrix) room() int {
+	return int(min(mostPart, x.on.d.Limits.Allocation&^3)) - behind - begins
+}
+
+// parts divides calls so that their buffers may be allocated.
+func (x *Matrix) parts(all outputs) (parts []part) {
+	most := x.room() + begins
+	for _, c := range all.calls {
+		from, to := c.act&^(begins-1), c.act+c.blocks*c.run.Bytes
+		bytes := c.bytes(&x.r.variant.Kernels[c.run.Kernel])
+		n := len(parts)
+		if n == 0 || from < parts[n-1].from || parts[n-1].bytes+bytes > most || to-parts[n-1].from > most {
+			parts, n = append(parts, part{from: from}), n+1
+		}
+		p := &parts[n-1]
+		c.act, c.at = c.act-p.from, p.bytes
+		p.to, p.bytes, p.calls = max(p.to, to), p.bytes+bytes, append(p.calls, c)
+	}
+	return parts
+}
+
+// commands are the dispatches of calls.
+func (x *Matrix) commands(o *opened, out outputs, act, result *vulkan.Buffer) (all []vulkan.Command, err error) {
 	for i := range out.calls {
 		d, err := x.dispatch(o, &out.calls[i], act, result)
 		if err != nil {
@@ -238,8 +297,7 @@ func (x *Matrix) dispatch(o *opened, c *call, act, result *vulkan.Buffer) (*vulk
 		ranges[param], words[param] = vulkan.Range{Buffer: b, Offset: int64(begin), Size: min(b.Size()-int64(begin), int64(at-begin+bytes+behind))}, at-begin
 	}
 	set(outParam, result, c.at, 4*c.rows*k.Cols*c.blocks)
-	block := c.run.At + c.block*c.run.Bytes
-	set(actParam, act, block, c.blocks*c.run.Bytes)
+	set(actParam, act, c.act, c.blocks*c.run.Bytes)
 	for i, at := range []int{c.run.Sums, c.run.Scales} {
 		ranges[sumsParam+i], words[sumsParam+i] = ranges[actParam], words[actParam]+at
 	}
@@ -265,6 +323,9 @@ func (x *Matrix) dispatch(o *opened, c *call, act, result *vulkan.Buffer) (*vulk
 		if r.Buffer == nil {
 			return nil, fmt.Errorf("device: the shader of %s reads parameter %d, which its product has not", k.Name, p)
 		}
+		if most := o.d.Limits.Range; r.Size > most {
+			return nil, fmt.Errorf("device: kernel %s reads or writes %d bytes at once, %s sees %d: choose a schedule for fewer columns", k.Name, r.Size, o.d.Name, most)
+		}
 		d.Buffers = append(d.Buffers, r)
 	}
 	for i, p := range s.Grid {
@@ -273,22 +334,16 @@ func (x *Matrix) dispatch(o *opened, c *call, act, result *vulkan.Buffer) (*vulk
 	return d, nil
 }
 
-// download copies the results to c.Out.
+// download copies results to c.Out.
 func (x *Matrix) download(from *vulkan.Buffer, c *abi.DeviceCall, out outputs) error {
-	tile, first, total := x.r.layout.TileM, 0, (c.To-c.From)*x.r.layout.TileM
+	tile, total := x.r.layout.TileM, (c.To-c.From)*x.r.layout.TileM
 	raw := make([]byte, out.bytes)
 	if err := from.Download(0, raw); err != nil {
 		return err
 	}
-	for i, k := range out.calls {
-		cols := k.blocks * x.r.variant.Kernels[k.run.Kernel].Cols
-		if i > 0 && k.run != out.calls[i-1].run {
-			p := out.calls[i-1].run
-			first += p.Blocks * x.r.variant.Kernels[p.Kernel].Cols
-		}
-		at := first + k.block*x.r.variant.Kernels[k.run.Kernel].Cols
-		for col := range cols {
-			column := c.Out[(at+col)*total+(k.from-c.From)*tile:][:(k.to-k.from)*tile]
+	for _, k := range out.calls {
+		for col := range k.blocks * x.r.variant.Kernels[k.run.Kernel].Cols {
+			column := c.Out[(k.column+col)*total+(k.from-c.From)*tile:][:(k.to-k.from)*tile]
 			copy(bytesOf(column), raw[k.at+4*col*k.rows:])
 		}
 	}

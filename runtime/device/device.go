@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"slices"
+	"strings"
 	"sync"
 
 	"github.com/tmacc/tmacc/ir/format"
@@ -18,109 +20,143 @@ var Vulkan abi.Device = all{}
 
 type all struct{}
 
-// Open implements abi.Device. Programs share a device for each name.
+// Open implements abi.Device. Programs share a device for each name, and its pipelines.
 func (all) Open(name string, v *abi.Variant, l *format.Layout) (abi.Runner, error) {
-	r := &Runner{variant: v, layout: l, open: func(lost *vulkan.Device) (*vulkan.Device, error) { return shared.get(name, lost) }}
-	if _, err := r.ready(); err != nil {
-		return nil, err
-	}
-	return r, nil
+	return newRunner(v, l, func() (*card, error) { return shared.get(name) })
 }
 
 // One is a device of the caller's, who closes it. Runner is what it has opened last.
 type One struct {
 	*vulkan.Device
 	Runner *Runner
+
+	mu   sync.Mutex
+	card *card // nil before the first product
 }
 
 // Open implements abi.Device.
 func (x *One) Open(_ string, v *abi.Variant, l *format.Layout) (abi.Runner, error) {
-	r := &Runner{variant: v, layout: l, open: func(*vulkan.Device) (*vulkan.Device, error) { return x.Device, nil }}
-	if _, err := r.ready(); err != nil {
-		return nil, err
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.card == nil {
+		x.card = newCard(x.Device)
+	}
+	c := x.card
+	r, err := newRunner(v, l, func() (*card, error) { return c, nil })
+	if err != nil {
+		return nil, c.note(err)
 	}
 	x.Runner = r
 	return r, nil
 }
 
+// Failed is the first error that products of x had, of the device or of what it was asked for.
+func (x *One) Failed() error {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.card == nil {
+		return nil
+	}
+	x.card.mu.Lock()
+	defer x.card.mu.Unlock()
+	return x.card.failed
+}
+
+// Free frees the pipelines and buffers that products of x have on the device. None of them may be used any more.
+func (x *One) Free() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.card != nil {
+		x.card.free()
+	}
+}
+
 // Shared is the device of a name that products share, "" for the one that TMACC_DEVICE names or the preferred one. It is open for the rest of the
 // program, or until it is lost.
-func Shared(name string) (*vulkan.Device, error) { return shared.get(name, nil) }
+func Shared(name string) (*vulkan.Device, error) {
+	c, err := shared.get(name)
+	if err != nil {
+		return nil, err
+	}
+	return c.d, nil
+}
 
 // devices are open for the rest of the program, or until they are lost.
 type devices struct {
 	mu   sync.Mutex
-	open map[string]*vulkan.Device
+	open map[string]*card
 }
 
-var shared = devices{open: map[string]*vulkan.Device{}}
+var shared = devices{open: map[string]*card{}}
 
-// get is the device of a name. If it is the one that was lost, it is opened again.
-func (s *devices) get(name string, lost *vulkan.Device) (*vulkan.Device, error) {
+// get is the device of a name. One that is lost, as any product may have found, is opened again.
+func (s *devices) get(name string) (*card, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if d := s.open[name]; d != nil && d != lost {
-		return d, nil
+	if c := s.open[name]; c != nil {
+		if c.d.Lost() == nil {
+			return c, nil
+		}
+		c.d.Close()
+		delete(s.open, name)
 	}
-	if lost != nil {
-		lost.Close()
-	}
-	delete(s.open, name)
 	d, err := vulkan.Open(vulkan.Options{Device: name})
 	if err != nil {
 		return nil, err
 	}
-	s.open[name] = d
-	return d, nil
+	c := newCard(d)
+	s.open[name] = c
+	return c, nil
 }
 
-// Runner implements abi.Runner. One call at a time uses the device.
+// Runner implements abi.Runner. One call at a time of a product uses the device.
 type Runner struct {
 	variant *abi.Variant
 	layout  *format.Layout
-	open    func(lost *vulkan.Device) (*vulkan.Device, error)
+	open    func() (*card, error)
 
 	mu   sync.Mutex // guards what follows, and calls
 	last *opened
 }
 
-// opened is what lives and dies with an open device.
+// opened is the kernels of a product on an open device.
 type opened struct {
-	d        *vulkan.Device
-	kernels  []kernel
-	act, out *vulkan.Buffer // that grow with calls
-	lost     bool
+	*card
+	kernels []kernel
 }
 
 // kernel is a shader compiled for a device.
 type kernel struct {
 	*abi.Shader
 	pipeline *vulkan.Pipeline
+	without  []string // that the module asks of floats, and the device lacks
 }
 
-// ready is the open device with its pipelines. After a loss, of this runner or of another, the device is opened again.
+func newRunner(v *abi.Variant, l *format.Layout, open func() (*card, error)) (*Runner, error) {
+	r := &Runner{variant: v, layout: l, open: open}
+	_, err := r.ready()
+	return r, err
+}
+
+// ready is the open device with the kernels. After a loss the device is opened again.
 func (r *Runner) ready() (*opened, error) {
-	var lost *vulkan.Device
-	if r.last != nil && r.last.lost {
-		lost = r.last.d
-	}
-	d, err := r.open(lost)
+	c, err := r.open()
 	if err != nil {
 		return nil, err
 	}
-	if r.last != nil && r.last.d == d {
+	if r.last != nil && r.last.card == c {
 		return r.last, nil
 	}
-	o := &opened{d: d}
 	if len(r.variant.Shaders) != len(r.variant.Kernels) {
 		return nil, fmt.Errorf("%s: %d shaders of %d kernels", r.variant.Target, len(r.variant.Shaders), len(r.variant.Kernels))
 	}
+	o := &opened{card: c}
 	for i, ks := range r.variant.Shaders {
 		x := &r.variant.Kernels[i]
 		if x.Rows%r.layout.TileM != 0 {
 			return nil, fmt.Errorf("kernel %s: %d rows, tiles have %d: bind all rows of a tile inside the groups", x.Name, x.Rows, r.layout.TileM)
 		}
-		k, err := pipeline(d, ks)
+		k, err := c.kernel(ks)
 		if err != nil {
 			return nil, fmt.Errorf("kernel %s: %w", x.Name, err)
 		}
@@ -130,17 +166,21 @@ func (r *Runner) ready() (*opened, error) {
 	return o, nil
 }
 
-// pipeline compiles the first of some shaders that d can run.
-func pipeline(d *vulkan.Device, ks []abi.Shader) (kernel, error) {
+// kernel compiles the first of some shaders that the device can run.
+func (c *card) kernel(ks []abi.Shader) (kernel, error) {
 	var all error
 	for i := range ks {
 		s := &ks[i]
 		if s.Sum != 0 && s.Sum != crc32.ChecksumIEEE(s.Code) {
 			return kernel{}, errors.New("the shader is of another package: run tmacc compile again")
 		}
-		p, err := d.Pipeline(fitted(s.Code, d), vulkan.Layout{Buffers: len(s.Buffers), PushBytes: 4 * len(s.Params), Subgroup: s.Subgroup, FullSubgroups: s.Subgroup > 0})
+		code, without := fitted(s.Code, c.d)
+		p, err := c.pipeline(s, code)
 		if err == nil {
-			return kernel{s, p}, nil
+			return kernel{s, p, without}, nil
+		}
+		if errors.Is(err, vulkan.ErrLost) {
+			return kernel{}, err
 		}
 		all = errors.Join(all, err)
 	}
@@ -165,30 +205,20 @@ func (r *Runner) String() string {
 	return Named(r.last.d)
 }
 
+// Differs implements abi.Runner: what the device cannot be asked of floats.
+func (r *Runner) Differs() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var all []string
+	for _, k := range r.last.kernels {
+		all = append(all, k.without...)
+	}
+	slices.Sort(all)
+	return strings.Join(slices.Compact(all), ", ")
+}
+
 // Named is the name of a device, and its type.
 func Named(d *vulkan.Device) string { return fmt.Sprintf("%s (%s)", d.Name, d.Type) }
 
 // Software says that the CPU does the work of a device.
 func Software(d *vulkan.Device) bool { return d.Type == vulkan.Software }
-
-// note remembers that the device was lost.
-func (o *opened) note(err error) error {
-	if errors.Is(err, vulkan.ErrLost) {
-		o.lost = true
-	}
-	return err
-}
-
-// grow makes b have room for a number of bytes.
-func (o *opened) grow(b **vulkan.Buffer, bytes int) error {
-	if *b != nil && (*b).Size() >= int64(bytes) {
-		return nil
-	}
-	if *b != nil {
-		(*b).Free()
-		*b = nil
-	}
-	var err error
-	*b, err = o.d.Buffer(int64(bytes))
-	return err
-}

@@ -15,8 +15,11 @@ const (
 	controls        = 5
 )
 
-// fitted is a module without the controls of floats that d lacks. What floats are then that are no numbers, very small or rounded is the device's.
-func fitted(code []byte, d *vulkan.Device) []byte {
+// differ are the floats that may have other bits on a device without the control.
+var differ = [controls]string{"very small ones", "very small ones", "zeros, infinities and NaNs", "rounded ones", "rounded ones"}
+
+// fitted is a module without the controls of floats that d lacks. These floats are then the device's choice, without says which.
+func fitted(code []byte, d *vulkan.Device) (fit []byte, without []string) {
 	word := func(at int) uint32 { return binary.LittleEndian.Uint32(code[4*at:]) }
 	lacks := func(at int) bool {
 		switch word(at) {
@@ -34,14 +37,17 @@ func fitted(code []byte, d *vulkan.Device) []byte {
 	for at := header; at < len(code)/4; {
 		n := int(word(at) >> 16)
 		if n == 0 || at+n > len(code)/4 {
-			return code // no module: who compiles it says so
+			return code, nil // no module: who compiles it says so
 		}
-		if !lacks(at) {
+		switch {
+		case !lacks(at):
 			out = append(out, code[4*at:4*(at+n)]...)
+		case word(at) == 4<<16|opExecutionMode:
+			without = append(without, differ[word(at+2)-firstMode])
 		}
 		at += n
 	}
-	return out
+	return out, without
 }
 
 // has says that d has a control of floats of some bits.

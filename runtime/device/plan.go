@@ -47,7 +47,7 @@ func (r *Runner) Plan(matrices []*Matrix, act []byte, runs []abi.Run) (_ *Plan, 
 				return nil, err
 			}
 		}
-		commands, err := x.commands(o, c, out, p.act, p.out)
+		commands, err := x.commands(o, out, p.act, p.out)
 		if err != nil {
 			return nil, err
 		}

@@ -29,7 +29,7 @@ type Options struct {
 	Device      string        // as EnvDevice, which counts if this is empty
 	Validate    bool          // Khronos' validation layer watches: what it finds wrong with a call is the call's error
 	MemoryLimit int64         // bytes that buffers may take, 0 for what the device has
-	Timeout     time.Duration // of one wait for the device, 0 for 2 minutes
+	Timeout     time.Duration // of one wait for the device, 0 for 2 minutes, or 10 on a software device, which compiles a shader when it first runs
 	NoCache     bool          // pipelines are neither read from the user's folder of files nor kept there
 
 	// For tests:
@@ -95,6 +95,9 @@ func (in *instance) open(o Options) (*Device, error) {
 	}
 	if o.Timeout <= 0 {
 		o.Timeout = 2 * time.Minute
+		if info.Type == Software {
+			o.Timeout = 10 * time.Minute
+		}
 	}
 	d := &Device{Info: info, options: o, instance: in, slotBytes: cmp.Or(o.slotBytes, slotBytes), layouts: map[layoutKey]layout{}, freeOnClose: map[freer]bool{}}
 	d.loseAfter.Store(-1)
@@ -113,7 +116,7 @@ func choose(all []Info, want string) (Info, error) {
 	if want == "" {
 		best := slices.MinFunc(all, func(a, b Info) int { return rank(a) - rank(b) })
 		if best.Problem != "" {
-			return Info{}, &Unavailable{"no device will do", "the best is " + best.Name + ", but " + best.Problem}
+			return Info{}, &Unavailable{Problem: "no device will do", Remedy: "the best is " + best.Name + ", but " + best.Problem}
 		}
 		return best, nil
 	}
@@ -129,9 +132,9 @@ func choose(all []Info, want string) (Info, error) {
 	}
 	switch {
 	case len(found) != 1:
-		return Info{}, &Unavailable{fmt.Sprintf("%d devices are named %q", len(found), want), "choose one of\n" + listed(all)}
+		return Info{}, &Unavailable{fmt.Sprintf("%d devices are named %q", len(found), want), "choose one of\n" + listed(all), true}
 	case found[0].Problem != "":
-		return Info{}, &Unavailable{found[0].Name + " will not do", found[0].Problem}
+		return Info{}, &Unavailable{found[0].Name + " will not do", found[0].Problem, true}
 	}
 	return found[0], nil
 }
@@ -231,12 +234,20 @@ func (d *Device) Wait() (err error) {
 // enter begins a call. Its caller defers leave.
 func (d *Device) enter() error {
 	d.inUse.RLock()
-	switch lost := d.lost.Load(); {
-	case d.closed:
+	if err := d.Lost(); err != nil { // also when somebody has closed it since
+		d.inUse.RUnlock()
+		return err
+	}
+	if d.closed {
 		d.inUse.RUnlock()
 		return fmt.Errorf("vulkan: %s is closed", d.Name)
-	case lost != nil:
-		d.inUse.RUnlock()
+	}
+	return nil
+}
+
+// Lost is the error of all calls if the device is lost, nil if it is not.
+func (d *Device) Lost() error {
+	if lost := d.lost.Load(); lost != nil {
 		return *lost
 	}
 	return nil
@@ -318,6 +329,13 @@ func (d *Device) keep(f freer) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.freeOnClose[f] = true
+}
+
+// Held is how many buffers, pipelines and sequences nobody has freed yet.
+func (d *Device) Held() int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return len(d.freeOnClose)
 }
 
 // release frees f, unless Close or another call did.

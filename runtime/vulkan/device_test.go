@@ -196,6 +196,9 @@ func TestLost(t *testing.T) {
 		}
 		x.Free()
 		ok(t, d.Close())
+		if err := s.Start(); !errors.Is(err, ErrLost) || d.Lost() == nil {
+			t.Errorf("a device that was lost and closed: %v", err)
+		}
 		again := open(t, o)
 		for _, d := range []*Device{other, again} {
 			x := filled(t, d, 4)

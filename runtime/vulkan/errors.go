@@ -8,9 +8,25 @@ import (
 )
 
 // Unavailable is why there is no device to use: no loader, no driver, no device, or one that is too old.
-type Unavailable struct{ Problem, Remedy string }
+type Unavailable struct {
+	Problem, Remedy string
+	Named           bool // somebody has named the device, which perhaps is not meant
+}
 
 func (e *Unavailable) Error() string { return "vulkan: " + e.Problem + ": " + e.Remedy }
+
+// NoDevice implements abi.NoDevice.
+func (e *Unavailable) NoDevice() bool { return !e.Named }
+
+// Refused is a shader that a device cannot run, by what the device says of itself.
+type Refused struct{ Device, Reason string }
+
+func (e *Refused) Error() string {
+	return fmt.Sprintf("vulkan: a pipeline on %s: %s", e.Device, e.Reason)
+}
+
+// NoDevice implements abi.NoDevice.
+func (e *Refused) NoDevice() bool { return true }
 
 // ErrLost is in every error of a device that is lost: its driver was reset, or the card was removed. Open opens it again, with new buffers.
 var ErrLost = errors.New("the device is lost")

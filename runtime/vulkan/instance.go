@@ -81,17 +81,17 @@ func (in *instance) create(lib *vk.Library) error {
 // noDriver is the error of a loader without a driver, or with drivers that find no device.
 func noDriver(problem string) error {
 	return &Unavailable{problem, "install the driver of your GPU (Debian: mesa-vulkan-drivers for AMD, Intel and the CPU itself; " +
-		"NVIDIA's driver brings its own), or name its JSON file in VK_DRIVER_FILES"}
+		"NVIDIA's driver brings its own), or name its JSON file in VK_DRIVER_FILES", false}
 }
 
 // loader opens the loader, of Vulkan 1.3 or later.
 func loader() (*vk.Library, error) {
 	if vk.Supported != "" {
-		return nil, &Unavailable{vk.Supported, "use the CPU"}
+		return nil, &Unavailable{vk.Supported, "use the CPU", false}
 	}
 	lib, err := vk.Load(os.Getenv(EnvLoader))
 	if err != nil {
-		return nil, &Unavailable{"there is no loader (" + err.Error() + ")", "install it (" + installLoader + "), or name its file in " + EnvLoader}
+		return nil, &Unavailable{"there is no loader (" + err.Error() + ")", "install it (" + installLoader + "), or name its file in " + EnvLoader, os.Getenv(EnvLoader) != ""}
 	}
 	version := vk.Version(1, 0, 0)
 	if lib.EnumerateInstanceVersion != nil {
@@ -105,7 +105,7 @@ func tooOld(path string, version uint32) error {
 		return nil
 	}
 	return &Unavailable{fmt.Sprintf("the loader %s is of Vulkan %s, tmacc needs 1.%d", path, versionText(version), oldestMinor),
-		"install a newer one (" + installLoader + ")"}
+		"install a newer one (" + installLoader + ")", false}
 }
 
 // wanted lists layers and extensions to enable.
@@ -118,7 +118,7 @@ func wanted(lib *vk.Library, validate bool) (layers, extensions []string, flags 
 		return nil, extensions, flags, nil
 	}
 	if !slices.Contains(instanceLayers(lib), validationLayer) {
-		return nil, nil, 0, &Unavailable{noLayer, "install it (Debian: vulkan-validationlayers), or do without validation"}
+		return nil, nil, 0, &Unavailable{noLayer, "install it (Debian: vulkan-validationlayers), or do without validation", false}
 	}
 	return []string{validationLayer}, append(extensions, "VK_EXT_debug_utils", "VK_EXT_validation_features"), flags, nil
 }

@@ -39,7 +39,7 @@ type layout struct {
 	pipeline vk.PipelineLayout
 }
 
-// Pipeline compiles a SPIR-V module. Errors name what the device lacks. A module that spirv-val refuses may crash the driver.
+// Pipeline compiles a SPIR-V module. The error is a *Refused if the device lacks something. A module that spirv-val refuses may crash the driver.
 func (d *Device) Pipeline(spirv []byte, l Layout) (p *Pipeline, err error) {
 	if err := d.enter(); err != nil {
 		return nil, err
@@ -69,7 +69,7 @@ func (d *Device) Pipeline(spirv []byte, l Layout) (p *Pipeline, err error) {
 // accepts says what of a module or a layout the device does not have.
 func (i *Info) accepts(m *module, l Layout) error {
 	refuse := func(format string, args ...any) error {
-		return fmt.Errorf("vulkan: a pipeline on %s: %s", i.Name, fmt.Sprintf(format, args...))
+		return &Refused{i.Name, fmt.Sprintf(format, args...)}
 	}
 	if !slices.Contains(m.entries, l.Entry) {
 		return refuse("its module has no compute shader %q: it has %q", l.Entry, m.entries)

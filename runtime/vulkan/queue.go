@@ -76,10 +76,7 @@ func (d *Device) wait(p point) error {
 			return err
 		}
 	}
-	if lost := d.lost.Load(); lost != nil {
-		return *lost
-	}
-	return nil
+	return d.Lost()
 }
 
 // commandPool makes a pool with one command buffer.

@@ -136,15 +136,30 @@ func (w why) cycles(x space.Point) (out []float64, err error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := cost.Select(w.ctx, w.target, k.Nest, cost.MostInstrs)
+	return predicted(w.ctx, w.target, k, w.purposes)
+}
+
+// Predict is the predicted cycles of a schedule for a product of one weight and one activation, for each purpose. The error says why the
+// schedule has no kernel on t, or is that of ctx.
+func Predict(ctx context.Context, p ir.Problem, trace schedule.Trace, t lower.Target, purposes []cost.Purpose) ([]float64, error) {
+	k, err := schedule.Compile(p, trace)
 	if err != nil {
 		return nil, err
 	}
-	p := cost.Run(w.ctx, k, s)
+	return predicted(ctx, t, k, purposes)
+}
+
+// predicted is Predict for a kernel.
+func predicted(ctx context.Context, t lower.Target, k *schedule.Kernel, purposes []cost.Purpose) (out []float64, err error) {
+	s, err := cost.Select(ctx, t, k.Nest, cost.MostInstrs)
+	if err != nil {
+		return nil, err
+	}
+	p := cost.Run(ctx, k, s)
 	if p.Refused != nil {
 		return nil, p.Refused
 	}
-	for _, x := range w.purposes {
+	for _, x := range purposes {
 		out = append(out, cost.Product(s.Machine.Core, k, s, p, x))
 	}
 	return out, nil

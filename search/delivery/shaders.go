@@ -3,6 +3,7 @@ package delivery
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -19,13 +20,6 @@ import (
 	"github.com/tmacc/tmacc/search/tune"
 	"github.com/tmacc/tmacc/search/worker"
 )
-
-// packaged are what shaders of packages ask for: a device runs the first that it can, without the controls of floats that it lacks. Devices of
-// all vendors have subgroups of 32 lanes; others exchange words by shared memory.
-var packaged = []spirv.Controls{
-	{RoundToEven: true, Denormals: true, NotNumbers: true, Subgroup: 32},
-	{RoundToEven: true, Denormals: true, NotNumbers: true},
-}
 
 // selectors are all targets.
 func (x *Package) selectors() (all []lower.Selector) {
@@ -44,7 +38,7 @@ func (x *Package) buildShaders(ctx context.Context, w *product, t spirv.Target) 
 	if err != nil {
 		return nil, by, err
 	}
-	v, err := build.Shaders(ctx, w.Problem, t, uses, packaged...)
+	v, err := build.Shaders(ctx, w.Problem, t, uses, shaders.Packaged...)
 	if err == nil {
 		err = v.Check()
 	}
@@ -109,13 +103,10 @@ func (x *Package) verifyShaders(ctx context.Context) error {
 				return ctx.Err()
 			}
 			if lab != nil {
-				x.say(Checking{w.Problem, v.Target})
-				if err := lab.Test(w.Problem, v); worker.IsFault(err) {
-					return &Fault{w.Problem, v.Target, err}
-				} else if err != nil {
+				var err error
+				if found, err = x.verifyOn(ctx, lab, w, v); err != nil {
 					return err
 				}
-				found = w.compared()
 			}
 			for _, k := range v.Kernels {
 				x.exact[w.compiled.ShaderName(v, k.Schedule.Cols)] = found.of(k.Schedule)
@@ -123,6 +114,37 @@ func (x *Package) verifyShaders(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// verifyOn compares all shaders of v that a device can run with the definition. A package has several, and devices take the first that they can run.
+func (x *Package) verifyOn(ctx context.Context, lab *shaders.Lab, w *product, v *variant.Shaders) (Exactness, error) {
+	found := NotHere
+	for _, one := range shaders.Alternatives(v) {
+		x.say(Checking{w.Problem, v.Target})
+		err := lab.Test(ctx, w.Problem, &one)
+		refused := (*shaders.Refused)(nil)
+		switch {
+		case err == nil:
+			found = w.compared()
+		case errors.As(err, &refused):
+			x.say(Note(fmt.Sprintf("%s on %s: shaders%s are not run here: %s", w.Label(), v.Target.Machine().Name, asking(&one), message.Line(err))))
+		case worker.IsFault(err):
+			return "", &Fault{w.Problem, v.Target, err}
+		default:
+			return "", err
+		}
+	}
+	return found, nil
+}
+
+// asking says what subgroups shaders of v need, "" if any will do.
+func asking(v *variant.Shaders) string {
+	for _, k := range v.Kernels {
+		if n := k.Shaders[0].Subgroup; n > 0 {
+			return fmt.Sprintf(" with subgroups of %d lanes", n)
+		}
+	}
+	return ""
 }
 
 func (x *Package) reportShaders(w *product, v *variant.Shaders) (kernels []Kernel) {

@@ -289,16 +289,21 @@ func (m *measurement) copyCommand() (Shown, error) {
 func (m *measurement) arithmetic(packed bool) (all []candidate) {
 	for _, local := range []int{128, 256} {
 		for _, chains := range []int{4, 8, 16} {
-			each := 2
-			if packed {
-				each = 8
-			}
-			all = append(all, candidate{by: fmt.Sprintf("%d lanes, %d chains", local, chains), code: dots(local, chains, packed),
-				layout: vulkan.Layout{Buffers: 1, PushBytes: 4}, buffers: []vulkan.Range{m.to.All()}, groups: m.o.Groups, push: words(m.o.Steps),
-				work: float64(each*chains*chained*local) * float64(m.o.Groups*m.o.Steps)})
+			all = append(all, m.chains(local, chains, packed))
 		}
 	}
 	return all
+}
+
+// chains is a shader of some chains of dot products or of products of words.
+func (m *measurement) chains(local, chains int, packed bool) candidate {
+	each := 2
+	if packed {
+		each = 8
+	}
+	return candidate{by: fmt.Sprintf("%d lanes, %d chains", local, chains), code: dots(local, chains, packed),
+		layout: vulkan.Layout{Buffers: 1, PushBytes: 4}, buffers: []vulkan.Range{m.to.All()}, groups: m.o.Groups, push: words(m.o.Steps),
+		work: float64(each*chains*chained*local) * float64(m.o.Groups*m.o.Steps)}
 }
 
 // kind names what cooperative matrices multiply and sum.

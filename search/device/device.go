@@ -83,9 +83,14 @@ func Of(d *vulkan.Device, spec runtime.Spec) (x *Product, err error) {
 	x = &Product{Spec: spec, on: &device.One{Device: d}}
 	spec.Variants = slices.Clone(spec.Variants)
 	spec.Variants[0].Device = x.on
-	x.Product, err = runtime.New(spec).On(spec.Variants[0].Target)
+	if x.Product, err = runtime.New(spec).On(spec.Variants[0].Target); err != nil {
+		x.Free()
+	}
 	return x, err
 }
+
+// Free frees what the product has on the device, besides its matrices. It may not be used any more.
+func (x *Product) Free() { x.on.Free() }
 
 // Check compares the product of random matrices of a shape with pure Go, bit for bit: all columns, and of large matrices some rows.
 func (x *Product) Check(m, n, k int, seed uint64) error {

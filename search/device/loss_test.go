@@ -3,6 +3,7 @@ package device
 import (
 	"errors"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"testing"
 
@@ -11,6 +12,7 @@ import (
 	"github.com/tmacc/tmacc/runtime/device"
 	"github.com/tmacc/tmacc/runtime/vulkan"
 	"github.com/tmacc/tmacc/search/timing"
+	"github.com/tmacc/tmacc/search/worker"
 )
 
 // multiplied is a matrix of p, and its product by 3 columns in pure Go, which is in the same matrix's bits.
@@ -93,8 +95,8 @@ func TestLost(t *testing.T) {
 		t.Fatalf("a lost device: %v", err)
 	}
 	for range 2 {
-		for _, m := range all {
-			m.same(t)
+		for i := range all { // the other product has not seen the loss, and loses no call
+			all[len(all)-1-i].same(t)
 		}
 	}
 	if again, err := device.Shared(""); err != nil || again == d {
@@ -122,7 +124,21 @@ func TestTwoDevices(t *testing.T) {
 	wg.Wait()
 }
 
-// TestRanges: weights and results that are larger than what a shader sees at once are in several buffers, and take several dispatches.
+// TestParts: a product whose weights, activations or results are larger than a buffer is computed in parts.
+func TestParts(t *testing.T) {
+	opened(t)
+	d, err := vulkan.Open(vulkan.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	for _, d.Limits.Allocation = range []int64{9 << 10, 3 * 4 * multipliedRows, 1 << 20} {
+		multiply(t, product(t, d, "w2.lanes").Product).same(t)
+	}
+}
+
+// TestRanges: weights and results that are larger than what a shader sees at once are in several buffers, and take several dispatches. So are
+// activations, which begin where a range may begin.
 func TestRanges(t *testing.T) {
 	opened(t)
 	for _, name := range []string{"w2.lanes", "w2.gemm", "w4-g32.lanes"} {
@@ -134,6 +150,12 @@ func TestRanges(t *testing.T) {
 		d.Limits.Range = 16 << 10
 		d.Limits.Groups[0] = 7
 		multiply(t, product(t, d, name).Product).same(t)
+		d.Limits.RangeAlignment = 256
+		for d.Limits.Range = 10 << 10; d.Limits.Range < 11<<10; d.Limits.Range += 128 {
+			if err := product(t, d, name).Check(100, 40, multipliedK, 1); err != nil {
+				t.Error(err)
+			}
+		}
 		d.Limits.Range = 64
 		if _, err := product(t, d, name).NewMatrix(mustSource(t, product(t, d, name).Product), 8, multipliedK); err == nil {
 			t.Error("a tile that is larger than a range was accepted")
@@ -148,4 +170,98 @@ func mustSource(t testing.TB, p *runtime.Product) format.Source {
 		t.Fatal(err)
 	}
 	return src
+}
+
+// TestNothingLeft: a worker that has measured a candidate, or compared it with the definition, has nothing of it on the device, also if it could not be
+// measured.
+func TestNothingLeft(t *testing.T) {
+	x := product(t, opened(t), "w2.lanes")
+	s := &Server{}
+	if _, err := s.Open(""); err != nil {
+		t.Fatal(err)
+	}
+	defer s.d.Close()
+	src := mustSource(t, x.Product)
+	at := worker.Timed{Spec: x.Spec, M: 8, N: 2, K: multipliedK}
+	one := func() {
+		t.Helper()
+		run, free, err := s.Timed(x.Spec, src, at)
+		if err == nil {
+			_, err = run()
+			free()
+		}
+		if err != nil {
+			t.Error(err)
+		}
+		if n := s.d.Held(); n != 0 {
+			t.Errorf("%d things are left on the device", n)
+		}
+	}
+	one()
+	whole := s.d.Limits.Range
+	s.d.Limits.Range = 64
+	if _, _, err := s.Timed(x.Spec, src, at); err == nil || s.d.Held() != 0 {
+		t.Errorf("%v, %d things are left on the device", err, s.d.Held())
+	}
+	s.d.Limits.Range = whole
+	one()
+	on, failed, free := s.Device()
+	spec := x.Spec
+	spec.Variants[0].Device = on
+	p, err := runtime.New(spec).On("spirv")
+	if err != nil {
+		t.Fatal(err)
+	}
+	multiply(t, p).x.Close()
+	free()
+	if n := s.d.Held(); n != 0 || failed() != nil {
+		t.Errorf("%d things are left on the device, %v", n, failed())
+	}
+	if s.d.LoseAfter(0); s.Lost() {
+		t.Error("it is lost already")
+	}
+	run, release, err := s.Timed(x.Spec, src, at)
+	if err == nil { // nothing was submitted yet
+		_, err = run()
+		release()
+	}
+	if !errors.Is(err, vulkan.ErrLost) || !s.Lost() {
+		t.Errorf("a device that is lost: %v", err)
+	}
+}
+
+// TestIdentity: products that differ in anything are told apart, also where the format has the same name.
+func TestIdentity(t *testing.T) {
+	spec := product(t, opened(t), "w2.lanes").Spec
+	at := worker.Timed{M: 8, N: 2, K: multipliedK}
+	seen := map[string]bool{}
+	for range 2 {
+		for _, change := range []func(s *runtime.Spec, t *worker.Timed){
+			func(*runtime.Spec, *worker.Timed) {},
+			func(s *runtime.Spec, _ *worker.Timed) { s.Weight.Levels = []int{-3, -1, 1, 3} },
+			func(s *runtime.Spec, _ *worker.Timed) { s.Act.Group = 32 },
+			func(s *runtime.Spec, _ *worker.Timed) {
+				l := *s.Layouts[0]
+				l.TileM *= 2
+				s.Layouts = []*format.Layout{&l}
+			},
+			func(s *runtime.Spec, _ *worker.Timed) {
+				s.Variants = slices.Clone(s.Variants)
+				s.Variants[0].Kernels = slices.Clone(s.Variants[0].Kernels)
+				s.Variants[0].Kernels[0].SumBy++
+			},
+			func(_ *runtime.Spec, t *worker.Timed) { t.Total = 1 },
+		} {
+			s, q := spec, at
+			change(&s, &q)
+			id, err := identity(s, q)
+			if err != nil {
+				t.Fatal(err)
+			}
+			seen[id] = true
+		}
+	}
+	if len(seen) != 6 {
+		t.Errorf("%d identities of 6 products", len(seen))
+	}
 }

@@ -1,13 +1,14 @@
 package device
 
 import (
-	"crypto/sha256"
+	"bytes"
+	"encoding/gob"
 	"errors"
-	"fmt"
 	"math/rand/v2"
-	"time"
+	"slices"
 
 	"github.com/tmacc/tmacc/ir/format"
+	"github.com/tmacc/tmacc/lower/spirv"
 	"github.com/tmacc/tmacc/runtime"
 	"github.com/tmacc/tmacc/runtime/abi"
 	"github.com/tmacc/tmacc/runtime/device"
@@ -21,12 +22,9 @@ type Server struct {
 	kept map[string]func() (float64, error) // products that are timed again and again
 }
 
-// compiling is how long a software device may take to compile a shader, which it does when the shader first runs.
-const compiling = 10 * time.Minute
-
 // Open implements worker.Vulkan.
 func (s *Server) Open(name string) (*worker.Device, error) {
-	d, err := vulkan.Open(vulkan.Options{Device: name, Timeout: compiling})
+	d, err := vulkan.Open(vulkan.Options{Device: name})
 	if err != nil {
 		return nil, err
 	}
@@ -52,7 +50,16 @@ func Here(name string) (*worker.Here, error) {
 }
 
 // Device implements worker.Vulkan.
-func (s *Server) Device() abi.Device { return &device.One{Device: s.d} }
+func (s *Server) Device() (on abi.Device, failed func() error, free func()) {
+	one := &device.One{Device: s.d}
+	return one, one.Failed, one.Free
+}
+
+// Refused implements worker.Vulkan.
+func (s *Server) Refused(err error) bool { return errors.As(err, new(*vulkan.Refused)) }
+
+// Lost implements worker.Vulkan.
+func (s *Server) Lost() bool { return s.d.Lost() != nil }
 
 // fewest is the fewest products of a sequence: shorter ones tell little.
 const fewest = 16
@@ -62,7 +69,10 @@ const mostCopies = 512
 
 // Timed implements worker.Vulkan. A product that is to be kept stays on the device until the process ends, if that has room for several.
 func (s *Server) Timed(spec runtime.Spec, src format.Source, t worker.Timed) (run func() (float64, error), free func(), err error) {
-	id := fmt.Sprintf("%v %d %d %d %d %x", spec.Weight, t.M, t.N, t.K, t.Total, sum(spec))
+	id, err := identity(spec, t)
+	if err != nil {
+		return nil, nil, err
+	}
 	if run, ok := s.kept[id]; ok {
 		return run, func() {}, nil
 	}
@@ -79,15 +89,15 @@ func (s *Server) Timed(spec runtime.Spec, src format.Source, t worker.Timed) (ru
 // roomy is how many times the copies of a product there must be room for if they are kept.
 const roomy = 8
 
-// sum identifies the shaders of a spec.
-func sum(spec runtime.Spec) []byte {
-	h := sha256.New()
-	for _, all := range spec.Variants[0].Shaders {
-		for _, s := range all {
-			h.Write(s.Code)
-		}
+// identity is all that decides what a product does on the device, and how long it takes.
+func identity(spec runtime.Spec, t worker.Timed) (string, error) {
+	spec.Variants = slices.Clone(spec.Variants)
+	for i := range spec.Variants {
+		spec.Variants[i].Device = nil // which cannot be encoded
 	}
-	return h.Sum(nil)
+	var id bytes.Buffer
+	err := gob.NewEncoder(&id).Encode(worker.Timed{Spec: spec, M: t.M, N: t.N, K: t.K, Total: t.Total})
+	return id.String(), err
 }
 
 func (s *Server) timed(spec runtime.Spec, src format.Source, t worker.Timed) (run func() (float64, error), free func(), err error) {
@@ -97,30 +107,13 @@ func (s *Server) timed(spec runtime.Spec, src format.Source, t worker.Timed) (ru
 	}
 	w, err := x.Weights(src, t.M, t.K)
 	if err != nil {
+		x.Free()
 		return nil, nil, err
 	}
-	defer func() {
-		if err != nil {
-			w.Free()
-		}
-	}()
-	if err := w.Copies(min(mostCopies, 1+t.Total/w.Bytes())); err != nil {
-		return nil, nil, err
-	}
-	_, act, err := w.activations(t.N, rand.New(rand.NewPCG(1, 1)))
+	p, err := w.planned(t)
 	if err != nil {
-		return nil, nil, err
-	}
-	acts, runs, err := x.DeviceActs(act)
-	if err != nil {
-		return nil, nil, err
-	}
-	matrices := w.copies
-	for len(matrices) < fewest {
-		matrices = append(matrices[:len(matrices):len(matrices)], w.copies...)
-	}
-	p, err := x.on.Runner.Plan(matrices, acts, runs)
-	if err != nil {
+		w.Free()
+		x.Free()
 		return nil, nil, err
 	}
 	run = func() (float64, error) {
@@ -130,7 +123,27 @@ func (s *Server) timed(spec runtime.Spec, src format.Source, t worker.Timed) (ru
 		}
 		return float64(Times{Each: each}.Median().Nanoseconds()), nil
 	}
-	return run, func() { p.Free(); w.Free() }, nil
+	return run, func() { p.Free(); w.Free(); x.Free() }, nil
+}
+
+// planned is products by the copies that t asks for, in turn.
+func (w *Weights) planned(t worker.Timed) (*device.Plan, error) {
+	if err := w.Copies(min(mostCopies, 1+t.Total/w.Bytes())); err != nil {
+		return nil, err
+	}
+	_, act, err := w.activations(t.N, rand.New(rand.NewPCG(1, 1)))
+	if err != nil {
+		return nil, err
+	}
+	acts, runs, err := w.x.DeviceActs(act)
+	if err != nil {
+		return nil, err
+	}
+	matrices := w.copies
+	for len(matrices) < fewest {
+		matrices = append(matrices[:len(matrices):len(matrices)], w.copies...)
+	}
+	return w.x.on.Runner.Plan(matrices, acts, runs)
 }
 
 // probed are the bytes that ReadGBS reads, of a software device fewer.
@@ -143,6 +156,16 @@ func (s *Server) ReadGBS() (float64, error) {
 		o.Bytes = probedSoftware
 	}
 	return ReadGBS(s.d, o)
+}
+
+// Calibrate implements worker.Vulkan.
+func (s *Server) Calibrate(like spirv.Speeds) (*spirv.Speeds, error) {
+	o := Options{Rounds: 5}
+	if device.Software(s.d) {
+		o = Options{Bytes: probedSoftware, Groups: 64, Steps: 64, Rounds: 3}
+	}
+	measured, err := Calibrate(s.d, like, o)
+	return &measured, err
 }
 
 // ReadGBS is the best bandwidth of shaders that read or copy memory, and of the device's own copies.

@@ -9,6 +9,7 @@ import (
 	"github.com/tmacc/tmacc/gen/message"
 	"github.com/tmacc/tmacc/ir"
 	"github.com/tmacc/tmacc/lower/spirv"
+	"github.com/tmacc/tmacc/lower/variant"
 	"github.com/tmacc/tmacc/runtime"
 	"github.com/tmacc/tmacc/runtime/abi"
 	"github.com/tmacc/tmacc/search"
@@ -67,6 +68,9 @@ func (p *Provider) compileShaders(problem ir.Problem, e *tune.Entry) (*runtime.S
 	if err == nil {
 		err = v.Check()
 	}
+	if err == nil {
+		v.Quantizer, err = build.Quantizer(p.ctx, problem, p.device.Target, p.device.Controls)
+	}
 	if err != nil && e != nil && p.ctx.Err() == nil {
 		err = &tune.LockError{Path: tune.LockName, Problem: message.Line(err)}
 	}
@@ -87,10 +91,10 @@ func (p *Provider) compileShaders(problem ir.Problem, e *tune.Entry) (*runtime.S
 }
 
 // verifyShaders compares the product with the definition. It leaves out the widest kernels that the device refuses: they share more memory than it has, say.
-func (p *Provider) verifyShaders(problem ir.Problem, v *shaders.Product) error {
+func (p *Provider) verifyShaders(problem ir.Problem, v *variant.Shaders) error {
 	for {
-		err := p.lab.Test(problem, v)
-		if err == nil || shaders.IsFault(err) || len(v.Kernels) == 1 || p.ctx.Err() != nil {
+		err := p.lab.Test(p.ctx, problem, v)
+		if !errors.As(err, new(*shaders.Refused)) || len(v.Kernels) == 1 {
 			return err
 		}
 		v.Kernels = v.Kernels[:len(v.Kernels)-1]

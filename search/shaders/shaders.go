@@ -28,14 +28,38 @@ const Total = 256 << 20
 // SoftwareTotal is Total of a search on a software device, which is slow.
 const SoftwareTotal = 16 << 20
 
+// Packaged are what shaders of packages ask for: a device runs the first that it can, without the controls of floats that it lacks. Devices of
+// all vendors have subgroups of 32 lanes; others exchange words by shared memory.
+var Packaged = []spirv.Controls{
+	{RoundToEven: true, Denormals: true, NotNumbers: true, Subgroup: 32},
+	{RoundToEven: true, Denormals: true, NotNumbers: true},
+}
+
+// Alternatives are v by the first shaders of its kernels, by the second, and so on.
+func Alternatives(v *variant.Shaders) (all []variant.Shaders) {
+	for i, more := 0, true; more; i++ {
+		one := variant.Shaders{Target: v.Target}
+		more = false
+		for _, k := range v.Kernels {
+			more = more || i+1 < len(k.Shaders)
+			at := min(i, len(k.Shaders)-1)
+			one.Kernels = append(one.Kernels, variant.Shaded{Schedule: k.Schedule, Shaders: k.Shaders[at : at+1]})
+		}
+		all = append(all, one)
+	}
+	return all
+}
+
 // Product is a product compiled for a device.
 type Product = variant.Shaders
 
-// Device is what a worker says of its device, and Here one that this process has open itself. NoDevice is the error that says why there is none.
+// Device is what a worker says of its device, and Here one that this process has open itself. NoDevice is the error that says why there is none, Refused one of
+// shaders that a device cannot run.
 type (
 	Device   = worker.Device
 	Here     = worker.Here
 	NoDevice = worker.NoDevice
+	Refused  = worker.Refused
 )
 
 // IsFault says that err is of a shader that crashed, hung or gave wrong results.
@@ -44,7 +68,7 @@ func IsFault(err error) bool { return worker.IsFault(err) }
 // Lab is an open device.
 type Lab struct {
 	on    *worker.Machine
-	code  *worker.Code
+	code  *worker.Shaders
 	readG float64 // GB/s, 0: not measured
 }
 
@@ -76,17 +100,18 @@ func (l *Lab) Compile(ctx context.Context, p ir.Problem, t spirv.Target, uses ..
 	return &v, err
 }
 
-// Test compares a product with its definition, bit for bit: see worker.Code.Test.
-func (l *Lab) Test(p ir.Problem, v *variant.Shaders) error {
+// Test compares a product with its definition, bit for bit, by the first of each kernel's shaders that the device can run: see worker.Code.Test. The error
+// is a *Refused if it can run none.
+func (l *Lab) Test(ctx context.Context, p ir.Problem, v *variant.Shaders) error {
 	s, err := v.Spec(p)
 	if err != nil {
 		return err
 	}
-	return l.code.Test(fmt.Sprint(v.Kernels[0].Schedule.Trace), s, 1)
+	return l.code.Test(ctx, fmt.Sprint(v.Kernels[0].Schedule.Trace), s, 1)
 }
 
 // Time times products for a purpose in turn, by the clock of the device. The first one is kept there for the next call.
-func (l *Lab) Time(p ir.Problem, x tune.Purpose, rounds int, vs ...*variant.Shaders) ([]timing.Sample, error) {
+func (l *Lab) Time(ctx context.Context, p ir.Problem, x tune.Purpose, rounds int, vs ...*variant.Shaders) ([]timing.Sample, error) {
 	var all []worker.Timed
 	for i, v := range vs {
 		s, err := v.Spec(p)
@@ -95,17 +120,25 @@ func (l *Lab) Time(p ir.Problem, x tune.Purpose, rounds int, vs ...*variant.Shad
 		}
 		all = append(all, worker.Timed{Spec: s, M: x.M, N: x.N, K: p.WholeK(x.K), Total: x.Total, Keep: i == 0 && len(vs) > 1})
 	}
-	return l.code.Time("products on "+l.Device().Name, timing.Options{Rounds: rounds}, all...)
+	return l.code.Time(ctx, "products on "+l.Device().Name, timing.Options{Rounds: rounds}, all...)
 }
 
 // ReadGBS is the bandwidth at which the device reads memory, in 10^9 bytes a second, measured once.
-func (l *Lab) ReadGBS() (float64, error) {
+func (l *Lab) ReadGBS(ctx context.Context) (float64, error) {
 	if l.readG > 0 {
 		return l.readG, nil
 	}
 	var err error
-	l.readG, err = l.code.ReadGBS()
+	l.readG, err = l.code.ReadGBS(ctx)
 	return l.readG, err
+}
+
+// Speeds are the known ones of the device: the built-in ones of its name, or the general ones.
+func (l *Lab) Speeds() spirv.Speeds { return spirv.SpeedsOf(l.Device().Name) }
+
+// Calibrate measures what the device does at best. What no shader shows is as in Speeds.
+func (l *Lab) Calibrate(ctx context.Context) (spirv.Speeds, error) {
+	return l.code.Calibrate(ctx, l.Speeds())
 }
 
 // Purpose is a product in a mode: from memory, or of weights that a cache holds.

@@ -1,6 +1,7 @@
 package shaders
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -18,6 +19,7 @@ import (
 	"github.com/tmacc/tmacc/lower/variant"
 	"github.com/tmacc/tmacc/schedule"
 	"github.com/tmacc/tmacc/search"
+	"github.com/tmacc/tmacc/search/build"
 	"github.com/tmacc/tmacc/search/space"
 	"github.com/tmacc/tmacc/search/timing"
 	"github.com/tmacc/tmacc/search/tune"
@@ -38,6 +40,7 @@ type Search struct {
 	lab   *Lab
 	base  *variant.Shaders
 	space *space.Space
+	tiles bool  // it is the one of cooperative matrices
 	ns    []int // of the purposes, ascending
 	best  float64
 	known map[string]tune.Result
@@ -65,10 +68,10 @@ func (l *Lab) Search(ctx context.Context, s *Search) (out tune.Outcome[*Candidat
 		return out, err
 	}
 	s.say("comparing the default schedules with the definition")
-	if err := l.Test(s.Problem, s.base); err != nil {
+	if err := l.Test(ctx, s.Problem, s.base); err != nil {
 		return out, err
 	}
-	if s.space, err = space.For(s.Problem, s.Target); err != nil {
+	if s.space, s.tiles, err = spaceFor(s.Problem, s.Target, s.ns); err != nil {
 		return out, err
 	}
 	ctx, stop := context.WithCancelCause(ctx)
@@ -100,7 +103,7 @@ func Reason(err error) string {
 		return err.Error()
 	case errors.As(err, &fault):
 		return "illegal"
-	case worker.IsFault(err):
+	case worker.IsFault(err), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return tune.Reason(err)
 	}
 	return "refused"
@@ -115,19 +118,23 @@ var (
 const mostModule = 32 << 10
 
 // widths are numbers of columns of kernels for n activations: a kernel of more than that is padded.
-func widths(n int) (all []int) {
-	for w := 1; w <= min(n, widest); w *= 2 {
+func (s *Search) widths(n int) (all []int) {
+	first, last := 1, widest
+	if s.tiles {
+		first, last = fewestOfTiles, widestTiles
+	}
+	for w := first; w <= min(n, last); w *= 2 {
 		all = append(all, w)
 	}
 	return all
 }
 
-// widest bounds the columns of a kernel.
-const widest = 128
+// widest bounds the columns of a kernel, and widestTiles the columns of one by cooperative matrices.
+const widest, widestTiles = 128, 256
 
 // sample draws a kernel for the fewest activations, and kernels for the others that share its packed matrix.
 func (s *Search) sample(rng *rand.Rand) *Candidate {
-	of := widths(s.ns[0])
+	of := s.widths(s.ns[0])
 	x, err := s.space.Columns(of[rng.Intn(len(of))]).Sample(rng)
 	if err != nil {
 		return &Candidate{}
@@ -144,7 +151,7 @@ func (s *Search) widened(rng *rand.Rand, points []space.Point, like ...space.Poi
 	c := &Candidate{points: points[:1], Uses: []search.Use{{Trace: points[0].Trace()}}}
 	sharing := s.space.Sharing(first)
 	for i, n := range s.ns[1:] {
-		of := widths(n)
+		of := s.widths(n)
 		cols := of[max(0, len(of)-1-rng.Intn(min(4, len(of))))]
 		from := points[0]
 		if i < len(like) && rng.Intn(4) > 0 {
@@ -251,27 +258,21 @@ func hash(v *variant.Shaders) string {
 	return hex.EncodeToString(h.Sum(nil)[:16])
 }
 
-// measured is how often a candidate is timed beside the default, and confirmed how often the best are.
-const measured, confirmed = 3, 8
+// measured is how often a candidate is timed beside the default, and repeated how often the best are.
+const measured, repeated = 3, 8
 
 // measure times candidates beside the default schedules. One that would be the best is compared with the definition.
 func (s *Search) measure(ctx context.Context, stop context.CancelCauseFunc, cs []*Candidate) (out []tune.Result) {
 	for _, c := range cs {
-		if err := ctx.Err(); err != nil {
-			out = append(out, tune.Result{Err: err})
-			continue
-		}
 		r := tune.Result{}
-		if r.Cost, r.Err = s.cost(c); r.Err == nil && (s.best == 0 || r.Cost < s.best) {
-			if r.Err = s.lab.Test(s.Problem, c.shaders); r.Err == nil {
+		if r.Cost, r.Err = s.cost(ctx, c); r.Err == nil && (s.best == 0 || r.Cost < s.best) {
+			if r.Err = s.lab.Test(ctx, s.Problem, c.shaders); r.Err == nil {
 				s.best = r.Cost
 			}
 		}
 		r.Ratios = c.ratios
-		if r.Err != nil && !worker.IsFault(r.Err) {
-			broken := &tune.Unmeasured{Err: r.Err}
-			stop(broken)
-			r.Err = broken
+		if r.Err = s.blame(ctx, r.Err); errors.As(r.Err, new(*tune.Unmeasured)) {
+			stop(r.Err)
 		}
 		out = append(out, r)
 		s.log(c, r)
@@ -279,10 +280,23 @@ func (s *Search) measure(ctx context.Context, stop context.CancelCauseFunc, cs [
 	return out
 }
 
-func (s *Search) cost(c *Candidate) (float64, error) {
+// blame returns err if the candidate is to blame for it: if the default schedules alone run, on a device that is opened again if need be. Else it is
+// an *Unmeasured.
+func (s *Search) blame(ctx context.Context, err error) error {
+	if err == nil || ctx.Err() != nil || errors.As(err, new(*worker.Wrong)) {
+		return cmp.Or(ctx.Err(), err)
+	}
+	_, alone := s.lab.Time(ctx, s.Problem, s.Purposes[0], 1, s.base)
+	if alone != nil && ctx.Err() == nil {
+		return &tune.Unmeasured{Err: alone}
+	}
+	return cmp.Or(ctx.Err(), err)
+}
+
+func (s *Search) cost(ctx context.Context, c *Candidate) (float64, error) {
 	c.ns, c.ratios = nil, nil
 	for _, p := range s.Purposes {
-		x, err := s.lab.Time(s.Problem, p, measured, s.base, c.shaders)
+		x, err := s.lab.Time(ctx, s.Problem, p, measured, s.base, c.shaders)
 		if err != nil {
 			return 0, err
 		}
@@ -293,7 +307,7 @@ func (s *Search) cost(c *Candidate) (float64, error) {
 }
 
 func (s *Search) log(c *Candidate, r tune.Result) {
-	if s.Log == nil || errors.As(r.Err, new(*tune.Unmeasured)) {
+	if s.Log == nil || errors.As(r.Err, new(*tune.Unmeasured)) || errors.Is(r.Err, context.Canceled) || errors.Is(r.Err, context.DeadlineExceeded) {
 		return
 	}
 	x := tune.Trial{Hash: hash(c.shaders), Cost: r.Cost, Ns: c.ns, Ratios: c.ratios}
@@ -306,22 +320,22 @@ func (s *Search) log(c *Candidate, r tune.Result) {
 	s.Log(x)
 }
 
-// Best measures the best of an outcome again, each beside the default schedules, and returns the fastest that the definition agrees with; nil if that is
-// none but the default.
-func (s *Search) Best(out tune.Outcome[*Candidate]) (best *Candidate, figures []tune.Beside, err error) {
+// Best measures the best of an outcome again, each beside the default schedules, and returns the fastest that the definition agrees with, and that
+// packages can have; nil if that is none but the default.
+func (s *Search) Best(ctx context.Context, out tune.Outcome[*Candidate]) (best *Candidate, figures []tune.Beside, err error) {
 	least := math.Inf(1)
 	for _, f := range out.Best[:min(len(out.Best), 4)] {
 		if hash(f.G.shaders) == hash(s.base) {
 			continue
 		}
-		if err := s.lab.Test(s.Problem, f.G.shaders); worker.IsFault(err) {
+		if _, err := build.Shaders(ctx, s.Problem, s.Target, f.G.Uses, Packaged...); err != nil {
 			continue
-		} else if err != nil {
-			return nil, nil, err
 		}
-		b, err := s.beside(f.G)
-		if err != nil {
+		b, err := s.confirmed(ctx, f.G)
+		if err = s.blame(ctx, err); ctx.Err() != nil || errors.As(err, new(*tune.Unmeasured)) {
 			return nil, nil, err
+		} else if err != nil {
+			continue
 		}
 		if r := tune.Together(b); r.Median < least {
 			best, figures, least = f.G, b, r.Median
@@ -330,10 +344,13 @@ func (s *Search) Best(out tune.Outcome[*Candidate]) (best *Candidate, figures []
 	return best, figures, nil
 }
 
-// beside are repeated measurements of c and of the default schedules.
-func (s *Search) beside(c *Candidate) (all []tune.Beside, err error) {
+// confirmed are repeated measurements of c and of the default schedules, if c has the bits of the definition.
+func (s *Search) confirmed(ctx context.Context, c *Candidate) (all []tune.Beside, err error) {
+	if err := s.lab.Test(ctx, s.Problem, c.shaders); err != nil {
+		return nil, err
+	}
 	for _, p := range s.Purposes {
-		x, err := s.lab.Time(s.Problem, p, confirmed, s.base, c.shaders)
+		x, err := s.lab.Time(ctx, s.Problem, p, repeated, s.base, c.shaders)
 		if err != nil {
 			return nil, err
 		}
@@ -343,8 +360,8 @@ func (s *Search) beside(c *Candidate) (all []tune.Beside, err error) {
 }
 
 // Entry is c as a lock has it.
-func (s *Search) Entry(c *Candidate, figures []tune.Beside, version string) (tune.Entry, error) {
-	read, err := s.lab.ReadGBS()
+func (s *Search) Entry(ctx context.Context, c *Candidate, figures []tune.Beside, version string) (tune.Entry, error) {
+	read, err := s.lab.ReadGBS(ctx)
 	if err != nil {
 		return tune.Entry{}, err
 	}

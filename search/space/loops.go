@@ -14,9 +14,34 @@ import (
 )
 
 // ForOperator is the space of an operator's schedules on a target.
-func ForOperator(o operator.Operator, t lower.Target) *Space {
-	s := schedule.NewOperator(o)
-	rules := []Rule{}
+func ForOperator(o operator.Operator, t lower.Selector) *Space {
+	return ForLoops(schedule.NewOperator(o), t)
+}
+
+// ForLoops is the space of the schedules that begin with the loops of s.
+func ForLoops(s *schedule.Operator, t lower.Selector) *Space {
+	o, machine := s.Of, MachineOf(t)
+	sp := &Space{start: s, machine: machine, fits: fitsOperator(o), part: 1, known: newMemo(),
+		proves: func(s schedule.State) error {
+			_, err := s.(*schedule.Operator).Kernel()
+			return err
+		}}
+	if sp.rules = vectorRules(o, s); machine.Group > 0 {
+		sp.rules = laneRules(o, s)
+	}
+	return sp
+}
+
+// fitsOperator is fitsNests for schedules that pad nothing at typical sizes of an operator.
+func fitsOperator(o operator.Operator) func(s schedule.State, m schedule.Machine, part int) bool {
+	return func(s schedule.State, m schedule.Machine, part int) bool {
+		pads := func(sizes map[string]int) bool { return !s.(*schedule.Operator).Divides(sizes) }
+		return fitsNests(s, m, part) && !slices.ContainsFunc(o.Typical(), pads)
+	}
+}
+
+// vectorRules are the rules of an operator on a machine without workgroups.
+func vectorRules(o operator.Operator, s *schedule.Operator) (rules []Rule) {
 	for _, stage := range s.Stages() {
 		if !slices.Contains(o.Outputs, stage) {
 			rules = append(rules, Rule{Name: "inline " + stage, Offers: optional(schedule.Inline{Stage: stage})})
@@ -31,15 +56,7 @@ func ForOperator(o operator.Operator, t lower.Target) *Space {
 		}
 		rules = append(rules, Rule{Name: "prefetch " + in.Name, Offers: of, Open: true})
 	}
-	fits := func(s schedule.State, m schedule.Machine, part int) bool {
-		pads := func(sizes map[string]int) bool { return !s.(*schedule.Operator).Divides(sizes) }
-		return fitsNests(s, m, part) && !slices.ContainsFunc(o.Typical(), pads)
-	}
-	return &Space{rules: rules, start: s, machine: MachineOf(t), fits: fits, part: 1, known: newMemo(),
-		proves: func(s schedule.State) error {
-			_, err := s.(*schedule.Operator).Kernel()
-			return err
-		}}
+	return rules
 }
 
 // nests are the states that have stages.

@@ -143,7 +143,7 @@ func fitsProduct(s schedule.State, m schedule.Machine, part int) bool {
 		switch l.Kind {
 		case nest.Unrolled:
 			code *= l.N
-		case nest.Vector, nest.Dot, nest.Pair:
+		case nest.Vector, nest.Dot, nest.Pair, nest.Tile:
 			lanes *= l.N
 		}
 	}
@@ -622,6 +622,9 @@ func instruction(s schedule.State, m schedule.Machine) (out []schedule.Trace) {
 		}
 		return each(schedule.Tensorize{Loop: "q"})(s, m)
 	}
+	if m.Octets && l.N == 8 && loop(s, "l").N > 1 && loop(s, "nc").N%2 == 0 {
+		return []schedule.Trace{{split("nc", 2, "nc", "c"), schedule.Tensorize{Loop: l.Name, To: "tile", Rows: "l", Columns: "c"}}}
+	}
 	t := schedule.Trace{split(l.Name, 4, "x", "j"), bind("x", "unrolled")}
 	if l.N > 4 {
 		t[1] = bind("x", "vector")
@@ -669,7 +672,7 @@ func present(s schedule.State, names ...string) []string {
 
 // order of the loops. A byte that holds one entry is widened around the lanes.
 func order(s schedule.State, m schedule.Machine) (out []schedule.Trace) {
-	inner := present(s, "l", "e", "x", "j", "jo", "ji", "q")
+	inner := present(s, "l", "c", "e", "kx", "x", "j", "jo", "ji", "q")
 	around := s.(*schedule.Product).Residual() && loop(s, "q").Kind == nest.Unrolled
 	for _, x := range (schedule.Reorder{Order: inner}).Propose(s, m) {
 		o := x.(schedule.Reorder).Order
@@ -701,7 +704,7 @@ func shares(s schedule.State) bool { return indexed(s) == 0 && loop(s, "nc").N >
 
 // pack the codes.
 func pack(s schedule.State, m schedule.Machine) []schedule.Trace {
-	order := slices.Concat(present(s, "mt", "side"), []string{"words"}, present(s, "l", "e", "x", "j", "jo", "ji", "q"))
+	order := slices.Concat(present(s, "mt", "side"), []string{"words"}, present(s, "l", "e", "kx", "x", "j", "jo", "ji", "q"))
 	return each(schedule.Pack{Tensor: "codes", Order: order, Fields: []string{"s", "f"}})(s, m)
 }
 

@@ -2,13 +2,15 @@ package worker
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"reflect"
 	"runtime"
-	"runtime/debug"
 	"strings"
 	"time"
 
@@ -40,13 +42,19 @@ func (d *Device) String() string { return fmt.Sprintf("%s (%s, %s)", d.Name, d.T
 type Vulkan interface {
 	// Open opens the device of a name, "" for the preferred one.
 	Open(name string) (*Device, error)
-	// Device runs the shaders of products there.
-	Device() abi.Device
+	// Device runs the shaders of products there. failed is the first error of a call, and free frees what they have there.
+	Device() (on abi.Device, failed func() error, free func())
 	// Timed readies a product to be timed: each call of run multiplies the copies of a matrix in turn, and returns nanoseconds of a
 	// product by the clock of the device.
 	Timed(spec tmacc.Spec, src format.Source, t Timed) (run func() (float64, error), free func(), err error)
 	// ReadGBS is the bandwidth of reading memory, in 10^9 bytes a second.
 	ReadGBS() (float64, error)
+	// Refused says that an error is of a shader that the device cannot run, by what it says of itself.
+	Refused(err error) bool
+	// Lost says that nothing runs there any more until it is opened again.
+	Lost() bool
+	// Calibrate measures what the device does at best. What no shader shows is as in like.
+	Calibrate(like spirv.Speeds) (*spirv.Speeds, error)
 }
 
 // vulkan is what a worker on a device has, nil in others.
@@ -81,7 +89,7 @@ var hasVulkan bool
 type deviceGreeting struct {
 	Device  *Device
 	Problem string // why there is none
-	Version string // of the program
+	Program identity
 }
 
 // greetDevice opens the device that the environment names.
@@ -89,7 +97,7 @@ func greetDevice() *deviceGreeting {
 	if vulkan == nil {
 		return nil
 	}
-	g := &deviceGreeting{Version: version()}
+	g := &deviceGreeting{Program: own()}
 	d, err := vulkan.Open("")
 	if g.Device = d; err != nil {
 		g.Problem = err.Error()
@@ -97,18 +105,46 @@ func greetDevice() *deviceGreeting {
 	return g
 }
 
-// version is what both programs say of themselves: they speak the same protocol if it is the same.
-func version() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return "unknown"
+// identity is what a program says of itself: its tmacc, and a hash of what messages have. Programs between releases, built with changes perhaps, may have
+// the same name of a tmacc, or none.
+type identity struct{ Compiler, Messages string }
+
+func own() identity {
+	h := sha256.New()
+	fmt.Fprintln(h, abi.Version)
+	for _, t := range []reflect.Type{reflect.TypeFor[greeting](), reflect.TypeFor[request](), reflect.TypeFor[reply]()} {
+		describe(h, t, map[reflect.Type]bool{})
 	}
-	for _, m := range append(info.Deps, &info.Main) {
-		if m.Path == gomod.Path && m.Version != "" {
-			return m.Version
+	return identity{gomod.Compiler(), fmt.Sprintf("%x", h.Sum(nil)[:4])}
+}
+
+func (x identity) String() string {
+	return fmt.Sprintf("tmacc %s, messages %s", x.Compiler, x.Messages)
+}
+
+// fits says that x and y are of one tmacc. The name of one that was built of the sources is not known to Go.
+func (x identity) fits(y identity, built bool) bool {
+	return x.Messages == y.Messages && (built || x.Compiler == y.Compiler)
+}
+
+// describe writes the fields of t and of the types in it.
+func describe(w io.Writer, t reflect.Type, seen map[reflect.Type]bool) {
+	if fmt.Fprintln(w, t); seen[t] {
+		return
+	}
+	seen[t] = true
+	switch t.Kind() {
+	case reflect.Pointer, reflect.Slice, reflect.Array:
+		describe(w, t.Elem(), seen)
+	case reflect.Map:
+		describe(w, t.Key(), seen)
+		describe(w, t.Elem(), seen)
+	case reflect.Struct:
+		for i := range t.NumField() {
+			fmt.Fprintln(w, t.Field(i).Name)
+			describe(w, t.Field(i).Type, seen)
 		}
 	}
-	return "(devel)"
 }
 
 // DeviceProgram is the name of the program with Vulkan, deviceMain its package.
@@ -127,79 +163,117 @@ func (e *NoDevice) Error() string { return e.Why }
 
 // OnDevice is a machine whose workers run shaders on the device of Vulkan that name stands for, "" for the one that TMACC_DEVICE names or the preferred
 // one. This program has no Vulkan, so that it stays linked statically. It starts another, of the same version, which lies beside it or in PATH, or
-// is built of the sources. The error is a *NoDevice if there is no device.
+// is built of the sources. Programs that it passes over it says. One beside it that does not start is an error. So is no device: a *NoDevice.
+// When ctx ends, so do starts of workers.
 func OnDevice(ctx context.Context, name string, say func(string)) (*Machine, error) {
-	env := []string{envWorker + "=" + deviceWorker}
+	m := &Machine{os: runtime.GOOS, arch: runtime.GOARCH, ctx: ctx, env: []string{envWorker + "=" + deviceWorker}}
 	if name != "" {
-		env = append(env, envDevice+"="+name)
+		m.env = append(m.env, envDevice+"="+name)
 	}
-	for _, path := range foundPrograms() {
-		m, err := onDeviceBy(&program{path: path}, env)
-		if other := (*otherVersion)(nil); !errors.As(err, &other) {
-			return m, err
-		}
+	if chosen, err := m.choose(foundPrograms(), say); chosen || err != nil {
+		return ready(m, err)
 	}
-	p, err := builtProgram(ctx, say)
-	if err != nil {
+	var err error
+	if m.own, err = builtProgram(ctx, say); err != nil {
 		return nil, fmt.Errorf("shaders run in another program, %s: %s puts it beside tmacc (it is neither there nor in PATH in this version, and could not be built: %w)", DeviceProgram, installProgram(), err)
 	}
-	return onDeviceBy(p, env)
+	return ready(m, m.greetedByDevice())
 }
 
-// otherVersion says that a program is of another version of tmacc.
-type otherVersion struct{ path string }
+// choose makes the first of the programs that is of this tmacc and works the program of m, if there is one.
+func (m *Machine) choose(all []found, say func(string)) (chosen bool, err error) {
+	for _, f := range all {
+		m.own = &program{path: f.path}
+		err := m.greetedByDevice()
+		other := (*otherProgram)(nil)
+		switch {
+		case !errors.As(err, &other):
+			return true, err
+		case f.beside && other.broken:
+			return false, fmt.Errorf("%w: %s replaces it", err, installProgram())
+		case say != nil:
+			say(err.Error() + ": passed over")
+		}
+	}
+	return false, nil
+}
 
-func (e *otherVersion) Error() string { return e.path + " is of another version of tmacc" }
-
-// onDeviceBy is a machine whose workers are a program.
-func onDeviceBy(of *program, env []string) (*Machine, error) {
-	m := &Machine{os: runtime.GOOS, arch: runtime.GOARCH, own: of, env: env}
-	p, err := m.start(nil)
+// ready is m, or closes it for an error.
+func ready(m *Machine, err error) (*Machine, error) {
 	if err != nil {
 		m.Close()
 		return nil, err
 	}
+	return m, nil
+}
+
+// otherProgram says that a program is of another tmacc, or does not work.
+type otherProgram struct {
+	path, why string
+	broken    bool
+}
+
+func (e *otherProgram) Error() string { return e.path + " " + e.why }
+
+// greetedByDevice keeps what the first worker says of its device.
+func (m *Machine) greetedByDevice() error {
+	p, err := m.start(nil)
+	if m.ctx.Err() != nil {
+		return m.ctx.Err()
+	}
+	if err != nil {
+		return &otherProgram{m.own.path, "does not work: " + err.Error(), true}
+	}
 	g := p.device
 	switch {
-	case g == nil || of.dir == "" && !of.kept && g.Version != version():
-		err = &otherVersion{of.path}
+	case g == nil:
+		err = &otherProgram{m.own.path, "is no program with Vulkan", true}
+	case !g.Program.fits(own(), m.own.dir != "" || m.own.kept):
+		err = &otherProgram{m.own.path, fmt.Sprintf("is of another version (%v, this is %v)", g.Program, own()), false}
 	case g.Problem != "":
 		err = &NoDevice{g.Problem}
 	}
 	if err != nil {
 		p.end()
-		m.Close()
-		return nil, err
+		return err
 	}
 	m.host, m.device = p.host, g.Device
 	m.keep(p)
-	return m, nil
+	return nil
 }
 
 // installProgram is the command that installs the program.
 func installProgram() string {
-	v := version()
-	if v == "(devel)" || strings.Contains(v, "+") {
+	v := gomod.Compiler()
+	if v == gomod.Unknown || strings.Contains(v, "+") {
 		v = "latest"
 	}
 	return "go install " + deviceMain + "@" + v
 }
 
-// foundPrograms are the paths of programs with Vulkan: this one, if it has Vulkan, or else those beside it and in PATH.
-func foundPrograms() (paths []string) {
-	name := deviceFile()
+// found is a program with Vulkan, by its name: beside this one, or in PATH.
+type found struct {
+	path   string
+	beside bool
+}
+
+// foundPrograms are programs with Vulkan: this one, if it has Vulkan, or else those beside it and in PATH.
+func foundPrograms() (all []found) {
+	if self, err := os.Executable(); err == nil && hasVulkan {
+		return []found{{self, true}}
+	}
+	add := func(dir string, beside bool) {
+		if path := filepath.Join(dir, deviceFile()); filepath.IsAbs(path) && isProgram(path) {
+			all = append(all, found{path, beside})
+		}
+	}
 	if self, err := os.Executable(); err == nil {
-		if hasVulkan {
-			return []string{self}
-		}
-		if path := filepath.Join(filepath.Dir(self), name); isProgram(path) {
-			paths = append(paths, path)
-		}
+		add(filepath.Dir(self), true)
 	}
-	if path, err := exec.LookPath(name); err == nil {
-		paths = append(paths, path)
+	for _, dir := range filepath.SplitList(os.Getenv("PATH")) {
+		add(dir, false)
 	}
-	return paths
+	return all
 }
 
 func deviceFile() string {
@@ -280,18 +354,57 @@ func (m *Machine) Device() *Device {
 	return m.device
 }
 
-// Shaders is Code without functions on a machine with a device: Test and Time take specs whose variant has shaders.
-func (m *Machine) Shaders(limit time.Duration) *Code {
-	return &Code{limit: limit, on: m, shaders: true}
+// Shaders is a worker on a device. A request ends when its context does, and its worker with it.
+type Shaders struct{ code *Code }
+
+// Shaders is a worker on a machine with a device, for requests of at most limit.
+func (m *Machine) Shaders(limit time.Duration) *Shaders {
+	return &Shaders{&Code{limit: limit, on: m, shaders: true}}
+}
+
+// Close ends the use of the worker.
+func (s *Shaders) Close() error { return s.code.Close() }
+
+// Test is Code.Test of a spec whose variant has shaders. The error is a *Refused if the device cannot run them.
+func (s *Shaders) Test(ctx context.Context, what string, spec tmacc.Spec, seed uint64) error {
+	_, err := s.code.ask(ctx, what, request{Test: &testRequest{withoutFuncs(spec), seed}})
+	return err
+}
+
+// Time is Code.Time of specs whose variants have shaders.
+func (s *Shaders) Time(ctx context.Context, what string, opt timing.Options, products ...Timed) ([]timing.Sample, error) {
+	return s.code.time(ctx, what, timeRequest{Products: products, Options: opt})
 }
 
 // ReadGBS is the bandwidth at which the device reads memory, in 10^9 bytes a second.
-func (c *Code) ReadGBS() (float64, error) {
-	r, err := c.ask("reading memory", request{Read: true})
+func (s *Shaders) ReadGBS(ctx context.Context) (float64, error) {
+	r, err := s.code.ask(ctx, "reading memory", request{Read: true})
 	if err != nil {
 		return 0, err
 	}
 	return r.ReadGBS, nil
+}
+
+// onItsDevice is an error if a later worker of m is not on the device that m was opened for.
+func (m *Machine) onItsDevice(p *process) error {
+	switch g := p.device; {
+	case g == nil:
+		return &otherProgram{m.own.path, "is no program with Vulkan", true}
+	case g.Problem != "":
+		return &NoDevice{g.Problem}
+	case g.Device.Name != m.device.Name:
+		return &NoDevice{fmt.Sprintf("%s is there no more, only %s", m.device.Name, g.Device.Name)}
+	}
+	return nil
+}
+
+// Calibrate is what the device does at best. What no shader shows is as in like.
+func (s *Shaders) Calibrate(ctx context.Context, like spirv.Speeds) (spirv.Speeds, error) {
+	r, err := s.code.ask(ctx, "measuring the device", request{Like: &like})
+	if err != nil {
+		return like, err
+	}
+	return *r.Speeds, nil
 }
 
 // timeShaders times products on a device in turn, by its clock.
@@ -334,9 +447,8 @@ func onDevice(spec *tmacc.Spec) bool {
 	return vulkan != nil && len(spec.Variants) == 1 && len(spec.Variants[0].Shaders) > 0
 }
 
-// shaded is the product of a spec on the device of this worker.
+// shaded is the product of a spec on the device of its variant.
 func shaded(spec *tmacc.Spec) (*tmacc.Product, error) {
-	spec.Variants[0].Device = vulkan.Device()
 	if err := spec.Validate(); err != nil {
 		return nil, err
 	}

@@ -124,6 +124,11 @@ type Wrong struct{ What, Difference string }
 
 func (e *Wrong) Error() string { return fmt.Sprintf("worker: %s: is wrong: %s", e.What, e.Difference) }
 
+// Refused reports shaders that a device cannot run, by what it says of itself.
+type Refused struct{ What, Why string }
+
+func (e *Refused) Error() string { return fmt.Sprintf("worker: %s: %s", e.What, e.Why) }
+
 // Lost reports that there is no process, for which no code is to blame: it was killed from outside, or
 // cannot be reached or started.
 type Lost struct {

@@ -19,12 +19,13 @@ import (
 type Machine struct {
 	os, arch string
 	host     timing.Host
-	remote   *remote  // nil: here
-	emulator []string // command that runs programs, nil: none
-	own      *program // a worker without functions, nil: this program is one
-	env      []string // of workers, besides this program's
-	device   *Device  // that workers run shaders on, nil: they run machine code
-	unmapped string   // why a worker over there cannot map functions, "": it can; here jit.Mappable knows
+	remote   *remote         // nil: here
+	emulator []string        // command that runs programs, nil: none
+	own      *program        // a worker without functions, nil: this program is one
+	env      []string        // of workers, besides this program's
+	device   *Device         // that workers run shaders on, nil: they run machine code
+	ctx      context.Context // ends starts of workers, nil: nothing does
+	unmapped string          // why a worker over there cannot map functions, "": it can; here jit.Mappable knows
 	mu       sync.Mutex
 	idle     []*process // of a worker without functions, that wait for some
 }

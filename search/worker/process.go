@@ -3,6 +3,7 @@ package worker
 import (
 	"bufio"
 	"cmp"
+	"context"
 	"encoding/gob"
 	"errors"
 	"fmt"
@@ -36,10 +37,11 @@ type process struct {
 	killed   atomic.Bool
 }
 
-// A process may take startLimit to greet. It ends itself at the limit of a request; if it has not answered
+// A process may take startLimit to greet, or to end, and killLimit to end when it is killed. It ends itself at the limit of a request; if it has not answered
 // after grace, which messages of some megabytes need on a slow connection, it is killed.
 const (
 	startLimit = time.Minute
+	killLimit  = 10 * time.Second
 	grace      = 2 * time.Second
 	farGrace   = time.Minute
 )
@@ -66,7 +68,7 @@ func (m *Machine) start(of *program) (*process, error) {
 	p.w = bufio.NewWriterSize(p.in, 1<<16)
 	p.enc, p.dec = gob.NewEncoder(p.w), gob.NewDecoder(bufio.NewReaderSize(out, 1<<16))
 	var g greeting
-	if err := p.limited(startLimit, func() error { return p.dec.Decode(&g) }); err != nil {
+	if err := p.limited(m.context(), startLimit, func() error { return p.dec.Decode(&g) }); err != nil {
 		return nil, p.notStarted(err)
 	}
 	p.how, p.host, p.unmapped, p.device = g.How, g.Host, g.Unmapped, g.Device
@@ -76,7 +78,7 @@ func (m *Machine) start(of *program) (*process, error) {
 // notStarted is why a process did not greet.
 func (p *process) notStarted(err error) error {
 	err = p.cause("starting a worker", startLimit, err)
-	if p.cmd.ProcessState.ExitCode() == noProgram {
+	if state := p.cmd.ProcessState; state != nil && state.ExitCode() == noProgram {
 		return &Lost{"the worker is not there any more", true}
 	}
 	return blameless("starting a worker", err)
@@ -94,26 +96,58 @@ func blameless(what string, err error) error {
 	return err
 }
 
-// limited kills the process if f takes longer than limit.
-func (p *process) limited(limit time.Duration, f func() error) error {
-	timer := time.AfterFunc(limit, func() {
+// limited kills the process if f takes longer than limit, or when ctx ends.
+func (p *process) limited(ctx context.Context, limit time.Duration, f func() error) error {
+	kill := func() {
 		p.killed.Store(true)
 		p.cmd.Process.Kill()
-	})
-	defer timer.Stop()
+	}
+	defer time.AfterFunc(limit, kill).Stop()
+	defer context.AfterFunc(ctx, kill)()
 	return f()
+}
+
+// wait waits for the end of a process that was told to end, or killed. It is false for one that hangs in a driver then.
+func (p *process) wait() (ended bool) {
+	done := make(chan struct{})
+	go func() {
+		p.cmd.Wait()
+		close(done)
+	}()
+	if !p.killed.Load() && within(done, startLimit) {
+		return true
+	}
+	p.cmd.Process.Kill()
+	return within(done, killLimit)
+}
+
+func within(done <-chan struct{}, limit time.Duration) bool {
+	select {
+	case <-done:
+		return true
+	case <-time.After(limit):
+		return false
+	}
+}
+
+// context ends starts of workers.
+func (m *Machine) context() context.Context {
+	if m.ctx == nil {
+		return context.Background()
+	}
+	return m.ctx
 }
 
 // ask sends a request and waits for the reply. After an error only cause may be
 // called.
-func (p *process) ask(q request, limit time.Duration) (*reply, error) {
+func (p *process) ask(ctx context.Context, q request, limit time.Duration) (*reply, error) {
 	r := new(reply)
 	q.Limit = limit
 	limit += grace
 	if p.far {
 		limit += farGrace
 	}
-	err := p.limited(limit, func() error {
+	err := p.limited(ctx, limit, func() error {
 		if err := p.enc.Encode(q); err != nil {
 			return err
 		}
@@ -133,7 +167,9 @@ func (p *process) cause(what string, limit time.Duration, err error) error {
 	if !ended {
 		p.cmd.Process.Kill() // its messages cannot be read
 	}
-	p.limited(startLimit, p.cmd.Wait)
+	if !p.wait() {
+		return &Crash{what, "", "it does not end when it is killed: a driver may hang"}
+	}
 	text := p.stderr.String()
 	if late || p.cmd.ProcessState.ExitCode() == exitLate {
 		return &Timeout{what, limit}
@@ -180,7 +216,7 @@ func (p *process) lost(text string) *Lost {
 // end ends a process that answers.
 func (p *process) end() {
 	p.in.Close()
-	p.limited(startLimit, p.cmd.Wait)
+	p.wait()
 }
 
 func firstLine(s string) string {

@@ -2,6 +2,7 @@ package worker
 
 import (
 	"bytes"
+	"context"
 	"encoding/gob"
 	"errors"
 	"fmt"
@@ -24,7 +25,7 @@ import (
 // is a *Wrong, a *Crash or a *Timeout that calls the product what, unless the request
 // makes no sense on this machine.
 func (c *Code) Test(what string, spec runtime.Spec, seed uint64) error {
-	_, err := c.ask(what, request{Test: &testRequest{withoutFuncs(spec), seed}})
+	_, err := c.ask(context.Background(), what, request{Test: &testRequest{withoutFuncs(spec), seed}})
 	return err
 }
 
@@ -41,7 +42,7 @@ type Timed struct {
 // of a whole matrix have in common: how that is done depends on the schedule too. Test them before: nothing looks
 // at their results here.
 func (c *Code) Time(what string, opt timing.Options, products ...Timed) ([]timing.Sample, error) {
-	return c.time(what, timeRequest{Products: products, Options: opt})
+	return c.time(context.Background(), what, timeRequest{Products: products, Options: opt})
 }
 
 // Compare is Time of as and bs in turn, by short, and unless the bs take more than most times as long as the as, in the geometric mean, which it
@@ -52,16 +53,16 @@ func (c *Code) Compare(what string, short, long timing.Options, most float64, as
 	for i := range as {
 		products = append(products, as[i], bs[i])
 	}
-	samples, err = c.time(what, timeRequest{Products: products, Options: short, Longer: long, Most: most})
+	samples, err = c.time(context.Background(), what, timeRequest{Products: products, Options: short, Longer: long, Most: most})
 	return samples, err == nil && meanRatio(samples) > most, err
 }
 
-func (c *Code) time(what string, q timeRequest) ([]timing.Sample, error) {
+func (c *Code) time(ctx context.Context, what string, q timeRequest) ([]timing.Sample, error) {
 	q.Products = slices.Clone(q.Products)
 	for i := range q.Products {
 		q.Products[i].Spec = withoutFuncs(q.Products[i].Spec)
 	}
-	r, err := c.ask(what, request{Time: &q})
+	r, err := c.ask(ctx, what, request{Time: &q})
 	if err != nil {
 		return nil, err
 	}
@@ -94,9 +95,6 @@ func (s *server) product(spec *runtime.Spec, wrap func(*abi.Kernel)) (*runtime.P
 	if len(spec.Variants) != 1 {
 		return nil, fmt.Errorf("a product of %d variants, want one", len(spec.Variants))
 	}
-	if onDevice(spec) {
-		return shaded(spec)
-	}
 	if err := jit.Bind(&spec.Variants[0], s.function); err != nil {
 		return nil, err
 	}
@@ -128,12 +126,24 @@ func (s *server) test(q *testRequest, r *reply) error {
 		held = append(held, g)
 		return g.buf
 	}
-	p, err := s.product(&q.Spec, func(k *abi.Kernel) { guardOut(k, q.Spec.Layouts[q.Spec.Variants[0].Layout].TileM, alloc, &r.Wrong) })
+	product := func() (*runtime.Product, error) {
+		return s.product(&q.Spec, func(k *abi.Kernel) { guardOut(k, q.Spec.Layouts[q.Spec.Variants[0].Layout].TileM, alloc, &r.Wrong) })
+	}
+	failed := func() error { return nil }
+	if onDevice(&q.Spec) {
+		var free func()
+		q.Spec.Variants[0].Device, failed, free = vulkan.Device()
+		defer free()
+		product = func() (*runtime.Product, error) { return shaded(&q.Spec) }
+	}
+	p, err := product()
 	if err != nil {
 		return err
 	}
 	high := func(n int) []byte { return alloc(n, false) }
-	if err := runtime.SelfTestIn(p, rand.New(rand.NewPCG(1, q.Seed)), high); err != nil && out == nil && r.Wrong == "" {
+	err = runtime.SelfTestIn(p, rand.New(rand.NewPCG(1, q.Seed)), high)
+	out = errors.Join(out, failed())
+	if err != nil && out == nil && r.Wrong == "" {
 		r.Wrong = err.Error()
 	}
 	return out

@@ -3,6 +3,7 @@ package worker
 import (
 	"time"
 
+	"github.com/tmacc/tmacc/lower/spirv"
 	"github.com/tmacc/tmacc/runtime"
 	"github.com/tmacc/tmacc/search/jit"
 	"github.com/tmacc/tmacc/search/rig"
@@ -25,7 +26,8 @@ type request struct {
 	Test  *testRequest
 	Time  *timeRequest
 	Probe *probeRequest
-	Read  bool // the bandwidth of reading a device's memory
+	Read  bool          // the bandwidth of reading a device's memory
+	Like  *spirv.Speeds // all that a device does at best; what no shader shows is as these say
 }
 
 // callRequest calls a function with each of several lists of arguments, between
@@ -73,8 +75,10 @@ type change struct {
 // Wrong is one of the code.
 type reply struct {
 	Problem, Wrong string
+	Refused, Lost  bool // the device cannot run the shaders of the Problem; it is lost
 	Remedy         string
 	Changed        []change        // by a Call
 	Samples        []timing.Sample // by a Time or a Probe
 	ReadGBS        float64         // by a Read
+	Speeds         *spirv.Speeds   // by Like
 }

@@ -143,11 +143,14 @@ func (s *server) answer(q *request) *reply {
 		err = s.probe(q.Probe, r)
 	case q.Read && vulkan != nil:
 		r.ReadGBS, err = vulkan.ReadGBS()
+	case q.Like != nil && vulkan != nil:
+		r.Speeds, err = vulkan.Calibrate(*q.Like)
 	default: // an empty reply would say that a test was passed
 		err = errors.New("BUG: worker: a request for nothing")
 	}
 	if err != nil {
 		r.Problem, r.Remedy = err.Error(), remedy(err)
+		r.Refused, r.Lost = vulkan != nil && vulkan.Refused(err), vulkan != nil && vulkan.Lost()
 	}
 	return r
 }

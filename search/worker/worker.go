@@ -25,6 +25,7 @@ package worker
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -199,7 +200,7 @@ func (f Func) RunAll(params []vir.Param, calls [][]vir.Arg) error {
 			q.Calls[i][j].Buf = known[b]
 		}
 	}
-	r, err := f.code.ask(f.what, request{Call: &q})
+	r, err := f.code.ask(context.Background(), f.what, request{Call: &q})
 	if err != nil {
 		return err
 	}
@@ -211,7 +212,7 @@ func (f Func) RunAll(params []vir.Param, calls [][]vir.Arg) error {
 
 // Probe times calls of functions in interleaved rounds.
 func (c *Code) Probe(opt timing.Options, calls ...rig.Call) ([]timing.Sample, error) {
-	r, err := c.ask("a probe", request{Probe: &probeRequest{calls, opt}})
+	r, err := c.ask(context.Background(), "a probe", request{Probe: &probeRequest{calls, opt}})
 	if err != nil {
 		return nil, err
 	}
@@ -242,28 +243,40 @@ func Run(t lower.Target, k *lower.Kernel, args []vir.Arg) error {
 	return f.Run(k.Func.Params, args)
 }
 
-// ask sends a request about what to the process and waits for the reply. It asks again if the process
+// ask sends a request about what to the process and waits for the reply, until ctx ends. It asks again if the process
 // is lost for no fault of its own: requests change nothing.
-func (c *Code) ask(what string, q request) (r *reply, err error) {
+func (c *Code) ask(ctx context.Context, what string, q request) (r *reply, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	err = c.on.persist(what, func() error {
-		r, err = c.askOnce(what, q)
+		r, err = c.askOnce(ctx, what, q)
 		return err
 	})
 	return r, err
 }
 
-func (c *Code) askOnce(what string, q request) (*reply, error) {
+func (c *Code) askOnce(ctx context.Context, what string, q request) (*reply, error) {
+	if ctx.Err() != nil {
+		return nil, fmt.Errorf("worker: %s: %w", what, ctx.Err())
+	}
 	p, err := c.process()
 	if err != nil {
 		return nil, err
 	}
-	r, err := p.ask(q, c.limit)
+	r, err := p.ask(ctx, q, c.limit)
 	switch {
 	case err != nil:
 		c.p = nil
-		return nil, p.cause(what, c.limit, err)
+		if err = p.cause(what, c.limit, err); ctx.Err() != nil {
+			err = fmt.Errorf("worker: %s: %w", what, ctx.Err())
+		}
+		return nil, err
+	case r.Lost:
+		c.p = nil
+		p.end()
+		return nil, &Crash{what, "", r.Problem}
+	case r.Refused:
+		return nil, &Refused{what, r.Problem}
 	case r.Wrong != "":
 		return nil, &Wrong{what, r.Wrong}
 	}
@@ -301,10 +314,14 @@ func (c *Code) process() (*process, error) {
 	}
 	c.fresh = false
 	if c.shaders {
+		if err := c.on.onItsDevice(p); err != nil {
+			p.end()
+			return nil, err
+		}
 		c.p = p
 		return p, nil
 	}
-	r, err := p.ask(request{Load: c.object}, c.limit)
+	r, err := p.ask(context.Background(), request{Load: c.object}, c.limit)
 	if err != nil {
 		return nil, blameless("loading functions", p.cause("loading functions", c.limit, err))
 	}

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -23,54 +25,77 @@ import (
 	"github.com/tmacc/tmacc/tests/shaders"
 )
 
-// leastShaders is the share of samples that must become shaders.
-const leastShaders = 0.25
+const (
+	leastShaders = 0.25    // the share of samples that must become shaders which are compared
+	perProblem   = 4       // samples of a problem, which share what its space remembers
+	onDevice     = 160     // the most instructions of shaders that run on the device
+	evalShader   = 150_000 // the most instructions of all lanes that Eval does
+)
 
 // TestRandomShaders compiles random schedules of random problems and formats for workgroups. Each is refused for a typed reason, or
-// equals the definition by Eval, which finds races, and on a Vulkan device if it is not long: a software device compiles long ones for
-// minutes. TMACC_SEED replays a run, TMACC_SHADERS says how many to try.
+// spirv-val accepts its module. It equals the definition by Eval, which finds races, if that takes no longer than a part of a second, and on a Vulkan
+// device if it is short: a software device compiles long ones for minutes. TMACC_SEED replays a run, TMACC_SHADERS says how many to
+// try. With TMACC_LONG=1 all are evaluated, products are larger, and longer shaders run.
 func TestRandomShaders(t *testing.T) {
-	d := shaders.Device(t)
-	n := drawn.Env(t, "TMACC_SHADERS", 8)
+	r := &shaderRun{t: t, d: shaders.Device(t), most: onDevice, limit: evalShader, reasons: map[string]int{}}
+	if os.Getenv("TMACC_LONG") == "1" {
+		r.most, r.limit, r.large = shaders.Long, math.MaxInt, true
+	}
+	n := drawn.Env(t, "TMACC_SHADERS", 500)
 	seed := drawn.Env(t, "TMACC_SEED", int(time.Now().UnixNano()%1e9))
 	fmt.Fprintf(os.Stderr, "%s: TMACC_SEED=%d TMACC_SHADERS=%d\n", t.Name(), seed, n)
-	lowered, reasons := 0, map[string]int{}
-	for i := range n {
-		rng := rand.New(rand.NewSource(int64(seed) + int64(i)))
-		p := randomProblem(rng)
-		if rng.Intn(4) == 0 {
-			p = ownFormat(rng, i)
-		}
-		target := shaders.Targets(false)[rng.Intn(2)]
-		sp, err := space.For(p, target)
-		if err != nil {
-			t.Fatal(err)
-		}
+	for i := 0; i < n; i += perProblem {
+		r.problem(rand.New(rand.NewSource(int64(seed)+int64(i))), i, min(perProblem, n-i))
+	}
+	t.Logf("%d of %d samples lowered, %d were compared, %d of them on the device", r.lowered, n, r.compared, r.ran)
+	if float64(r.compared) < leastShaders*float64(n) || r.ran == 0 {
+		t.Errorf("%d of %d samples lowered, and %d were compared, want %.0f %%; %d ran on the device: %v", r.lowered, n, r.compared, 100*leastShaders, r.ran, r.reasons)
+	}
+}
+
+// shaderRun is what became of samples.
+type shaderRun struct {
+	t                      *testing.T
+	d                      *vulkan.Device
+	most                   int  // instructions of shaders that run on the device
+	limit                  int  // instructions that Eval does
+	large                  bool // products of any size
+	lowered, compared, ran int
+	reasons                map[string]int // of refusals
+}
+
+// problem tries samples of a problem, from number i on.
+func (r *shaderRun) problem(rng *rand.Rand, i, samples int) {
+	p := randomProblem(rng)
+	if rng.Intn(4) == 0 {
+		p = ownFormat(rng, i)
+	}
+	target := shaders.Targets(false)[rng.Intn(2)]
+	sp, err := space.For(p, target)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	for j := range samples {
 		x, err := sp.Sample(rng)
 		if err != nil {
-			reasons[err.Error()]++
+			r.reasons[err.Error()]++
 			continue
 		}
-		trace := x.Trace()
-		k, f, s, err := shaderOf(p, trace, target)
+		k, f, s, err := shaderOf(p, x.Trace(), target)
 		switch {
 		case err == nil:
-			lowered++
-			if err := runShader(t, d, rng, k, f, s, target); err != nil {
-				t.Errorf("sample %d, %s: %v\n%s\n%v", i, target.Machine().Name, err, p.Name(), k.Trace)
+			r.lowered++
+			if err := r.run(rng, k, f, s, target); err != nil {
+				r.t.Errorf("sample %d, %s: %v\n%s\n%v", i+j, target.Machine().Name, err, p.Name(), k.Trace)
 			}
 			if errors.Is(err, vulkan.ErrLost) {
-				t.FailNow() // nothing runs on the device any more
+				r.t.FailNow() // nothing runs on the device any more
 			}
 		case typed(err):
-			reasons[err.Error()]++
+			r.reasons[err.Error()]++
 		default:
-			t.Errorf("%s: %v\n%s\n%v", target.Machine().Name, err, p.Name(), trace)
+			r.t.Errorf("%s: %v\n%s\n%v", target.Machine().Name, err, p.Name(), x.Trace())
 		}
-	}
-	t.Logf("%d of %d samples lowered", lowered, n)
-	if float64(lowered) < leastShaders*float64(n) {
-		t.Errorf("%d of %d samples lowered, want %.0f %%: %v", lowered, n, 100*leastShaders, reasons)
 	}
 }
 
@@ -100,27 +125,52 @@ func shaderOf(p ir.Problem, trace schedule.Trace, target spirv.Target) (*schedul
 	return k, f, s, err
 }
 
-func runShader(t *testing.T, d *vulkan.Device, rng *rand.Rand, k *schedule.Kernel, f *vir.Func, s *lower.Selected, target spirv.Target) error {
-	sh, err := target.Print(s, shaders.Controls(d))
+// run compares a shader with the definition.
+func (r *shaderRun) run(rng *rand.Rand, k *schedule.Kernel, f *vir.Func, s *lower.Selected, target spirv.Target) error {
+	sh, err := target.Print(s, shaders.Controls(r.d))
 	if err != nil {
 		return err
 	}
-	shaders.Accepted(t, sh)
-	a := attempt{Replay: check.Replay{Problem: k.Problem}, k: &native.Kernel{Kernel: k}}
-	c := a.shape(rng, check.Kind(rng.Intn(int(check.NotFinite)+1)))
+	shaders.Valid(r.t, sh)
+	c := r.shape(rng, k)
 	want := c.Naive()
-	calls := map[string]check.Call{"vir": func(args []vir.Arg) error { return vir.Eval(f, args) }}
-	if len(s.Rows) <= shaders.Long {
-		calls["device"] = func(args []vir.Arg) error { return shaders.Run(d, sh, f, args) }
-	}
-	for what, call := range calls {
+	lanes, compared := vir.Product(f.Lanes()), false
+	for what, call := range map[string]check.Call{
+		"vir":    func(args []vir.Arg) error { return vir.EvalLimit(f, args, r.limit) },
+		"device": func(args []vir.Arg) error { return shaders.Run(r.d, sh, f, args) },
+	} {
+		device := what == "device"
+		if device && len(s.Rows) > r.most || !device && lanes*len(s.Rows) > r.limit {
+			continue
+		}
 		have, err := c.Run(k, call)
 		if err == nil {
 			err = check.Equal(k, have, want, c.M)
 		}
-		if err != nil {
+		switch {
+		case errors.Is(err, vir.ErrLimit) || err != nil && strings.Contains(err.Error(), "a workgroup shares"): // more than this device has
+			continue
+		case err != nil:
 			return fmt.Errorf("%s: %w", what, err)
+		case device:
+			r.ran++
 		}
+		compared = true
+	}
+	if compared {
+		r.compared++
 	}
 	return nil
+}
+
+// shape draws a product: of up to two workgroups along each axis and two iterations of the loop over K, or of any size.
+func (r *shaderRun) shape(rng *rand.Rand, k *schedule.Kernel) *check.Case {
+	kind := check.Kind(rng.Intn(int(check.NotFinite) + 1))
+	if r.large {
+		a := attempt{Replay: check.Replay{Problem: k.Problem}, k: &native.Kernel{Kernel: k}}
+		return a.shape(rng, kind)
+	}
+	unit := k.Problem.Unit()
+	some := func(n int) int { return 1 + rng.Intn(n+2) }
+	return check.New(rng, k.Problem, some(k.Rows), some(k.Cols), unit*some(k.StepK/unit), kind)
 }

@@ -362,9 +362,9 @@ func (g *generator) dots() {
 	}
 	switch g.rng.Intn(7) {
 	case 6:
-		bytes := vir.Type{Elem: format.I8, Lanes: 16}
-		sums := vir.Type{Elem: format.I32, Lanes: 4}
-		g.op(vir.OpMMLA, sums, 0, g.need(sums), g.need(bytes), g.need(bytes))
+		sums := vir.Type{Elem: format.I32, Lanes: 4 << g.rng.Intn(2)}
+		rows := sized(g.elem(format.U8, format.I8), sums.Bits())
+		g.op(vir.OpMMLA, sums, 0, g.need(sums), g.need(rows), g.need(vir.Type{Elem: format.I8, Lanes: 16}))
 	case 4:
 		g.products(t.Bits(), a)
 	case 5:

@@ -378,6 +378,9 @@ func (x *compilation) targetList() ([]targets.Target, error) {
 			return nil, x.from.At("target", word, err)
 		}
 	}
+	if err := x.shadersFor(); err != nil {
+		return nil, err
+	}
 	for _, word := range x.tunedFor {
 		if _, err := x.cli.targetList(ofCPUs, []string{word}); err != nil {
 			return nil, x.from.At("core", word, err)
@@ -387,6 +390,29 @@ func (x *compilation) targetList() ([]targets.Target, error) {
 		return nil, nil
 	}
 	return x.cli.targetList(ofCPUs, x.tunedFor)
+}
+
+// shadersFor takes the speeds of a device out of the words of -core: shaders are for them, and without any for general ones.
+func (x *compilation) shadersFor() (err error) {
+	var devices, cores []string
+	for _, word := range x.tunedFor {
+		_, ok, err := x.speedsOf(word)
+		switch {
+		case ok && err == nil && len(x.shaders) == 0:
+			err = fmt.Errorf("-core %s: %w", quotedIfOdd(word), errNotDevice)
+		case ok:
+			devices = append(devices, word)
+		default: // whose error targetList says
+			cores, err = append(cores, word), nil
+		}
+		if err != nil {
+			return x.from.At("core", word, err)
+		}
+	}
+	x.tunedFor = cores
+	chosen, err := x.chosenSpeeds(devices)
+	x.shaders = withSpeeds(x.shaders, chosen, spirv.Target{}.Speeds())
+	return err
 }
 
 // readTrace reads the schedule of -trace.

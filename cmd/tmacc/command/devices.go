@@ -68,8 +68,8 @@ func (c *cli) noteSoftware(d *shaders.Device) {
 	}
 }
 
-// shaderUses are the schedules of a product for a target of shaders, and where they come from: a file, a lock, or by default.
-func (c *cli) shaderUses(ctx context.Context, p ir.Problem, t spirv.Target, file string, lock *tune.Lock) ([]search.Use, defaults.Origin, error) {
+// shaderUses are the schedules of a product for a target of shaders, and where they come from: a file, a lock, or by default, for products with ns activations if these are known.
+func (c *cli) shaderUses(ctx context.Context, p ir.Problem, t spirv.Target, file string, lock *tune.Lock, ns ...int) ([]search.Use, defaults.Origin, error) {
 	if file != "" {
 		trace, err := c.inputs().Trace(file)
 		return []search.Use{{Trace: trace}}, defaults.Trace, err
@@ -79,7 +79,7 @@ func (c *cli) shaderUses(ctx context.Context, p ir.Problem, t spirv.Target, file
 			return e.Uses(), defaults.Lock, nil
 		}
 	}
-	uses, err := shaders.Default(ctx, p, t)
+	uses, err := shaders.Default(ctx, p, t, ns...)
 	return uses, defaults.Default, err
 }
 
@@ -96,7 +96,7 @@ func (b *benchFlags) validateDevice() error {
 	for _, x := range []struct {
 		given bool
 		flag  string
-	}{{b.check != "", "-check"}, {b.peer != "", "-peer"}, {len(b.cores) > 0, "-core"}} {
+	}{{b.check != "", "-check"}, {b.peer != "", "-peer"}} {
 		if x.given {
 			return fmt.Errorf("%s: does not measure devices: leave it out with -target spirv", x.flag)
 		}
@@ -109,6 +109,10 @@ func (c *cli) benchDevice(ctx context.Context, b benchFlags, ts []spirv.Target, 
 	if err := b.validateDevice(); err != nil {
 		return err
 	}
+	chosen, err := c.chosenSpeeds(b.cores)
+	if err != nil {
+		return err
+	}
 	if len(b.formats) == 0 {
 		b.formats = slices.DeleteFunc(slices.Clone(benchFormats), func(name string) bool { return strings.HasSuffix(name, ir.FloatSuffix) })
 	}
@@ -119,6 +123,7 @@ func (c *cli) benchDevice(ctx context.Context, b benchFlags, ts []spirv.Target, 
 		return err
 	}
 	defer lab.Close()
+	ts = withSpeeds(ts, chosen, lab.Speeds())
 	m := deviceBench{c, b, lab, bar, nil}
 	for _, t := range ts {
 		for _, name := range b.formats {
@@ -151,7 +156,7 @@ func (m *deviceBench) measure(ctx context.Context, name string, t spirv.Target, 
 		return err
 	}
 	m.bar.step("compiling %s for %s", name, t.Machine().Name)
-	uses, by, err := m.shaderUses(ctx, p, t, m.trace, lock)
+	uses, by, err := m.shaderUses(ctx, p, t, m.trace, lock, m.ns...)
 	if err != nil {
 		return err
 	}
@@ -160,13 +165,13 @@ func (m *deviceBench) measure(ctx context.Context, name string, t spirv.Target, 
 		return err
 	}
 	m.bar.step("comparing %s with its definition", name)
-	if err := m.lab.Test(p, v); shaders.IsFault(err) {
+	if err := m.lab.Test(ctx, p, v); shaders.IsFault(err) {
 		return failed("%w", err)
 	} else if err != nil {
 		return err
 	}
 	m.bar.step("measuring the device's memory")
-	read, err := m.lab.ReadGBS()
+	read, err := m.lab.ReadGBS(ctx)
 	if err != nil {
 		return err
 	}
@@ -180,7 +185,7 @@ func (m *deviceBench) measure(ctx context.Context, name string, t spirv.Target, 
 					return ctx.Err()
 				}
 				m.bar.step("round %d of %d: %s on %s, %s, n = %d", round+1, m.rounds, name, t.Machine().Name, at.Mode, n)
-				if err := m.time(p, v, shaders.Purpose(at.Mode, at.M, n, p.WholeK(at.K)), read, by == defaults.Lock); err != nil {
+				if err := m.time(ctx, p, v, shaders.Purpose(at.Mode, at.M, n, p.WholeK(at.K)), read, by == defaults.Lock); err != nil {
 					return err
 				}
 			}
@@ -193,8 +198,8 @@ func (m *deviceBench) measure(ctx context.Context, name string, t spirv.Target, 
 const deviceRounds = 5
 
 // time measures one shape.
-func (m *deviceBench) time(p ir.Problem, v *shaders.Product, x tune.Purpose, read float64, tuned bool) error {
-	samples, err := m.lab.Time(p, x, deviceRounds, v)
+func (m *deviceBench) time(ctx context.Context, p ir.Problem, v *shaders.Product, x tune.Purpose, read float64, tuned bool) error {
+	samples, err := m.lab.Time(ctx, p, x, deviceRounds, v)
 	if err != nil {
 		return err
 	}

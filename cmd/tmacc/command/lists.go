@@ -281,17 +281,31 @@ func (c *cli) host() *cobra.Command {
 		Long: `Describe this machine: its CPU, which of the features that targets need it has, what -target host means, and with -ceilings what it can do at best.
 
 -calibrate measures how its core reads caches and memory, in about a minute. With -json it prints a core file that
--core accepts, whose other values are those of the built-in core that this machine's kernels are for.`,
+-core accepts, whose other values are those of the built-in core that this machine's kernels are for.
+
+-target spirv describes a device of Vulkan instead: the speeds that default schedules of shaders are chosen by. They are
+known for a few devices, and others have general ones. With -calibrate they are measured there, in some seconds, and
+-json prints a file that -core accepts with -target spirv.`,
 		Example: `  tmacc host
   tmacc host -calibrate -json > my-core.json
-  tmacc compile -format w2 -target host -core my-core.json -o kernels`,
+  tmacc compile -format w2 -target host -core my-core.json -o kernels
+  tmacc host -calibrate -target spirv -json > my-device.json
+  tmacc compile -format w2 -target spirv -core my-device.json -o kernels`,
 	}
 	js := asJSON(cmd)
 	ceilings := cmd.Flags().Bool("ceilings", false, "also measure read bandwidth and dot-product peaks (seconds, and 1.1 GB of memory)")
-	calibrate := cmd.Flags().Bool("calibrate", false, "measure how the core reads caches and memory (a minute, and 1.1 GB of memory)")
+	calibrate := cmd.Flags().Bool("calibrate", false, "measure how the core reads caches and memory (a minute, and 1.1 GB of memory), or what the device of -target spirv does")
+	target, device := cmd.Flags().String("target", "", "spirv: describe a device of Vulkan"), ""
+	deviceVar(cmd.Flags(), &device)
 	cmd.MarkFlagsMutuallyExclusive("ceilings", "calibrate")
+	cmd.MarkFlagsMutuallyExclusive("ceilings", "target")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		if *calibrate {
+		switch {
+		case *target != "":
+			return c.hostDevice(cmd.Context(), *target, device, *calibrate, *js)
+		case device != "":
+			return fmt.Errorf("-device %s: is for -target spirv", quotedIfOdd(device))
+		case *calibrate:
 			return c.calibrate(cmd.Context(), *js)
 		}
 		report := struct {

@@ -36,6 +36,9 @@ With -target spirv it is a compute shader for Vulkan: text for spirv-as, or with
 		if !token.IsIdentifier(*pkg) {
 			return fmt.Errorf("-package %s: want the name of a Go package", quotedIfOdd(*pkg))
 		}
+		if _, ok := spirv.ByName(*target); ok && core != "" {
+			return fmt.Errorf("-core %s: a shader of vector IR is the same for every device: leave it out with -target %s", core, *target)
+		}
 		t, err := c.selector(*target, core)
 		if err != nil {
 			return err
@@ -68,13 +71,19 @@ With -target spirv it is a compute shader for Vulkan: text for spirv-as, or with
 // selector is the target that flags name: of shaders, or of a CPU.
 func (c *cli) selector(target, core string) (targets.Selector, error) {
 	t, ok := spirv.ByName(target)
-	switch {
-	case ok && core != "":
-		return nil, fmt.Errorf("-core %s: shaders are not tuned for a core: leave it out with -target %s", core, target)
-	case ok:
-		return t, nil
+	if !ok {
+		return c.finder().One(target, core)
 	}
-	return c.finder().One(target, core)
+	chosen, err := c.chosenSpeeds(words(core))
+	return withSpeeds([]spirv.Target{t}, chosen, t.Speeds())[0], err
+}
+
+// words is a list of the word, or of none.
+func words(word string) []string {
+	if word == "" {
+		return nil
+	}
+	return []string{word}
 }
 
 // writeFile replaces a file at once, so that nobody sees a part of it.

@@ -157,7 +157,7 @@ It runs language models by such products.`,
 		}
 		return fmt.Errorf("%s; see %s -h", text, cmd.CommandPath())
 	})
-	root.AddCommand(c.generate(), c.perplexity(), c.embed(), c.tokenize(), c.kept(), c.compile(), c.tune(), c.log(), c.show(), c.lower(), c.bench(), c.compare(), c.report(), c.formats(), c.targets(), c.cores(), c.host(), c.version())
+	root.AddCommand(c.generate(), c.perplexity(), c.embed(), c.tokenize(), c.kept(), c.compile(), c.tune(), c.log(), c.show(), c.explore(), c.lower(), c.bench(), c.compare(), c.report(), c.formats(), c.targets(), c.cores(), c.host(), c.version())
 	for _, cmd := range root.Commands() {
 		singles(cmd)
 		renames(cmd, c.err)

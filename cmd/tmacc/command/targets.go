@@ -19,12 +19,12 @@ func (c *cli) finder() targeting.Finder { return targeting.Finder{ReadCore: c.in
 
 // coreVar adds the flag -core to a command that takes several targets.
 func coreVar(f *pflag.FlagSet, cores *[]string) {
-	f.StringSliceVar(cores, "core", nil, "processor cores, all, or a JSON file with one, that kernels are also tuned for; see tmacc cores; may be repeated")
+	f.StringSliceVar(cores, "core", nil, "processor cores, all, or a JSON file with one, that kernels are also tuned for; see tmacc cores; with -target spirv the device that default schedules are chosen for, see tmacc host; may be repeated")
 }
 
 // oneCoreVar adds the flag -core to a command that takes one target.
 func oneCoreVar(f *pflag.FlagSet, core *string) {
-	f.StringVar(core, "core", "", "processor core, or a JSON file with one, that the kernel is tuned for; see tmacc cores (default the ordinary core)")
+	f.StringVar(core, "core", "", "processor core, or a JSON file with one, that the kernel is tuned for; see tmacc cores; with -target spirv a device (default the ordinary core)")
 }
 
 // targetList is the targets of -target and -core, for any machine.

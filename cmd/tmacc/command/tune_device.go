@@ -27,7 +27,7 @@ import (
 
 // validateDevice refuses flags that mean nothing on a device.
 func (x *tuneFlags) validateDevice(f *pflag.FlagSet) error {
-	for _, flag := range []string{"core", "runner", "runner-exec", "record", "no-records", "plot", "resume", "only"} {
+	for _, flag := range []string{"runner", "runner-exec", "record", "no-records", "plot", "resume", "only"} {
 		if f.Changed(flag) {
 			return fmt.Errorf("-%s: is not for devices: leave it out with -target spirv", flag)
 		}
@@ -60,6 +60,10 @@ func (c *cli) tuneDevice(ctx context.Context, f tuneFlags, ts []spirv.Target) er
 	}
 	bar := newProgress(c.err, f.quiet)
 	defer bar.done()
+	chosen, err := c.chosenSpeeds(f.cores)
+	if err != nil {
+		return err
+	}
 	var problems []ir.Problem
 	for _, name := range f.formats {
 		p, err := c.tunedProduct(name, f.act, f.k)
@@ -81,6 +85,7 @@ func (c *cli) tuneDevice(ctx context.Context, f tuneFlags, ts []spirv.Target) er
 		return err
 	}
 	defer lab.Close()
+	ts = withSpeeds(ts, chosen, lab.Speeds())
 	for _, p := range problems {
 		for _, t := range ts {
 			if ctx.Err() != nil {
@@ -120,7 +125,7 @@ func (x *deviceTuning) search(ctx context.Context) (*shaders.Search, error) {
 		x.bar.step("%s on %s: %d candidates, best %.2f of the default's time", x.p.Name(), x.t.Machine().Name, p.Trials, p.Best)
 	}}
 	var err error
-	if s.Default, err = shaders.Default(ctx, x.p, x.t); err != nil {
+	if s.Default, err = shaders.Default(ctx, x.p, x.t, x.f.ns...); err != nil {
 		return nil, err
 	}
 	for _, file := range x.f.traces {
@@ -200,7 +205,7 @@ func (x *deviceTuning) tune(ctx context.Context) error {
 		return failed("tune: %s on %s: nothing was measured: give more -time", x.p.Name(), x.t.Machine().Name)
 	}
 	x.bar.step("measuring the best and the default in turn")
-	best, figures, err := s.Best(out)
+	best, figures, err := s.Best(ctx, out)
 	if err != nil {
 		return fmt.Errorf("tune: %w", err)
 	}
@@ -210,11 +215,11 @@ func (x *deviceTuning) tune(ctx context.Context) error {
 		fmt.Fprintf(x.out, "not locked: %s\n", x.result.Why)
 		return nil
 	}
-	return x.settle(s, best, figures)
+	return x.settle(ctx, s, best, figures)
 }
 
 // settle locks schedules that are faster beyond the noise of their measurements, and slower for no purpose.
-func (x *deviceTuning) settle(s *shaders.Search, best *shaders.Candidate, figures []tune.Beside) error {
+func (x *deviceTuning) settle(ctx context.Context, s *shaders.Search, best *shaders.Candidate, figures []tune.Beside) error {
 	ratio := tune.Together(figures)
 	x.result.Ratio, x.result.Traces = &ratio, shaders.Traces(best.Uses)
 	t := table{head: []string{"mode", "m", "k", "n", "us", "default us", "of the default"}, wide: -1}
@@ -233,7 +238,7 @@ func (x *deviceTuning) settle(s *shaders.Search, best *shaders.Candidate, figure
 		fmt.Fprintf(x.out, "\nnot locked: %s\n", x.result.Why)
 		return nil
 	}
-	e, err := s.Entry(best, figures, gomod.Compiler())
+	e, err := s.Entry(ctx, best, figures, gomod.Compiler())
 	if err != nil {
 		return err
 	}

@@ -4,6 +4,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -14,6 +15,7 @@ import (
 	"github.com/tmacc/tmacc/ir/operator"
 	"github.com/tmacc/tmacc/schedule"
 	"github.com/tmacc/tmacc/search/beam"
+	"github.com/tmacc/tmacc/search/space"
 )
 
 func main() {
@@ -27,7 +29,7 @@ func main() {
 	}
 }
 
-// write writes the schedules, and what is compiled of them.
+// write writes the schedules, and the files that are compiled of them.
 func write(dir string) error {
 	traces, err := choose()
 	if err != nil {
@@ -46,23 +48,39 @@ func write(dir string) error {
 			return err
 		}
 	}
-	return gen.Write(dir, files)
+	modules, err := operators.Shaders(traces)
+	if err != nil {
+		return err
+	}
+	return errors.Join(gen.Write(dir, files), gen.Write(filepath.Join(dir, "shaders"), modules))
 }
 
 // choose is the schedules of all operators as files.
 func choose() (fstest.MapFS, error) {
 	out := fstest.MapFS{}
-	for _, t := range operators.Targets() {
-		for _, o := range operator.All() {
+	add := func(name string, trace schedule.Trace, err error) error {
+		if err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		data, err := lines(trace)
+		out[name] = &fstest.MapFile{Data: data}
+		return err
+	}
+	for _, o := range operator.All() {
+		for _, t := range operators.Targets() {
 			trace, err := beam.Operator(context.Background(), o, t)
-			if err != nil {
-				return nil, fmt.Errorf("%s on %s: %w", o.Name, t.Machine().Name, err)
-			}
-			data, err := lines(trace)
-			if err != nil {
+			if err := add(operators.TraceName(o, t), trace, err); err != nil {
 				return nil, err
 			}
-			out[operators.TraceName(o, t)] = &fstest.MapFile{Data: data}
+		}
+	}
+	for _, s := range operators.Shaded() { // no model of devices chooses among the points of workgroups
+		x, err := space.ForOperator(s.Operator, operators.ShaderTarget()).First()
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", s.Name, err)
+		}
+		if err := add(s.TraceName(), s.Listing(x.Trace()), nil); err != nil {
+			return nil, err
 		}
 	}
 	return out, nil

@@ -1,0 +1,360 @@
+package command
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"golang.org/x/term"
+
+	"github.com/tmacc/tmacc/cmd/tmacc/explorer"
+	"github.com/tmacc/tmacc/gen/gomod"
+	"github.com/tmacc/tmacc/gen/order"
+	"github.com/tmacc/tmacc/ir"
+	"github.com/tmacc/tmacc/lower/targets"
+	"github.com/tmacc/tmacc/search/defaults"
+	"github.com/tmacc/tmacc/search/delivery"
+	"github.com/tmacc/tmacc/search/explore"
+	"github.com/tmacc/tmacc/search/session"
+	"github.com/tmacc/tmacc/search/targeting"
+	"github.com/tmacc/tmacc/search/tune"
+)
+
+type exploreFlags struct {
+	format, kernel      string
+	target, core, trace string
+	act                 order.Act
+	cols                int
+	modes               []string
+	sizeFlags
+	dir, log         string
+	noRecords, only  bool
+	plain, json      bool
+	quiet            bool
+	problem          ir.Problem // of the flags
+	on               targets.Target
+	chosenTarget     bool // the user gave -target
+	chosenActivation bool // the user gave -act-group
+}
+
+func (c *cli) explore() *cobra.Command {
+	var x exploreFlags
+	var list strings.Builder
+	for _, w := range explore.Commands() {
+		fmt.Fprintf(&list, "  %-26s %s\n", strings.TrimSpace(w.Name+" "+w.Args), w.About)
+	}
+	cmd := &cobra.Command{
+		Use: "explore", Args: between(0, 0),
+		Short: "see and shape a schedule, with predicted and measured times",
+		Long: `Open the schedule of a product, look at it at every stage of the compiler, change it, and see at
+once what became illegal and why, what the model of the core predicts, and what the machine measures.
+Then put it into ` + tune.LockName + `, or export it for -trace.
+
+It begins with the schedule of -trace, else of the lock, else of a record, else with the default one. Times are ratios to the
+default schedule's: predicted ones are the model's; measured ones come from the same rounds as the default's, with their noise. Measurements run
+in a process of their own: a schedule that crashes it, hangs or computes something else is listed as a problem.
+
+On a terminal there are panes for the trace, for legal next steps, and for the stages; ? lists the keys. With -plain, commands come from standard input, a line each; # begins a comment. With -json each answer is an object on a line, with
+command, and reply or error. If a command fails, the others still run, and the exit code is 1. The commands:
+
+` + list.String() + `
+Steps are numbered from 0. A step is written as it is printed (split m 32 mt mi), with field=value, or as JSON.`,
+		Example: `  tmacc explore -format w2
+  tmacc explore -format w2 -plain < script.txt
+  echo 'steps' | tmacc explore -format w4-g32 -target avx2 -mode l2 -plain -json
+  tmacc explore -kernel w2 -o internal/kernels -plain`,
+	}
+	f := cmd.Flags()
+	f.StringVar(&x.format, "format", "", "weight format, or a JSON file with one (required, unless -kernel is given)")
+	f.StringVar(&x.kernel, "kernel", "", "`product` of the lock whose schedule is explored, instead of -format")
+	actVar(f, &x.act)
+	f.IntVar(&x.cols, "cols", 1, "columns of activations per call of the kernel, and of the products that are measured")
+	f.StringVar(&x.target, "target", hostWord, "target, see tmacc targets; one that this machine does not run is predicted only")
+	oneCoreVar(f, &x.core)
+	f.StringSliceVar(&x.modes, "mode", session.UsualModes, "where weights are: dram, l3 or l2; more than one all count")
+	x.sizeFlags.add(f, 0, 0)
+	f.StringVar(&x.trace, "trace", "", "JSON `file` with the schedule to begin with")
+	noRecordsVar(f, &x.noRecords)
+	f.BoolVar(&x.only, "only", false, "save a schedule that is faster for -cols and -mode, even if other products get slower")
+	f.StringVarP(&x.dir, "output", "o", ".", "`directory` of the package whose "+tune.LockName+" is read and changed")
+	f.StringVar(&x.log, "log", "", "`file` that measurements of searches are added to, or "+session.NoLog+" (default: see tmacc log)")
+	f.BoolVar(&x.plain, "plain", false, "read commands from standard input")
+	f.BoolVar(&x.json, "json", false, "with -plain: print a JSON object for each command, and for each event of a search")
+	f.BoolVarP(&x.quiet, "quiet", "q", false, "no progress on standard error")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if err := x.validate(cmd.Flags()); err != nil {
+			return err
+		}
+		return c.runExplore(cmd.Context(), x)
+	}
+	return cmd
+}
+
+func (x *exploreFlags) validate(f *pflag.FlagSet) error {
+	x.chosenTarget, x.chosenActivation = f.Changed("target"), f.Changed("act-group")
+	switch {
+	case (x.format == "") == (x.kernel == ""):
+		return errors.New("explore: give a -format, or a -kernel of the lock")
+	case x.cols < 1 || x.cols > maxTuned:
+		return fmt.Errorf("-cols %d: want 1 to %d", x.cols, maxTuned)
+	case x.kernel != "" && x.trace != "":
+		return errors.New("-kernel and -trace: want one of them")
+	case x.json && !x.plain:
+		return errors.New("-json: is for -plain")
+	}
+	if err := delivery.CheckDir(x.dir); err != nil {
+		return err
+	}
+	if x.log != "" && x.log != session.NoLog && noFolder(x.log) != nil {
+		return fmt.Errorf("-log %w", noFolder(x.log))
+	}
+	t := tuneFlags{modes: x.modes, ns: []int{x.cols}, sizeFlags: x.sizeFlags}
+	return t.validatePurposes(f)
+}
+
+func (c *cli) runExplore(ctx context.Context, x exploreFlags) error {
+	if !x.plain && !c.onTerminal() {
+		return errors.New("explore: standard input and output are no terminal: give -plain, and commands on standard input")
+	}
+	bar := newProgress(c.err, x.quiet)
+	defer bar.done()
+	d := c.keptDefaults(x.noRecords, bar)
+	defer d.Close()
+	o, err := c.exploring(x, d)
+	if err != nil {
+		return err
+	}
+	bar.step("compiling the default schedules")
+	e, err := explore.Open(ctx, o)
+	if err != nil {
+		return fmt.Errorf("explore: %w", err)
+	}
+	defer e.Close()
+	bar.done()
+	if !x.plain {
+		return explorer.Run(ctx, e, c.in, terminal(c.out))
+	}
+	p := plainExplorer{e, c.out, c.err, bar, x.json}
+	return p.run(ctx, c.in)
+}
+
+// exploring is what the flags ask for.
+func (c *cli) exploring(x exploreFlags, d *defaults.Chooser) (o explore.Options, err error) {
+	o = explore.Options{Columns: x.cols, Modes: x.modes, M: x.m, K: x.k, Only: x.only, Log: x.log, Defaults: d, Version: gomod.Compiler(), Probing: quick}
+	if o.Lock, err = delivery.LockPath(x.dir); err != nil {
+		return o, err
+	}
+	if x.kernel != "" {
+		if err := x.fromLock(o.Lock); err != nil {
+			return o, err
+		}
+	}
+	if o.Problem, err = c.tunedProduct(x.format, x.act, x.k); err != nil {
+		return o, err
+	}
+	t, err := c.finder().One(x.target, x.core)
+	if err != nil {
+		return o, err
+	}
+	o.Target, o.Lacks = t, lacks(t)
+	if x.trace != "" {
+		o.Origin = x.trace
+		if o.Trace, err = c.inputs().Trace(x.trace); err != nil {
+			return o, err
+		}
+	}
+	o.Flags = x.reproducing(t)
+	return o, nil
+}
+
+// fromLock takes the format and the target of the entry that -kernel names.
+func (x *exploreFlags) fromLock(path string) error {
+	lock, err := tune.ReadLock(path)
+	if err != nil {
+		return err
+	}
+	var have []string
+	for _, e := range lock.Entries {
+		t := targets.ByName(e.Target)
+		if t == nil {
+			continue
+		}
+		have = append(have, e.Product+" on "+t.Machine().ShortName())
+		if e.Product != x.kernel || x.chosenTarget && x.target != t.Machine().ShortName() && x.target != e.Target {
+			continue
+		}
+		x.format, x.target, x.act.Group = e.Product, e.Target, e.ActGroup
+		return nil
+	}
+	if len(have) == 0 {
+		return fmt.Errorf("-kernel %s: %s has no schedule: run tmacc tune, or give a -format", quotedIfOdd(x.kernel), path)
+	}
+	return fmt.Errorf("-kernel %s: %s has %s", quotedIfOdd(x.kernel), path, strings.Join(have, ", "))
+}
+
+// reproducing are flags of tmacc compare that measure the same.
+func (x *exploreFlags) reproducing(t targets.Target) []string {
+	m := t.Machine()
+	out := []string{"-format", x.format, "-target", m.ShortName()}
+	switch {
+	case x.core != "":
+		out = append(out[:3], targeting.ISAName(m), "-core", x.core)
+	case !m.Ordinary():
+		out = append(out[:3], targeting.ISAName(m), "-core", m.Core.Name)
+	}
+	if x.act.Elem != order.Int8 {
+		out = append(out, "-act", x.act.Elem)
+	}
+	if x.chosenActivation || x.kernel != "" {
+		out = append(out, "-act-group", strconv.Itoa(x.act.Group))
+	}
+	out = append(out, "-mode", strings.Join(x.modes, ","), "-n", strconv.Itoa(x.cols))
+	for _, size := range []struct {
+		flag string
+		n    int
+	}{{"-m", x.m}, {"-k", x.k}} {
+		if size.n > 0 {
+			out = append(out, size.flag, strconv.Itoa(size.n))
+		}
+	}
+	if x.noRecords {
+		out = append(out, "-no-records")
+	}
+	return out
+}
+
+// plainExplorer explores by lines of text.
+type plainExplorer struct {
+	*explore.Explorer
+	out, err io.Writer
+	bar      *progress
+	json     bool
+}
+
+// answer is a line of -plain -json: the answer to a command, or an event while it runs.
+type answer struct {
+	Command string        `json:"command"`
+	Event   string        `json:"event,omitempty"`
+	Reply   explore.Reply `json:"reply,omitempty"`
+	Text    string        `json:"text,omitempty"` // of an event, and of a reply that is a text alone
+	Error   string        `json:"error,omitempty"`
+}
+
+// run does what the lines of a text say. The error says how many commands failed.
+func (p plainExplorer) run(ctx context.Context, in io.Reader) error {
+	failures := 0
+	for line := range linesOf(ctx, in) {
+		if line, _, _ = strings.Cut(line, "#"); strings.TrimSpace(line) == "" {
+			continue
+		}
+		line = strings.TrimSpace(line)
+		r, err := p.Do(ctx, line, func(e session.Event) { p.event(line, e) })
+		p.bar.done()
+		if ctx.Err() != nil {
+			break
+		}
+		if err != nil {
+			failures++
+		}
+		p.answer(line, r, err)
+	}
+	if ctx.Err() == nil && failures > 0 {
+		return failed("explore: %s failed", counted(failures, "command"))
+	}
+	return ctx.Err()
+}
+
+// event shows what happens while a command runs.
+func (p plainExplorer) event(line string, e session.Event) {
+	kind := ""
+	switch e := e.(type) {
+	case session.Better:
+		kind = "better"
+		if !p.json {
+			fmt.Fprintln(p.out, e)
+		}
+	case session.Progress:
+		kind = "progress"
+	case session.Note, session.Fault:
+		kind = "note"
+	}
+	if kind != "better" {
+		p.bar.step("%s", e)
+	}
+	if p.json && kind != "" {
+		json.NewEncoder(p.out).Encode(answer{Command: line, Event: kind, Text: e.String()})
+	}
+}
+
+func (p plainExplorer) answer(line string, r explore.Reply, err error) {
+	text, isText := r.(explore.Text)
+	switch {
+	case p.json && err != nil:
+		json.NewEncoder(p.out).Encode(answer{Command: line, Error: oneLine(err)})
+	case p.json && isText:
+		json.NewEncoder(p.out).Encode(answer{Command: line, Text: string(text)})
+	case p.json:
+		json.NewEncoder(p.out).Encode(answer{Command: line, Reply: r})
+	case err != nil:
+		fmt.Fprintf(p.err, "tmacc: %s\n", oneLine(err))
+	default:
+		fmt.Fprintf(p.out, "%v\n", r)
+	}
+}
+
+// mostLine bounds a line of commands: a trace of many steps is one.
+const mostLine = 1 << 20
+
+// linesOf are the lines of in, until ctx ends.
+func linesOf(ctx context.Context, in io.Reader) func(yield func(string) bool) {
+	lines := make(chan string)
+	go func() {
+		defer close(lines)
+		s := bufio.NewScanner(in)
+		s.Buffer(nil, mostLine)
+		for s.Scan() {
+			select {
+			case lines <- s.Text():
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	return func(yield func(string) bool) {
+		for {
+			select {
+			case line, more := <-lines:
+				if !more || !yield(line) {
+					return
+				}
+			case <-ctx.Done():
+				return
+			}
+		}
+	}
+}
+
+// terminal is the file that w writes to, nil if it is no terminal.
+func terminal(w io.Writer) *os.File {
+	if o, ok := w.(*output); ok {
+		w = o.to
+	}
+	if f, ok := w.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+		return f
+	}
+	return nil
+}
+
+// onTerminal says that a person types, and sees the output.
+func (c *cli) onTerminal() bool {
+	in, ok := c.in.(*os.File)
+	return ok && term.IsTerminal(int(in.Fd())) && terminal(c.out) != nil
+}

@@ -1,0 +1,109 @@
+package command
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/tmacc/tmacc/lower/targets"
+	"github.com/tmacc/tmacc/search/session"
+	"github.com/tmacc/tmacc/search/tune"
+)
+
+// explored are the answers of tmacc explore -plain -json to the lines of a script, by command, and its exit code.
+func explored(t *testing.T, script string, args ...string) (map[string]map[string]any, int) {
+	t.Helper()
+	cmd := exec.Command(os.Args[0], append([]string{"explore", "-plain", "-json", "-q"}, args...)...)
+	cmd.Env = append(os.Environ(), "TMACC_TEST_MAIN=1")
+	var out, stderr bytes.Buffer
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(script), &out, &stderr
+	if err := cmd.Run(); err != nil && !errors.As(err, new(*exec.ExitError)) {
+		t.Fatal(err)
+	}
+	answers := map[string]map[string]any{}
+	for d := json.NewDecoder(&out); d.More(); {
+		var a map[string]any
+		if err := d.Decode(&a); err != nil {
+			t.Fatal(err)
+		}
+		if a["event"] == nil {
+			answers[a["command"].(string)] = a
+		}
+	}
+	if len(answers) == 0 {
+		t.Fatalf("no answer: %s", stderr.String())
+	}
+	return answers, cmd.ProcessState.ExitCode()
+}
+
+// A script chooses an illegal tile, mends it, measures, searches, and saves a slower schedule anyway: the lock has it, and so has the package,
+// until the default schedule is saved.
+func TestExplore(t *testing.T) {
+	needMeasuring(t)
+	if lacks(targets.ByName("amd64/avx2")) != "" {
+		t.Skip("needs AVX2")
+	}
+	dir := t.TempDir()
+	of := []string{"-target", "avx2", "-mode", "l2", "-m", "64", "-k", "256", "-only", "-log", session.NoLog, "-o", dir}
+	a, code := explored(t, `edit 7 by=3
+problems
+undo # the illegal tile
+values 11 by
+choose 3
+measure
+search 2
+save anyway
+nonsense`, append(of, "-format", "w2", "-trace", "../../search/explore/testdata/w2.json")...)
+	if code != exitFailed || a["nonsense"]["error"] == nil {
+		t.Errorf("exit code %d, %v", code, a["nonsense"])
+	}
+	problem, _ := json.Marshal(a["problems"]["reply"])
+	if want := `[{"kind":"illegal","stage":"trace","step":7,"text":"split mi: 3 does not divide its extent 8"}]`; string(problem) != want {
+		t.Errorf("%s, want %s", problem, want)
+	}
+	if r, ok := a["measure"]["reply"].(map[string]any); !ok || r["ratio"].(map[string]any)["median"].(float64) <= 0 {
+		t.Errorf("%v", a["measure"])
+	}
+	if r, ok := a["save anyway"]["reply"].(map[string]any); !ok || r["outcome"] != string(session.Locked) {
+		t.Fatalf("%v", a["save anyway"])
+	}
+	check := []string{"compile", "-format", "w2", "-target", "avx2", "-o", dir, "-no-check", "-no-measure"}
+	ok(t, check...)
+	ok(t, append(check[:7:7], "-check")...)
+	a, code = explored(t, "trace\nsave", append(of, "-kernel", "w2")...)
+	if r := a["trace"]["reply"].(map[string]any); code != 0 || !strings.HasPrefix(r["origin"].(string), "lock: ") {
+		t.Errorf("exit code %d, %v", code, r)
+	}
+	if r := a["save"]["reply"].(map[string]any); r["outcome"] != string(session.None) {
+		t.Errorf("%v is saved though it is slower", r)
+	}
+	if l, err := tune.ReadLock(filepath.Join(dir, tune.LockName)); err != nil || len(l.Entries) != 1 {
+		t.Errorf("%+v, %v", l, err)
+	}
+}
+
+func TestExploreRefused(t *testing.T) {
+	dir := t.TempDir()
+	for _, c := range [][2]string{
+		{"", "explore: give a -format, or a -kernel of the lock"},
+		{"-format w2 -kernel w2 -plain", "explore: give a -format, or a -kernel of the lock"},
+		{"-format w2 -plain -cols 0", "-cols 0: want 1 to"},
+		{"-format w2 -plain -mode l1", `unknown mode "l1": have dram, l3, l2`},
+		{"-format w2 -json", "-json: is for -plain"},
+		{"-format w2", "are no terminal: give -plain"},
+		{"-kernel w2 -plain -o " + dir, tune.LockName + " has no schedule: run tmacc tune, or give a -format"},
+		{"-format w2 -plain -target sse", `unknown target "sse"`},
+		{"-format w2 -plain -target spirv", `spirv`},
+		{"-format w2 -plain -trace none.json", "none.json"},
+	} {
+		code, _, text := tmacc(append([]string{"explore"}, strings.Fields(c[0])...)...)
+		if code != exitUsage || !strings.Contains(text, c[1]) {
+			t.Errorf("explore %s: exit code %d, %q, want %q", c[0], code, text, c[1])
+		}
+	}
+}

@@ -1,0 +1,325 @@
+package explorer
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	tea "charm.land/bubbletea/v2"
+	"github.com/charmbracelet/x/ansi"
+
+	"github.com/tmacc/tmacc/ir"
+	"github.com/tmacc/tmacc/lower"
+	"github.com/tmacc/tmacc/lower/targets"
+	"github.com/tmacc/tmacc/schedule"
+	"github.com/tmacc/tmacc/search/defaults"
+	"github.com/tmacc/tmacc/search/explore"
+	"github.com/tmacc/tmacc/search/measure"
+	"github.com/tmacc/tmacc/search/session"
+	"github.com/tmacc/tmacc/search/tune"
+	"github.com/tmacc/tmacc/tests/sparing"
+)
+
+// TestMain makes this test its own worker.
+func TestMain(m *testing.M) {
+	session.Main()
+	dir, err := os.MkdirTemp("", "explorer")
+	if err != nil {
+		panic(err)
+	}
+	kept.Keep(dir)
+	sparing.Run(m, func() { os.RemoveAll(dir) })
+}
+
+var kept = &defaults.Chooser{NoRecords: true}
+
+// screen is a model that is driven as a terminal would, without one.
+type screen struct {
+	*Model
+	t       *testing.T
+	ended   chan tea.Msg
+	running int
+	quit    bool
+}
+
+// started is the interface to a small product on a screen of a size.
+func started(t *testing.T, width, height int) *screen {
+	t.Helper()
+	var trace schedule.Trace
+	data, err := os.ReadFile("../../../search/explore/testdata/w2.json")
+	if err == nil {
+		err = json.Unmarshal(data, &trace)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := ir.Named("w2")
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := explore.Open(t.Context(), explore.Options{Problem: p, Target: targets.ByName("amd64/avx2"), Columns: 1, Modes: []string{"l2"}, M: 64, K: 256,
+		Trace: trace, Origin: "a file", Only: true, Log: session.NoLog, Lock: filepath.Join(t.TempDir(), tune.LockName), Defaults: kept})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { e.Close() })
+	s := &screen{Model: New(t.Context(), e), t: t, ended: make(chan tea.Msg, 100)}
+	s.start(s.Init())
+	s.send(tea.WindowSizeMsg{Width: width, Height: height})
+	s.settle()
+	return s
+}
+
+// start runs a command beside the test.
+func (s *screen) start(cmd tea.Cmd) {
+	if cmd != nil {
+		s.running++
+		go func() { s.ended <- cmd() }()
+	}
+}
+
+// send gives a message to the model.
+func (s *screen) send(msg tea.Msg) {
+	switch x := msg.(type) {
+	case tea.BatchMsg:
+		for _, cmd := range x {
+			s.start(cmd)
+		}
+	case tea.QuitMsg:
+		s.quit = true
+	case nil:
+	default:
+		_, cmd := s.Update(msg)
+		s.start(cmd)
+	}
+}
+
+// step waits for one command that ends.
+func (s *screen) step() {
+	select {
+	case msg := <-s.ended:
+		s.running--
+		s.send(msg)
+	case <-time.After(3 * time.Minute):
+		s.t.Fatalf("nothing happens:\n%s", s.text())
+	}
+}
+
+// settle waits until nothing runs any more. The cursor of the line to write blinks, which it does not wait for.
+func (s *screen) settle() {
+	for s.running > 0 && !s.asking {
+		s.step()
+	}
+	s.check()
+}
+
+// keys presses keys, each a name or a character; text in quotes is written.
+func (s *screen) keys(all ...string) {
+	s.t.Helper()
+	for _, k := range all {
+		if text, ok := strings.CutPrefix(k, "'"); ok {
+			for _, r := range text {
+				s.send(tea.KeyPressMsg{Code: r, Text: string(r)})
+			}
+			continue
+		}
+		s.send(pressed(k))
+		s.settle()
+	}
+}
+
+func pressed(k string) tea.KeyPressMsg {
+	for name, code := range map[string]rune{"enter": tea.KeyEnter, "esc": tea.KeyEscape, "tab": tea.KeyTab, "up": tea.KeyUp, "down": tea.KeyDown,
+		"end": tea.KeyEnd, "home": tea.KeyHome, "pgdown": tea.KeyPgDown, "pgup": tea.KeyPgUp, "left": tea.KeyLeft, "right": tea.KeyRight} {
+		if k == name {
+			return tea.KeyPressMsg{Code: code}
+		}
+	}
+	if k == "ctrl+c" {
+		return tea.KeyPressMsg{Code: 'c', Mod: tea.ModCtrl}
+	}
+	if k == "ctrl+u" {
+		return tea.KeyPressMsg{Code: 'u', Mod: tea.ModCtrl}
+	}
+	r, _ := utf8.DecodeRuneInString(k)
+	return tea.KeyPressMsg{Code: r, Text: k}
+}
+
+// text is the screen without colours.
+func (s *screen) text() string { return ansi.Strip(s.screen()) }
+
+// check holds the screen to its size.
+func (s *screen) check() {
+	s.t.Helper()
+	lines := strings.Split(s.text(), "\n")
+	if len(lines) > s.height {
+		s.t.Fatalf("%d rows of %d:\n%s", len(lines), s.height, s.text())
+	}
+	for i, line := range lines {
+		if n := ansi.StringWidth(line); n > s.width && !(s.asking && i == len(lines)-1) {
+			s.t.Fatalf("row %d has %d columns of %d:\n%s", i, n, s.width, s.text())
+		}
+	}
+}
+
+// shows fails unless the screen has all texts.
+func (s *screen) shows(texts ...string) {
+	s.t.Helper()
+	for _, x := range texts {
+		if !strings.Contains(s.text(), x) {
+			s.t.Errorf("no %q in\n%s", x, s.text())
+		}
+	}
+}
+
+// An illegal tile shows its reason, is mended, measured, and a search runs while keys still work; all is undone and saved, and the lock follows.
+func TestExplorer(t *testing.T) {
+	s := started(t, 80, 24)
+	s.shows("w2 on amd64/avx2, n = 1 | predicted ", "nest matmul", "? help")
+	s.keys("down", "down", "down", "down", "down", "down", "down", "e", "ctrl+u", "'edit 7 by=3", "enter")
+	s.settle()
+	s.shows("! 7 split mi 3 ro mb", "! step 7 is illegal: split mi: 3 does not divide its extent 8", "no kernel")
+	s.keys("u")
+	s.shows("  7 split mi 8 ro mb", "| predicted ")
+	if len(s.list) == 0 {
+		t.Fatalf("no offer:\n%s", s.text())
+	}
+	before := s.Now().String()
+	s.keys("tab", "enter")
+	if s.state.Changes != 1 || s.Now().String() == before {
+		t.Errorf("no offer is taken:\n%s", s.text())
+	}
+	if !runs(s.Target) {
+		t.Skip("this machine does not run " + s.Target.Machine().Name)
+	}
+	s.keys("v", "ctrl+u", "'values 11 by", "enter")
+	s.settle()
+	for i, n := range s.list { // a slower schedule that is legal
+		if n.Predicts.Refused == "" && n.Predicts.Ratio > 1.1 {
+			s.views[nextPane].at = i
+		}
+	}
+	s.keys("enter", "m")
+	s.shows("measured")
+	s.keys("W")
+	s.shows("locked in ")
+	if l, err := tune.ReadLock(s.Lock); err != nil || len(l.Entries) != 1 || l.Entries[0].Kernels[0].Trace.String() != s.Now().String() {
+		t.Errorf("%+v, %v", l, err)
+	}
+	s.keys("s", "ctrl+u", "'search 1", "enter")
+	for s.job != nil && s.Best() == nil {
+		s.step()
+	}
+	s.keys("[")
+	s.settle()
+	s.shows("candidates, ended by")
+	s.keys("b", "U")
+	s.Set(s.Marked(), 0) // the default schedule
+	s.keys("w")
+	s.shows("removed from")
+	s.keys("q")
+	if s.settle(); !s.quit {
+		t.Error("it does not end")
+	}
+}
+
+func runs(x lower.Target) bool {
+	for _, t := range measure.Targets() {
+		if t.Machine().Name == x.Machine().Name {
+			return true
+		}
+	}
+	return false
+}
+
+// Every key does something sensible on screens of any size, in any pane, and no row is too long.
+func TestSizes(t *testing.T) {
+	s := started(t, 40, 10)
+	all := bindings()
+	for _, size := range [][2]int{{40, 10}, {80, 24}, {200, 60}, {72, 16}, {20, 4}, {3, 2}, {1, 1}} {
+		s.send(tea.WindowSizeMsg{Width: size[0], Height: size[1]})
+		for range panes {
+			s.keys("tab")
+			for _, b := range all {
+				switch k := b.Keys()[len(b.Keys())-1]; k {
+				case "m", "c", "w", "W", "q", "y", "s", "x": // these measure, leave or write
+				default:
+					s.send(pressed(k))
+					s.check()
+					s.send(pressed("esc"))
+					s.check()
+				}
+			}
+			s.send(tea.MouseClickMsg{X: size[0] / 2, Y: size[1] / 2})
+			s.send(tea.MouseWheelMsg{X: size[0] - 1, Y: 1, Button: tea.MouseWheelDown})
+			s.check()
+		}
+		s.help = false
+		s.settle()
+	}
+}
+
+// A click moves the cursor of a pane, chooses a page, and takes an offer.
+func TestMouse(t *testing.T) {
+	s := started(t, 100, 30)
+	click := func(x, y int) {
+		s.send(tea.MouseClickMsg{X: x, Y: y})
+		s.settle()
+	}
+	click(5, 7) // row 0 is the head, row 1 the title
+	if s.Cursor() != 5 || s.focus != tracePane {
+		t.Errorf("step %d, pane %d", s.Cursor(), s.focus)
+	}
+	b := s.boxes()[stagePane]
+	column := 0
+	for i, p := range pages()[:len(pages())-1] {
+		click(b.x+column+1, b.y)
+		if column += len(p.name) + 2; s.page != i {
+			t.Errorf("page %d, want %s", s.page, p.name)
+		}
+	}
+	s.shows("execution units")
+	b = s.boxes()[nextPane]
+	before := s.Now().String()
+	click(b.x+1, b.y+2)
+	click(b.x+1, b.y+2)
+	if s.Now().String() == before {
+		t.Errorf("no offer is taken:\n%s", s.text())
+	}
+}
+
+// The pages show the stages, with the lines that the last change has made.
+func TestPages(t *testing.T) {
+	s := started(t, 120, 50)
+	s.keys(":", "'edit 5 by=16", "enter")
+	s.settle()
+	for i, want := range []string{"graph", "+    outer mt M/16", "a tile of 16 rows", "func matmul", "TEXT", "execution units"} {
+		s.page = i
+		s.start(s.turn())
+		s.settle()
+		if i > 0 {
+			s.shows(want)
+		}
+	}
+	s.keys(":", "'show layout", "enter")
+	s.settle()
+	s.shows(`"tile_m":16`)
+	s.keys(":", "'nonsense", "enter")
+	s.settle()
+	s.shows(`unknown command "nonsense"`)
+}
+
+// Colours differ for light and dark, and without any the marks stay.
+func TestColours(t *testing.T) {
+	s := started(t, 80, 24)
+	dark := fmt.Sprint(s.styles.added.GetForeground())
+	s.styles = newStyles(false)
+	if light := fmt.Sprint(s.styles.added.GetForeground()); light == dark {
+		t.Error("the same colour for light and dark")
+	}
+}

@@ -1,0 +1,343 @@
+// Package explorer is the terminal interface of tmacc explore: panes, keys and a mouse for a search/explore.Explorer. It knows nothing of
+// schedules. Whatever takes long runs beside it: pages are made, steps predicted and schedules measured while keys still work.
+package explorer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"charm.land/bubbles/v2/textinput"
+	tea "charm.land/bubbletea/v2"
+
+	"github.com/tmacc/tmacc/search/explore"
+	"github.com/tmacc/tmacc/search/session"
+)
+
+// Run shows e on a terminal until the user leaves or ctx ends.
+func Run(ctx context.Context, e *explore.Explorer, in io.Reader, out io.Writer) error {
+	m := New(ctx, e)
+	defer m.stop()
+	_, err := tea.NewProgram(m, tea.WithContext(ctx), tea.WithInput(in), tea.WithOutput(out), tea.WithoutSignalHandler()).Run()
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	return err
+}
+
+// The panes.
+const (
+	tracePane = iota
+	nextPane
+	stagePane
+	panes
+)
+
+// Model is the interface. Messages change it.
+type Model struct {
+	*explore.Explorer
+	ctx           context.Context
+	stop          context.CancelFunc
+	width, height int
+	styles        styles
+	views         [panes]view
+	focus         int
+	page          int  // of the stage pane
+	both          bool // the stage pane also shows lines that the last change has removed
+	zoom          bool // only the focused pane is shown
+	single        bool // the list has single steps instead of decisions
+	state         explore.State
+	list          []explore.Next
+	lines         []explore.Line
+	stageError    string
+	answer        string // of the last command that said more than a line
+	help          bool
+	asking        bool // the user writes a command
+	input         textinput.Model
+	message       string
+	failed        bool // message is an error
+	job           *job
+	loading       work
+	listing       work
+}
+
+// work is something that is made anew whenever the schedule changes. Only the last result counts.
+type work struct {
+	number int
+	stop   context.CancelFunc
+}
+
+// next ends the work before, and is the context and the number of the new one.
+func (w *work) next(ctx context.Context) (context.Context, int) {
+	if w.stop != nil {
+		w.stop()
+	}
+	ctx, w.stop = context.WithCancel(ctx)
+	w.number++
+	return ctx, w.number
+}
+
+// job is a command that takes long.
+type job struct {
+	line   string
+	stop   context.CancelFunc
+	events chan session.Event
+	said   string
+}
+
+// Messages of work that has ended.
+type (
+	loadedMsg struct {
+		number int
+		state  explore.State
+		err    error
+	}
+	pagedMsg struct {
+		number int
+		lines  []explore.Line
+		err    error
+	}
+	listedMsg struct {
+		number int
+		list   []explore.Next
+		err    error
+	}
+	doneMsg struct {
+		line  string
+		reply explore.Reply
+		err   error
+	}
+	heardMsg struct {
+		of    *job
+		event session.Event
+	}
+)
+
+// New is the interface to e. It ends what it has begun when ctx ends.
+func New(ctx context.Context, e *explore.Explorer) *Model {
+	ctx, stop := context.WithCancel(ctx)
+	m := &Model{Explorer: e, ctx: ctx, stop: stop, width: 80, height: 24, styles: newStyles(true), page: firstPage, input: textinput.New()}
+	m.input.Prompt = ":"
+	return m
+}
+
+// Init implements tea.Model.
+func (m *Model) Init() tea.Cmd { return tea.Batch(tea.RequestBackgroundColor, m.refresh()) }
+
+// Update implements tea.Model.
+func (m *Model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
+	switch x := msg.(type) {
+	case tea.WindowSizeMsg:
+		m.width, m.height = x.Width, x.Height
+	case tea.BackgroundColorMsg:
+		m.styles = newStyles(x.IsDark())
+	case tea.KeyPressMsg:
+		return m, m.key(x)
+	case tea.PasteMsg:
+		return m, m.type_(msg)
+	case tea.MouseClickMsg:
+		return m, m.click(x.Mouse())
+	case tea.MouseWheelMsg:
+		return m, m.wheel(x.Mouse())
+	case loadedMsg:
+		m.loaded(x)
+	case pagedMsg:
+		m.paged(x)
+	case listedMsg:
+		m.listed(x)
+	case heardMsg:
+		return m, m.heard(x)
+	case doneMsg:
+		return m, m.done(x)
+	default:
+		return m, m.type_(msg)
+	}
+	return m, nil
+}
+
+// type_ passes a message to the line that the user writes.
+func (m *Model) type_(msg tea.Msg) tea.Cmd {
+	if !m.asking {
+		return nil
+	}
+	var cmd tea.Cmd
+	m.input, cmd = m.input.Update(msg)
+	return cmd
+}
+
+// refresh makes all anew that follows from the schedule.
+func (m *Model) refresh() tea.Cmd {
+	m.views[tracePane].at = m.Cursor()
+	ctx, number := m.loading.next(m.ctx)
+	load := func() tea.Msg {
+		s, err := m.State(ctx)
+		return loadedMsg{number, s, err}
+	}
+	return tea.Batch(load, m.turn(), m.relist())
+}
+
+// turn makes the page of the stage pane.
+func (m *Model) turn() tea.Cmd {
+	number, p, ctx := m.loading.number, pages()[m.page], m.ctx
+	if p.name == answerPage {
+		m.lines, m.stageError = plainLines(m.answer), ""
+		return nil
+	}
+	return func() tea.Msg {
+		lines, err := p.lines(ctx, m.Explorer)
+		return pagedMsg{number, lines, err}
+	}
+}
+
+// relist makes the list of next steps.
+func (m *Model) relist() tea.Cmd {
+	ctx, number := m.listing.next(m.ctx)
+	at, single := m.Cursor(), m.single
+	m.list, m.views[nextPane] = nil, view{}
+	return func() tea.Msg {
+		list, err := m.Next(ctx, at, single)
+		return listedMsg{number, list, err}
+	}
+}
+
+func (m *Model) loaded(x loadedMsg) {
+	if x.number == m.loading.number && x.err == nil {
+		m.state = x.state
+	}
+}
+
+func (m *Model) paged(x pagedMsg) {
+	if x.number != m.loading.number {
+		return
+	}
+	m.lines, m.stageError = x.lines, ""
+	if x.err != nil {
+		m.lines, m.stageError = nil, x.err.Error()
+	}
+	if !m.views[stagePane].moved { // show the first line that the last change has made
+		for i, l := range m.shownLines() {
+			if l.Op != explore.Same {
+				m.views[stagePane].at = i
+				break
+			}
+		}
+	}
+}
+
+func (m *Model) listed(x listedMsg) {
+	if x.number != m.listing.number {
+		return
+	}
+	if m.list = x.list; x.err != nil && !errors.Is(x.err, context.Canceled) {
+		m.say(x.err.Error(), true)
+	}
+}
+
+// say shows a line until the next one.
+func (m *Model) say(text string, failed bool) {
+	m.message, m.failed = strings.ReplaceAll(text, "\n", "; "), failed
+}
+
+// changed refreshes after an action, or says why there was none.
+func (m *Model) changed(err error) tea.Cmd {
+	if err != nil {
+		m.say(err.Error(), true)
+		return nil
+	}
+	m.message, m.views[stagePane].moved = "", false
+	return m.refresh()
+}
+
+// slow are the commands that measure: one at a time, and Esc ends them.
+var slow = map[string]bool{"measure": true, "compare": true, "search": true, "save": true}
+
+// do runs a command beside the interface.
+func (m *Model) do(line string) tea.Cmd {
+	name, _, _ := strings.Cut(strings.TrimSpace(line), " ")
+	if name == "quit" || name == "q" {
+		return tea.Quit
+	}
+	if !slow[name] {
+		return func() tea.Msg {
+			r, err := m.Do(m.ctx, line, nil)
+			return doneMsg{line, r, err}
+		}
+	}
+	if m.job != nil {
+		m.say(fmt.Sprintf("%s is still running: Esc stops it", m.job.line), true)
+		return nil
+	}
+	ctx, stop := context.WithCancel(m.ctx)
+	j := &job{line: line, stop: stop, events: make(chan session.Event, 1)}
+	m.job, m.message = j, ""
+	run := func() tea.Msg {
+		defer close(j.events)
+		r, err := m.Do(ctx, line, func(e session.Event) {
+			select {
+			case j.events <- e:
+			case <-ctx.Done():
+			}
+		})
+		return doneMsg{line, r, err}
+	}
+	return tea.Batch(run, j.listen)
+}
+
+// listen waits for the next event.
+func (j *job) listen() tea.Msg {
+	if e, ok := <-j.events; ok {
+		return heardMsg{j, e}
+	}
+	return nil
+}
+
+func (m *Model) heard(x heardMsg) tea.Cmd {
+	switch e := x.event.(type) {
+	case session.Note, session.Fault:
+		m.say(e.String(), true)
+	case session.Dropped:
+	default:
+		x.of.said = e.String()
+	}
+	return x.of.listen
+}
+
+// done shows what a command has answered.
+func (m *Model) done(x doneMsg) tea.Cmd {
+	if m.job != nil && m.job.line == x.line {
+		m.job.stop()
+		m.job = nil
+	}
+	if x.err != nil {
+		m.say(x.err.Error(), true)
+		return m.refresh() // a fault is a problem now
+	}
+	if o, ok := x.reply.(explore.Offers); ok {
+		_, _ = m.listing.next(m.ctx)
+		m.list, m.focus, m.views[nextPane] = o, nextPane, view{}
+		m.say(fmt.Sprintf("%d offers: Enter takes one", len(o)), false)
+		return nil
+	}
+	m.answers(x)
+	m.views[stagePane].moved = m.views[stagePane].moved && pages()[m.page].name == answerPage
+	return m.refresh()
+}
+
+// answers shows a text in the row of messages, and as a page if it has more rows. Changes show themselves.
+func (m *Model) answers(x doneMsg) {
+	if _, change := x.reply.(explore.Change); change {
+		m.message = ""
+		return
+	}
+	text := fmt.Sprint(x.reply)
+	first, _, more := strings.Cut(text, "\n")
+	if m.say(first, false); !more {
+		return
+	}
+	m.answer = text
+	if !slow[strings.Fields(x.line)[0]] {
+		m.page, m.views[stagePane] = len(pages())-1, view{moved: true}
+	}
+}

@@ -1,0 +1,342 @@
+package explorer
+
+import (
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	tea "charm.land/bubbletea/v2"
+	"charm.land/lipgloss/v2"
+
+	"github.com/tmacc/tmacc/search/explore"
+)
+
+// styles are how things look. Without colours, marks in the text and reverse lines say the same.
+type styles struct{ title, focused, cursor, quiet, added, removed, bad, good lipgloss.Style }
+
+func newStyles(dark bool) styles {
+	pick := lipgloss.LightDark(dark)
+	colour := func(light, dark string) lipgloss.Style {
+		return lipgloss.NewStyle().Foreground(pick(lipgloss.Color(light), lipgloss.Color(dark)))
+	}
+	return styles{
+		title:   lipgloss.NewStyle().Bold(true),
+		focused: lipgloss.NewStyle().Bold(true).Reverse(true),
+		cursor:  lipgloss.NewStyle().Reverse(true),
+		quiet:   colour("#6c6c6c", "#8a8a8a"),
+		added:   colour("#00703c", "#5fd787"),
+		removed: colour("#a3371f", "#ff8f73"),
+		bad:     colour("#b00020", "#ff6b6b").Bold(true),
+		good:    colour("#005fb8", "#7ab8ff"),
+	}
+}
+
+// view is where a pane is: its cursor, and the first row that is shown.
+type view struct {
+	at, top int
+	left    int  // columns that are not shown
+	moved   bool // by the user
+}
+
+// box is a place on the screen.
+type box struct{ x, y, w, h int }
+
+// Sizes: a screen that is narrower shows one pane at a time.
+const (
+	wide      = 72
+	leastLeft = 34
+	mostLeft  = 64
+)
+
+// boxes are the places of the panes that are shown: below the head, above the messages.
+func (m *Model) boxes() map[int]box {
+	h := max(m.height-2-m.messageRows(), 1)
+	if m.width < wide || m.zoom {
+		return map[int]box{m.focus: {0, 1, m.width, h}}
+	}
+	left := min(max(m.width*2/5, leastLeft), mostLeft)
+	top := (h + 1) * 3 / 5
+	return map[int]box{
+		tracePane: {0, 1, left, top},
+		nextPane:  {0, 1 + top, left, h - top},
+		stagePane: {left + 1, 1, m.width - left - 1, h},
+	}
+}
+
+// messageRows is how many rows problems and messages have.
+func (m *Model) messageRows() int {
+	if m.height < 16 {
+		return 1
+	}
+	return 3
+}
+
+// pageRows is how far a page key moves.
+func (m *Model) pageRows() int { return max(m.boxes()[m.focus].h-2, 1) }
+
+// View implements tea.Model.
+func (m *Model) View() tea.View {
+	v := tea.NewView(m.screen())
+	v.AltScreen, v.MouseMode, v.WindowTitle = true, tea.MouseModeCellMotion, "tmacc explore"
+	return v
+}
+
+// screen is all rows.
+func (m *Model) screen() string {
+	if m.width < 1 || m.height < 1 {
+		return ""
+	}
+	lines := []string{m.head()}
+	if m.help {
+		lines = append(lines, m.helpRows(m.height-2)...)
+	} else {
+		lines = append(lines, m.middle()...)
+		lines = append(lines, m.messages()...)
+	}
+	lines = append(lines, m.foot())
+	return strings.Join(lines[max(0, len(lines)-m.height):], "\n")
+}
+
+// middle is the rows of the panes.
+func (m *Model) middle() []string {
+	boxes := m.boxes()
+	if len(boxes) == 1 {
+		return m.pane(m.focus, boxes[m.focus])
+	}
+	left := append(m.pane(tracePane, boxes[tracePane]), m.pane(nextPane, boxes[nextPane])...)
+	right := m.pane(stagePane, boxes[stagePane])
+	for i := range left {
+		left[i] += m.styles.quiet.Render("│") + right[i]
+	}
+	return left
+}
+
+// pane draws a pane: a title, and the rows around its cursor.
+func (m *Model) pane(pane int, b box) []string {
+	rows, v := m.rows(pane), &m.views[pane]
+	shown := max(b.h-1, 0)
+	v.at = max(min(v.at, rows-1), 0)
+	v.top = max(min(v.top, v.at, rows-shown), 0)
+	if v.at >= v.top+shown {
+		v.top = v.at - shown + 1
+	}
+	out := []string{m.title(pane, b.w)}
+	for i := v.top; len(out) <= shown; i++ {
+		if i >= rows {
+			out = append(out, fit(m.empty(pane, i), b.w))
+			continue
+		}
+		text, style := m.row(pane, i)
+		if text = fit(text, b.w); i == v.at && (pane == m.focus || pane == tracePane) {
+			style = style.Reverse(pane == m.focus).Underline(pane != m.focus)
+		}
+		out = append(out, style.Render(text))
+	}
+	return out[:min(len(out), max(b.h, 0))]
+}
+
+// title is the first row of a pane.
+func (m *Model) title(pane, width int) string {
+	style := m.styles.title
+	if pane == m.focus {
+		style = m.styles.focused
+	}
+	switch {
+	case pane == tracePane:
+		return style.Render(fit(fmt.Sprintf(" trace, %d steps, %d changes", len(m.Now()), m.state.Changes), width))
+	case pane == nextPane && m.single:
+		return style.Render(fit(" single steps: predicted, measured", width))
+	case pane == nextPane:
+		return style.Render(fit(" instead: predicted, measured", width))
+	}
+	var b strings.Builder
+	at := 0
+	for i, p := range pages() {
+		name := " " + p.name + " "
+		if at += len(name); at > width {
+			break
+		}
+		if i == m.page {
+			b.WriteString(style.Render(name))
+		} else {
+			b.WriteString(m.styles.quiet.Render(name))
+		}
+	}
+	return b.String() + strings.Repeat(" ", max(0, width-lipgloss.Width(b.String())))
+}
+
+// row is a row of a pane, without its colours, and its style.
+func (m *Model) row(pane, i int) (string, lipgloss.Style) {
+	plain := lipgloss.NewStyle()
+	switch pane {
+	case tracePane:
+		return m.step(i)
+	case nextPane:
+		return m.offer(m.list[i])
+	}
+	l := m.shownLines()[i]
+	text := strings.ReplaceAll(l.Text, "\t", "    ")
+	text = string([]rune(text)[min(m.views[pane].left, utf8.RuneCountInString(text)):])
+	switch l.Op {
+	case explore.Added:
+		return "+" + text, m.styles.added
+	case explore.Removed:
+		return "-" + text, m.styles.removed
+	}
+	return " " + text, plain
+}
+
+// offer is a row of the list: predicted and measured times, and the steps.
+func (m *Model) offer(n explore.Next) (string, lipgloss.Style) {
+	if n.Predicts.Refused != "" {
+		return fmt.Sprintf("%6s %s: %s", "no", n.Text(), n.Predicts.Refused), m.styles.quiet
+	}
+	measured := ""
+	if n.Measured != nil {
+		measured = n.Measured.Ratio.String() + " "
+	}
+	return fmt.Sprintf("%6.3f %s%s", n.Predicts.Ratio, measured, n.Text()), lipgloss.NewStyle()
+}
+
+// step is a row of the trace.
+func (m *Model) step(i int) (string, lipgloss.Style) {
+	t := m.Now()
+	if i == len(t) {
+		return "    (the end)", m.styles.quiet
+	}
+	for _, p := range m.state.Problems {
+		if p.Step == i {
+			return fmt.Sprintf("!%2d %v", i, t[i:i+1]), m.styles.bad
+		}
+	}
+	return fmt.Sprintf("%3d %v", i, t[i:i+1]), lipgloss.NewStyle()
+}
+
+// empty is a row of a pane that has no more.
+func (m *Model) empty(pane, i int) string {
+	switch {
+	case pane == stagePane && i == 0 && m.stageError != "":
+		return " no such stage: " + m.stageError
+	case pane == stagePane && i == 0 && len(m.lines) == 0:
+		return " ..."
+	case pane == nextPane && i == 0:
+		return " nothing else, or still predicting"
+	}
+	return ""
+}
+
+// head is the first row: the product, and predicted and measured times.
+func (m *Model) head() string {
+	s := m.state
+	text := fmt.Sprintf(" %s on %s, n = %d", s.Product, s.Target, s.Columns)
+	switch {
+	case s.Product == "":
+		text = " compiling"
+	case s.Predicts.Refused != "":
+		text += " | no kernel"
+	case s.Measured != nil:
+		text += fmt.Sprintf(" | predicted %.3f, measured %v of the default", s.Predicts.Ratio, s.Measured.Ratio)
+	default:
+		text += fmt.Sprintf(" | predicted %.3f of the default", s.Predicts.Ratio)
+	}
+	if b := m.Best(); b != nil {
+		text += fmt.Sprintf(" | found %.3f", b.Cost)
+	}
+	return m.styles.focused.Render(fit(text, m.width))
+}
+
+// messages are the rows of problems, of what runs, and of the last answer.
+func (m *Model) messages() []string {
+	type line struct {
+		text  string
+		style lipgloss.Style
+	}
+	var all []line
+	for _, p := range m.state.Problems {
+		all = append(all, line{"! " + p.String(), m.styles.bad})
+	}
+	if m.job != nil {
+		all = append(all, line{fmt.Sprintf("~ %s: %s", m.job.line, m.job.said), m.styles.good})
+	}
+	if m.message != "" {
+		style := m.styles.good
+		if m.failed {
+			style = m.styles.bad
+		}
+		all = append(all, line{m.message, style})
+	}
+	if i := m.views[nextPane].at; m.focus == nextPane && i < len(m.list) && m.message == "" { // whose row may be too narrow
+		text, _ := m.offer(m.list[i])
+		all = append(all, line{m.list[i].Rule + ": " + strings.TrimSpace(text), lipgloss.NewStyle()})
+	}
+	n := m.messageRows()
+	if len(all) > n {
+		all = all[len(all)-n:]
+	}
+	var out []string
+	for _, l := range all {
+		for _, part := range wrapped(l.text, m.width, n-len(all)+1) {
+			if len(out) < n {
+				out = append(out, l.style.Render(fit(part, m.width)))
+			}
+		}
+	}
+	for len(out) < n {
+		out = append(out, strings.Repeat(" ", m.width))
+	}
+	return out
+}
+
+// foot is the last row: the line that the user writes, or keys.
+func (m *Model) foot() string {
+	if m.asking {
+		m.input.SetWidth(max(m.width-3, 1))
+		return m.input.View()
+	}
+	return m.styles.quiet.Render(fit("? help  tab pane  enter choose/edit  m measure  s search  w save  u undo  [ ] page  q quit", m.width))
+}
+
+// helpRows are the keys, in all columns that fit.
+func (m *Model) helpRows(rows int) []string {
+	var all []string
+	for _, b := range bindings() {
+		if b.Help().Desc != "" {
+			all = append(all, fmt.Sprintf(" %-9s %s", b.Help().Key, b.Help().Desc))
+		}
+	}
+	out := make([]string, max(rows, 0))
+	column := m.width
+	if len(all) > rows && m.width >= wide {
+		column = m.width / 2
+	}
+	for i, text := range all {
+		if r := i % max(rows, 1); i < rows*(m.width/column) {
+			out[r] += fit(text, column)
+		}
+	}
+	for i := range out {
+		out[i] = fit(out[i], m.width)
+	}
+	return out
+}
+
+// fit is text of a width in columns. All characters that schedules have are one column wide.
+func fit(text string, width int) string {
+	n := utf8.RuneCountInString(text)
+	switch {
+	case width <= 0:
+		return ""
+	case n > width:
+		return string([]rune(text)[:width-1]) + "…"
+	}
+	return text + strings.Repeat(" ", width-n)
+}
+
+// wrapped is text in rows of a width, a few at most.
+func wrapped(text string, width, rows int) (out []string) {
+	r := []rune(text)
+	for len(r) > width && len(out) < rows-1 {
+		out, r = append(out, string(r[:width])), r[width:]
+	}
+	return append(out, string(r))
+}

@@ -1,0 +1,513 @@
+package explore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/tmacc/tmacc/schedule"
+	"github.com/tmacc/tmacc/search/build"
+	"github.com/tmacc/tmacc/search/session"
+)
+
+// Reply is what a command answers: a text for people, and a value that JSON shows.
+type Reply fmt.Stringer
+
+// Command is a word that Do takes.
+type Command struct {
+	Name  string
+	Args  string // what follows
+	About string
+	do    func(e *Explorer, ctx context.Context, args []string, hear func(session.Event)) (Reply, error)
+}
+
+// Commands are the commands in the order of the help.
+func Commands() []Command {
+	return []Command{
+		{"trace", "", "the schedule, predicted and measured times, and problems", doTrace},
+		{"steps", "[STEP] [all]", "other decisions at a step, with predicted times; all: each single step that applies there", doSteps},
+		{"choose", "NUMBER", "do what steps or values has listed by that number", doChoose},
+		{"values", "STEP FIELD", "the legal values of a field of a step, with predicted times", doValues},
+		{"go", "STEP", "move the cursor", doGo},
+		{"add", "STEP...", "a step in front of the cursor: split m 32 mt mi, or JSON", doAdd},
+		{"edit", "STEP FIELD=VALUE...", "other values in a step, or another step", doEdit},
+		{"delete", "STEP [LAST]", "remove a step, or several", doDelete},
+		{"move", "STEP TO", "make a step the one of another number", doMove},
+		{"mend", "", "make the steps after the first problem fit those before it", doMend},
+		{"undo", "", "take the last change back", doUndo},
+		{"redo", "", "do it again", doRedo},
+		{"reset", "", "go back to the schedule that all began with", doReset},
+		{"problems", "", "why there is no kernel, or none that may be used", doProblems},
+		{"show", "STAGE", "the schedule at a stage: " + strings.Join(StageNames(), ", "), doShow},
+		{"diff", "[STAGE] [marked]", "lines that the last change has added and removed, or all since mark", doDiff},
+		{"cost", "", "where the cycles go, by the model of the core", doCost},
+		{"mark", "", "remember this schedule, for compare and diff", doMark},
+		{"measure", "", "compare it with the definition, and time it beside the default schedule", doMeasure},
+		{"compare", "", "time it beside the marked schedule", doCompare},
+		{"search", "SECONDS", "search for faster schedules", doSearch},
+		{"best", "", "take what the last search has found", doBest},
+		{"save", "[anyway]", "put it into the lock if it is faster than the default; the default itself removes the entry", doSave},
+		{"export", "[FILE]", "the schedule as JSON for -trace", doExport},
+		{"command", "", "a command line that measures this schedule", doCommand},
+		{"help", "", "this list", doHelp},
+	}
+}
+
+// Do runs a line: the name of a command and its arguments. Events of what takes seconds go to hear, nil: nowhere.
+func (e *Explorer) Do(ctx context.Context, line string, hear func(session.Event)) (Reply, error) {
+	words := strings.Fields(line)
+	if len(words) == 0 {
+		return nil, errors.New("no command: help lists them")
+	}
+	all := Commands()
+	i := slices.IndexFunc(all, func(c Command) bool { return c.Name == words[0] })
+	if i < 0 {
+		return nil, fmt.Errorf("unknown command %.40q: help lists them", words[0])
+	}
+	args := words[1:]
+	if c := all[i]; c.Name == "add" || c.Name == "edit" { // JSON may have spaces
+		args = rest(line, c.Name)
+	}
+	r, err := all[i].do(e, ctx, args, hear)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", words[0], err)
+	}
+	return r, nil
+}
+
+// rest are the arguments of add, one, and of edit, a number and the rest.
+func rest(line, name string) []string {
+	text := strings.TrimSpace(strings.TrimPrefix(strings.TrimSpace(line), name))
+	if name == "add" {
+		return []string{text}
+	}
+	number, more, _ := strings.Cut(text, " ")
+	return []string{number, strings.TrimSpace(more)}
+}
+
+// Text is a reply that is a text alone.
+type Text string
+
+func (t Text) String() string { return string(t) }
+
+// arg is a whole number among the arguments.
+func arg(args []string, i int, what string) (int, error) {
+	if i >= len(args) {
+		return 0, fmt.Errorf("want %s", what)
+	}
+	n, err := strconv.Atoi(args[i])
+	if err != nil {
+		return 0, fmt.Errorf("%.40q: want %s, a number", args[i], what)
+	}
+	return n, nil
+}
+
+// none refuses arguments.
+func none(args []string) error {
+	if len(args) > 0 {
+		return fmt.Errorf("takes nothing, and was given %.40q", args[0])
+	}
+	return nil
+}
+
+type listening = func(session.Event)
+
+func doTrace(e *Explorer, ctx context.Context, args []string, _ listening) (Reply, error) {
+	if err := none(args); err != nil {
+		return nil, err
+	}
+	s, err := e.State(ctx)
+	return s, err
+}
+
+// Offers are what steps and values list.
+type Offers []Next
+
+func (o Offers) String() string {
+	if len(o) == 0 {
+		return "nothing else is offered here: steps all lists single steps"
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "%4s  %9s  %-13s  %-18s  %s\n", "", "predicted", "measured", "decision", "steps")
+	for _, n := range o {
+		predicted, measured, why := fmt.Sprintf("%.3f", n.Predicts.Ratio), "", ""
+		if n.Predicts.Refused != "" {
+			predicted, why = "refused", ": "+n.Predicts.Refused
+		}
+		if n.Measured != nil {
+			measured = n.Measured.Ratio.String()
+		}
+		what := n.Rule
+		if what == "" {
+			what = "add"
+			if n.Deletes > 0 {
+				what = "replace"
+			}
+		}
+		fmt.Fprintf(&b, "%4d  %9s  %-13s  %-18s  %s%s\n", n.Number, predicted, measured, what, n.Text(), why)
+	}
+	b.WriteString("times over the times of " + defaultWords)
+	return trimmed(b.String())
+}
+
+func doSteps(e *Explorer, ctx context.Context, args []string, _ listening) (Reply, error) {
+	at, all := e.Cursor(), false
+	for i, a := range args {
+		if all = all || a == "all"; a == "all" {
+			continue
+		}
+		var err error
+		if at, err = arg(args, i, "a step, or all"); err != nil {
+			return nil, err
+		}
+	}
+	n, err := e.Next(ctx, at, all)
+	return Offers(n), err
+}
+
+func doValues(e *Explorer, ctx context.Context, args []string, _ listening) (Reply, error) {
+	step, err := arg(args, 0, "a step")
+	if err != nil {
+		return nil, err
+	}
+	if len(args) != 2 {
+		return nil, errors.New("want a step and a field")
+	}
+	n, err := e.Values(ctx, step, args[1])
+	return Offers(n), err
+}
+
+// changed is the reply to what has changed the schedule.
+func (e *Explorer) changed(ctx context.Context, err error) (Reply, error) {
+	if err != nil {
+		return nil, err
+	}
+	s, err := e.State(ctx)
+	return Change{s}, err
+}
+
+// Change is the state after a change; its text is short.
+type Change struct{ State }
+
+func (c Change) String() string {
+	lines := []string{fmt.Sprintf("%d steps, cursor at %d", len(c.Steps), c.Cursor)}
+	if c.Cursor < len(c.Steps) {
+		lines[0] += ": " + c.Steps[c.Cursor].Text
+	}
+	lines = append(lines, c.Figures())
+	for _, p := range c.Problems {
+		lines = append(lines, p.String())
+	}
+	return strings.Join(lines, "\n")
+}
+
+func doChoose(e *Explorer, ctx context.Context, args []string, _ listening) (Reply, error) {
+	n, err := arg(args, 0, "the number of an offer")
+	if err == nil {
+		_, err = e.Choose(n)
+	}
+	return e.changed(ctx, err)
+}
+
+func doGo(e *Explorer, ctx context.Context, args []string, _ listening) (Reply, error) {
+	n, err := arg(args, 0, "a step")
+	if err == nil {
+		err = e.Go(n)
+	}
+	return e.changed(ctx, err)
+}
+
+func doAdd(e *Explorer, ctx context.Context, args []string, _ listening) (Reply, error) {
+	x, err := ParseStep(args[0])
+	if err == nil {
+		e.Add(x)
+	}
+	return e.changed(ctx, err)
+}
+
+func doEdit(e *Explorer, ctx context.Context, args []string, _ listening) (Reply, error) {
+	n, err := arg(args, 0, "a step")
+	if err != nil {
+		return nil, err
+	}
+	t, err := e.with(n)
+	if err != nil {
+		return nil, err
+	}
+	var x schedule.Step
+	words := strings.Fields(args[1])
+	switch {
+	case len(words) == 0:
+		return nil, errors.New("want field=value, or a whole step")
+	case strings.Contains(words[0], "=") && args[1][0] != '{':
+		x, err = edited(t[n], words)
+	default:
+		x, err = ParseStep(args[1])
+	}
+	if err == nil {
+		err = e.Replace(n, x)
+	}
+	return e.changed(ctx, err)
+}
+
+func doDelete(e *Explorer, ctx context.Context, args []string, _ listening) (Reply, error) {
+	from, err := arg(args, 0, "a step")
+	to := from
+	if err == nil && len(args) > 1 {
+		to, err = arg(args, 1, "the last step")
+	}
+	if err == nil {
+		err = e.Delete(from, to)
+	}
+	return e.changed(ctx, err)
+}
+
+func doMove(e *Explorer, ctx context.Context, args []string, _ listening) (Reply, error) {
+	from, err := arg(args, 0, "a step")
+	if err != nil {
+		return nil, err
+	}
+	to, err := arg(args, 1, "where to")
+	if err == nil {
+		err = e.Move(from, to)
+	}
+	return e.changed(ctx, err)
+}
+
+func doMend(e *Explorer, ctx context.Context, args []string, _ listening) (Reply, error) {
+	err := none(args)
+	if err == nil {
+		err = e.Mend()
+	}
+	return e.changed(ctx, err)
+}
+
+func doUndo(e *Explorer, ctx context.Context, args []string, _ listening) (Reply, error) {
+	err := none(args)
+	if err == nil {
+		err = e.Undo()
+	}
+	return e.changed(ctx, err)
+}
+
+func doRedo(e *Explorer, ctx context.Context, args []string, _ listening) (Reply, error) {
+	err := none(args)
+	if err == nil {
+		err = e.Redo()
+	}
+	return e.changed(ctx, err)
+}
+
+func doReset(e *Explorer, ctx context.Context, args []string, _ listening) (Reply, error) {
+	err := none(args)
+	if err == nil {
+		e.Reset()
+	}
+	return e.changed(ctx, err)
+}
+
+// Problems is the reply of that name.
+type Problems []Problem
+
+func (p Problems) String() string {
+	if len(p) == 0 {
+		return "no problem"
+	}
+	var lines []string
+	for _, x := range p {
+		lines = append(lines, x.String())
+	}
+	return strings.Join(lines, "\n")
+}
+
+func doProblems(e *Explorer, _ context.Context, args []string, _ listening) (Reply, error) {
+	return append(Problems{}, e.Problems()...), none(args)
+}
+
+// Shown is a stage of the schedule.
+type Shown struct {
+	Stage   string `json:"stage"`
+	Body    string `json:"text"`
+	Changed []int  `json:"changed"` // lines, from 1, that the last change has added
+}
+
+func (s Shown) String() string { return s.Body }
+
+func doShow(e *Explorer, _ context.Context, args []string, _ listening) (Reply, error) {
+	if len(args) != 1 || !slices.Contains(StageNames(), args[0]) {
+		return nil, fmt.Errorf("want one stage: %s", strings.Join(StageNames(), ", "))
+	}
+	lines, err := e.Lines(args[0], e.Now(), e.Before())
+	if err != nil {
+		return nil, err
+	}
+	s := Shown{Stage: args[0], Changed: []int{}}
+	var text []string
+	for _, l := range lines {
+		if l.Op == Removed {
+			continue
+		}
+		if text = append(text, l.Text); l.Op == Added {
+			s.Changed = append(s.Changed, len(text))
+		}
+	}
+	s.Body = strings.Join(text, "\n")
+	return s, nil
+}
+
+// Diff is lines of a stage that two schedules do not have in common.
+type Diff struct {
+	Stage   string   `json:"stage"`
+	Added   []string `json:"added"`
+	Removed []string `json:"removed"`
+	text    string
+}
+
+func (d Diff) String() string { return d.text }
+
+func doDiff(e *Explorer, _ context.Context, args []string, _ listening) (Reply, error) {
+	stage, before := build.AssemblyStage, e.Before()
+	for _, a := range args {
+		switch {
+		case a == "marked":
+			before = e.Marked()
+		case slices.Contains(StageNames(), a):
+			stage = a
+		default:
+			return nil, fmt.Errorf("unknown stage %.40q: have %s", a, strings.Join(StageNames(), ", "))
+		}
+	}
+	lines, err := e.Lines(stage, e.Now(), before)
+	if err != nil {
+		return nil, err
+	}
+	d := Diff{Stage: stage, Added: []string{}, Removed: []string{}, text: "no line differs"}
+	var text []string
+	for i, l := range lines {
+		switch {
+		case l.Op == Added:
+			d.Added = append(d.Added, l.Text)
+		case l.Op == Removed:
+			d.Removed = append(d.Removed, l.Text)
+		case i > 0 && lines[i-1].Op != Same:
+			text = append(text, "  ...")
+		}
+		if l.Op != Same {
+			text = append(text, string(l.Op)+" "+l.Text)
+		}
+	}
+	if len(text) > 0 {
+		d.text = strings.Join(text, "\n")
+	}
+	return d, nil
+}
+
+func doCost(e *Explorer, ctx context.Context, args []string, _ listening) (Reply, error) {
+	if err := none(args); err != nil {
+		return nil, err
+	}
+	text, err := e.CostReport(ctx)
+	return Text(text), err
+}
+
+// CostReport says where the cycles of a call of the schedule's kernel go.
+func (e *Explorer) CostReport(ctx context.Context) (string, error) {
+	text, err := build.CostReport(ctx, e.Problem, e.Stages(e.Now()), e.Target)
+	return strings.TrimRight(text, "\n"), err
+}
+
+func doMark(e *Explorer, _ context.Context, args []string, _ listening) (Reply, error) {
+	e.Mark()
+	return Text("compare and diff marked are about this schedule from now on"), none(args)
+}
+
+func doMeasure(e *Explorer, ctx context.Context, args []string, hear listening) (Reply, error) {
+	if err := none(args); err != nil {
+		return nil, err
+	}
+	m, err := e.Measure(ctx, hear)
+	if err != nil {
+		return nil, err
+	}
+	return m, nil
+}
+
+func doCompare(e *Explorer, ctx context.Context, args []string, hear listening) (Reply, error) {
+	if err := none(args); err != nil {
+		return nil, err
+	}
+	m, err := e.Compare(ctx, hear)
+	if err != nil {
+		return nil, err
+	}
+	return m, nil
+}
+
+// String is a line about what was found, and its trace.
+func (f *Found) String() string {
+	return fmt.Sprintf("%d candidates, ended by %s; the best took %.3f of the time of %s (best takes it):\n%v", f.Tried, f.Ended, f.Cost, defaultWords, f.Trace)
+}
+
+// mostSearch bounds a search, in seconds.
+const mostSearch = 24 * 60 * 60
+
+func doSearch(e *Explorer, ctx context.Context, args []string, hear listening) (Reply, error) {
+	n, err := arg(args, 0, "seconds")
+	if err == nil && (n < 1 || n > mostSearch) {
+		err = fmt.Errorf("%d seconds: want 1 to %d", n, mostSearch)
+	}
+	if err != nil {
+		return nil, err
+	}
+	f, err := e.Search(ctx, time.Duration(n)*time.Second, hear)
+	if err != nil {
+		return nil, err
+	}
+	return f, nil
+}
+
+func doBest(e *Explorer, ctx context.Context, args []string, _ listening) (Reply, error) {
+	err := none(args)
+	if err == nil {
+		err = e.TakeBest()
+	}
+	return e.changed(ctx, err)
+}
+
+func doSave(e *Explorer, ctx context.Context, args []string, hear listening) (Reply, error) {
+	if len(args) > 1 || len(args) == 1 && args[0] != "anyway" {
+		return nil, fmt.Errorf("%.40q: want nothing, or anyway", args[0])
+	}
+	s, err := e.Save(ctx, len(args) == 1, hear)
+	return s, err
+}
+
+func doExport(e *Explorer, _ context.Context, args []string, _ listening) (Reply, error) {
+	switch len(args) {
+	case 0:
+		return Text(e.JSON()), nil
+	case 1:
+		if err := os.WriteFile(args[0], []byte(e.JSON()+"\n"), 0o666); err != nil {
+			return nil, err
+		}
+		return Text("written to " + args[0]), nil
+	}
+	return nil, errors.New("want one file, or none")
+}
+
+func doCommand(e *Explorer, _ context.Context, args []string, _ listening) (Reply, error) {
+	return Text(e.Command()), none(args)
+}
+
+func doHelp(*Explorer, context.Context, []string, listening) (Reply, error) {
+	var lines []string
+	for _, c := range Commands() {
+		lines = append(lines, fmt.Sprintf("%-26s %s", strings.TrimSpace(c.Name+" "+c.Args), c.About))
+	}
+	return Text(strings.Join(lines, "\n")), nil
+}

@@ -1,0 +1,230 @@
+package explore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/tmacc/tmacc/schedule"
+	"github.com/tmacc/tmacc/search/session"
+	"github.com/tmacc/tmacc/search/timing"
+	"github.com/tmacc/tmacc/search/tune"
+	"github.com/tmacc/tmacc/search/worker"
+)
+
+// Measured is what a schedule takes beside another one, the default unless Base says otherwise, in the same rounds.
+type Measured struct {
+	Base    string     `json:"base"`
+	Ratio   tune.Ratio `json:"ratio"` // of the times, the geometric mean of the figures, with its noise
+	Figures []Figure   `json:"figures"`
+}
+
+// Figure is a product of one mode, in nanoseconds: medians.
+type Figure struct {
+	tune.Purpose
+	Ns     float64    `json:"ns"`
+	BaseNs float64    `json:"base_ns"`
+	Ratio  tune.Ratio `json:"ratio"`
+}
+
+// String is a line for each figure, under one for all.
+func (m Measured) String() string {
+	lines := []string{fmt.Sprintf("measured %v of the time of %s, in the same rounds", m.Ratio, m.Base)}
+	for _, f := range m.Figures {
+		lines = append(lines, fmt.Sprintf("%9.1f us, %9.1f us, %v: %s", f.Ns/1e3, f.BaseNs/1e3, f.Ratio, tune.PurposesText(f.Purpose)))
+	}
+	return strings.Join(lines, "\n")
+}
+
+// defaultWords name the default schedule in texts.
+const defaultWords = "the default schedule"
+
+// Measure compares the schedule with the definition, in a worker process, and measures it beside the default schedule. A schedule that
+// crashes, hangs or computes something else is a problem of it from then on.
+func (e *Explorer) Measure(ctx context.Context, hear func(session.Event)) (*Measured, error) {
+	return e.beside(ctx, hear, e.Now(), nil)
+}
+
+// Compare measures the schedule beside the marked one.
+func (e *Explorer) Compare(ctx context.Context, hear func(session.Event)) (*Measured, error) {
+	return e.beside(ctx, hear, e.Now(), e.Marked())
+}
+
+func (e *Explorer) beside(ctx context.Context, hear func(session.Event), t, base schedule.Trace) (*Measured, error) {
+	s, done, err := e.begins(ctx, "measuring", hear)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	own, err := s.Contender("the schedule", t)
+	if err != nil {
+		return nil, err
+	}
+	m := &Measured{Base: defaultWords}
+	var other *session.Contender
+	if base != nil {
+		x, err := s.Contender("the marked schedule", base)
+		if err != nil {
+			return nil, fmt.Errorf("the marked schedule: %w", err)
+		}
+		other, m.Base = &x, x.Name
+	}
+	all, err := s.Beside(ctx, other, own)
+	if err != nil {
+		return nil, e.blame(t, base, err)
+	}
+	m.Ratio = tune.Together(all)
+	for _, b := range all {
+		m.Figures = append(m.Figures, Figure{b.Purpose, timing.Median(b.Ns), timing.Median(b.BaseNs), b.Ratio()})
+	}
+	if base == nil {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		e.about(t).measured, e.about(t).fault = m, ""
+	}
+	return m, nil
+}
+
+// blame remembers a fault of t, if err is one.
+func (e *Explorer) blame(t, base schedule.Trace, err error) error {
+	if base == nil && worker.IsFault(err) {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		e.about(t).fault = err.Error()
+	}
+	return err
+}
+
+// begins is the session, which the caller uses alone until it calls done. Its events go to hear.
+func (e *Explorer) begins(ctx context.Context, what string, hear func(session.Event)) (s *session.Session, done func(), err error) {
+	e.mu.Lock()
+	if e.busy != "" {
+		defer e.mu.Unlock()
+		return nil, nil, fmt.Errorf("%s %w", e.busy, ErrBusy)
+	}
+	e.busy, e.hear, s = what, hear, e.session
+	e.mu.Unlock()
+	done = func() {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		e.busy, e.hear = "", nil
+	}
+	if s == nil {
+		if s, err = e.open(ctx); err != nil {
+			done()
+			return nil, nil, err
+		}
+		e.mu.Lock()
+		e.session = s
+		e.mu.Unlock()
+	}
+	return s, done, nil
+}
+
+// open opens the session that measures.
+func (e *Explorer) open(ctx context.Context) (*session.Session, error) {
+	if e.Lacks != "" {
+		return nil, fmt.Errorf("this machine does not run %s: it lacks %s", e.Target.Machine().Name, e.Lacks)
+	}
+	o := session.Options{Problem: e.Problem, Target: e.Target, Only: e.Only, Lock: e.Lock, Defaults: e.Defaults,
+		Log: e.Log, Version: e.Version, Seed: 1, Probing: e.Probing, Events: e.said}
+	o.Purposes = session.Purposes(e.Problem, o.On.Host(), e.Modes, []int{e.Columns}, e.M, e.K)
+	return session.Open(ctx, o)
+}
+
+// said passes an event on, and remembers what a search has found.
+func (e *Explorer) said(x session.Event) {
+	e.mu.Lock()
+	hear := e.hear
+	if b, ok := x.(session.Better); ok && len(b.Traces) > 0 {
+		e.found = &Found{Cost: b.Cost, Trace: b.Traces[0]}
+	}
+	e.mu.Unlock()
+	if hear != nil {
+		hear(x)
+	}
+}
+
+// Found is the best that a search has found so far.
+type Found struct {
+	Cost  float64        `json:"cost"` // of the default's time, as measured during the search
+	Trace schedule.Trace `json:"trace"`
+	Ended string         `json:"ended,omitempty"` // why the search ended
+	Tried int            `json:"measured"`        // candidates
+}
+
+// Best is what the last search has found, also while it runs; nil if nothing.
+func (e *Explorer) Best() *Found {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.found == nil {
+		return nil
+	}
+	f := *e.found
+	return &f
+}
+
+// ErrNoBest is the error of taking what no search has found.
+var ErrNoBest = errors.New("no search has found a schedule: search first")
+
+// TakeBest makes the schedule what the last search has found.
+func (e *Explorer) TakeBest() error {
+	f := e.Best()
+	if f == nil {
+		return ErrNoBest
+	}
+	e.Set(f.Trace, e.Cursor())
+	return nil
+}
+
+// Search searches for so long, from the default and the locked schedules and schedules of the log on. Ended by ctx, it returns what it has.
+func (e *Explorer) Search(ctx context.Context, limit time.Duration, hear func(session.Event)) (*Found, error) {
+	s, done, err := e.begins(ctx, "searching", hear)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	s.Limit = limit
+	f, err := s.Search(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if len(f.Best) == 0 {
+		return nil, session.ErrNothing
+	}
+	out := Found{f.Best[0].Cost, f.Traces()[0], f.Ended, f.Trials}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.found = &out
+	return &out, nil
+}
+
+// Saved says what became of the lock.
+type Saved struct {
+	Outcome session.Outcome `json:"outcome"`
+	Lock    string          `json:"lock,omitempty"` // the file, if it was changed
+	Text    string          `json:"text"`
+}
+
+func (s Saved) String() string { return s.Text }
+
+// Save measures the schedule beside the default one and puts it into the lock if it is faster, or anyway: session.Session.Keep says when.
+func (e *Explorer) Save(ctx context.Context, anyway bool, hear func(session.Event)) (Saved, error) {
+	t := e.Now()
+	if _, err := schedule.Compile(e.Problem, t); err != nil {
+		return Saved{}, err
+	}
+	s, done, err := e.begins(ctx, "saving", hear)
+	if err != nil {
+		return Saved{}, err
+	}
+	defer done()
+	d, err := s.Keep(ctx, anyway, t)
+	if err != nil {
+		return Saved{}, e.blame(t, nil, err)
+	}
+	x, err := s.Save(d)
+	return Saved{d.Outcome, x.Lock, x.String()}, err
+}

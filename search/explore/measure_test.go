@@ -1,0 +1,144 @@
+package explore
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tmacc/tmacc/lower"
+	"github.com/tmacc/tmacc/schedule"
+	"github.com/tmacc/tmacc/search/measure"
+	"github.com/tmacc/tmacc/search/session"
+	"github.com/tmacc/tmacc/search/tune"
+	"github.com/tmacc/tmacc/search/worker"
+)
+
+// measuring is opened where this machine runs the target.
+func measuring(t *testing.T, change func(*Options)) *Explorer {
+	t.Helper()
+	e := opened(t, change)
+	if !slices.ContainsFunc(measure.Targets(), func(x lower.Target) bool { return x.Machine().Name == e.Target.Machine().Name }) {
+		t.Skip("this machine does not run " + e.Target.Machine().Name)
+	}
+	return e
+}
+
+// faulty is a target whose candidates have another body than they should.
+type faulty struct {
+	lower.Target
+	body string
+}
+
+var candidate = regexp.MustCompile(`TEXT ·k0_n1\(SB\).*\n`)
+
+func (f faulty) File(pkg string, fs ...lower.Named) (lower.File, error) {
+	file, err := f.Target.File(pkg, fs...)
+	if err == nil && bytes.Contains(file.Data, []byte("reference_n1")) {
+		file.Data = candidate.ReplaceAllFunc(file.Data, func(text []byte) []byte { return fmt.Appendf(nil, "%s\t%s\n", text, f.body) })
+	}
+	return file, err
+}
+
+// A schedule that crashes, hangs or computes something else is a problem from then on, and others can still be measured.
+func TestFaults(t *testing.T) {
+	bodies := map[string]string{"UNDEF": "SIGILL", "RET": "is wrong"}
+	if os.Getenv("TMACC_LONG") != "" {
+		bodies["endless:\n\tJMP endless"] = "did not return"
+	}
+	for body, why := range bodies {
+		e := measuring(t, func(o *Options) { o.Target = faulty{o.Target, body} })
+		_, err := e.Measure(t.Context(), nil)
+		if !worker.IsFault(err) {
+			t.Fatalf("%s: %v", body, err)
+		}
+		if p := e.Problems(); len(p) != 1 || p[0].Kind != FaultKind || !strings.Contains(p[0].Text, why) {
+			t.Errorf("%s: %v, want %s", body, p, why)
+		}
+		e.session = nil
+		e.Target = e.Target.(faulty).Target
+		if m, err := e.Measure(t.Context(), nil); err != nil || m.Ratio.Median <= 0 || len(e.Problems()) != 0 {
+			t.Errorf("%s: then %v, %v, %v", body, m, err, e.Problems())
+		}
+	}
+}
+
+// A measurement stands beside the default schedule, with its noise. A slower schedule is saved only anyway; the default one removes it.
+func TestSave(t *testing.T) {
+	lock := filepath.Join(t.TempDir(), tune.LockName)
+	e := measuring(t, func(o *Options) { o.Lock = lock })
+	before := e.Now()
+	do := func(line string) Reply {
+		t.Helper()
+		r, err := e.Do(t.Context(), line, nil)
+		if err != nil {
+			t.Fatalf("%s: %v", line, err)
+		}
+		return r
+	}
+	do("values 11 by")
+	do("choose 3") // half of the lanes
+	m := do("measure").(*Measured)
+	if f := m.Figures; len(f) != 1 || f[0].Ns <= 0 || f[0].BaseNs <= 0 || m.Ratio.Low > m.Ratio.Median || m.Ratio.High < m.Ratio.Median || m.Ratio.High == m.Ratio.Low {
+		t.Errorf("%+v", m)
+	}
+	if s := do("trace").(State); s.Measured != m {
+		t.Errorf("%+v is not what was measured", s.Measured)
+	}
+	if s := do("save").(Saved); s.Outcome != session.None || s.Lock != "" {
+		t.Errorf("%+v: a slower schedule is saved", s)
+	}
+	if s := do("save anyway").(Saved); s.Outcome != session.Locked || s.Lock != lock {
+		t.Errorf("%+v", s)
+	}
+	l, err := tune.ReadLock(lock)
+	if err != nil || len(l.Entries) != 1 || l.Entries[0].Kernels[0].Trace.String() != e.Now().String() {
+		t.Fatalf("%+v, %v", l, err)
+	}
+	again := measuring(t, func(o *Options) { o.Lock, o.Trace = lock, nil })
+	if again.Now().String() != e.Now().String() || !strings.HasPrefix(again.Origin, "lock") {
+		t.Errorf("the lock is not opened: %v of %s", again.Now(), again.Origin)
+	}
+	e.Set(e.usual, 0)
+	if s := do("save").(Saved); s.Outcome != session.Removed {
+		t.Errorf("%+v", s)
+	}
+	if l, err := tune.ReadLock(lock); err != nil || len(l.Entries) != 0 {
+		t.Errorf("%+v, %v", l, err)
+	}
+	do("undo")
+	do("undo")
+	if e.Now().String() != before.String() {
+		t.Errorf("%v, want %v", e.Now(), before)
+	}
+}
+
+// A search tells of what it finds while it runs, and can be stopped. Only one thing is measured at a time.
+func TestSearch(t *testing.T) {
+	e := measuring(t, nil)
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	var busy error
+	f, err := e.Search(ctx, time.Minute, func(x session.Event) {
+		if _, ok := x.(session.Better); ok && e.Best() != nil {
+			_, busy = e.Measure(t.Context(), nil)
+			stop()
+		}
+	})
+	if err != nil || f.Tried == 0 || !errors.Is(busy, ErrBusy) {
+		t.Fatalf("%+v, %v; meanwhile %v", f, err, busy)
+	}
+	if err := e.TakeBest(); err != nil || e.Now().String() != f.Trace.String() {
+		t.Errorf("%v: %v", err, e.Now())
+	}
+	if _, err := schedule.Compile(e.Problem, e.Now()); err != nil {
+		t.Error(err)
+	}
+}

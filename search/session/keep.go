@@ -1,0 +1,77 @@
+package session
+
+import (
+	"cmp"
+	"context"
+
+	"github.com/tmacc/tmacc/schedule"
+	"github.com/tmacc/tmacc/search/tune"
+)
+
+// Beside measures a contender again and again beside the default schedules, or beside another contender, in the same rounds: for each
+// purpose of the session. Both are first compared with the definition, in a process of their own. The error is a *tune.Unmeasured if no
+// other contender can be measured either, or that of ctx if it ends before something is measured.
+func (s *Session) Beside(ctx context.Context, base *Contender, x Contender) ([]tune.Beside, error) {
+	all := []Contender{x}
+	if base != nil {
+		all = append(all, *base)
+	}
+	for _, c := range all {
+		if err := cmp.Or(ctx.Err(), s.tuner.Verify(c.Candidate)); err != nil {
+			return nil, err
+		}
+	}
+	if base == nil {
+		return s.beside(nil, x.Candidate, s.Purposes)
+	}
+	return s.beside(base.Candidate, x.Candidate, s.Purposes)
+}
+
+// Keep is Decide for schedules that a person or a program gives instead of a search, the narrowest first: Save then puts them into the lock,
+// with kernels of other widths for the same packed matrices. They must be faster than the default schedules for the purposes of the session,
+// and slower for no purpose, unless `anyway` is set. The default schedules themselves need no lock: then Save removes the product from it.
+func (s *Session) Keep(ctx context.Context, anyway bool, traces ...schedule.Trace) (*Decision, error) {
+	x, err := s.Contender("given", traces...)
+	if err != nil {
+		return nil, err
+	}
+	locked, err := s.locked()
+	switch {
+	case s.store().path == "":
+		return nil, errNoLock
+	case err != nil:
+		return nil, err
+	case s.tuner.IsDefault(x.Candidate) && locked == nil:
+		return &Decision{Outcome: None, Why: "the default schedule needs no lock"}, nil
+	case s.tuner.IsDefault(x.Candidate):
+		return &Decision{Outcome: Removed, Why: "the default schedule needs no lock"}, nil
+	}
+	if s.ceilings == nil {
+		s.say(Step("measuring what the machine can do"))
+		if err := s.measureCeilings(ctx); err != nil {
+			return nil, err
+		}
+	}
+	for _, t := range traces {
+		x.Genes = append(x.Genes, tune.Gene{Trace: t})
+	}
+	found, err := s.kept(x.Candidate, locked)
+	if err != nil {
+		return nil, err
+	}
+	d := &Decision{Outcome: Locked, judged: found}
+	if !anyway && !found.better() {
+		d.Outcome, d.Why = None, "the schedule takes "+found.describe("the default's")
+	}
+	return d, ctx.Err()
+}
+
+// kept measures a candidate as a lock would have it, for all purposes.
+func (s *Session) kept(c *tune.Candidate, locked *lockedBefore) (*judged, error) {
+	s.say(Step("measuring the schedule and the default in turn"))
+	whole, err := s.completed(c)
+	if err != nil {
+		return nil, err
+	}
+	return s.judge(nil, whole, s.purposes(locked), true)
+}
