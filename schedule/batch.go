@@ -59,26 +59,15 @@ func (s *Operator) grid(k *OperatorKernel) error {
 	}
 	n := k.Nest
 	n.Aligned = map[string]int{}
-	for _, p := range k.Params {
-		if p.Role < ScratchTensor {
+	for _, p := range tensorsIn(k.Params) {
+		if p.Role != ScratchTensor { // which is aligned by itself
 			n.Aligned[p.Name] = s.alignment(p)
 		}
 	}
 	for i, l := range loopsOf(s.stages[0], nest.Group) {
-		d := s.stages[0].dims[l.Root]
-		r := nest.Repeat{Count: nest.CountParam(l)}
-		k.Params = append(k.Params, OperatorParam{Name: r.Count, Role: TripCount, Size: d.Run, Div: d.Div * l.Coef})
-		for _, p := range tensorsIn(k.Params) {
-			by, err := s.moved(p, i)
-			if err != nil {
-				return err
-			}
-			if by != "" && p.Role != ScratchTensor {
-				r.Moves = append(r.Moves, nest.Move{Param: p.Name, By: by})
-			}
-			k.constant(by)
+		if err := s.groupsOf(k, i, l); err != nil {
+			return err
 		}
-		n.Grid = append(n.Grid, r)
 	}
 	for axis := range s.batch.Axes {
 		listed := ""
@@ -91,6 +80,24 @@ func (s *Operator) grid(k *OperatorKernel) error {
 		return &Unfinished{fmt.Sprintf("%d loops over groups and axes of calls", len(n.Grid)), "are more than the dimensions that workgroups have"}
 	}
 	return s.local(k)
+}
+
+// groupsOf gives k the groups of loop number i over groups, which is l in the first stage.
+func (s *Operator) groupsOf(k *OperatorKernel, i int, l nest.Loop) error {
+	d, r := s.stages[0].dims[l.Root], nest.Repeat{Count: nest.CountParam(l)}
+	k.Params = append(k.Params, OperatorParam{Name: r.Count, Role: TripCount, Size: d.Run, Div: d.Div * l.Coef})
+	for _, p := range tensorsIn(k.Params) {
+		by, err := s.moved(p, i)
+		if err != nil {
+			return err
+		}
+		if by != "" && p.Role != ScratchTensor {
+			r.Moves = append(r.Moves, nest.Move{Param: p.Name, By: by})
+			k.constant(by)
+		}
+	}
+	k.Nest.Grid = append(k.Nest.Grid, r)
+	return nil
 }
 
 // tensorsIn are the parameters that are tensors.

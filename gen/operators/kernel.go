@@ -46,7 +46,7 @@ func served(t lower.Target) (out []string) {
 }
 
 // Trace is the schedule of an operator for a target. ok is false if there is none.
-func Trace(o operator.Operator, t lower.Target) (trace schedule.Trace, ok bool, err error) {
+func Trace(o operator.Operator, t lower.Selector) (trace schedule.Trace, ok bool, err error) {
 	return traceIn(traces.Files, TraceName(o, t))
 }
 
@@ -62,7 +62,10 @@ func traceIn(all fs.FS, name string) (trace schedule.Trace, ok bool, err error) 
 }
 
 // TraceName is the file of an operator's schedule in runtime/ops/traces.
-func TraceName(o operator.Operator, t lower.Target) string {
+func TraceName(o operator.Operator, t lower.Selector) string {
+	if t.Machine().Group > 0 {
+		return ShadedOperator{Name: o.Name}.TraceName()
+	}
 	return fmt.Sprintf("%d/%s.json", t.Machine().VecBits, o.Name)
 }
 

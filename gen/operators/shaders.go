@@ -125,20 +125,9 @@ func Shader(k *schedule.OperatorKernel) (*abi.Operator, error) {
 			Rows: slices.Contains(k.Of.Rows, p.Name)})
 	}
 	for _, i := range sh.Params {
-		w := abi.OperatorWord{Axis: k.Params[i].Axis, Value: uint32(k.Params[i].Value)}
-		switch p := k.Params[i]; p.Role {
-		case schedule.InputTensor, schedule.OutputTensor, schedule.CallList:
-			w.Kind, w.Tensor = abi.OffsetWord, numbers[p.Name]
-		case schedule.RowStep:
-			w.Kind, w.Tensor = abi.RowWord, numbers[p.Tensor]
-		case schedule.CallStep:
-			w.Kind, w.Tensor = abi.CallWord, numbers[p.Tensor]
-		case schedule.TripCount:
-			w.Kind, w.Count = abi.CountWord, countOf(p)
-		case schedule.ConstantStep:
-			w.Kind = abi.ValueWord
-		default:
-			return nil, fmt.Errorf("%s: %s is no parameter of a shader: bind loops to lanes or groups", k.Of.Name, p.Name)
+		w, ok := wordOf(k.Params[i], numbers)
+		if !ok {
+			return nil, fmt.Errorf("%s: %s is no parameter of a shader: bind loops to lanes or groups", k.Of.Name, k.Params[i].Name)
 		}
 		x.Push = append(x.Push, w)
 	}
@@ -147,6 +136,23 @@ func Shader(k *schedule.OperatorKernel) (*abi.Operator, error) {
 	}
 	x.Axes, x.Sizes = sizesOf(k.Params)
 	return x, nil
+}
+
+// wordOf is the push constant of a parameter. numbers are the tensors'.
+func wordOf(p schedule.OperatorParam, numbers map[string]int) (w abi.OperatorWord, ok bool) {
+	switch p.Role {
+	case schedule.InputTensor, schedule.OutputTensor, schedule.CallList:
+		return abi.OperatorWord{Kind: abi.OffsetWord, Tensor: numbers[p.Name]}, true
+	case schedule.RowStep:
+		return abi.OperatorWord{Kind: abi.RowWord, Tensor: numbers[p.Tensor]}, true
+	case schedule.CallStep:
+		return abi.OperatorWord{Kind: abi.CallWord, Tensor: numbers[p.Tensor], Axis: p.Axis}, true
+	case schedule.TripCount:
+		return abi.OperatorWord{Kind: abi.CountWord, Count: countOf(p)}, true
+	case schedule.ConstantStep:
+		return abi.OperatorWord{Kind: abi.ValueWord, Value: uint32(p.Value)}, true
+	}
+	return w, false
 }
 
 // Module is the shader of a nest, which asks a device for what c says.
@@ -188,42 +194,55 @@ func sizesOf(params []schedule.OperatorParam) (axes int, sizes []abi.OperatorSiz
 func described(x *abi.Operator) jen.Code {
 	var tensors, words, grid, sizes []jen.Code
 	for _, t := range x.Tensors {
-		fields := []jen.Code{jen.Id("Name").Op(":").Lit(t.Name), jen.Id("Elem").Op(":").Qual(formatPath, strings.ToUpper(t.Elem.String())), jen.Id("Align").Op(":").Lit(t.Align)}
+		fields := []jen.Code{set("Name", t.Name), jen.Id("Elem").Op(":").Qual(formatPath, strings.ToUpper(t.Elem.String())), set("Align", t.Align)}
 		if t.Written {
-			fields = append(fields, jen.Id("Written").Op(":").True())
+			fields = append(fields, set("Written", true))
 		}
 		if t.Rows {
-			fields = append(fields, jen.Id("Rows").Op(":").True())
+			fields = append(fields, set("Rows", true))
 		}
 		tensors = append(tensors, jen.Values(fields...))
 	}
-	count := func(c abi.OperatorCount) jen.Code {
-		if c.Size == "" {
-			return jen.Values(jen.Id("Axis").Op(":").Lit(c.Axis))
-		}
-		return jen.Values(jen.Id("Size").Op(":").Lit(c.Size), jen.Id("Div").Op(":").Lit(c.Div))
-	}
 	for _, w := range x.Push {
-		kind := func(name string, more ...jen.Code) jen.Code {
-			return jen.Values(append([]jen.Code{jen.Id("Kind").Op(":").Qual(abiPath, name)}, more...)...)
-		}
-		tensor, axis := jen.Id("Tensor").Op(":").Lit(w.Tensor), jen.Id("Axis").Op(":").Lit(w.Axis)
-		words = append(words, map[abi.WordKind]jen.Code{
-			abi.OffsetWord: kind("OffsetWord", tensor), abi.RowWord: kind("RowWord", tensor), abi.CallWord: kind("CallWord", tensor, axis),
-			abi.CountWord: kind("CountWord", jen.Id("Count").Op(":").Qual(abiPath, "OperatorCount").Add(count(w.Count))),
-			abi.ValueWord: kind("ValueWord", jen.Id("Value").Op(":").Lit(int(w.Value))),
-		}[w.Kind])
+		words = append(words, describedWord(w))
 	}
 	for _, c := range x.Grid {
-		grid = append(grid, count(c))
+		grid = append(grid, describedCount(c))
 	}
 	for _, s := range x.Sizes {
-		sizes = append(sizes, jen.Values(jen.Id("Name").Op(":").Lit(s.Name), jen.Id("Whole").Op(":").Lit(s.Whole)))
+		sizes = append(sizes, jen.Values(set("Name", s.Name), set("Whole", s.Whole)))
 	}
 	list := func(name, of string, items []jen.Code) jen.Code {
 		return jen.Id(name).Op(":").Index().Qual(abiPath, of).Values(items...)
 	}
-	return jen.Values(jen.Id("Name").Op(":").Lit(x.Name), jen.Id("Code").Op(":").Id("module").Call(jen.Lit(x.Name)), jen.Id("Lanes").Op(":").Lit(x.Lanes),
+	return jen.Values(set("Name", x.Name), jen.Id("Code").Op(":").Id("module").Call(jen.Lit(x.Name)), set("Lanes", x.Lanes),
 		list("Tensors", "OperatorTensor", tensors), list("Push", "OperatorWord", words), list("Grid", "OperatorCount", grid),
-		jen.Id("Axes").Op(":").Lit(x.Axes), list("Sizes", "OperatorSize", sizes))
+		set("Axes", x.Axes), list("Sizes", "OperatorSize", sizes))
+}
+
+// set is a field with a value.
+func set(field string, value any) jen.Code { return jen.Id(field).Op(":").Lit(value) }
+
+func describedCount(c abi.OperatorCount) jen.Code {
+	if c.Size == "" {
+		return jen.Values(set("Axis", c.Axis))
+	}
+	return jen.Values(set("Size", c.Size), set("Div", c.Div))
+}
+
+func describedWord(w abi.OperatorWord) jen.Code {
+	kind := func(name string, more ...jen.Code) jen.Code {
+		return jen.Values(append([]jen.Code{jen.Id("Kind").Op(":").Qual(abiPath, name)}, more...)...)
+	}
+	switch w.Kind {
+	case abi.OffsetWord:
+		return kind("OffsetWord", set("Tensor", w.Tensor))
+	case abi.RowWord:
+		return kind("RowWord", set("Tensor", w.Tensor))
+	case abi.CallWord:
+		return kind("CallWord", set("Tensor", w.Tensor), set("Axis", w.Axis))
+	case abi.CountWord:
+		return kind("CountWord", jen.Id("Count").Op(":").Qual(abiPath, "OperatorCount").Add(describedCount(w.Count)))
+	}
+	return kind("ValueWord", set("Value", int(w.Value)))
 }

@@ -71,13 +71,17 @@ func TestListedGroups(t *testing.T) {
 	if err := Eval(f, args); err == nil || !strings.Contains(err.Error(), "is stored by lane 0 of group 0 and accessed by lane 0 of group 1") {
 		t.Errorf("a race is not found: %v", err)
 	}
-	for _, wrong := range []string{strings.Replace(text, "out+places", "out+places places+bytes", 1), strings.Replace(text, "store out+0", "store places+0", 1),
-		strings.Replace(text, "groups", "repeat", 1)} {
+	const want = "out+places: want a pointer and an integer"
+	for wrong, want := range map[string]string{
+		strings.Replace(text, "out+places", "out+places places+bytes", 1): want + ", or a list that nobody stores to or moves",
+		strings.Replace(text, "store out+0", "store places+0", 1):         want + ", or a list that nobody stores to or moves",
+		strings.Replace(text, "groups", "repeat", 1):                      want,
+	} {
 		f, err := Parse(wrong)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := Verify(f); err == nil || !strings.Contains(err.Error(), "want a pointer and an integer, or of groups a list") {
+		if err := Verify(f); err == nil || !strings.HasSuffix(err.Error(), want) {
 			t.Errorf("%v of\n%s", err, wrong)
 		}
 	}

@@ -154,7 +154,7 @@ func (v *verifier) repeat(what string, r *Repeat) error {
 		switch {
 		case is(m.Param, false) && what == "groups" && is(m.By, false) && v.read(m.By):
 		case !is(m.Param, false) || !is(m.By, true):
-			return fmt.Errorf("%s: %s+%s: want a pointer and an integer, or of groups a list that nobody stores to or moves", what, v.f.paramName(m.Param), v.f.paramName(m.By))
+			return fmt.Errorf("%s: %s+%s: want a pointer and an integer%s", what, v.f.paramName(m.Param), v.f.paramName(m.By), map[bool]string{true: ", or a list that nobody stores to or moves"}[what == "groups"])
 		case moved[m.Param]:
 			return fmt.Errorf("%s: %s moves twice", what, v.f.paramName(m.Param))
 		case m.By == r.Count:
