@@ -129,7 +129,7 @@ func (s *Search) widths(n int) (all []int) {
 	return all
 }
 
-// widest bounds the columns of a kernel, and widestTiles those of one by cooperative matrices.
+// widest bounds the columns of a kernel, and widestTiles the columns of one by cooperative matrices.
 const widest, widestTiles = 128, 256
 
 // sample draws a kernel for the fewest activations, and kernels for the others that share its packed matrix.

@@ -144,7 +144,7 @@ func (g tileGrid) iteration(s schedule.State, m schedule.Machine) (out []schedul
 }
 
 // fields: fields of a cell are parts of an iteration's elements of K that lie as far apart as they may, or groups if these are
-// as short as a matrix is deep. What is left is the depth of the matrices.
+// as short as a matrix is deep. The rest is the depth of the matrices.
 func (g tileGrid) fields(s schedule.State, m schedule.Machine) (out []schedule.Trace) {
 	d, k, gi := g.depth(s), open(s, "k"), loop(s, "gi")
 	tensorized := schedule.Tensorize{Loop: "d", To: "tile", Rows: "i", Columns: "j", Lanes: g.lanes}
