@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"math/rand"
 	"slices"
 
 	"github.com/tmacc/tmacc/ir"
@@ -102,10 +103,7 @@ var moved = []string{"columns", "column lanes", "rows", "load", "row fields", "r
 // best is the point of a space that the model finds fastest. It begins with the one nearest to x, or the first, and takes for one decision after
 // the other the best of its alternatives, until none is better or the budget is spent.
 func (c *choice) best(sp *space.Space, x space.Point) (space.Point, error) {
-	at, err := sp.First()
-	if x != nil {
-		at, err = sp.Near(x)
-	}
+	at, err := c.first(sp, x)
 	if err != nil {
 		return nil, err
 	}
@@ -134,6 +132,29 @@ func (c *choice) best(sp *space.Space, x space.Point) (space.Point, error) {
 		return nil, errLong
 	}
 	return at, c.ctx.Err()
+}
+
+// tried is how many samples stand in for a first point.
+const tried = 16
+
+// first is the point of a space that is nearest to x, or the first. Where first offers lead nowhere, it is the fastest of some samples.
+func (c *choice) first(sp *space.Space, x space.Point) (space.Point, error) {
+	if x != nil {
+		return sp.Near(x)
+	}
+	at, err := sp.First()
+	if err == nil {
+		return at, nil
+	}
+	rng, least := rand.New(rand.NewSource(1)), math.Inf(1)
+	for range tried {
+		if y, failed := sp.Sample(rng); failed == nil && c.ctx.Err() == nil {
+			if n := c.cost(sp, y); n < least {
+				at, least, err = y, n, nil
+			}
+		}
+	}
+	return at, err
 }
 
 // spelled is how many iterations the code of a kernel spells out.
