@@ -48,6 +48,11 @@ func Vectorize(n *nest.Nest, name string) (*vir.Func, error) {
 			return nil, refuse(n.Name, "registers of %d bytes, at most %d", t.Bytes(), vir.MaxBytes)
 		}
 	}
+	for _, p := range v.f.Params {
+		if p.Shared > vir.MaxShared {
+			return nil, refuse(p.Name, "lanes share %d bytes, at most %d", p.Shared, vir.MaxShared)
+		}
+	}
 	v.f.Body = v.inOrder(body)
 	if n.Repeat != nil {
 		r := v.moves(*n.Repeat)

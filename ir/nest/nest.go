@@ -122,7 +122,7 @@ type Shared struct {
 	Ahead, Halves   bool
 }
 
-// Move adds the parameter By, in bytes, to the pointer Param.
+// Move adds the parameter By, in bytes, to the pointer Param. Of workgroups, By may be a pointer to a list of u32: group i adds its number i.
 type Move struct{ Param, By string }
 
 // Loop returns the loop called name.

@@ -18,7 +18,7 @@ const (
 	maxDisp   = 1 << 30 // bytes from a pointer that an access reaches in loops of constant trip counts, either sign: instructions have 32 bits for what moves it there and back
 	maxCount  = 1<<31 - 1
 	maxAlign  = 4096
-	maxShared = 1 << 16
+	MaxShared = 1 << 16
 )
 
 // Verify checks what every pass keeps and every consumer relies on: types,
@@ -83,8 +83,8 @@ func (v *verifier) header() error {
 		if p.Align < 0 || p.Align&(p.Align-1) != 0 || p.Align > maxAlign || p.Shared > 0 && p.Align > 0 {
 			return fmt.Errorf("parameter %s: align %d: want a power of two up to %d, and none of a shared buffer", p.Name, p.Align, maxAlign)
 		}
-		if p.Shared < 0 || p.Shared > maxShared || p.Shared > 0 && (p.Int || p.Most > 0) {
-			return fmt.Errorf("parameter %s: shared %d: want at most %d bytes", p.Name, p.Shared, maxShared)
+		if p.Shared < 0 || p.Shared > MaxShared || p.Shared > 0 && (p.Int || p.Most > 0) {
+			return fmt.Errorf("parameter %s: shared %d: want at most %d bytes", p.Name, p.Shared, MaxShared)
 		}
 		if i >= len(v.f.Params)-v.f.shared() && p.Shared == 0 {
 			return fmt.Errorf("parameter %s: shared buffers come last", p.Name)
@@ -152,8 +152,9 @@ func (v *verifier) repeat(what string, r *Repeat) error {
 	moved := map[int]bool{}
 	for _, m := range r.Moves {
 		switch {
+		case is(m.Param, false) && what == "groups" && is(m.By, false) && v.read(m.By):
 		case !is(m.Param, false) || !is(m.By, true):
-			return fmt.Errorf("%s: %s+%s: want a pointer and an integer", what, v.f.paramName(m.Param), v.f.paramName(m.By))
+			return fmt.Errorf("%s: %s+%s: want a pointer and an integer%s", what, v.f.paramName(m.Param), v.f.paramName(m.By), map[bool]string{true: ", or a list that nobody stores to or moves"}[what == "groups"])
 		case moved[m.Param]:
 			return fmt.Errorf("%s: %s moves twice", what, v.f.paramName(m.Param))
 		case m.By == r.Count:
@@ -162,6 +163,13 @@ func (v *verifier) repeat(what string, r *Repeat) error {
 		moved[m.Param] = true
 	}
 	return nil
+}
+
+// read says that the function neither stores to pointer parameter n nor moves it.
+func (v *verifier) read(n int) bool {
+	only := !slices.ContainsFunc(v.f.Grid, func(g Repeat) bool { return slices.ContainsFunc(g.Moves, func(m Move) bool { return m.Param == n }) })
+	Walk(v.f.Body, func(in *Instr, _ []*Loop) { only = only && !(in.Op.Stores() && in.Mem.Buf == n) })
+	return only
 }
 
 // counts says that integer parameter n changes with each run of the body.

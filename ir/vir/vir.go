@@ -271,5 +271,6 @@ type Repeat struct {
 	Moves []Move
 }
 
-// Move adds the integer parameter By, in bytes, to the pointer parameter Param.
+// Move adds the integer parameter By, in bytes, to the pointer parameter Param. Of workgroups, By may be a pointer to a list of u32:
+// group i adds its number i.
 type Move struct{ Param, By int }

@@ -58,7 +58,8 @@ func TestNamesRefused(t *testing.T) {
 		t.Skip(err) // of Windows
 	}
 	there = append(there, "link")
-	model, err := filepath.Abs(filepath.Join(gomod.Checkout(), "testdata", "gguf", "llama-q4_0.gguf"))
+	model := filepath.Join("testdata", "gguf", "llama-q4_0.gguf")
+	model, err := filepath.Abs(filepath.Join(gomod.Checkout(), model))
 	if err != nil {
 		t.Fatal(err)
 	}
