@@ -60,22 +60,22 @@ type Reach struct {
 }
 
 // barWide is the width of a whole ceiling.
-const barWide = 40
+const barWide = 24
 
 // String draws each product below both ceilings.
 func (r Roofline) String() string {
 	var lines []string
 	bar := func(value, ceiling float64, unit string) string {
 		if ceiling == 0 {
-			return fmt.Sprintf("  %8.1f %-6s of an unknown ceiling", value, unit)
+			return fmt.Sprintf("%8.1f %s of an unknown ceiling", value, unit)
 		}
 		n := min(max(int(value/ceiling*barWide+0.5), 0), barWide)
-		return fmt.Sprintf("  %8.1f %-6s [%s%s] %.2f of %.1f", value, unit, strings.Repeat("#", n), strings.Repeat(".", barWide-n), value/ceiling, ceiling)
+		return fmt.Sprintf("%8.1f of %.1f %s, %.2f\n  [%s%s]", value, ceiling, unit, value/ceiling, strings.Repeat("#", n), strings.Repeat(".", barWide-n))
 	}
 	for _, x := range r {
 		lines = append(lines, tune.PurposesText(x.Purpose), bar(x.GBS, x.CeilingGBS, "GB/s"), bar(x.GMACS, x.CeilingGMACS, "GMAC/s"))
 	}
-	return strings.Join(append(lines, "weights and scales as they are read, and products of a weight and an activation, of one core"), "\n")
+	return strings.Join(append(lines, "GB/s: weights and scales, as stored", "GMAC/s: products of a weight and an activation", "ceilings: of one core, as measured"), "\n")
 }
 
 // Roofline measures the schedule, and once what the machine can do.

@@ -208,7 +208,9 @@ func TestExplorer(t *testing.T) {
 	}
 	s.keys("enter", "m")
 	s.shows("measured")
-	s.keys("W")
+	s.keys("c")
+	s.shows("of the time of the ma", "VPXOR")
+	s.keys("[", "W")
 	s.shows("locked in ")
 	if l, err := tune.ReadLock(s.Lock); err != nil || len(l.Entries) != 1 || l.Entries[0].Kernels[0].Trace.String() != s.Now().String() {
 		t.Errorf("%+v, %v", l, err)

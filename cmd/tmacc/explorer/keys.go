@@ -139,7 +139,7 @@ func (m *Model) enter() tea.Cmd {
 }
 
 // compare measures beside the marked schedule, and shows the lines of assembly that differ.
-func (m *Model) compare() tea.Cmd { return tea.Batch(m.do("diff marked"), m.do("compare")) }
+func (m *Model) compare() tea.Cmd { return tea.Batch(m.do(markedLines), m.do("compare")) }
 
 func (m *Model) copy() tea.Cmd {
 	m.say("copied: "+m.Command(), false)

@@ -56,6 +56,7 @@ type Model struct {
 	spans         build.Spans
 	related       build.Related // lines and steps that belong to the one under the cursor
 	answer        string        // of the last command that said more than a line
+	answered      string        // that command
 	help          bool
 	asking        bool // the user writes a command
 	input         textinput.Model
@@ -260,6 +261,9 @@ func (m *Model) changed(err error) tea.Cmd {
 	return m.refresh()
 }
 
+// markedLines is the command that shows the lines of assembly that differ from the marked schedule's.
+const markedLines = "diff marked"
+
 // slow are the commands that measure: one at a time, and Esc ends them.
 var slow = map[string]bool{"measure": true, "roofline": true, "compare": true, "search": true, "save": true}
 
@@ -346,7 +350,10 @@ func (m *Model) answers(x doneMsg) {
 	if m.say(first, false); !more {
 		return
 	}
-	m.answer = text
+	if x.line == "compare" && m.answered == markedLines {
+		text += "\n\n" + m.answer
+	}
+	m.answer, m.answered = text, x.line
 	if name := strings.Fields(x.line)[0]; !slow[name] || name == "roofline" {
 		m.page, m.views[stagePane] = len(pages())-1, view{moved: true}
 	}
