@@ -79,3 +79,14 @@ func TestTilesRefused(t *testing.T) {
 		}
 	}
 }
+
+// TestSharedTooMuch: lanes share no more than devices have.
+func TestSharedTooMuch(t *testing.T) {
+	begin, end := strings.Index(tileTrace, `{"loop":"m","by":16`), strings.Index(tileTrace, `,"into":["f","kd"]`)
+	from := tileTrace[begin:end]
+	to := strings.NewReplacer(`"m","by":16`, `"m","by":128`, `"k","by":32`, `"k","by":1024`, `"kk","by":16`, `"kk","by":512`).Replace(from)
+	_, err := tiled(t, "w4", from, to)
+	if refused := (*nest.Refused)(nil); !errors.As(err, &refused) || !strings.Contains(err.Error(), "lanes share 131072 bytes, at most 65536") {
+		t.Error(err)
+	}
+}

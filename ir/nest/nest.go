@@ -165,6 +165,21 @@ func (n *Nest) String() string {
 	return b.String()
 }
 
+// Statements are the assignments of n in the order of its text.
+func (n *Nest) Statements() []*Assign { return assigns(nil, n.Body) }
+
+func assigns(out []*Assign, body []Stmt) []*Assign {
+	for _, s := range body {
+		switch s := s.(type) {
+		case *For:
+			out = assigns(out, s.Body)
+		case *Assign:
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
 func (r Repeat) print(b *strings.Builder, what string) {
 	fmt.Fprintf(b, "%s %s", what, r.Count)
 	for _, m := range r.Moves {

@@ -18,7 +18,7 @@ const (
 	maxDisp   = 1 << 30 // bytes from a pointer that an access reaches in loops of constant trip counts, either sign: instructions have 32 bits for what moves it there and back
 	maxCount  = 1<<31 - 1
 	maxAlign  = 4096
-	maxShared = 1 << 16
+	MaxShared = 1 << 16
 )
 
 // Verify checks what every pass keeps and every consumer relies on: types,
@@ -83,8 +83,8 @@ func (v *verifier) header() error {
 		if p.Align < 0 || p.Align&(p.Align-1) != 0 || p.Align > maxAlign || p.Shared > 0 && p.Align > 0 {
 			return fmt.Errorf("parameter %s: align %d: want a power of two up to %d, and none of a shared buffer", p.Name, p.Align, maxAlign)
 		}
-		if p.Shared < 0 || p.Shared > maxShared || p.Shared > 0 && (p.Int || p.Most > 0) {
-			return fmt.Errorf("parameter %s: shared %d: want at most %d bytes", p.Name, p.Shared, maxShared)
+		if p.Shared < 0 || p.Shared > MaxShared || p.Shared > 0 && (p.Int || p.Most > 0) {
+			return fmt.Errorf("parameter %s: shared %d: want at most %d bytes", p.Name, p.Shared, MaxShared)
 		}
 		if i >= len(v.f.Params)-v.f.shared() && p.Shared == 0 {
 			return fmt.Errorf("parameter %s: shared buffers come last", p.Name)

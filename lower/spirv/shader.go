@@ -466,7 +466,10 @@ func (p *printer) place(n, words int) (self, first module.ID) {
 	}
 	of := p.shader.Subgroup
 	first = p.times(p.word(module.OpUDiv, p.self, p.number(uint32(of))), p.room(p.f.Body, 0).subgroup)
-	return self, p.sum(first, p.times(p.word(module.OpUDiv, p.and(p.self, uint32(of-1)), p.number(uint32(n))), words))
+	if n < of {
+		first = p.sum(first, p.times(p.word(module.OpUDiv, p.and(p.self, uint32(of-1)), p.number(uint32(n))), words))
+	}
+	return self, first
 }
 
 // put stores a lane's words from a place of the exchanged buffer on, some words apart, when no lane of its block reads what was

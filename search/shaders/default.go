@@ -66,7 +66,7 @@ func Default(ctx context.Context, p ir.Problem, t spirv.Target, ns ...int) (uses
 	return uses, ctx.Err()
 }
 
-// fewestOfTiles is the fewest activations of a product that matrices are worth a try for: a workgroup of them has no fewer columns.
+// fewestOfTiles is the fewest activations of a product that matrices are worth a try for: a workgroup of them has at least this number.
 const fewestOfTiles = 32
 
 // spaceFor is the space of schedules of a product with ns activations, if these are known. tiles says that it is the one of cooperative
@@ -87,7 +87,7 @@ func spaceFor(p ir.Problem, t spirv.Target, ns []int) (sp *space.Space, tiles bo
 type choice struct {
 	ctx   context.Context
 	on    spirv.Target
-	n     int // activations, 0: the columns of a kernel
+	n     int // activations, 0: the columns of the kernel
 	known map[string]float64
 	spent int // iterations that the code of estimated points spells out
 }

@@ -7,6 +7,7 @@ import (
 	"math"
 	"math/rand"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -27,7 +28,7 @@ import (
 const (
 	leastShaders = 0.25    // the share of samples that must become shaders which are compared
 	perProblem   = 4       // samples of a problem, which share what its space remembers
-	onDevice     = 120     // the most instructions of shaders that run on the device
+	onDevice     = 160     // the most instructions of shaders that run on the device
 	evalShader   = 150_000 // the most instructions of all lanes that Eval does
 )
 
@@ -147,7 +148,7 @@ func (r *shaderRun) run(rng *rand.Rand, k *schedule.Kernel, f *vir.Func, s *lowe
 			err = check.Equal(k, have, want, c.M)
 		}
 		switch {
-		case errors.Is(err, vir.ErrLimit):
+		case errors.Is(err, vir.ErrLimit) || err != nil && strings.Contains(err.Error(), "a workgroup shares"): // more than this device has
 			continue
 		case err != nil:
 			return fmt.Errorf("%s: %w", what, err)

@@ -114,7 +114,8 @@ func dispatch(d *vulkan.Device, x *abi.Operator, code []byte, k *schedule.Operat
 	var outputs []int
 	for _, tensor := range x.Tensors {
 		i := slices.IndexFunc(k.Params, func(p schedule.OperatorParam) bool { return p.Name == tensor.Name })
-		b, err := d.Buffer(int64(begin + len(args[i].Buf)&^3 + 8))
+		begin := beginOf(len(buffers))
+		b, err := d.Buffer(begin + int64(len(args[i].Buf)&^3+8))
 		if err != nil {
 			return err
 		}
@@ -123,7 +124,7 @@ func dispatch(d *vulkan.Device, x *abi.Operator, code []byte, k *schedule.Operat
 			return err
 		}
 		buffers, outputs = append(buffers, b), append(outputs, i)
-		c.Tensors = append(c.Tensors, abi.OperatorPlace{Offset: begin})
+		c.Tensors = append(c.Tensors, abi.OperatorPlace{Offset: int(begin)})
 	}
 	for i, tensor := range x.Tensors {
 		place[tensor.Name] = &c.Tensors[i]
@@ -153,7 +154,7 @@ func dispatch(d *vulkan.Device, x *abi.Operator, code []byte, k *schedule.Operat
 		return err
 	}
 	for n, i := range outputs {
-		if err := buffers[n].Download(begin, args[i].Buf); err != nil {
+		if err := buffers[n].Download(beginOf(n), args[i].Buf); err != nil {
 			return err
 		}
 	}

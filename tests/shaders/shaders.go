@@ -14,7 +14,6 @@ import (
 	"sync"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/tmacc/tmacc/ir/format"
 	"github.com/tmacc/tmacc/ir/nest"
@@ -26,8 +25,17 @@ import (
 	"github.com/tmacc/tmacc/search/device"
 )
 
-// open waits long: a software device compiles a shader when it first runs, on a machine that may be busy with other tests.
-var open = sync.OnceValues(func() (*vulkan.Device, error) { return vulkan.Open(vulkan.Options{Timeout: 10 * time.Minute}) })
+// open has the validation layer watch, if it is installed and knows all that the device has: older ones know no cooperative matrices.
+var open = sync.OnceValues(func() (*vulkan.Device, error) {
+	d, err := vulkan.Open(vulkan.Options{Validate: true})
+	if err == nil && len(d.Cooperative) == 0 {
+		return d, nil
+	}
+	if err == nil {
+		d.Close()
+	}
+	return vulkan.Open(vulkan.Options{})
+})
 
 // Device is the device that tests run on.
 func Device(t testing.TB) *vulkan.Device {
@@ -75,44 +83,80 @@ func Runs(d *vulkan.Device, sh *spirv.Shader) bool {
 // Long is the most instructions of functions that a software device compiles in a second or two.
 const Long = 400
 
-// begin is how many bytes behind the beginning of its buffer each pointer is.
-const begin = 4096
+// beginOf is how many bytes behind the beginning of its buffer pointer n is: whole lines, each another number of them.
+func beginOf(n int) int64 { return int64(4096 + 64*n) }
 
 // Run runs a shader as vir.Eval runs its function: buffers of args are what it leaves.
 func Run(d *vulkan.Device, sh *spirv.Shader, f *vir.Func, args []vir.Arg) error {
-	p, err := d.Pipeline(sh.Binary(), vulkan.Layout{Buffers: len(sh.Buffers), PushBytes: 4 * len(sh.Params), Subgroup: sh.Subgroup, FullSubgroups: sh.Subgroup > 0})
+	c := CallOf(sh, f, args)
+	if err := RunAll(d, sh.Binary(), c); err != nil {
+		return err
+	}
+	for n, i := range sh.Buffers {
+		copy(args[i].Buf, c.Buffers[n])
+	}
+	return nil
+}
+
+// Call is a call of a shader: workgroups, push constants, and the bytes of each buffer from beginOf it on, which it changes.
+type Call struct {
+	Layout  vulkan.Layout
+	Groups  [3]int
+	Push    []byte
+	Buffers [][]byte
+}
+
+// CallOf is the call of a shader with arguments of its function.
+func CallOf(sh *spirv.Shader, f *vir.Func, args []vir.Arg) *Call {
+	c := &Call{Layout: vulkan.Layout{Buffers: len(sh.Buffers), PushBytes: 4 * len(sh.Params), Subgroup: sh.Subgroup, FullSubgroups: sh.Subgroup > 0}, Groups: [3]int{1, 1, 1}}
+	for _, i := range sh.Params {
+		if f.Params[i].Int {
+			c.Push = binary.LittleEndian.AppendUint32(c.Push, uint32(args[i].Int))
+			continue
+		}
+		c.Push = binary.LittleEndian.AppendUint32(c.Push, uint32(beginOf(len(c.Buffers))))
+		c.Buffers = append(c.Buffers, slices.Clone(args[i].Buf))
+	}
+	for i, count := range sh.Grid {
+		c.Groups[i] = int(args[count].Int)
+	}
+	return c
+}
+
+// RunAll does calls of one module.
+func RunAll(d *vulkan.Device, module []byte, calls ...*Call) error {
+	p, err := d.Pipeline(module, calls[0].Layout)
 	if err != nil {
 		return err
 	}
 	defer p.Free()
-	var push []byte
-	var buffers []*vulkan.Buffer
-	for _, i := range sh.Params {
-		if f.Params[i].Int {
-			push = binary.LittleEndian.AppendUint32(push, uint32(args[i].Int))
-			continue
+	for _, c := range calls {
+		if err := c.run(d, p); err != nil {
+			return err
 		}
-		push = binary.LittleEndian.AppendUint32(push, begin)
-		b, err := d.Buffer(int64(begin + len(args[i].Buf)&^3 + 8))
+	}
+	return nil
+}
+
+func (c *Call) run(d *vulkan.Device, p *vulkan.Pipeline) error {
+	var buffers []*vulkan.Buffer
+	for i, data := range c.Buffers {
+		b, err := d.Buffer(beginOf(i) + int64(len(data)&^3) + 8)
 		if err != nil {
 			return err
 		}
 		defer b.Free()
-		if err := b.Upload(begin, args[i].Buf); err != nil {
+		if err := b.Upload(beginOf(i), data); err != nil {
 			return err
 		}
 		buffers = append(buffers, b)
 	}
-	groups := [3]int{1, 1, 1}
-	for i, count := range sh.Grid {
-		groups[i] = int(args[count].Int)
-	}
-	if err := d.Run(p, groups, buffers, push); err != nil {
+	if err := d.Run(p, c.Groups, buffers, c.Push); err != nil {
 		return err
 	}
-	for n, i := range sh.Buffers {
-		if len(args[i].Buf) > 0 {
-			if err := buffers[n].Download(begin, args[i].Buf); err != nil {
+	for i, data := range c.Buffers {
+		if len(data) > 0 {
+			if err := buffers[i].Download(beginOf(i), data); err != nil {
 				return err
 			}
 		}

@@ -58,8 +58,7 @@ func TestNamesRefused(t *testing.T) {
 		t.Skip(err) // of Windows
 	}
 	there = append(there, "link")
-	model := filepath.Join("testdata", "gguf", "llama-q4_0.gguf")
-	model, err := filepath.Abs(filepath.Join(gomod.Checkout(), model))
+	model, err := filepath.Abs(filepath.Join(gomod.Checkout(), "testdata", "gguf", "llama-q4_0.gguf"))
 	if err != nil {
 		t.Fatal(err)
 	}
