@@ -95,7 +95,7 @@ func (l *legalizer) instr(in *vir.Instr, depth int) error {
 	if !ok {
 		return &Unsupported{l.t.m.Name, l.b.F.Format(in)}
 	}
-	for _, p := range parts {
+	for _, p := range vir.Inherit(in, parts) {
 		if err := l.instr(p, depth+1); err != nil {
 			return err
 		}

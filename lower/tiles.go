@@ -8,6 +8,7 @@ import (
 
 // tiles makes vectors of tiles on targets where a core has all elements of a tile: its lanes are the rows, one after the other, or
 // the columns of what a product has on the right. Products are of rows by two columns, which sum over eight.
+// Figures: docs/lab/choices.md, columns.
 //
 //	v3:i8x4x8a = bitcast v2                    v5:i8x8 = load x+0
 //	v4:i8x8x2b = loadcolumns x+0 by 64         v6:i8x8 = load x+64

@@ -35,6 +35,9 @@ func Vectorize(n *nest.Nest, name string) (*vir.Func, error) {
 			v.roots[l.Root] = append(v.roots[l.Root], l)
 		}
 	}
+	for i, a := range n.Statements() {
+		v.numbers[a] = int32(i)
+	}
 	v.tileSums(n.Body)
 	body, err := v.block(n.Body)
 	if err != nil {
@@ -91,7 +94,8 @@ func (v *vectorizer) inOrder(body []vir.Node) (out []vir.Node) {
 
 func newVectorizer(n *nest.Nest, name string) *vectorizer {
 	return &vectorizer{n: n, f: &vir.Func{Name: name}, vars: map[string]*variable{}, affine: map[*ir.Expr][]affineIndex{}, temps: map[string]*temp{},
-		roots: map[string][]nest.Loop{}, params: map[string]int{}, places: map[string]accessed{}, sums: map[nest.Buffer]*sums{}, decoded: map[string]*decoded{}, tiles: map[*ir.Tensor]bool{}}
+		roots: map[string][]nest.Loop{}, params: map[string]int{}, places: map[string]accessed{}, sums: map[nest.Buffer]*sums{}, decoded: map[string]*decoded{}, numbers: map[*nest.Assign]int32{},
+		tiles: map[*ir.Tensor]bool{}}
 }
 
 // moves moves those pointers that the body uses: others may be nil.
@@ -132,10 +136,13 @@ type vectorizer struct {
 	scratch []nest.Pos
 	loopID  int
 	count   int
-	decoded map[string]*decoded // by the name of a staged value
-	tiles   map[*ir.Tensor]bool // the sums of a core that are tiles
-	filling *filling            // nil: lanes do not share out anything
-	inner   []*openLoop         // the lanes that hold tiles, once they do something in the innermost open loop
+	decoded map[string]*decoded    // by the name of a staged value
+	tiles   map[*ir.Tensor]bool    // the sums of a core that are tiles
+	filling *filling               // nil: lanes do not share out anything
+	inner   []*openLoop            // the lanes that hold tiles, once they do something in the innermost open loop
+	numbers map[*nest.Assign]int32 // of statements, in the order of the text
+	// statement is the number of the statement that is written
+	statement int32
 }
 
 // openLoop is a vir loop being written.
@@ -193,11 +200,13 @@ func (v *vectorizer) walk(body []nest.Stmt) error {
 		switch s := s.(type) {
 		case *nest.For:
 			if loops, a := chain(s); v.shares(a) {
+				v.statement = v.numbers[a]
 				err = v.fill(loops, a)
 			} else {
 				err = v.loop(s)
 			}
 		case *nest.Assign:
+			v.statement = v.numbers[s]
 			err = v.assign(s)
 		}
 		if err != nil {
@@ -295,6 +304,8 @@ func (v *vectorizer) emit(t vir.Type, in vir.Instr) vir.Reg {
 
 func (v *vectorizer) put(in vir.Instr) {
 	v.count++
+	v.f.Sources = append(v.f.Sources, v.statement)
+	in.From = len(v.f.Sources)
 	v.out = append(v.out, &in)
 }
 

@@ -3,6 +3,7 @@ package runtime
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/tmacc/tmacc/runtime/abi"
@@ -59,7 +60,7 @@ func (p *Product) Device() string {
 	return p.runner.String()
 }
 
-// Room is how many bytes of packed matrices the device that p runs on has memory for, besides the ones that are there.
+// Room is how many more bytes of packed matrices the device that p runs on has memory for.
 func (p *Product) Room() (int64, error) {
 	if err := p.ready(); err != nil {
 		return 0, err
@@ -69,6 +70,56 @@ func (p *Product) Room() (int64, error) {
 	}
 	n, err := p.runner.Room()
 	return n, p.spec.wrap(err)
+}
+
+// OneRow is how the product of a matrix and of one row of activations is computed by steps on a device.
+type OneRow struct {
+	On       abi.Computer
+	Run      abi.Run // of the one block
+	ActBytes int     // of the block
+	Padded   int     // elements of the row, with zeros behind the activations
+	Whole    int     // rows of the result that are written at once
+}
+
+// OneRow is for matrices of k columns. The error says why steps on a device do not compute such a product.
+func (p *Product) OneRow(k int) (x OneRow, err error) {
+	if err := p.ready(); err != nil {
+		return x, err
+	}
+	on, ok := p.runner.(abi.Computer)
+	if !ok {
+		return x, p.spec.errorf("product", "does not run on a device that computes all of a step")
+	}
+	s, err := p.actShape(1, k)
+	if err != nil {
+		return x, err
+	}
+	run := s.runs()[0]
+	kernel := &p.variant.Kernels[run.Kernel]
+	switch {
+	case !on.Quantizes():
+		return x, p.spec.errorf("product", "has activations that only CPUs prepare")
+	case kernel.Cols != 1:
+		return x, p.spec.errorf("product", "has no kernel of one column")
+	case kernel.ScaledSums || kernel.SumBy != 1 || p.variant.Fill != 0:
+		return x, p.spec.errorf("product", "wants sums of activations that only CPUs make")
+	}
+	return p.oneRow(on, run, &s), nil
+}
+
+// oneRow lays out a block whose arrays have room for all that the shader writes: see abi.PrepareArgs.
+func (p *Product) oneRow(on abi.Computer, run abi.Run, s *shape) OneRow {
+	q := p.variant.Quantizer
+	x := OneRow{On: on, Run: run, Padded: s.padK, Whole: max(p.variant.Kernels[run.Kernel].Rows, p.layout.TileM)}
+	for _, d := range slices.Concat(q.CountDiv, q.Pads) {
+		x.Padded = max(x.Padded, roundUp(s.k, d))
+	}
+	sums, scales := p.cut.groupsOf(x.Padded)
+	x.Run.Sums = roundUp(x.Padded, 64)
+	x.Run.Scales = x.Run.Sums + roundUp(4*(sums+room), 64)
+	x.Run.Bytes = x.Run.Scales + roundUp(4*(scales+room), 64)
+	x.ActBytes = x.Run.Bytes
+	return x
 }
 
 // load copies a packed matrix to the device that p runs on, if it does.
@@ -98,7 +149,7 @@ func (t *task) runLoaded(loaded abi.Loaded) error {
 		loaded = l
 	}
 	tile := t.p.layout.TileM
-	c := abi.DeviceCall{From: t.lo / tile, To: ceilDiv(t.hi, tile), Act: t.deviceAct(), Runs: t.runs()}
+	c := abi.DeviceCall{From: t.lo / tile, To: ceilDiv(t.hi, tile), Act: t.deviceAct(), Runs: t.a.runs()}
 	rows := (c.To - c.From) * tile
 	t.out = grow(t.out, t.columns()*rows)
 	c.Out = t.out
@@ -126,15 +177,15 @@ func (t *task) onDevice(x *Matrix) error {
 // columns is the number of columns that kernels multiply, with padding.
 func (t *task) columns() int { return t.a.full*t.a.wide.cols + t.a.tail.cols }
 
-// runs are the blocks of the activations of t.
-func (t *task) runs() (all []abi.Run) {
+// runs are the blocks of activations.
+func (s *shape) runs() (all []abi.Run) {
 	add := func(b *block, at, blocks int) {
 		if blocks > 0 && b.cols > 0 {
 			all = append(all, abi.Run{Kernel: b.kernel, Blocks: blocks, At: at, Bytes: b.bytes, Sums: b.sums, Scales: b.scales, Count: int(b.count)})
 		}
 	}
-	add(&t.a.wide, 0, t.a.full)
-	add(&t.a.tail, t.a.full*t.a.wide.bytes, 1)
+	add(&s.wide, 0, s.full)
+	add(&s.tail, s.full*s.wide.bytes, 1)
 	return all
 }
 
@@ -165,7 +216,7 @@ func (p *Product) DeviceActs(act []byte) ([]byte, []abi.Run, error) {
 		return nil, nil, err
 	}
 	t := task{p: p, a: a, act: act[headerBytes:], scratch: s}
-	return t.deviceAct(), t.runs(), nil
+	return t.deviceAct(), a.runs(), nil
 }
 
 // Tiles are the tiles of a packed matrix, and the bytes of each, for those who run kernels themselves.

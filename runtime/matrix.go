@@ -109,6 +109,14 @@ func (x *Matrix) Packed() []byte {
 	return x.buffer.Bytes()
 }
 
+// Loaded is the copy of x in the memory of the device that its product runs on, nil if it runs on this CPU.
+func (x *Matrix) Loaded() abi.Loaded {
+	if x == nil {
+		return nil
+	}
+	return x.loaded
+}
+
 // Shape is the number of rows and of columns.
 func (x *Matrix) Shape() (m, k int) {
 	if x == nil {

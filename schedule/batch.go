@@ -5,18 +5,21 @@ import (
 	"slices"
 
 	"github.com/tmacc/tmacc/ir"
+	"github.com/tmacc/tmacc/ir/format"
 	"github.com/tmacc/tmacc/ir/nest"
 	"github.com/tmacc/tmacc/ir/vir"
 )
 
 // Batch makes calls of an operator at once, which are numbered along some axes: each is a workgroup, or several if loops are bound to group. From
-// one call to the next each tensor moves by a step that the caller gives, 0 if calls share it.
+// one call to the next each tensor moves by a step that the caller gives, 0 if calls share it. Along the last axis, tensor Listed moves by the numbers of
+// bytes in a list instead: it lies in pages of a cache, say.
 //
 //	                           group calls0
 //	for k                          for k
 //	    z[k] = x[k]*y[k]   ->          z[k] = x[k]*y[k]
 type Batch struct {
-	Axes int `json:"axes"`
+	Axes   int    `json:"axes"`
+	Listed string `json:"listed,omitempty"`
 }
 
 // Apply implements Step.
@@ -25,13 +28,16 @@ func (x Batch) Apply(*Product) (*Product, error) { return nil, illegal(x, "axes"
 // ApplyOperator implements OperatorStep.
 func (x Batch) ApplyOperator(s *Operator) (*Operator, error) {
 	switch {
-	case s.calls > 0:
+	case s.batch.Axes > 0:
 		return nil, illegal(x, "axes", "are there already")
 	case x.Axes < 1 || x.Axes > vir.MaxGrid:
 		return nil, illegal(x, "axes", "%d: want 1 to %d", x.Axes, vir.MaxGrid)
 	}
+	if x.Listed != "" && !slices.ContainsFunc(s.tensors(), func(t *ir.Tensor) bool { return t.Name == x.Listed && s.role(t) != ScratchTensor }) {
+		return nil, illegal(x, x.Listed, "is no tensor that callers give")
+	}
 	c := s.clone()
-	c.calls = x.Axes
+	c.batch = x
 	return c, nil
 }
 
@@ -40,7 +46,7 @@ const mostLocal = 16 << 10
 
 // grouped says that workgroups run s, whose lanes share scratch.
 func (s *Operator) grouped() bool {
-	return s.calls > 0 || slices.ContainsFunc(s.Loops(), func(l nest.Loop) bool { return l.Kind == nest.Group || l.Kind == nest.Lane })
+	return s.batch.Axes > 0 || slices.ContainsFunc(s.Loops(), func(l nest.Loop) bool { return l.Kind == nest.Group || l.Kind == nest.Lane })
 }
 
 // grid gives k its workgroups: first the loops over groups, then the axes of calls.
@@ -53,34 +59,45 @@ func (s *Operator) grid(k *OperatorKernel) error {
 	}
 	n := k.Nest
 	n.Aligned = map[string]int{}
-	for _, p := range k.Params {
-		if p.Role < ScratchTensor {
+	for _, p := range tensorsIn(k.Params) {
+		if p.Role != ScratchTensor { // which is aligned by itself
 			n.Aligned[p.Name] = s.alignment(p)
 		}
 	}
 	for i, l := range loopsOf(s.stages[0], nest.Group) {
-		d := s.stages[0].dims[l.Root]
-		r := nest.Repeat{Count: nest.CountParam(l)}
-		k.Params = append(k.Params, OperatorParam{Name: r.Count, Role: TripCount, Size: d.Run, Div: d.Div * l.Coef})
-		for _, p := range tensorsIn(k.Params) {
-			by, err := s.moved(p, i)
-			if err != nil {
-				return err
-			}
-			if by != "" && p.Role != ScratchTensor {
-				r.Moves = append(r.Moves, nest.Move{Param: p.Name, By: by})
-			}
-			k.constant(by)
+		if err := s.groupsOf(k, i, l); err != nil {
+			return err
 		}
-		n.Grid = append(n.Grid, r)
 	}
-	for axis := range s.calls {
-		n.Grid = append(n.Grid, k.callsAlong(axis))
+	for axis := range s.batch.Axes {
+		listed := ""
+		if axis == s.batch.Axes-1 {
+			listed = s.batch.Listed
+		}
+		n.Grid = append(n.Grid, k.callsAlong(axis, listed))
 	}
 	if len(n.Grid) > vir.MaxGrid {
 		return &Unfinished{fmt.Sprintf("%d loops over groups and axes of calls", len(n.Grid)), "are more than the dimensions that workgroups have"}
 	}
 	return s.local(k)
+}
+
+// groupsOf gives k the groups of loop number i over groups, which is l in the first stage.
+func (s *Operator) groupsOf(k *OperatorKernel, i int, l nest.Loop) error {
+	d, r := s.stages[0].dims[l.Root], nest.Repeat{Count: nest.CountParam(l)}
+	k.Params = append(k.Params, OperatorParam{Name: r.Count, Role: TripCount, Size: d.Run, Div: d.Div * l.Coef})
+	for _, p := range tensorsIn(k.Params) {
+		by, err := s.moved(p, i)
+		if err != nil {
+			return err
+		}
+		if by != "" && p.Role != ScratchTensor {
+			r.Moves = append(r.Moves, nest.Move{Param: p.Name, By: by})
+			k.constant(by)
+		}
+	}
+	k.Nest.Grid = append(k.Nest.Grid, r)
+	return nil
 }
 
 // tensorsIn are the parameters that are tensors.
@@ -214,13 +231,22 @@ func (k *OperatorKernel) constant(by string) {
 	k.Nest.Aligned[by] = n & -n
 }
 
-// callsAlong are the workgroups along an axis of calls. All tensors but scratch move.
-func (k *OperatorKernel) callsAlong(axis int) nest.Repeat {
+// listParam is a list of places.
+const listParam = "places"
+
+// callsAlong are the workgroups along an axis of calls. All tensors but scratch move, one of them by a list.
+func (k *OperatorKernel) callsAlong(axis int, listed string) nest.Repeat {
 	name := fmt.Sprintf("calls%d", axis)
 	r := nest.Repeat{Count: nest.CountParam(nest.Loop{Name: name})}
 	k.Params = append(k.Params, OperatorParam{Name: r.Count, Role: CallCount, Axis: axis})
 	for _, p := range tensorsIn(k.Params) {
-		if p.Role != ScratchTensor {
+		switch {
+		case p.Role == ScratchTensor:
+		case p.Name == listed:
+			k.Params = append(k.Params, OperatorParam{Name: listParam, Role: CallList, Elem: format.U32, Tensor: p.Name, Axis: axis})
+			k.Nest.Aligned[listParam] = format.U32.Bytes()
+			r.Moves = append(r.Moves, nest.Move{Param: p.Name, By: listParam})
+		default:
 			by := nest.StepParam(name + "." + p.Name)
 			k.Params = append(k.Params, OperatorParam{Name: by, Role: CallStep, Tensor: p.Name, Axis: axis})
 			k.Nest.Aligned[by] = k.Nest.Aligned[p.Name]

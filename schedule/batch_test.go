@@ -7,6 +7,7 @@ import (
 
 	"github.com/tmacc/tmacc/ir"
 	"github.com/tmacc/tmacc/ir/format"
+	"github.com/tmacc/tmacc/ir/nest"
 	"github.com/tmacc/tmacc/ir/operator"
 )
 
@@ -33,7 +34,7 @@ func TestUnfinishedGroups(t *testing.T) {
 		Trace
 		want string
 	}{
-		{twoStages(8192, i), Trace{Batch{1}}, "scratch of 32768 bytes: is more than each device lets a workgroup share"},
+		{twoStages(8192, i), Trace{Batch{Axes: 1}}, "scratch of 32768 bytes: is more than each device lets a workgroup share"},
 		{twoStages(0, ir.I32(0)), Trace{Bind{"s.i", "group"}, Bind{"out.i", "group"}}, "tensor s in loop out.i: is not where the group is: each group has elements of its own"},
 	} {
 		var open *Unfinished
@@ -41,7 +42,7 @@ func TestUnfinishedGroups(t *testing.T) {
 			t.Errorf("%v: got %v, want %s", c.Trace, err, c.want)
 		}
 	}
-	if _, err := CompileOperator(twoStages(1024, i), Trace{Batch{1}}); err != nil {
+	if _, err := CompileOperator(twoStages(1024, i), Trace{Batch{Axes: 1}}); err != nil {
 		t.Error(err)
 	}
 }
@@ -61,7 +62,7 @@ func TestQuantizer(t *testing.T) {
 	for _, stage := range s.Stages() {
 		trace = append(trace, Bind{stage + ".g", "group"})
 	}
-	if s, err = append(trace, Batch{1}).ReplayOperator(s); err != nil {
+	if s, err = append(trace, Batch{Axes: 1}).ReplayOperator(s); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := s.Kernel(); err == nil || err.Error() != "loop act.g: moves activations by no whole chunks" {
@@ -72,9 +73,31 @@ func TestQuantizer(t *testing.T) {
 	}
 }
 
+// TestListed: a tensor moves by a list along the last axis of calls.
+func TestListed(t *testing.T) {
+	k, err := CompileOperator(*operator.Find("row_f16"), Trace{Batch{Axes: 2, Listed: "out"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []nest.Move{{Param: "x", By: "step.calls1.x"}, {Param: "out", By: "places"}}
+	if have := k.Nest.Grid[1].Moves; !reflect.DeepEqual(have, want) {
+		t.Errorf("moves %v, want %v", have, want)
+	}
+	if have, want := k.Params[len(k.Params)-1], (OperatorParam{Name: "places", Role: CallList, Elem: format.U32, Tensor: "out", Axis: 1}); !reflect.DeepEqual(have, want) {
+		t.Errorf("%+v, want %+v", have, want)
+	}
+	args := []nest.Arg{{Buf: []byte{0, 0, 128, 63, 0, 0, 0, 64}}, {Buf: make([]byte, 6)}, {Int: 1}, {Int: 1}, {}, {}, {Int: 2}, {Int: 4}, {Buf: []byte{4, 0, 0, 0, 0, 0, 0, 0}}}
+	if err := nest.Eval(k.Nest, args); err != nil || string(args[1].Buf) != "\x00\x40\x00\x00\x00\x3c" {
+		t.Errorf("%v %x", err, args[1].Buf)
+	}
+	if args[8].Buf = args[8].Buf[:4]; nest.Eval(k.Nest, args) == nil {
+		t.Error("a list is too short")
+	}
+}
+
 // TestBatchParams pins what callers of a batch are told.
 func TestBatchParams(t *testing.T) {
-	k, err := CompileOperator(*operator.Find("scale"), Trace{Split{"out.k", 32, Pair{"o", "l"}}, Bind{"o", "group"}, Bind{"l", "lane"}, Batch{1}})
+	k, err := CompileOperator(*operator.Find("scale"), Trace{Split{"out.k", 32, Pair{"o", "l"}}, Bind{"o", "group"}, Bind{"l", "lane"}, Batch{Axes: 1}})
 	if err != nil {
 		t.Fatal(err)
 	}

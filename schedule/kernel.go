@@ -101,14 +101,21 @@ func (k *Kernel) grid(columns bool) {
 	for _, p := range k.Weights.Parts {
 		aligned(p.Name, p.Base)
 	}
-	aligned("act", 0)
+	for _, p := range []string{"act", "sums", "ascale"} {
+		aligned(p, 0)
+	}
 	aligned(tileStep, k.Weights.HeaderBytes|k.Weights.RecordBytes)
 	aligned(rowsStep, 4*min(k.Rows, k.Weights.TileM))
+	for _, p := range []string{"out", nest.StepParam("out")} { // columns are whole tiles
+		aligned(p, 4*k.Weights.TileM)
+	}
 	if columns {
 		n.Params = append(n.Params, blocksParam, actStep, sumsStep, blockStep)
 		n.Grid = append(n.Grid, nest.Repeat{Count: blocksParam, Moves: []nest.Move{{Param: "out", By: blockStep},
 			{Param: "act", By: actStep}, {Param: "sums", By: sumsStep}, {Param: "ascale", By: sumsStep}}})
-		aligned(actStep, k.Cols*k.FilledK(k.Weights.RecordK))
+		aligned(actStep, 0)
+		aligned(sumsStep, 0)
+		aligned(blockStep, 4*k.Weights.TileM)
 	}
 }
 

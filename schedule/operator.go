@@ -17,7 +17,7 @@ type Operator struct {
 	nests
 	Of      operator.Operator
 	streams map[string]nest.Streams // prefetch distances of inputs
-	calls   int                     // axes of calls that are made at once
+	batch   Batch                   // calls that are made at once
 	to      *Prepared               // of a preparation: where its results lie
 }
 
@@ -61,7 +61,7 @@ type OperatorKernel struct {
 // Role is what a parameter of an operator is.
 type Role uint8
 
-// The roles of parameters. Tensors are pointers, the others integers.
+// The roles of parameters. Tensors and lists are pointers, the others integers.
 const (
 	InputTensor   Role = iota // a tensor that is read
 	OutputTensor              // a tensor that callers want
@@ -70,6 +70,7 @@ const (
 	TripCount                 // of a run-time loop
 	CallCount                 // how many calls there are along an axis
 	CallStep                  // how many bytes a tensor moves from one call to the next along an axis
+	CallList                  // a pointer to how many bytes, u32, a tensor moves to each call along an axis
 	ConstantStep              // a number of bytes that is always the same
 )
 

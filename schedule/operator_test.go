@@ -23,7 +23,7 @@ var operatorExamples = []struct {
 }{
 	{"inline", "rmsnorm", nil, Inline{"square16"}},
 	{"inline_sum", "matmul_f16_2", nil, Inline{"acc"}},
-	{"batch", "add", nil, Batch{1}},
+	{"batch", "add", nil, Batch{Axes: 1}},
 	{"prefetch_panel", "matmul_f16_1", Trace{Inline{"acc"}}, Prefetch{Tensor: "b", Bytes: 4096, Far: 16384}},
 }
 
@@ -87,8 +87,9 @@ var refusedOperators = []struct {
 	{"silu", nil, Prefetch{Tensor: "up", Bytes: 63}, `step 0: prefetch up: 63 bytes: want a multiple of 64 up to 1 MiB`},
 	{"silu", nil, Prefetch{Tensor: "up", Bytes: 64, In: "out.k"}, `step 0: prefetch up: in an operator has distances only`},
 	{"silu", Trace{Prefetch{Tensor: "up", Far: 64}}, Prefetch{Tensor: "up", Bytes: 64}, `step 1: prefetch up: already prefetched`},
-	{"silu", nil, Batch{4}, `step 0: batch axes: 4: want 1 to 3`},
-	{"silu", Trace{Batch{2}}, Batch{1}, `step 1: batch axes: are there already`},
+	{"silu", nil, Batch{Axes: 4}, `step 0: batch axes: 4: want 1 to 3`},
+	{"silu", Trace{Batch{Axes: 2}}, Batch{Axes: 1}, `step 1: batch axes: are there already`},
+	{"rmsnorm", nil, Batch{1, "inv"}, `step 0: batch inv: is no tensor that callers give`},
 	{"softmax", Trace{Inline{"masked"}, Inline{"top32"}}, Split{"masked.r", 2, Pair{"a", "b"}}, `step 2: split masked.r: no such loop`},
 }
 
@@ -104,10 +105,10 @@ var unfinishedOperators = []struct {
 	{"rope", Trace{Bind{"low.i", "group"}}, `loops over groups in stage high: are others than in the stage before`},
 	{"rope", Trace{Split{"low.i", 8, Pair{"a", "b"}}, Bind{"b", "lane"}, Split{"high.i", 16, Pair{"c", "d"}}, Bind{"d", "lane"}}, `loops over lanes in stage high: are others than in the stage before`},
 	{"matmul_f32_1", Trace{Bind{"acc.j", "group"}}, `stage acc: loop acc.j: has a known number of iterations: groups count at run time`},
-	{"softmax", Trace{Batch{3}, Bind{"masked.r", "group"}, Bind{"top32.r", "group"}, Bind{"top16.r", "group"}, Bind{"top8.r", "group"}, Bind{"top4.r", "group"}, Bind{"top2.r", "group"}, Bind{"top1.r", "group"}, Bind{"e.r", "group"},
+	{"softmax", Trace{Batch{Axes: 3}, Bind{"masked.r", "group"}, Bind{"top32.r", "group"}, Bind{"top16.r", "group"}, Bind{"top8.r", "group"}, Bind{"top4.r", "group"}, Bind{"top2.r", "group"}, Bind{"top1.r", "group"}, Bind{"e.r", "group"},
 		Bind{"total32.r", "group"}, Bind{"total16.r", "group"}, Bind{"total8.r", "group"}, Bind{"total4.r", "group"}, Bind{"total2.r", "group"}, Bind{"total1.r", "group"}}, `4 loops over groups and axes of calls: are more than the dimensions that workgroups have`},
 	{"finish", Trace{Split{"out.r", 2, Pair{"a", "b"}}, Bind{"a", "group"}}, `tensor o in loop a: moves by several rows: groups have one row each`},
-	{"merge", Trace{Batch{1}}, `loop a.r: makes scratch of a run-time size, for which workgroups have no room: inline it`},
+	{"merge", Trace{Batch{Axes: 1}}, `loop a.r: makes scratch of a run-time size, for which workgroups have no room: inline it`},
 	{"matmul_f32_1", Trace{Split{"acc.k", 4, Pair{"ko", "ki"}}, Bind{"ki", "vector"}}, `stage acc: loop ki: floats are summed in order, not in lanes`},
 	{"matmul_f32_1", Trace{Split{"acc.k", 4, Pair{"ko", "ki"}}, Reorder{[]string{"acc.r", "acc.j", "ki", "ko"}}}, `stage acc: loop ko: floats are summed in ascending order: move it outside the loops of shorter steps`},
 	{"matmul_f32_2", Trace{Reorder{[]string{"acc.k", "acc.r", "acc.j"}}}, `stage acc: acc.r: accumulators cannot be indexed by a serial loop; unroll it or move it outside acc.k`},
@@ -121,7 +122,7 @@ func TestRefusedOperators(t *testing.T) {
 			t.Errorf("%s: %s\ngot  %v\nwant %s", c.operator, Trace{c.step}, err, c.want)
 		}
 	}
-	if _, err := (Batch{1}).Apply(start(t, "w2", nil)); err == nil || err.Error() != "batch axes: is for operators" {
+	if _, err := (Batch{Axes: 1}).Apply(start(t, "w2", nil)); err == nil || err.Error() != "batch axes: is for operators" {
 		t.Error(err)
 	}
 	if _, err := (Inline{"out"}).Apply(start(t, "w2", nil)); err == nil || err.Error() != "inline out: is for operators" {

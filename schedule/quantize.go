@@ -73,10 +73,15 @@ func (x Quantize) prepared(k *Kernel) error {
 		}
 	}
 	k.Quantized, k.Room = p, x.Room
-	multiplySums(n.Body, k.SumBy)
-	k.SumBy = 1
+	k.PlainSums()
 	x.join(n, p)
 	return nil
+}
+
+// PlainSums lets the kernel multiply activation sums itself by what the caller would multiply them by, so that it takes them as a preparation makes them.
+func (k *Kernel) PlainSums() {
+	multiplySums(k.Nest.Body, k.SumBy)
+	k.SumBy = 1
 }
 
 // multiplySums multiplies the sums of activations that statements read.

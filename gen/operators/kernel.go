@@ -64,7 +64,7 @@ func traceIn(all fs.FS, name string) (trace schedule.Trace, ok bool, err error) 
 // TraceName is the file of an operator's schedule in runtime/ops/traces.
 func TraceName(o operator.Operator, t lower.Selector) string {
 	if t.Machine().Group > 0 {
-		return "spirv/" + o.Name + ".json"
+		return ShadedOperator{Name: o.Name}.TraceName()
 	}
 	return fmt.Sprintf("%d/%s.json", t.Machine().VecBits, o.Name)
 }
@@ -76,7 +76,9 @@ func unusedTraces(traces fs.FS) []string {
 		for _, t := range Targets() {
 			used = append(used, TraceName(o, t))
 		}
-		used = append(used, TraceName(o, ShaderTarget()))
+	}
+	for _, s := range Shaded() {
+		used = append(used, s.TraceName())
 	}
 	all, err := fs.Glob(traces, "*/*")
 	if err != nil {

@@ -33,15 +33,17 @@ func TestCommitted(t *testing.T) {
 
 // TestShaderSizes: all modules together are small, and there is one for each operator.
 func TestShaderSizes(t *testing.T) {
-	size := 0
+	size, want := 0, Shaded()
 	for _, x := range shaders.All() {
 		size += len(x.Code)
-		if shaders.Find(x.Name) == nil || operator.Find(x.Name) == nil {
-			t.Errorf("%s is not found", x.Name)
+	}
+	for _, s := range want {
+		if x := shaders.Find(s.Name); x == nil || x.Name != s.Name {
+			t.Errorf("%s is not found", s.Name)
 		}
 	}
-	if len(shaders.All()) != len(operator.All()) || size > 300<<10 {
-		t.Errorf("%d shaders of %d operators have %d bytes, want at most 300 KiB", len(shaders.All()), len(operator.All()), size)
+	if len(shaders.All()) != len(want) || shaders.Find("none") != nil || size > 250<<10 {
+		t.Errorf("%d shaders have %d bytes, want %d, of at most 250 KiB", len(shaders.All()), size, len(want))
 	}
 }
 

@@ -1,7 +1,6 @@
 package operators
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"io/fs"
@@ -17,6 +16,7 @@ import (
 	"github.com/tmacc/tmacc/lower"
 	"github.com/tmacc/tmacc/lower/spirv"
 	"github.com/tmacc/tmacc/runtime/abi"
+	"github.com/tmacc/tmacc/runtime/ops/traces"
 	"github.com/tmacc/tmacc/schedule"
 )
 
@@ -31,7 +31,10 @@ func ShaderTarget() spirv.Target {
 // asked is what shaders ask of floats. A device that lacks some of it runs them without.
 var asked = spirv.Controls{RoundToEven: true, Denormals: true, NotNumbers: true}
 
-// Shaders is the generated files of package runtime/ops/shaders: operators.go describes the operators, and NAME.spv is the module of one.
+// modulePrefix begins the names of modules: files of operators.go.
+const modulePrefix = "operators_"
+
+// Shaders is the generated files of package runtime/ops/shaders: operators.go describes the operators, and operators_NAME.spv is the module of one.
 // traces has the schedules in the folder "spirv".
 func Shaders(traces fs.FS) ([]lower.File, error) {
 	f := jen.NewFile("shaders")
@@ -39,30 +42,72 @@ func Shaders(traces fs.FS) ([]lower.File, error) {
 	f.ImportName(formatPath, "format")
 	var all []jen.Code
 	var files []lower.File
-	for _, o := range operator.All() {
-		x, err := shaderIn(traces, o)
+	for _, s := range Shaded() {
+		x, err := s.compile(traces)
 		if err != nil {
-			return nil, fmt.Errorf("runtime/ops/traces/%s: %w", TraceName(o, ShaderTarget()), err)
+			return nil, fmt.Errorf("runtime/ops/traces/%s: %w", s.TraceName(), err)
 		}
 		all = append(all, described(x))
-		files = append(files, lower.File{Name: o.Name + ".spv", Data: x.Code})
+		files = append(files, lower.File{Name: modulePrefix + s.Name + ".spv", Data: x.Code})
 	}
 	f.Comment("all are the operators, by the schedules in runtime/ops/traces/spirv.")
 	f.Var().Id("all").Op("=").Index().Qual(abiPath, "Operator").Add(braces(all))
 	return append(files, render(f, "operators.go", "")), nil
 }
 
-// shaderIn compiles an operator by its schedule.
-func shaderIn(traces fs.FS, o operator.Operator) (*abi.Operator, error) {
-	trace, ok, err := traceIn(traces, TraceName(o, ShaderTarget()))
-	if err != nil || !ok {
-		return nil, cmp.Or(err, fs.ErrNotExist)
+// ShadedOperator is an operator that becomes a shader of a name, which is the operator's or says that calls have a list of places.
+type ShadedOperator struct {
+	Name string
+	operator.Operator
+	Listed string // the tensor with a list, "": none
+}
+
+// Shaded are the shaders of all operators. Those that write to pages of a cache have two.
+func Shaded() (all []ShadedOperator) {
+	for _, o := range operator.All() {
+		if all = append(all, ShadedOperator{o.Name, o, ""}); o.Paged != "" {
+			all = append(all, ShadedOperator{o.Name + "_paged", o, o.Paged})
+		}
 	}
-	k, err := schedule.CompileOperator(o, trace)
+	return all
+}
+
+// TraceName is the file of the shader's schedule in runtime/ops/traces.
+func (s ShadedOperator) TraceName() string { return "spirv/" + s.Name + ".json" }
+
+// Trace is the shader's schedule.
+func (s ShadedOperator) Trace() (schedule.Trace, error) { return s.traceIn(traces.Files) }
+
+func (s ShadedOperator) traceIn(all fs.FS) (schedule.Trace, error) {
+	trace, ok, err := traceIn(all, s.TraceName())
+	if err == nil && !ok {
+		err = fs.ErrNotExist
+	}
+	return trace, err
+}
+
+// compile makes the shader by its schedule.
+func (s ShadedOperator) compile(all fs.FS) (*abi.Operator, error) {
+	trace, err := s.traceIn(all)
 	if err != nil {
 		return nil, err
 	}
-	return Shader(k)
+	k, err := schedule.CompileOperator(s.Operator, trace)
+	if err != nil {
+		return nil, err
+	}
+	x, err := Shader(k)
+	if err == nil {
+		x.Name = s.Name
+	}
+	return x, err
+}
+
+// Listing is a schedule of the operator, whose last step is a batch, with the list of s.
+func (s ShadedOperator) Listing(t schedule.Trace) schedule.Trace {
+	last := t[len(t)-1].(schedule.Batch)
+	last.Listed = s.Listed
+	return append(slices.Clone(t[:len(t)-1]), last)
 }
 
 // Shader compiles a scheduled operator.
@@ -80,20 +125,9 @@ func Shader(k *schedule.OperatorKernel) (*abi.Operator, error) {
 			Rows: slices.Contains(k.Of.Rows, p.Name)})
 	}
 	for _, i := range sh.Params {
-		w := abi.OperatorWord{Axis: k.Params[i].Axis, Value: uint32(k.Params[i].Value)}
-		switch p := k.Params[i]; p.Role {
-		case schedule.InputTensor, schedule.OutputTensor:
-			w.Kind, w.Tensor = abi.OffsetWord, numbers[p.Name]
-		case schedule.RowStep:
-			w.Kind, w.Tensor = abi.RowWord, numbers[p.Tensor]
-		case schedule.CallStep:
-			w.Kind, w.Tensor = abi.CallWord, numbers[p.Tensor]
-		case schedule.TripCount:
-			w.Kind, w.Count = abi.CountWord, countOf(p)
-		case schedule.ConstantStep:
-			w.Kind = abi.ValueWord
-		default:
-			return nil, fmt.Errorf("%s: %s is no parameter of a shader: bind loops to lanes or groups", k.Of.Name, p.Name)
+		w, ok := wordOf(k.Params[i], numbers)
+		if !ok {
+			return nil, fmt.Errorf("%s: %s is no parameter of a shader: bind loops to lanes or groups", k.Of.Name, k.Params[i].Name)
 		}
 		x.Push = append(x.Push, w)
 	}
@@ -102,6 +136,23 @@ func Shader(k *schedule.OperatorKernel) (*abi.Operator, error) {
 	}
 	x.Axes, x.Sizes = sizesOf(k.Params)
 	return x, nil
+}
+
+// wordOf is the push constant of a parameter. numbers are the tensors'.
+func wordOf(p schedule.OperatorParam, numbers map[string]int) (w abi.OperatorWord, ok bool) {
+	switch p.Role {
+	case schedule.InputTensor, schedule.OutputTensor, schedule.CallList:
+		return abi.OperatorWord{Kind: abi.OffsetWord, Tensor: numbers[p.Name]}, true
+	case schedule.RowStep:
+		return abi.OperatorWord{Kind: abi.RowWord, Tensor: numbers[p.Tensor]}, true
+	case schedule.CallStep:
+		return abi.OperatorWord{Kind: abi.CallWord, Tensor: numbers[p.Tensor], Axis: p.Axis}, true
+	case schedule.TripCount:
+		return abi.OperatorWord{Kind: abi.CountWord, Count: countOf(p)}, true
+	case schedule.ConstantStep:
+		return abi.OperatorWord{Kind: abi.ValueWord, Value: uint32(p.Value)}, true
+	}
+	return w, false
 }
 
 // Module is the shader of a nest, which asks a device for what c says.
@@ -143,42 +194,55 @@ func sizesOf(params []schedule.OperatorParam) (axes int, sizes []abi.OperatorSiz
 func described(x *abi.Operator) jen.Code {
 	var tensors, words, grid, sizes []jen.Code
 	for _, t := range x.Tensors {
-		fields := []jen.Code{jen.Id("Name").Op(":").Lit(t.Name), jen.Id("Elem").Op(":").Qual(formatPath, strings.ToUpper(t.Elem.String())), jen.Id("Align").Op(":").Lit(t.Align)}
+		fields := []jen.Code{set("Name", t.Name), jen.Id("Elem").Op(":").Qual(formatPath, strings.ToUpper(t.Elem.String())), set("Align", t.Align)}
 		if t.Written {
-			fields = append(fields, jen.Id("Written").Op(":").True())
+			fields = append(fields, set("Written", true))
 		}
 		if t.Rows {
-			fields = append(fields, jen.Id("Rows").Op(":").True())
+			fields = append(fields, set("Rows", true))
 		}
 		tensors = append(tensors, jen.Values(fields...))
 	}
-	count := func(c abi.OperatorCount) jen.Code {
-		if c.Size == "" {
-			return jen.Values(jen.Id("Axis").Op(":").Lit(c.Axis))
-		}
-		return jen.Values(jen.Id("Size").Op(":").Lit(c.Size), jen.Id("Div").Op(":").Lit(c.Div))
-	}
 	for _, w := range x.Push {
-		kind := func(name string, more ...jen.Code) jen.Code {
-			return jen.Values(append([]jen.Code{jen.Id("Kind").Op(":").Qual(abiPath, name)}, more...)...)
-		}
-		tensor, axis := jen.Id("Tensor").Op(":").Lit(w.Tensor), jen.Id("Axis").Op(":").Lit(w.Axis)
-		words = append(words, map[abi.WordKind]jen.Code{
-			abi.OffsetWord: kind("OffsetWord", tensor), abi.RowWord: kind("RowWord", tensor), abi.CallWord: kind("CallWord", tensor, axis),
-			abi.CountWord: kind("CountWord", jen.Id("Count").Op(":").Qual(abiPath, "OperatorCount").Add(count(w.Count))),
-			abi.ValueWord: kind("ValueWord", jen.Id("Value").Op(":").Lit(int(w.Value))),
-		}[w.Kind])
+		words = append(words, describedWord(w))
 	}
 	for _, c := range x.Grid {
-		grid = append(grid, count(c))
+		grid = append(grid, describedCount(c))
 	}
 	for _, s := range x.Sizes {
-		sizes = append(sizes, jen.Values(jen.Id("Name").Op(":").Lit(s.Name), jen.Id("Whole").Op(":").Lit(s.Whole)))
+		sizes = append(sizes, jen.Values(set("Name", s.Name), set("Whole", s.Whole)))
 	}
 	list := func(name, of string, items []jen.Code) jen.Code {
 		return jen.Id(name).Op(":").Index().Qual(abiPath, of).Values(items...)
 	}
-	return jen.Values(jen.Id("Name").Op(":").Lit(x.Name), jen.Id("Code").Op(":").Id("module").Call(jen.Lit(x.Name)), jen.Id("Lanes").Op(":").Lit(x.Lanes),
+	return jen.Values(set("Name", x.Name), jen.Id("Code").Op(":").Id("module").Call(jen.Lit(x.Name)), set("Lanes", x.Lanes),
 		list("Tensors", "OperatorTensor", tensors), list("Push", "OperatorWord", words), list("Grid", "OperatorCount", grid),
-		jen.Id("Axes").Op(":").Lit(x.Axes), list("Sizes", "OperatorSize", sizes))
+		set("Axes", x.Axes), list("Sizes", "OperatorSize", sizes))
+}
+
+// set is a field with a value.
+func set(field string, value any) jen.Code { return jen.Id(field).Op(":").Lit(value) }
+
+func describedCount(c abi.OperatorCount) jen.Code {
+	if c.Size == "" {
+		return jen.Values(set("Axis", c.Axis))
+	}
+	return jen.Values(set("Size", c.Size), set("Div", c.Div))
+}
+
+func describedWord(w abi.OperatorWord) jen.Code {
+	kind := func(name string, more ...jen.Code) jen.Code {
+		return jen.Values(append([]jen.Code{jen.Id("Kind").Op(":").Qual(abiPath, name)}, more...)...)
+	}
+	switch w.Kind {
+	case abi.OffsetWord:
+		return kind("OffsetWord", set("Tensor", w.Tensor))
+	case abi.RowWord:
+		return kind("RowWord", set("Tensor", w.Tensor))
+	case abi.CallWord:
+		return kind("CallWord", set("Tensor", w.Tensor), set("Axis", w.Axis))
+	case abi.CountWord:
+		return kind("CountWord", jen.Id("Count").Op(":").Qual(abiPath, "OperatorCount").Add(describedCount(w.Count)))
+	}
+	return kind("ValueWord", set("Value", int(w.Value)))
 }

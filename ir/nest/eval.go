@@ -61,6 +61,12 @@ func (m *machine) grid(d int) error {
 		m.args = maps.Clone(args)
 		for _, v := range m.n.Grid[d].Moves {
 			a, by := args[v.Param], i*args[v.By].Int
+			if list := args[v.By].Buf; !IntParam(v.By) {
+				if len(list) < 4*(i+1) {
+					return fmt.Errorf("nest %s: group %d is not in the list %s of %d bytes", m.n.Name, i, v.By, len(list))
+				}
+				by = int(binary.LittleEndian.Uint32(list[4*i:]))
+			}
 			if by < 0 || by > len(a.Buf) {
 				return fmt.Errorf("nest %s: %s moves by %d bytes of %d", m.n.Name, v.Param, by, len(a.Buf))
 			}

@@ -122,7 +122,7 @@ type Shared struct {
 	Ahead, Halves   bool
 }
 
-// Move adds the parameter By, in bytes, to the pointer Param.
+// Move adds the parameter By, in bytes, to the pointer Param. Of workgroups, By may be a pointer to a list of u32: group i adds its number i.
 type Move struct{ Param, By string }
 
 // Loop returns the loop called name.
@@ -163,6 +163,21 @@ func (n *Nest) String() string {
 	}
 	printBody(&b, n.Body, 1)
 	return b.String()
+}
+
+// Statements are the assignments of n in the order of its text.
+func (n *Nest) Statements() []*Assign { return assigns(nil, n.Body) }
+
+func assigns(out []*Assign, body []Stmt) []*Assign {
+	for _, s := range body {
+		switch s := s.(type) {
+		case *For:
+			out = assigns(out, s.Body)
+		case *Assign:
+			out = append(out, s)
+		}
+	}
+	return out
 }
 
 func (r Repeat) print(b *strings.Builder, what string) {

@@ -27,6 +27,8 @@ type Operator struct {
 	Outputs []string
 	// Rows are the tensors, indexed (row, element), whose rows lie a run-time number of bytes apart.
 	Rows []string
+	// Paged is the tensor that lies in pages of a cache, each anywhere in memory, "": none.
+	Paged string
 	// Stored are the inputs that lie in memory: weights, and what a cache has. Others have just been computed.
 	Stored []string
 	// Sizes are the run-time sizes of calls as models make them, nil: the usual ones. See Typical.
@@ -236,13 +238,14 @@ func Finish() Operator {
 // Row is a vector of K elements as elements of type e.
 func Row(e format.DType) Operator {
 	o := pointwise("row_"+elemName(e), "a vector as neighbouring elements of a cache", []string{"x"}, func(in []ir.Expr) ir.Expr { return stored(in[0], e) })
+	o.Paged = "out"
 	return o
 }
 
 // Column is a vector of K elements as elements of type e, one in each row of a panel.
 func Column(e format.DType) Operator {
 	o := pointwise("column_"+elemName(e), "a vector as one lane of a panel", []string{"x"}, func(in []ir.Expr) ir.Expr { return stored(in[0], e) })
-	o.Stride = map[string]int{"out": Panel}
+	o.Stride, o.Paged = map[string]int{"out": Panel}, "out"
 	return o
 }
 

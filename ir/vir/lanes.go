@@ -1,6 +1,7 @@
 package vir
 
 import (
+	"encoding/binary"
 	"fmt"
 	"maps"
 	"slices"
@@ -21,6 +22,12 @@ func (m *machine) grid(d int) error {
 		m.args, m.races.base = slices.Clone(args), slices.Clone(base)
 		for _, v := range g.Moves {
 			a, by := &m.args[v.Param], i*args[v.By].Int
+			if list := args[v.By].Buf; !m.f.Params[v.By].Int {
+				if int64(len(list)) < 4*(i+1) {
+					return fmt.Errorf("groups %s: group %d is not in the list %s of %d bytes", m.f.formatMoves(g), i, m.f.paramName(v.By), len(list))
+				}
+				by = int64(binary.LittleEndian.Uint32(list[4*i:]))
+			}
 			if by < 0 || by > int64(len(a.Buf)) {
 				return fmt.Errorf("groups %s: group %d is %d bytes behind the first in %s, which has %d", m.f.formatMoves(g), i, by, m.f.paramName(v.Param), len(a.Buf))
 			}

@@ -44,6 +44,49 @@ func TestLanes(t *testing.T) {
 	}
 }
 
+// Groups find their places in a list, which nobody stores to or moves.
+func TestListedGroups(t *testing.T) {
+	const text = `func scatter(in ptr, out ptr, places ptr, n int, bytes int)
+	groups n in+bytes out+places
+	v0:i32x1 = load in+0
+	store out+0 v0
+`
+	f := mustParse(t, text)
+	if have := f.String(); have != text {
+		t.Errorf("prints\n%s", have)
+	}
+	out := make([]byte, 16)
+	args := []Arg{{Buf: []byte{1, 0, 0, 0, 2, 0, 0, 0, 3, 0, 0, 0}}, {Buf: out}, {Buf: []byte{12, 0, 0, 0, 0, 0, 0, 0, 4, 0, 0, 0}}, {Int: 3}, {Int: 4}}
+	if err := Eval(f, args); err != nil {
+		t.Fatal(err)
+	}
+	if string(out) != "\x02\x00\x00\x00\x03\x00\x00\x00\x00\x00\x00\x00\x01\x00\x00\x00" {
+		t.Errorf("stored %v", out)
+	}
+	args[2].Buf = args[2].Buf[:8]
+	if err := Eval(f, args); err == nil || !strings.Contains(err.Error(), "group 2 is not in the list places of 8 bytes") {
+		t.Error(err)
+	}
+	args[2].Buf = []byte{4, 0, 0, 0, 4, 0, 0, 0, 0, 0, 0, 0}
+	if err := Eval(f, args); err == nil || !strings.Contains(err.Error(), "is stored by lane 0 of group 0 and accessed by lane 0 of group 1") {
+		t.Errorf("a race is not found: %v", err)
+	}
+	const want = "out+places: want a pointer and an integer"
+	for wrong, want := range map[string]string{
+		strings.Replace(text, "out+places", "out+places places+bytes", 1): want + ", or a list that nobody stores to or moves",
+		strings.Replace(text, "store out+0", "store places+0", 1):         want + ", or a list that nobody stores to or moves",
+		strings.Replace(text, "groups", "repeat", 1):                      want,
+	} {
+		f, err := Parse(wrong)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := Verify(f); err == nil || !strings.HasSuffix(err.Error(), want) {
+			t.Errorf("%v of\n%s", err, wrong)
+		}
+	}
+}
+
 // Lanes know their numbers, and no others.
 func TestLaneNumbers(t *testing.T) {
 	const text = `func numbers(out ptr)

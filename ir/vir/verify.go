@@ -152,8 +152,9 @@ func (v *verifier) repeat(what string, r *Repeat) error {
 	moved := map[int]bool{}
 	for _, m := range r.Moves {
 		switch {
+		case is(m.Param, false) && what == "groups" && is(m.By, false) && v.read(m.By):
 		case !is(m.Param, false) || !is(m.By, true):
-			return fmt.Errorf("%s: %s+%s: want a pointer and an integer", what, v.f.paramName(m.Param), v.f.paramName(m.By))
+			return fmt.Errorf("%s: %s+%s: want a pointer and an integer%s", what, v.f.paramName(m.Param), v.f.paramName(m.By), map[bool]string{true: ", or a list that nobody stores to or moves"}[what == "groups"])
 		case moved[m.Param]:
 			return fmt.Errorf("%s: %s moves twice", what, v.f.paramName(m.Param))
 		case m.By == r.Count:
@@ -162,6 +163,13 @@ func (v *verifier) repeat(what string, r *Repeat) error {
 		moved[m.Param] = true
 	}
 	return nil
+}
+
+// read says that the function neither stores to pointer parameter n nor moves it.
+func (v *verifier) read(n int) bool {
+	only := !slices.ContainsFunc(v.f.Grid, func(g Repeat) bool { return slices.ContainsFunc(g.Moves, func(m Move) bool { return m.Param == n }) })
+	Walk(v.f.Body, func(in *Instr, _ []*Loop) { only = only && !(in.Op.Stores() && in.Mem.Buf == n) })
+	return only
 }
 
 // counts says that integer parameter n changes with each run of the body.

@@ -160,6 +160,7 @@ type Instr struct {
 	FoldUnit  int
 	FoldConst int
 	FoldType  Type
+	From      int // 1 + the index into Func.Sources of what it was made for, 0: unknown; it means nothing for the result
 }
 
 // HasMem says whether in has an address, its Mem: of its own or of a folded argument.
@@ -210,6 +211,9 @@ type Func struct {
 	// Its Moves move pointers by a multiple of that number. A function has Repeat or Grid.
 	Grid []Repeat
 	Body []Node
+	// Sources says of each instruction that was there at first which statement of a loop nest it is of: the number of the statement in the
+	// order of the text, from 0. nil: the function was made from no nest.
+	Sources []int32
 }
 
 // MaxGrid is the number of dimensions that workgroups have.
@@ -267,5 +271,6 @@ type Repeat struct {
 	Moves []Move
 }
 
-// Move adds the integer parameter By, in bytes, to the pointer parameter Param.
+// Move adds the integer parameter By, in bytes, to the pointer parameter Param. Of workgroups, By may be a pointer to a list of u32:
+// group i adds its number i.
 type Move struct{ Param, By int }

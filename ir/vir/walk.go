@@ -27,7 +27,7 @@ var Kept = []*Instr{nil}
 
 // Map returns a body in which every instruction of body is replaced by what
 // rewrite returns for it: others, none, or with Kept itself. body does not change; what did not change
-// is shared, and loops around what did are copied. Empty loops are copied and kept.
+// is shared, and loops around what did are copied. Empty loops are copied and kept. New instructions are from the same source.
 func Map(body []Node, rewrite func(*Instr) []*Instr) []Node {
 	var out []Node // nil as long as nothing has changed
 	for i, n := range body {
@@ -51,7 +51,7 @@ func Map(body []Node, rewrite func(*Instr) []*Instr) []Node {
 				out = append(out, n)
 			case !kept:
 				out = begun(out, body, i)
-				for _, in := range to {
+				for _, in := range Inherit(n, to) {
 					out = append(out, in)
 				}
 			}
@@ -102,4 +102,14 @@ func (f *Func) Clone() *Func {
 	}
 	c.Body = Map(f.Body, func(in *Instr) []*Instr { return []*Instr{in.Clone()} })
 	return &c
+}
+
+// Inherit gives new instructions, made in the place of one, the source of that, and returns them.
+func Inherit(from *Instr, to []*Instr) []*Instr {
+	for _, in := range to {
+		if in.From == 0 && from.From != 0 {
+			in.From = from.From
+		}
+	}
+	return to
 }

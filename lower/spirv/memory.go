@@ -198,7 +198,7 @@ func (p *printer) base(i int) int {
 	n := p.align(i)
 	for _, g := range p.f.Grid {
 		for _, m := range g.Moves {
-			if m.Param == i {
+			if m.Param == i && p.f.Params[m.By].Int { // numbers in lists are as aligned as the pointer
 				n = min(n, p.align(m.By))
 			}
 		}
@@ -236,9 +236,12 @@ func (p *printer) ahead(l *vir.Loop) {
 }
 
 // listed is the number of a loop over a list in iteration i.
-func (p *printer) listed(l *vir.Loop, i module.ID) module.ID {
-	a := address{sum: p.sum(p.push[l.List-1], p.times(i, 4)), align: 4}
-	return p.m.Emit(module.OpLoad, p.uint, p.at(l.List-1, 4, a))
+func (p *printer) listed(l *vir.Loop, i module.ID) module.ID { return p.inList(l.List-1, i) }
+
+// inList is number i of the list that a parameter points to.
+func (p *printer) inList(param int, i module.ID) module.ID {
+	a := address{sum: p.sum(p.push[param], p.times(i, 4)), align: 4}
+	return p.m.Emit(module.OpLoad, p.uint, p.at(param, 4, a))
 }
 
 // load reads a register's bytes in accesses as wide as its address allows.

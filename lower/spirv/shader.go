@@ -266,10 +266,18 @@ func (p *printer) move(ids module.ID) {
 		id := p.m.Emit(module.OpCompositeExtract, p.uint, ids, uint32(d))
 		for _, m := range g.Moves {
 			if base, ok := p.push[m.Param]; ok {
-				p.push[m.Param] = p.sum(base, p.word(module.OpIMul, id, p.push[m.By]))
+				p.push[m.Param] = p.sum(base, p.moved(id, m.By))
 			}
 		}
 	}
+}
+
+// moved is how far a parameter, a number of bytes or a list of them, moves a pointer to the workgroup with number id.
+func (p *printer) moved(id module.ID, by int) module.ID {
+	if p.f.Params[by].Int {
+		return p.word(module.OpIMul, id, p.push[by])
+	}
+	return p.inList(by, id)
 }
 
 // digits finds the number of the lane in each loop of lanes: digits of its number in the workgroup.
@@ -458,7 +466,10 @@ func (p *printer) place(n, words int) (self, first module.ID) {
 	}
 	of := p.shader.Subgroup
 	first = p.times(p.word(module.OpUDiv, p.self, p.number(uint32(of))), p.room(p.f.Body, 0).subgroup)
-	return self, p.sum(first, p.times(p.word(module.OpUDiv, p.and(p.self, uint32(of-1)), p.number(uint32(n))), words))
+	if n < of {
+		first = p.sum(first, p.times(p.word(module.OpUDiv, p.and(p.self, uint32(of-1)), p.number(uint32(n))), words))
+	}
+	return self, first
 }
 
 // put stores a lane's words from a place of the exchanged buffer on, some words apart, when no lane of its block reads what was

@@ -18,6 +18,8 @@ type Speeds struct {
 
 	Read         float64 `json:"read_gb_s"`      // bytes from memory, 10^9/s
 	Instructions float64 `json:"instructions_g"` // on words, of all lanes, 10^9/s
+	Dots         float64 `json:"dots_g"`         // dot products of four bytes in a word, of all lanes, 10^9/s
+	Lines        float64 `json:"lines_g"`        // lines of 128 bytes that all processors touch, if they are in a cache, 10^9/s
 	Matrices     float64 `json:"matrices_tops"`  // products and sums of bytes by cooperative matrices, 10^12/s; 0: none
 	Launch       float64 `json:"launch_ns"`      // a dispatch that does nothing, after another
 	Start        float64 `json:"start_ns"`       // what a dispatch takes besides that reads next to nothing
@@ -125,7 +127,7 @@ func (s Speeds) Validate() error {
 		return nil
 	}
 	err := cmp.Or(
-		between("read_gb_s", s.Read, 1e-3, mostRate), between("instructions_g", s.Instructions, 1e-3, mostRate), between("matrices_tops", s.Matrices, 0, mostRate),
+		between("read_gb_s", s.Read, 1e-3, mostRate), between("instructions_g", s.Instructions, 1e-3, mostRate), between("dots_g", s.Dots, 1e-3, mostRate), between("lines_g", s.Lines, 1e-3, mostRate), between("matrices_tops", s.Matrices, 0, mostRate),
 		between("launch_ns", s.Launch, 0, mostNs), between("start_ns", s.Start, 0, mostNs), between("latency_ns", s.Latency, 1, mostNs), between("step_ns", s.Step, 1e-3, mostNs),
 		between("processors", float64(s.Processors), 1, mostCount), between("lanes", float64(s.Lanes), 1, mostCount), between("groups", float64(s.Groups), 1, mostCount),
 		between("words", float64(s.Words), 1, mostCount), between("shared", float64(s.Shared), 1, mostCount), between("subgroup", float64(s.Subgroup), 1, 1<<10),

@@ -175,17 +175,23 @@ func (p *printer) everywhere(t vir.Type, x uint32) module.ID {
 // matrixAt is the place of a matrix in memory: a pointer to its first element, its layout, and how far rows or columns are apart, in
 // elements. These are words, or of shared buffers units if all rows are aligned.
 func (p *printer) matrixAt(in *vir.Instr) (pointer module.ID, rest []module.ID) {
-	layout := uint32(module.CooperativeMatrixLayoutRowMajorKHR)
+	var t vir.Type
+	if in.Op.Stores() {
+		t = p.f.ArgType(in, 0)
+	} else {
+		t = p.f.Regs[in.Dst]
+	}
+	layout, row := uint32(module.CooperativeMatrixLayoutRowMajorKHR), t.Columns()*t.Elem.Bytes()
 	if in.Op == vir.OpLoadColumns || in.Op == vir.OpStoreColumns {
-		layout = module.CooperativeMatrixLayoutColumnMajorKHR
+		layout, row = module.CooperativeMatrixLayoutColumnMajorKHR, t.Rows*t.Elem.Bytes()
 	}
 	a, by, param := p.address(in.Mem), in.Mem.Apart, in.Mem.Buf
 	align := min(a.aligned(), lowest(16|by.Bytes))
 	if by.Times != 0 {
 		align = min(align, lowest(16|by.Times*p.align(by.By)))
 	}
-	if align < 4 {
-		p.refuse(p.f.Format(in), "rows of a matrix begin at whole words")
+	if need := max(4, min(16, row)); align < need { // VUID-RuntimeSpirv-OpCooperativeMatrixLoadKHR-08986
+		p.refuse(p.f.Format(in), "rows of a matrix begin at multiples of %d bytes", need)
 	}
 	unit := 4
 	if p.f.Params[param].Shared > 0 && align >= p.sharedUnit(param) {

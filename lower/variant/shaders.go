@@ -14,8 +14,15 @@ import (
 
 // Shaders is a product compiled for devices. Its kernels read one packed layout of the weights and differ in how many columns they compute at once.
 type Shaders struct {
-	Target  spirv.Target
-	Kernels []Shaded
+	Target    spirv.Target
+	Kernels   []Shaded
+	Quantizer *Quantizer // nil: only CPUs prepare activations
+}
+
+// Quantizer is a scheduled preparation of activations and its shaders.
+type Quantizer struct {
+	Schedule *schedule.PreparationKernel
+	Shaders  []*spirv.Shader
 }
 
 // Shaded is a scheduled product and its shaders. A device runs the first that it can.
@@ -54,13 +61,20 @@ func (v *Shaders) ABI(prefix string) abi.Variant {
 	out := abi.Variant{Target: v.Target.Machine().Name, ABI: abi.Version, Fill: v.Kernels[0].Schedule.Fill}
 	for _, k := range v.Kernels {
 		out.Kernels = append(out.Kernels, Kernel{Schedule: k.Schedule}.abi(prefix))
-		var all []abi.Shader
-		for _, s := range k.Shaders {
-			all = append(all, abi.Shader{Code: s.Binary(), Params: s.Params, Buffers: s.Buffers, Grid: s.Grid, Subgroup: s.Subgroup})
-		}
-		out.Shaders = append(out.Shaders, all)
+		out.Shaders = append(out.Shaders, shaders(k.Shaders))
+	}
+	if q := v.Quantizer; q != nil {
+		out.Quantizer = &abi.Quantizer{Shaders: shaders(q.Shaders), CountDiv: q.Schedule.CountDiv, Pads: q.Schedule.Pads}
 	}
 	return out
+}
+
+// shaders describes shaders to the runtime.
+func shaders(of []*spirv.Shader) (all []abi.Shader) {
+	for _, s := range of {
+		all = append(all, abi.Shader{Code: s.Binary(), Params: s.Params, Buffers: s.Buffers, Grid: s.Grid, Subgroup: s.Subgroup})
+	}
+	return all
 }
 
 func (v *Shaders) sort() {

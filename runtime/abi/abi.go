@@ -29,6 +29,8 @@ type Variant struct {
 	// Shaders has shaders of each kernel, if the kernels run on a device. It runs the first that it can. Activations are prepared on this CPU.
 	Shaders [][]Shader
 	Device  Device // that runs the shaders, nil: none
+	// Quantizer prepares a row of activations on the device for a kernel of one column, nil: only CPUs prepare them.
+	Quantizer *Quantizer
 }
 
 // Kernel is an assembly function that multiplies Rows rows by Cols rows of

@@ -27,7 +27,7 @@ type NoDevice interface{ NoDevice() bool }
 type Runner interface {
 	// String is the name of the device, and what it is.
 	String() string
-	// Room is how many bytes of packed matrices the device has memory for, besides the ones that are there. Other programs may be quicker.
+	// Room is how many more bytes of packed matrices the device has memory for. Other programs may be quicker.
 	Room() (int64, error)
 	// Differs says which floats the device cannot be asked to compute as the CPU does, "" if it can be asked for all.
 	Differs() string

@@ -12,7 +12,7 @@ import (
 	"github.com/tmacc/tmacc/ir/format"
 )
 
-// scaled is an operator of two tensors, of which the second has rows.
+// scaled is an operator of two tensors; the second has rows.
 var scaled = Operator{Name: "scaled", Axes: 2, Sizes: []OperatorSize{{Name: "K", Whole: 32, Most: 4096}},
 	Tensors: []OperatorTensor{{Name: "x", Elem: format.F32, Align: 16}, {Name: "out", Elem: format.F32, Align: 4, Written: true, Rows: true}},
 	Push: []OperatorWord{{Kind: OffsetWord}, {Kind: OffsetWord, Tensor: 1}, {Kind: RowWord, Tensor: 1}, {Kind: CallWord, Tensor: 0, Axis: 1},

@@ -90,12 +90,12 @@ func (x *Matrix) upload() error {
 	if each < 1 {
 		return fmt.Errorf("device: %s sees %d bytes at once, a tile has %d: choose another schedule", d.Name, d.Limits.Range, x.tileBytes)
 	}
-	if err := d.Fits(int64(len(x.tiles))); err != nil {
+	if err := x.on.fits(int64(len(x.tiles))); err != nil {
 		return err
 	}
 	for from := 0; from < n; from += each {
 		to := min(from+each, n)
-		b, err := d.Buffer(int64(((to-from+sides(x.r)-1)*x.tileBytes+3)&^3 + behind))
+		b, err := x.on.buffer(int64(((to-from+sides(x.r)-1)*x.tileBytes+3)&^3 + behind))
 		if err != nil {
 			return err
 		}

@@ -2,6 +2,7 @@ package device
 
 import (
 	"crypto/sha256"
+	"errors"
 	"sync"
 
 	"github.com/tmacc/tmacc/runtime/abi"
@@ -14,6 +15,7 @@ type card struct {
 
 	mu        sync.Mutex
 	pipelines map[compiled]func() (*vulkan.Pipeline, error)
+	operators map[*abi.Operator]*vulkan.Pipeline
 	spare     []*scratch
 	failed    error // the first that products had
 }
@@ -28,7 +30,7 @@ type compiled struct {
 type scratch struct{ act, out *vulkan.Buffer }
 
 func newCard(d *vulkan.Device) *card {
-	return &card{d: d, pipelines: map[compiled]func() (*vulkan.Pipeline, error){}}
+	return &card{d: d, pipelines: map[compiled]func() (*vulkan.Pipeline, error){}, operators: map[*abi.Operator]*vulkan.Pipeline{}}
 }
 
 // pipeline is s compiled of a module, once for all products. An error is not kept: memory may be there the next time.
@@ -90,12 +92,47 @@ func (c *card) grow(b **vulkan.Buffer, bytes int) error {
 		*b = nil
 	}
 	var err error
-	*b, err = c.d.Buffer(int64(bytes))
+	*b, err = c.buffer(int64(bytes))
 	return err
+}
+
+// buffer makes a buffer. Buffers that calls may borrow make room for it.
+func (c *card) buffer(bytes int64) (*vulkan.Buffer, error) {
+	b, err := c.d.Buffer(bytes)
+	if errors.As(err, new(*vulkan.OutOfMemory)) && c.freeSpare() {
+		b, err = c.d.Buffer(bytes)
+	}
+	return b, err
+}
+
+// fits is an *vulkan.OutOfMemory if buffers with this sum of bytes do not fit, not even without buffers that calls may borrow.
+func (c *card) fits(bytes int64) error {
+	err := c.d.Fits(bytes)
+	if err != nil && c.freeSpare() {
+		err = c.d.Fits(bytes)
+	}
+	return err
+}
+
+// freeSpare frees the buffers that no call has borrowed, and says whether there were any.
+func (c *card) freeSpare() bool {
+	c.mu.Lock()
+	spare := c.spare
+	c.spare = nil
+	c.mu.Unlock()
+	for _, s := range spare {
+		for _, b := range []*vulkan.Buffer{s.act, s.out} {
+			if b != nil {
+				b.Free()
+			}
+		}
+	}
+	return len(spare) > 0
 }
 
 // free frees what products have on the device. No call may be using it.
 func (c *card) free() {
+	c.freeSpare()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for id, get := range c.pipelines {
@@ -104,12 +141,5 @@ func (c *card) free() {
 		}
 		delete(c.pipelines, id)
 	}
-	for _, s := range c.spare {
-		for _, b := range []*vulkan.Buffer{s.act, s.out} {
-			if b != nil {
-				b.Free()
-			}
-		}
-	}
-	c.spare = nil
+	clear(c.operators)
 }

@@ -12,10 +12,10 @@ import (
 )
 
 // open is a device, and a variant whose kernels are the shader of runtime/vulkan's tests.
-func open(t *testing.T) (*vulkan.Device, *abi.Variant) {
+func open(t *testing.T, o vulkan.Options) (*vulkan.Device, *abi.Variant) {
 	t.Helper()
 	t.Setenv("TMACC_CACHE", t.TempDir())
-	d, err := vulkan.Open(vulkan.Options{})
+	d, err := vulkan.Open(o)
 	if none := (*vulkan.Unavailable)(nil); errors.As(err, &none) {
 		t.Skip(err)
 	}
@@ -33,7 +33,7 @@ func open(t *testing.T) (*vulkan.Device, *abi.Variant) {
 
 // TestShared: products on a device share pipelines, also those that are opened at once, and Free frees them.
 func TestShared(t *testing.T) {
-	d, v := open(t)
+	d, v := open(t, vulkan.Options{})
 	one := &One{Device: d}
 	var wait sync.WaitGroup
 	for range 4 {
@@ -67,7 +67,7 @@ func TestShared(t *testing.T) {
 
 // TestLent: calls one after the other use the same buffers, calls at once others.
 func TestLent(t *testing.T) {
-	d, _ := open(t)
+	d, _ := open(t, vulkan.Options{})
 	c := newCard(d)
 	a, b := c.lend(), c.lend()
 	if a == b {
@@ -84,5 +84,28 @@ func TestLent(t *testing.T) {
 	c.free()
 	if err := a.out.Upload(0, []byte{1}); err == nil {
 		t.Error("a buffer was not freed")
+	}
+}
+
+// TestMemory: buffers that no call has borrowed make room for other calls, and for matrices.
+func TestMemory(t *testing.T) {
+	d, _ := open(t, vulkan.Options{MemoryLimit: 1 << 20})
+	c := newCard(d)
+	for range 2 {
+		s, other := c.lend(), c.lend()
+		if err := c.grow(&s.out, 600<<10); err != nil {
+			t.Fatal(err)
+		}
+		c.giveBack(s)
+		if err := c.grow(&other.out, 700<<10); err != nil {
+			t.Fatal(err)
+		}
+		c.giveBack(other)
+		if err := c.fits(800 << 10); err != nil {
+			t.Error(err)
+		}
+	}
+	if err := c.fits(2 << 20); err == nil {
+		t.Error("more than the limit fits")
 	}
 }

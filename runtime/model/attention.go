@@ -339,6 +339,7 @@ func (w *attentionWork) storeKeys(lane, item int) {
 		w.turn(key, keyNorm, t.angles+i)
 		w.bias(value, valueBias, head)
 		a.store(&w.lanes[lane], pages[at/ops.Block].data, head, at%ops.Block, key, value)
+		pages[at/ops.Block].version.Add(1)
 	}
 }
 

@@ -61,7 +61,7 @@ func (ws *workspace) openGates(n, width int) {
 // gate computes the gated activations of a row.
 func (ws *workspace) gate(row int) {
 	x := ws.gates[row*ws.width:][:ws.width]
-	ws.model.row.gate(x, x, ws.ups[row*ws.width:][:ws.width])
+	ws.model.row.gate.of(x, x, ws.ups[row*ws.width:][:ws.width])
 	if weights := ws.layer.vectors[gatedNorm]; weights != nil {
 		ops.RMSNorm(x, x, weights, ws.model.config.Epsilon)
 	}

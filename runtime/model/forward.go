@@ -21,6 +21,9 @@ type layer struct {
 func (ws *workspace) forward(ctx context.Context) error {
 	m, n := ws.model, ws.rows
 	ws.bad.Store(sound)
+	if done, err := m.resident.forward(ctx, ws); done || err != nil {
+		return err
+	}
 	ws.live = n
 	ws.stage = 0
 	ws.each(n, (*workspace).begin)

@@ -58,6 +58,7 @@ type Model struct {
 	head       *matrix // which may be the embedding
 	headType   string
 	outputNorm []float32
+	resident   *resident     // steps that stay on the device of the products
 	kept       func() error  // frees matrices that are mapped; nil: there are none
 	angles     []*ops.Angles // of each kind of layers
 	pages      *pages
@@ -159,6 +160,7 @@ func (m *Model) load(l *loader) error {
 	for _, kind := range m.config.Kinds {
 		m.angles = append(m.angles, ops.NewAngles(kind.Rope))
 	}
+	m.resident = newResident(m)
 	return l.f.Unchanged()
 }
 
@@ -225,6 +227,7 @@ func (m *Model) Close() error {
 	if m == nil || m.closed.Swap(true) {
 		return nil
 	}
+	m.resident.free()
 	var errs []error
 	for _, x := range m.matrices() {
 		errs = append(errs, x.close())

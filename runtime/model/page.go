@@ -24,8 +24,9 @@ type pages struct {
 //	   values  [panels of a head][64 positions][32]
 //	   scales  [2][64 positions] of keys and of values, in a cache of 8 bits
 type page struct {
-	data []byte
-	refs atomic.Int32
+	data    []byte
+	refs    atomic.Int32
+	version atomic.Uint64 // grows when data change, for copies on a device
 }
 
 // take is an empty page: all of it is 0.
@@ -44,6 +45,7 @@ func (p *pages) take() (*page, error) {
 		x = &page{data: make([]byte, p.size)}
 	}
 	x.refs.Store(1)
+	x.version.Add(1)
 	return x, nil
 }
 
@@ -117,11 +119,13 @@ func (c *cache) own() error {
 			return err
 		}
 		copy(own.data, x.data)
+		own.version.Add(1)
 		c.pages[last] = own
 		c.a.pages.drop(x)
 	}
 	if c.dirty > c.length {
 		c.a.forget(c.pages[last].data, used)
+		c.pages[last].version.Add(1)
 		c.dirty = c.length
 	}
 	return nil

@@ -7,7 +7,7 @@ type architecture struct {
 	name string
 	// adjacent says that rope rotates neighbouring elements of a head, (0, 1), (2, 3) and so on, instead of its halves.
 	adjacent bool
-	gate     func(dst, gate, up []float32)
+	gate     gate
 	needs    []role // besides the common ones
 	may      []role // have
 	fused    []fused
@@ -30,6 +30,18 @@ type architecture struct {
 	experts   *routes // nil: its models have none
 }
 
+// gate is an operator, by its name in package ir/operator and as package ops computes it.
+type gate struct {
+	operator string
+	of       func(dst, gate, up []float32)
+}
+
+var (
+	silu  = gate{"silu", ops.SiLUMul}
+	gelu  = gate{"gelu", ops.GELUMul}
+	relu2 = gate{"relu2", ops.ReLU2Mul}
+)
+
 // routes are how an architecture routes positions to experts.
 type routes struct {
 	always    bool // its models have experts; otherwise those whose files say so
@@ -39,35 +51,35 @@ type routes struct {
 
 // architectures are facts about models, from the graphs of llama.cpp v0.5.0 and, for bitnet-b1.58, of its forks.
 var architectures = []architecture{
-	{name: "llama", adjacent: true, gate: ops.SiLUMul, may: []role{ropeFactors, shortFactors, longFactors, queryBias, keyBias, valueBias, mixedBias}, experts: &routes{normalize: true}},
-	{name: "qwen2", gate: ops.SiLUMul, needs: []role{queryBias, keyBias, valueBias}},
-	{name: "qwen3", gate: ops.SiLUMul, needs: []role{queryNorm, keyNorm}},
-	{name: "qwen2moe", gate: ops.SiLUMul, needs: []role{queryBias, keyBias, valueBias}, experts: &routes{always: true, shared: true}},
-	{name: "qwen3moe", gate: ops.SiLUMul, needs: []role{queryNorm, keyNorm}, experts: &routes{always: true, normalize: true}},
-	{name: "mistral3", adjacent: true, gate: ops.SiLUMul, grows: true, may: []role{ropeFactors, shortFactors, longFactors, mixedBias}},
-	{name: "smollm3", adjacent: true, gate: ops.SiLUMul, unrotated: 4},
-	{name: "gemma", gate: ops.GELUMul, scaled: true},
+	{name: "llama", adjacent: true, gate: silu, may: []role{ropeFactors, shortFactors, longFactors, queryBias, keyBias, valueBias, mixedBias}, experts: &routes{normalize: true}},
+	{name: "qwen2", gate: silu, needs: []role{queryBias, keyBias, valueBias}},
+	{name: "qwen3", gate: silu, needs: []role{queryNorm, keyNorm}},
+	{name: "qwen2moe", gate: silu, needs: []role{queryBias, keyBias, valueBias}, experts: &routes{always: true, shared: true}},
+	{name: "qwen3moe", gate: silu, needs: []role{queryNorm, keyNorm}, experts: &routes{always: true, normalize: true}},
+	{name: "mistral3", adjacent: true, gate: silu, grows: true, may: []role{ropeFactors, shortFactors, longFactors, mixedBias}},
+	{name: "smollm3", adjacent: true, gate: silu, unrotated: 4},
+	{name: "gemma", gate: gelu, scaled: true},
 	{
-		name: "gemma2", gate: ops.GELUMul, scaled: true, windows: 2, window: 4096,
+		name: "gemma2", gate: gelu, scaled: true, windows: 2, window: 4096,
 		caps:  map[string]float64{"attn_logit_softcapping": 50, "final_logit_softcapping": 30},
 		needs: []role{mixedEndNorm, feedEndNorm},
 		wide:  46, // 27B
 	},
 	{
-		name: "gemma3", gate: ops.GELUMul, scaled: true, windows: 6, slidingBase: 10000,
+		name: "gemma3", gate: gelu, scaled: true, windows: 6, slidingBase: 10000,
 		caps:  map[string]float64{"final_logit_softcapping": 0},
 		needs: []role{queryNorm, keyNorm, mixedEndNorm, feedEndNorm},
 		wide:  62, // 27B
 	},
 	{
-		name: "phi3", gate: ops.SiLUMul, may: []role{shortFactors, longFactors},
+		name: "phi3", gate: silu, may: []role{shortFactors, longFactors},
 		fused: []fused{
 			{"attn_qkv.weight", []role{queryWeights, keyWeights, valueWeights}},
 			{"ffn_up.weight", []role{gateWeights, upWeights}},
 		},
 	},
-	{name: "bitnet", gate: ops.SiLUMul, needs: []role{mixedNorm, gatedNorm}},
-	{name: "bitnet-b1.58", gate: ops.ReLU2Mul, needs: []role{mixedNorm, gatedNorm}},
+	{name: "bitnet", gate: silu, needs: []role{mixedNorm, gatedNorm}},
+	{name: "bitnet-b1.58", gate: relu2, needs: []role{mixedNorm, gatedNorm}},
 }
 
 // scoreWidth is what scores of attention are divided by the root of.

@@ -27,6 +27,8 @@ type Search struct {
 	Strict bool
 	// Skip says that other decisions of a rule would gain nothing: its decisions stay. Nil: they may.
 	Skip func(rule string, best *Found) bool
+	// Distinct says that of points that cost the same one is kept, and others if there is room: most are the same code.
+	Distinct bool
 	// Backward says that the last rules come first: from them fewer other decisions follow.
 	Backward bool
 
@@ -120,13 +122,13 @@ func (s *Search) try(ctx context.Context, xs []space.Point) (out []*Found) {
 func (s *Search) keep(all []*Found) []*Found {
 	slices.SortStableFunc(all, func(a, b *Found) int { return cmp.Compare(a.Cost, b.Cost) })
 	var right, wrong []*Found
-	for _, again := range []bool{false, true} { // points that cost the same are the same code, most of them
+	for _, again := range []bool{false, true} {
 		for _, f := range all {
 			to := &right
 			if f.err != nil {
 				to = &wrong
 			}
-			same := slices.ContainsFunc(*to, func(o *Found) bool { return o.Cost == f.Cost })
+			same := s.Distinct && slices.ContainsFunc(*to, func(o *Found) bool { return o.Cost == f.Cost })
 			if len(*to) < s.Width && same == again && !math.IsInf(f.Cost, 1) && !slices.Contains(*to, f) {
 				*to = append(*to, f)
 			}

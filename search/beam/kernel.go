@@ -141,6 +141,7 @@ func (c *chooser) search(s Search, ps []Purpose) *Search {
 		}
 		return c.score(set{k}, ps), nil
 	}
+	s.Distinct = true
 	s.Skip = func(rule string, best *Found) bool {
 		switch rule {
 		case "chunk": // the model knows nothing about it

@@ -54,9 +54,10 @@ type Use struct {
 // How far a choice goes: about 200 points are evaluated. Each search begins where the one before it ended.
 var (
 	startsSearch  = Search{Width: 40, Budget: 120, Most: 6}                        // among ways to decompose
+	sumsSearch    = Search{Width: 2, Budget: 12, Most: 3, Passes: 1, Strict: true} // of starts, so that sums do not wait for each other
 	earlySearch   = Search{Width: 2, Budget: 60, Most: 6, Passes: 1, Strict: true} // for one column
 	lateSearch    = Search{Width: 1, Budget: 24, Most: 5, Passes: 1, Strict: true, Backward: true}
-	columnsSearch = Search{Width: 1, Most: 3, Passes: 1, Backward: true} // for more columns, beside its starts
+	columnsSearch = Search{Width: 1, Most: 5, Passes: 1, Backward: true} // for more columns, beside its starts
 )
 
 const (
@@ -147,7 +148,11 @@ func (c *chooser) oneColumn() error {
 	}
 	c.leastOf(of(1), c.right())
 	for _, x := range starts {
-		if _, err := c.search(earlySearch, of(1)).Improve(c.ctx, one, x); err != nil {
+		found, err := c.search(sumsSearch, of(1)).Improve(c.ctx, one.Moving("scaled", "apart"), x)
+		if err != nil {
+			return err
+		}
+		if _, err := c.search(earlySearch, of(1)).Improve(c.ctx, one, found[0].Point); err != nil {
 			return err
 		}
 	}

@@ -110,8 +110,8 @@ func OperatorStageNames() []string {
 }
 
 // OperatorStages compile an operator for a target: by a schedule of the caller's, or nil for the one that package runtime/ops
-// has for vectors of the target's length.
-func OperatorStages(o operator.Operator, trace schedule.Trace, t lower.Target) (s stages) {
+// has for vectors of the target's length, or runtime/ops/shaders for workgroups.
+func OperatorStages(o operator.Operator, trace schedule.Trace, t lower.Selector) (s stages) {
 	s.add(ExprStage, o.Graph, o.Graph.String())
 	if trace == nil {
 		var ok bool

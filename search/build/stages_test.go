@@ -10,6 +10,7 @@ import (
 	"github.com/tmacc/tmacc/ir/operator"
 	"github.com/tmacc/tmacc/ir/vir"
 	"github.com/tmacc/tmacc/lower"
+	"github.com/tmacc/tmacc/lower/spirv"
 	"github.com/tmacc/tmacc/lower/targets"
 	"github.com/tmacc/tmacc/schedule"
 	"github.com/tmacc/tmacc/search"
@@ -158,6 +159,11 @@ func TestOperatorStages(t *testing.T) {
 				t.Errorf("%s: %s: %v, %v, %q", target.Machine().Name, s.Name, s.Err, s.Value, s.Text)
 			}
 		}
+	}
+	shader := OperatorStages(o, nil, spirv.Targets()[0])
+	want := slices.DeleteFunc(OperatorStageNames(), func(name string) bool { return name == MachineStage })
+	if have, last := names(shader), shader[len(shader)-1]; !slices.Equal(have, want) || !strings.Contains(last.Text, "OpControlBarrier") {
+		t.Errorf("a shader has stages %v, want %v, and ends\n%s", have, want, last.Text)
 	}
 	bad := schedule.Trace{schedule.Bind{Loop: "none"}}
 	all := OperatorStages(o, bad, targets.ByName("amd64/avx2"))

@@ -131,7 +131,7 @@ func (w why) alternatives(points []space.Point, i int, own []float64) []Alternat
 }
 
 // cycles are the predicted cycles of a point for a product of one weight and one activation, for each purpose.
-func (w why) cycles(x space.Point) ([]float64, error) {
+func (w why) cycles(x space.Point) (out []float64, err error) {
 	k, err := w.space.Kernel(x)
 	if err != nil {
 		return nil, err

@@ -50,8 +50,8 @@ type memory struct {
 	pages pages
 	fills slots   // when the lines come that the first-level cache waits for
 	queue slots   // and the second-level cache
-	near  wire    // from the second-level cache
-	far   wire    // from beyond it
+	near  *wire   // from the second-level cache
+	far   *wire   // from beyond it
 	last  float64 // when the last line comes from beyond it
 
 	latest [recent]int // pages of the last lines from beyond
@@ -80,9 +80,11 @@ var rooms sync.Pool
 func newMemory(model Model, c core.Core, home Place) *memory {
 	m, ok := rooms.Get().(*memory)
 	if !ok {
-		m = &memory{}
+		m = &memory{near: &wire{}, far: &wire{}}
 	}
-	*m = memory{h: c.Hierarchy, model: model, home: home, window: float64(model.Window * float64(c.Pipeline.Window)), points: m.points[:0]}
+	m.near.reset()
+	m.far.reset()
+	*m = memory{near: m.near, far: m.far, h: c.Hierarchy, model: model, home: home, window: float64(model.Window * float64(c.Pipeline.Window)), points: m.points[:0]}
 	m.fills, m.queue = make(slots, m.h.Fills), make(slots, model.Queue)
 	m.pages.of = map[int]*paged{}
 	ways := m.h.First / line / sets
@@ -299,6 +301,12 @@ const (
 	wirePart  = 16.0
 	wireParts = 1 << 12
 )
+
+// reset forgets all lines. Part 0 is the only one that a part of number 0 in the ring is.
+func (w *wire) reset() {
+	clear(w.part[:])
+	w.used[0] = 0
+}
 
 // next is when a line is there that could be at t, where each takes so long.
 func (w *wire) next(t, each float64) float64 {

@@ -14,7 +14,8 @@ import (
 	"github.com/tmacc/tmacc/runtime/vulkan"
 )
 
-// Calibrate measures the speeds of d. What no shader shows is as in like: how many lanes, workgroups and registers a processor holds.
+// Calibrate measures the speeds of d. What no shader shows is as in like: how many lanes, workgroups and registers a processor
+// holds, and lines in proportion to instructions.
 func Calibrate(d *vulkan.Device, like spirv.Speeds, o Options) (s spirv.Speeds, err error) {
 	m := &measurement{d: d, o: o.full(d)}
 	defer m.free()
@@ -66,9 +67,11 @@ func (m *measurement) instructions(s *spirv.Speeds) error {
 	alone.o.Steps *= 16
 	one := alone.best("", 2e9, []candidate{alone.chains(lanes, 8, false)})
 	lane := alone.best("", 2e9, []candidate{alone.chains(s.Subgroup, 2, false)})
+	dots := m.best("", 8e9, m.few(m.arithmetic(true)))
+	s.Dots, s.Lines = digits(dots.Best), digits(s.Lines/s.Instructions*all.Best)
 	s.Instructions, s.Processors = digits(all.Best), max(1, int(math.Round(all.Best/one.Best)))
 	s.Step = digits(float64(s.Subgroup) / lane.Best)
-	return errors.Join(failed(one), failed(lane))
+	return errors.Join(failed(dots), failed(one), failed(lane))
 }
 
 // launches measures how long dispatches take, and what one that reads little takes besides.

@@ -3,6 +3,7 @@ package device
 import (
 	"errors"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"testing"
 
@@ -226,5 +227,41 @@ func TestNothingLeft(t *testing.T) {
 	}
 	if !errors.Is(err, vulkan.ErrLost) || !s.Lost() {
 		t.Errorf("a device that is lost: %v", err)
+	}
+}
+
+// TestIdentity: products that differ in anything are told apart, also where the format has the same name.
+func TestIdentity(t *testing.T) {
+	spec := product(t, opened(t), "w2.lanes").Spec
+	at := worker.Timed{M: 8, N: 2, K: multipliedK}
+	seen := map[string]bool{}
+	for range 2 {
+		for _, change := range []func(s *runtime.Spec, t *worker.Timed){
+			func(*runtime.Spec, *worker.Timed) {},
+			func(s *runtime.Spec, _ *worker.Timed) { s.Weight.Levels = []int{-3, -1, 1, 3} },
+			func(s *runtime.Spec, _ *worker.Timed) { s.Act.Group = 32 },
+			func(s *runtime.Spec, _ *worker.Timed) {
+				l := *s.Layouts[0]
+				l.TileM *= 2
+				s.Layouts = []*format.Layout{&l}
+			},
+			func(s *runtime.Spec, _ *worker.Timed) {
+				s.Variants = slices.Clone(s.Variants)
+				s.Variants[0].Kernels = slices.Clone(s.Variants[0].Kernels)
+				s.Variants[0].Kernels[0].SumBy++
+			},
+			func(_ *runtime.Spec, t *worker.Timed) { t.Total = 1 },
+		} {
+			s, q := spec, at
+			change(&s, &q)
+			id, err := identity(s, q)
+			if err != nil {
+				t.Fatal(err)
+			}
+			seen[id] = true
+		}
+	}
+	if len(seen) != 6 {
+		t.Errorf("%d identities of 6 products", len(seen))
 	}
 }

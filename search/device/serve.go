@@ -1,10 +1,11 @@
 package device
 
 import (
-	"crypto/sha256"
+	"bytes"
+	"encoding/gob"
 	"errors"
-	"fmt"
 	"math/rand/v2"
+	"slices"
 
 	"github.com/tmacc/tmacc/ir/format"
 	"github.com/tmacc/tmacc/lower/spirv"
@@ -68,7 +69,10 @@ const mostCopies = 512
 
 // Timed implements worker.Vulkan. A product that is to be kept stays on the device until the process ends, if that has room for several.
 func (s *Server) Timed(spec runtime.Spec, src format.Source, t worker.Timed) (run func() (float64, error), free func(), err error) {
-	id := fmt.Sprintf("%v %d %d %d %d %x", spec.Weight, t.M, t.N, t.K, t.Total, sum(spec))
+	id, err := identity(spec, t)
+	if err != nil {
+		return nil, nil, err
+	}
 	if run, ok := s.kept[id]; ok {
 		return run, func() {}, nil
 	}
@@ -85,15 +89,15 @@ func (s *Server) Timed(spec runtime.Spec, src format.Source, t worker.Timed) (ru
 // roomy is how many times the copies of a product there must be room for if they are kept.
 const roomy = 8
 
-// sum identifies the shaders of a spec.
-func sum(spec runtime.Spec) []byte {
-	h := sha256.New()
-	for _, all := range spec.Variants[0].Shaders {
-		for _, s := range all {
-			h.Write(s.Code)
-		}
+// identity is all that decides what a product does on the device, and how long it takes.
+func identity(spec runtime.Spec, t worker.Timed) (string, error) {
+	spec.Variants = slices.Clone(spec.Variants)
+	for i := range spec.Variants {
+		spec.Variants[i].Device = nil // which cannot be encoded
 	}
-	return h.Sum(nil)
+	var id bytes.Buffer
+	err := gob.NewEncoder(&id).Encode(worker.Timed{Spec: spec, M: t.M, N: t.N, K: t.K, Total: t.Total})
+	return id.String(), err
 }
 
 func (s *Server) timed(spec runtime.Spec, src format.Source, t worker.Timed) (run func() (float64, error), free func(), err error) {

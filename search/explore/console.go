@@ -45,9 +45,11 @@ func Commands() []Command {
 		{"problems", "", "why there is no kernel, or none that may be used", doProblems},
 		{"show", "STAGE", "the schedule at a stage: " + strings.Join(StageNames(), ", "), doShow},
 		{"diff", "[STAGE] [marked]", "lines that the last change has added and removed, or all since mark", doDiff},
+		{"related", "STAGE LINE", "what belongs to a line (from 1; of trace: a step) of trace, nest, vir or asm in the others", doRelated},
 		{"cost", "", "where the cycles go, by the model of the core", doCost},
 		{"mark", "", "remember this schedule, for compare and diff", doMark},
 		{"measure", "", "compare it with the definition, and time it beside the default schedule", doMeasure},
+		{"roofline", "", "measure it, and draw it below what the machine can do", doRoofline},
 		{"compare", "", "time it beside the marked schedule", doCompare},
 		{"search", "SECONDS", "search for faster schedules", doSearch},
 		{"best", "", "take what the last search has found", doBest},
@@ -407,6 +409,72 @@ func doDiff(e *Explorer, _ context.Context, args []string, _ listening) (Reply, 
 	return d, nil
 }
 
+// Related is what belongs to a line of a stage.
+type Related struct {
+	Steps []RelatedLine `json:"steps"`
+	Nest  []RelatedLine `json:"nest"`
+	Vir   []RelatedLine `json:"vir"`
+	Asm   []RelatedLine `json:"asm"`
+}
+
+// RelatedLine is a line of a stage, counted from 1, or a step, counted from 0.
+type RelatedLine struct {
+	Line int    `json:"line"`
+	Text string `json:"text"`
+}
+
+func (r Related) String() string {
+	var b strings.Builder
+	for _, part := range []struct {
+		name  string
+		lines []RelatedLine
+	}{{build.TraceStage, r.Steps}, {build.NestStage, r.Nest}, {build.VirStage, r.Vir}, {build.AssemblyStage, r.Asm}} {
+		for _, l := range part.lines {
+			fmt.Fprintf(&b, "%-5s %4d  %s\n", part.name, l.Line, strings.TrimSpace(l.Text))
+		}
+	}
+	if b.Len() == 0 {
+		return "nothing: constants that statements share, addresses and counters belong to none"
+	}
+	return trimmed(b.String())
+}
+
+func doRelated(e *Explorer, _ context.Context, args []string, _ listening) (Reply, error) {
+	stages := []string{build.TraceStage, build.NestStage, build.VirStage, build.AssemblyStage}
+	if len(args) != 2 || !slices.Contains(stages, args[0]) {
+		return nil, fmt.Errorf("want a stage, %s, and a line", strings.Join(stages, ", "))
+	}
+	line, err := arg(args, 1, "a line")
+	if err != nil {
+		return nil, err
+	}
+	if args[0] != build.TraceStage {
+		line--
+	}
+	t := e.Now()
+	found := e.Spans(t).Of(args[0], line)
+	of := func(stage string, first int) (out []RelatedLine, err error) {
+		lines, err := e.Lines(stage, t, t)
+		for _, i := range found[stage] {
+			if i < len(lines) {
+				out = append(out, RelatedLine{i + first, lines[i].Text})
+			}
+		}
+		return out, err
+	}
+	var r Related
+	r.Steps, err = of(build.TraceStage, 0)
+	for _, x := range []struct {
+		stage string
+		to    *[]RelatedLine
+	}{{build.NestStage, &r.Nest}, {build.VirStage, &r.Vir}, {build.AssemblyStage, &r.Asm}} {
+		if err == nil {
+			*x.to, err = of(x.stage, 1)
+		}
+	}
+	return r, err
+}
+
 func doCost(e *Explorer, ctx context.Context, args []string, _ listening) (Reply, error) {
 	if err := none(args); err != nil {
 		return nil, err
@@ -435,6 +503,13 @@ func doMeasure(e *Explorer, ctx context.Context, args []string, hear listening) 
 		return nil, err
 	}
 	return m, nil
+}
+
+func doRoofline(e *Explorer, ctx context.Context, args []string, hear listening) (Reply, error) {
+	if err := none(args); err != nil {
+		return nil, err
+	}
+	return e.Roofline(ctx, hear)
 }
 
 func doCompare(e *Explorer, ctx context.Context, args []string, hear listening) (Reply, error) {

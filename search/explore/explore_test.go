@@ -126,6 +126,9 @@ func TestParseStep(t *testing.T) {
 			}
 		}
 	}
+	if _, err := ParseStep("spilt m 2 a b"); err == nil || !strings.Contains(err.Error(), `no transform "spilt" (have `) {
+		t.Error(err)
+	}
 	x, err := ParseStep("pack codes order=mt,kt,words fields=s,f map=dense")
 	if want := (schedule.Pack{Tensor: "codes", Order: []string{"mt", "kt", "words"}, Fields: []string{"s", "f"}, Map: "dense"}); err != nil || !reflect.DeepEqual(x, want) {
 		t.Errorf("%#v, %v", x, err)

@@ -118,3 +118,6 @@ func changed(a, b []string) (out []Line) {
 
 // StageNames are the stages that Text and Lines have.
 func StageNames() []string { return build.StageNames() }
+
+// Tile draws a packed tile of the schedule.
+func (e *Explorer) Tile() (string, error) { return build.Tile(e.Stages(e.Now())) }

@@ -47,6 +47,61 @@ func (e *Explorer) Measure(ctx context.Context, hear func(session.Event)) (*Meas
 	return e.beside(ctx, hear, e.Now(), nil)
 }
 
+// Roofline is what the schedule reaches of what the machine can do.
+type Roofline []Reach
+
+// Reach is a product of one mode.
+type Reach struct {
+	tune.Purpose
+	GBS          float64 `json:"gb_s"` // of weights and scales, as stored
+	CeilingGBS   float64 `json:"ceiling_gb_s"`
+	GMACS        float64 `json:"gmac_s"` // products of a weight and an activation
+	CeilingGMACS float64 `json:"ceiling_gmac_s"`
+}
+
+// barWide is the width of a whole ceiling.
+const barWide = 24
+
+// String draws each product below both ceilings.
+func (r Roofline) String() string {
+	var lines []string
+	bar := func(value, ceiling float64, unit string) string {
+		if ceiling == 0 {
+			return fmt.Sprintf("%8.1f %s of an unknown ceiling", value, unit)
+		}
+		n := min(max(int(value/ceiling*barWide+0.5), 0), barWide)
+		return fmt.Sprintf("%8.1f of %.1f %s, %.2f\n  [%s%s]", value, ceiling, unit, value/ceiling, strings.Repeat("#", n), strings.Repeat(".", barWide-n))
+	}
+	for _, x := range r {
+		lines = append(lines, tune.PurposesText(x.Purpose), bar(x.GBS, x.CeilingGBS, "GB/s"), bar(x.GMACS, x.CeilingGMACS, "GMAC/s"))
+	}
+	return strings.Join(append(lines, "GB/s: weights and scales, as stored", "GMAC/s: products of a weight and an activation", "ceilings: of one core, as measured"), "\n")
+}
+
+// Roofline measures the schedule, and once what the machine can do.
+func (e *Explorer) Roofline(ctx context.Context, hear func(session.Event)) (out Roofline, err error) {
+	s, done, err := e.begins(ctx, "measuring", hear)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	t := e.Now()
+	x, err := s.Contender("the schedule", t)
+	if err != nil {
+		return nil, err
+	}
+	all, err := s.Beside(ctx, nil, x)
+	if err != nil {
+		return nil, e.blame(t, nil, err)
+	}
+	e.measured(t, measuredOf(all, defaultWords))
+	reached, err := s.Roofline(ctx, x, all)
+	for i, r := range reached {
+		out = append(out, Reach{all[i].Purpose, r.GBS, r.CeilingGBS, r.GWeightsS, r.CeilingGMACS})
+	}
+	return out, err
+}
+
 // Compare measures the schedule beside the marked one.
 func (e *Explorer) Compare(ctx context.Context, hear func(session.Event)) (*Measured, error) {
 	return e.beside(ctx, hear, e.Now(), e.Marked())
@@ -62,29 +117,40 @@ func (e *Explorer) beside(ctx context.Context, hear func(session.Event), t, base
 	if err != nil {
 		return nil, err
 	}
-	m := &Measured{Base: defaultWords}
+	name := defaultWords
 	var other *session.Contender
 	if base != nil {
 		x, err := s.Contender("the marked schedule", base)
 		if err != nil {
 			return nil, fmt.Errorf("the marked schedule: %w", err)
 		}
-		other, m.Base = &x, x.Name
+		other, name = &x, x.Name
 	}
 	all, err := s.Beside(ctx, other, own)
 	if err != nil {
 		return nil, e.blame(t, base, err)
 	}
-	m.Ratio = tune.Together(all)
+	m := measuredOf(all, name)
+	if base == nil {
+		e.measured(t, m)
+	}
+	return m, nil
+}
+
+// measuredOf are measurements beside a base of a name.
+func measuredOf(all []tune.Beside, base string) *Measured {
+	m := &Measured{Base: base, Ratio: tune.Together(all)}
 	for _, b := range all {
 		m.Figures = append(m.Figures, Figure{b.Purpose, timing.Median(b.Ns), timing.Median(b.BaseNs), b.Ratio()})
 	}
-	if base == nil {
-		e.mu.Lock()
-		defer e.mu.Unlock()
-		e.about(t).measured, e.about(t).fault = m, ""
-	}
-	return m, nil
+	return m
+}
+
+// measured remembers measurements of t beside the default schedule.
+func (e *Explorer) measured(t schedule.Trace, m *Measured) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.about(t).measured, e.about(t).fault = m, ""
 }
 
 // blame remembers a fault of t, if err is one.

@@ -17,6 +17,7 @@ import (
 	"github.com/tmacc/tmacc/schedule"
 	"github.com/tmacc/tmacc/search/measure"
 	"github.com/tmacc/tmacc/search/session"
+	"github.com/tmacc/tmacc/search/timing"
 	"github.com/tmacc/tmacc/search/tune"
 	"github.com/tmacc/tmacc/search/worker"
 )
@@ -73,7 +74,7 @@ func TestFaults(t *testing.T) {
 // A measurement stands beside the default schedule, with its noise. A slower schedule is saved only anyway; the default one removes it.
 func TestSave(t *testing.T) {
 	lock := filepath.Join(t.TempDir(), tune.LockName)
-	e := measuring(t, func(o *Options) { o.Lock = lock })
+	e := measuring(t, func(o *Options) { o.Lock, o.Probing = lock, timing.Options{Rounds: 1} })
 	before := e.Now()
 	do := func(line string) Reply {
 		t.Helper()
@@ -89,6 +90,10 @@ func TestSave(t *testing.T) {
 	if f := m.Figures; len(f) != 1 || f[0].Ns <= 0 || f[0].BaseNs <= 0 || m.Ratio.Low > m.Ratio.Median || m.Ratio.High < m.Ratio.Median || m.Ratio.High == m.Ratio.Low {
 		t.Errorf("%+v", m)
 	}
+	if r := do("roofline").(Roofline); len(r) != 1 || r[0].GMACS <= 0 || r[0].GBS <= 0 || r[0].CeilingGMACS <= 0 || strings.Count(r.String(), "[#") != 2 {
+		t.Errorf("%+v\n%v", r, r)
+	}
+	m = do("measure").(*Measured)
 	if s := do("trace").(State); s.Measured != m {
 		t.Errorf("%+v is not what was measured", s.Measured)
 	}

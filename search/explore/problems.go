@@ -73,6 +73,9 @@ func kindOf(err error) string {
 	return TargetKind
 }
 
+// Spans say which lines of the stages of a trace belong together.
+func (e *Explorer) Spans(t schedule.Trace) build.Spans { return build.SpansOf(e.Stages(t)) }
+
 // mostStages is how many schedules' stages are kept.
 const mostStages = 16
 

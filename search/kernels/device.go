@@ -68,6 +68,9 @@ func (p *Provider) compileShaders(problem ir.Problem, e *tune.Entry) (*runtime.S
 	if err == nil {
 		err = v.Check()
 	}
+	if err == nil {
+		v.Quantizer, err = build.Quantizer(p.ctx, problem, p.device.Target, p.device.Controls)
+	}
 	if err != nil && e != nil && p.ctx.Err() == nil {
 		err = &tune.LockError{Path: tune.LockName, Problem: message.Line(err)}
 	}

@@ -5,6 +5,8 @@ import (
 	"context"
 
 	"github.com/tmacc/tmacc/schedule"
+	"github.com/tmacc/tmacc/search/measure"
+	"github.com/tmacc/tmacc/search/timing"
 	"github.com/tmacc/tmacc/search/tune"
 )
 
@@ -25,6 +27,21 @@ func (s *Session) Beside(ctx context.Context, base *Contender, x Contender) ([]t
 		return s.beside(nil, x.Candidate, s.Purposes)
 	}
 	return s.beside(base.Candidate, x.Candidate, s.Purposes)
+}
+
+// Roofline is what a contender reaches, by its measurements, of what the machine can do. Its ceilings are measured once. A figure may
+// be above its ceiling, where something else ran while that was measured.
+func (s *Session) Roofline(ctx context.Context, x Contender, all []tune.Beside) (out []measure.Record, err error) {
+	if s.ceilings == nil {
+		s.say(Step("measuring what the machine can do"))
+		if err := s.measureCeilings(ctx); err != nil {
+			return nil, err
+		}
+	}
+	for _, b := range all {
+		out = append(out, s.record(b.Purpose, timing.Median(b.Ns), x.Kernels))
+	}
+	return out, nil
 }
 
 // Keep is Decide for schedules that a person or a program gives instead of a search, the narrowest first: Save then puts them into the lock,

@@ -1,14 +1,19 @@
 package shaders
 
 import (
+	"encoding/json"
 	"errors"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/tmacc/tmacc/ir"
 	"github.com/tmacc/tmacc/ir/format"
 	"github.com/tmacc/tmacc/lower/spirv"
+	"github.com/tmacc/tmacc/lower/variant"
+	"github.com/tmacc/tmacc/schedule"
+	"github.com/tmacc/tmacc/search"
 	"github.com/tmacc/tmacc/search/build"
 	"github.com/tmacc/tmacc/search/worker"
 	"github.com/tmacc/tmacc/tests/drawn"
@@ -25,7 +30,7 @@ func TestMain(m *testing.M) {
 // TestDefault: formats have default schedules, which share a packed matrix and have shaders.
 func TestDefault(t *testing.T) {
 	target, _ := spirv.ByName("spirv")
-	for _, name := range drawn.Some(drawn.New(t), 4, format.Names()) {
+	for _, name := range drawn.Some(drawn.New(t), 10, format.Names()) {
 		p, err := ir.Named(name)
 		if err != nil {
 			t.Fatal(err)
@@ -70,5 +75,40 @@ func TestCheck(t *testing.T) {
 	}
 	if r := Reason(errNone); r != errNone.Error() || Reason(errors.New("x")) != "refused" {
 		t.Error(r)
+	}
+}
+
+// TestPackaged: what a search may lock packages can have, tiles of small subgroups too. Alternatives are all shaders, the last ones again where a kernel has fewer.
+func TestPackaged(t *testing.T) {
+	target, _ := spirv.ByName("spirv/coop")
+	p, err := ir.Named("w4")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, subgroups := range map[string][]int{"w4.tiles8": {8}, "w4.tiles16": {32, 32}} {
+		var trace schedule.Trace
+		data, err := os.ReadFile("../../tests/shaders/testdata/" + name + ".json")
+		if err == nil {
+			err = json.Unmarshal(data, &trace)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		v, err := build.Shaders(t.Context(), p, target, []search.Use{{Trace: trace}}, Packaged...)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		var have []int
+		for _, s := range v.Kernels[0].Shaders {
+			have = append(have, s.Subgroup)
+		}
+		if !slices.Equal(have, subgroups) {
+			t.Errorf("%s: subgroups of %d, want %d", name, have, subgroups)
+		}
+	}
+	a, b, c := new(spirv.Shader), new(spirv.Shader), new(spirv.Shader)
+	all := Alternatives(&variant.Shaders{Kernels: []variant.Shaded{{Shaders: []*spirv.Shader{a, b}}, {Shaders: []*spirv.Shader{c}}}})
+	if len(all) != 2 || all[0].Kernels[0].Shaders[0] != a || all[0].Kernels[1].Shaders[0] != c || all[1].Kernels[0].Shaders[0] != b || all[1].Kernels[1].Shaders[0] != c {
+		t.Errorf("%+v", all)
 	}
 }

@@ -40,6 +40,7 @@ type Search struct {
 	lab   *Lab
 	base  *variant.Shaders
 	space *space.Space
+	tiles bool  // it is the one of cooperative matrices
 	ns    []int // of the purposes, ascending
 	best  float64
 	known map[string]tune.Result
@@ -70,7 +71,7 @@ func (l *Lab) Search(ctx context.Context, s *Search) (out tune.Outcome[*Candidat
 	if err := l.Test(ctx, s.Problem, s.base); err != nil {
 		return out, err
 	}
-	if s.space, err = space.For(s.Problem, s.Target); err != nil {
+	if s.space, s.tiles, err = spaceFor(s.Problem, s.Target, s.ns); err != nil {
 		return out, err
 	}
 	ctx, stop := context.WithCancelCause(ctx)
@@ -117,19 +118,23 @@ var (
 const mostModule = 32 << 10
 
 // widths are numbers of columns of kernels for n activations: a kernel of more than that is padded.
-func widths(n int) (all []int) {
-	for w := 1; w <= min(n, widest); w *= 2 {
+func (s *Search) widths(n int) (all []int) {
+	first, last := 1, widest
+	if s.tiles {
+		first, last = fewestOfTiles, widestTiles
+	}
+	for w := first; w <= min(n, last); w *= 2 {
 		all = append(all, w)
 	}
 	return all
 }
 
-// widest bounds the columns of a kernel.
-const widest = 128
+// widest bounds the columns of a kernel, and widestTiles the columns of one by cooperative matrices.
+const widest, widestTiles = 128, 256
 
 // sample draws a kernel for the fewest activations, and kernels for the others that share its packed matrix.
 func (s *Search) sample(rng *rand.Rand) *Candidate {
-	of := widths(s.ns[0])
+	of := s.widths(s.ns[0])
 	x, err := s.space.Columns(of[rng.Intn(len(of))]).Sample(rng)
 	if err != nil {
 		return &Candidate{}
@@ -146,7 +151,7 @@ func (s *Search) widened(rng *rand.Rand, points []space.Point, like ...space.Poi
 	c := &Candidate{points: points[:1], Uses: []search.Use{{Trace: points[0].Trace()}}}
 	sharing := s.space.Sharing(first)
 	for i, n := range s.ns[1:] {
-		of := widths(n)
+		of := s.widths(n)
 		cols := of[max(0, len(of)-1-rng.Intn(min(4, len(of))))]
 		from := points[0]
 		if i < len(like) && rng.Intn(4) > 0 {

@@ -96,6 +96,9 @@ func groupOffers(s schedule.State, m schedule.Machine) (out []schedule.Trace) {
 		}
 		out = append(out, t)
 	}
+	if o.Of.Paged != "" { // vectors in pages are short, and calls have heads, panels and positions
+		return append([]schedule.Trace{nil}, out...)
+	}
 	return append(out, nil)
 }
 
@@ -225,7 +228,7 @@ func laneOrder(stage string) offers {
 	}
 }
 
-// batches: calls along the axes that loops over groups leave.
+// batches: calls along the axes that loops over groups leave, and then with a list of places.
 func batches(s schedule.State, m schedule.Machine) (out []schedule.Trace) {
 	groups := 0
 	for _, l := range s.Loops() {
@@ -233,8 +236,10 @@ func batches(s schedule.State, m schedule.Machine) (out []schedule.Trace) {
 			groups++
 		}
 	}
-	for n := vir.MaxGrid - groups; n > 0; n-- {
-		out = append(out, schedule.Trace{schedule.Batch{Axes: n}})
+	for _, listed := range slices.Compact([]string{"", s.(*schedule.Operator).Of.Paged}) {
+		for n := vir.MaxGrid - groups; n > 0; n-- {
+			out = append(out, schedule.Trace{schedule.Batch{Axes: n, Listed: listed}})
+		}
 	}
 	return out
 }

@@ -681,8 +681,26 @@ func order(s schedule.State, m schedule.Machine) (out []schedule.Trace) {
 		}
 		out = append(out, schedule.Trace{schedule.Reorder{Order: o}})
 	}
+	if shares(s) {
+		then := func(t schedule.Trace) int {
+			o := t[0].(schedule.Reorder).Order
+			return slices.Index(o, "nc") - slices.Index(o, "f")
+		}
+		slices.SortStableFunc(out, func(a, b schedule.Trace) int { return first(then(a) == 1) - first(then(b) == 1) })
+	}
 	return out
 }
+
+// first is 0 of what comes first.
+func first(is bool) int {
+	if is {
+		return 0
+	}
+	return 1
+}
+
+// shares says that several columns of a call multiply each weight, which is made once for them.
+func shares(s schedule.State) bool { return indexed(s) == 0 && loop(s, "nc").N > 1 }
 
 // pack the codes.
 func pack(s schedule.State, m schedule.Machine) []schedule.Trace {
@@ -741,10 +759,14 @@ func sums(s schedule.State, m schedule.Machine) (out []schedule.Trace) {
 	return slices.Concat(wide, out, bytes)
 }
 
-// staged: the weight, or of tables the index, in a register from a loop on.
+// staged: the weight, or of tables the index, in a register from a loop on: first the fields of a cell where several columns share them.
 func staged(s schedule.State, m schedule.Machine) []schedule.Trace {
 	if indexed(s) > 0 {
 		return optional(schedule.Stage{Value: "x"})(s, m)
 	}
-	return optional(schedule.Stage{Value: "w"})(s, m)
+	out := optional(schedule.Stage{Value: "w"})(s, m)
+	if i := slices.IndexFunc(out, func(t schedule.Trace) bool { return len(t) > 0 && t[0].(schedule.Stage).At == "f" }); i > 0 && shares(s) {
+		out = slices.Insert(slices.Delete(slices.Clone(out), i, i+1), 0, out[i])
+	}
+	return out
 }

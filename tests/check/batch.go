@@ -1,6 +1,7 @@
 package check
 
 import (
+	"encoding/binary"
 	"math/rand"
 
 	"github.com/tmacc/tmacc/ir/operator"
@@ -57,6 +58,10 @@ func (b *Batch) Args(k *schedule.OperatorKernel) (args []vir.Arg) {
 			a.Int = int64(b.callsAlong(p.Axis))
 		case schedule.CallStep:
 			a.Int = b.callStep(k, all, p)
+		case schedule.CallList:
+			for i := range b.callsAlong(p.Axis) {
+				a.Buf = binary.LittleEndian.AppendUint32(a.Buf, uint32(int64(i)*b.callStep(k, all, p)))
+			}
 		case schedule.ConstantStep:
 			a.Int = int64(p.Value)
 		default:
@@ -98,7 +103,7 @@ func (b *Batch) Compare(k *schedule.OperatorKernel, args []vir.Arg) error {
 	for n, c := range b.cases {
 		one := all[n]
 		for i := range args {
-			if one[i].Buf != nil {
+			if k.Params[i].Role <= schedule.OutputTensor {
 				one[i].Buf = args[i].Buf[n*b.step(all, i):][:len(one[i].Buf)]
 			}
 		}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/tmacc/tmacc/ir"
 	"github.com/tmacc/tmacc/ir/format"
+	"github.com/tmacc/tmacc/ir/nest"
 	"github.com/tmacc/tmacc/ir/vir"
 	"github.com/tmacc/tmacc/schedule"
 )
@@ -270,7 +271,7 @@ func (c *Case) Whole(k *schedule.Kernel, packed []byte, m int) ([]vir.Arg, error
 func (c *Case) Column(k *schedule.Kernel, out []byte, m, n int) []byte {
 	all := *c
 	all.M, all.Tiles = m, m
-	return out[n*outStep(all.rows(k, 0)):][:4*m]
+	return out[n*outStep(k, all.rows(k, 0)):][:4*m]
 }
 
 // cols is the number of columns of a call: of one block, or of all if the blocks are workgroups.
@@ -284,12 +285,19 @@ func (c *Case) cols(k *schedule.Kernel) int {
 // blocks are the activations of a call for the columns from n0 on.
 func (c *Case) blocks(k *schedule.Kernel, n0 int) columns {
 	b := c.block(k, n0)
+	if len(k.Nest.Grid) < 2 {
+		return b
+	}
+	b.act, b.sums, b.scales = whole(b.act), whole(b.sums), whole(b.scales)
 	for n := n0 + k.Cols; n < n0+c.cols(k); n += k.Cols {
 		x := c.block(k, n)
-		b.act, b.sums, b.scales = append(b.act, x.act...), append(b.sums, x.sums...), append(b.scales, x.scales...)
+		b.act, b.sums, b.scales = append(b.act, whole(x.act)...), append(b.sums, whole(x.sums)...), append(b.scales, whole(x.scales)...)
 	}
 	return b
 }
+
+// whole is b in whole lines, as blocks of activations begin.
+func whole(b []byte) []byte { return append(b, make([]byte, -len(b)&63)...) }
 
 // tiles is how often the call for the rows from m0 on multiplies its rows: several times, if they are whole tiles.
 func (c *Case) tiles(k *schedule.Kernel, m0 int) int {
@@ -340,7 +348,7 @@ func (c *Case) result(k *schedule.Kernel, calls [][]vir.Arg) ([]float32, error) 
 func (c *Case) args(k *schedule.Kernel, packed []byte, tile, m0 int, b columns) []vir.Arg {
 	tiles, apart := c.tiles(k, m0), c.apart(k, m0)
 	rows := min(k.Rows, k.Weights.TileM) // of a side
-	end, step := (m0/k.Weights.TileM+max(c.rows(k, m0)/k.Weights.TileM, 1))*tile, outStep(k.Rows*tiles)
+	end, step := (m0/k.Weights.TileM+max(c.rows(k, m0)/k.Weights.TileM, 1))*tile, outStep(k, k.Rows*tiles)
 	part := func(name string) vir.Arg {
 		p := k.Weights.Part(name)
 		if p == nil {
@@ -378,15 +386,20 @@ type columns struct {
 	residuals, offsets, list []byte
 }
 
-// outStep is the distance in bytes between output columns of `rows` rows: farther than they are long.
-func outStep(rows int) int { return 4 * (rows + 3) }
+// outStep is the distance in bytes between output columns of `rows` rows: farther than they are long, and aligned as k says.
+func outStep(k *schedule.Kernel, rows int) int {
+	if align := k.Nest.Aligned[nest.StepParam("out")]; align > 0 {
+		return 4*rows + max(16, align)
+	}
+	return 4 * (rows + 3)
+}
 
 // untouched is in every byte of the output before a call, and between columns after it.
 const untouched = 0xa5
 
 func (c *Case) collect(k *schedule.Kernel, tile []byte, out []float32, m0, n0 int) error {
 	rows := k.Rows * c.tiles(k, m0)
-	step := outStep(rows)
+	step := outStep(k, rows)
 	for n := range c.cols(k) - 1 {
 		if gap := tile[n*step:][4*rows : step]; bytes.Count(gap, []byte{untouched}) != len(gap) {
 			return fmt.Errorf("stored behind the %d rows of column %d", rows, n)

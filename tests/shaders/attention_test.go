@@ -32,8 +32,7 @@ func TestAttention(t *testing.T) {
 			want := a.onCPU()
 			m := &memory{t: t, d: Device(t), buffers: map[string]*vulkan.Buffer{}}
 			defer m.free()
-			a.onDevice(m)
-			have := m.floats("o")
+			have := m.floats(a.onDevice(m))
 			for i, v := range want {
 				if math.Float32bits(have[i]) != math.Float32bits(v) {
 					t.Fatalf("element %d is %v, want %v", i, have[i], v)
@@ -151,15 +150,15 @@ func (a *attended) scale(s []float32, scales []byte) {
 	}
 }
 
-// onDevice leaves the result in "o".
-func (a *attended) onDevice(m *memory) {
+// onDevice is the name of the buffer with the result. Scores become exponentials in their place, and outputs are divided in theirs.
+func (a *attended) onDevice(m *memory) string {
 	const all, row = blocks * kvHeads * rows, 4 * ops.Block // rows of all blocks, and bytes of a row of scores
 	m.upload("pages", a.pages)
 	m.upload("q", words(a.queries))
 	m.upload("first", words(a.first))
 	m.upload("end", words(a.end))
 	m.upload("scale", words([]float32{attentionScale}))
-	for name, bytes := range map[string]int{"s": all * row, "p": all * row, "m": 4 * all, "l": 4 * all, "out": all * 4 * size} {
+	for name, bytes := range map[string]int{"s": all * row, "m": 4 * all, "l": 4 * all, "out": all * 4 * size} {
 		m.upload(name, make([]byte, bytes))
 	}
 	at := func(buffer string, offset, row int, steps ...int) where {
@@ -171,18 +170,18 @@ func (a *attended) onDevice(m *memory) {
 		"a":   at("q", 0, 4*size, 0, rows*4*size, 0),
 		"b":   at("pages", 0, 0, a.half, a.bytes, kvHeads*a.bytes),
 		"out": at("s", 0, row, 4*ops.Panel, rows*row, kvHeads*rows*row)})
-	scale := func(x string, from int) {
+	scale := func(from int) {
 		if a.scales > 0 {
 			m.run("mul", map[string]int{"K": ops.Block}, []int{rows, blocks * kvHeads}, is{
-				"x": at(x, 0, 0, row, rows*row), "y": at("pages", from, 0, 0, a.bytes), "out": at(x, 0, 0, row, rows*row)})
+				"x": at("s", 0, 0, row, rows*row), "y": at("pages", from, 0, 0, a.bytes), "out": at("s", 0, 0, row, rows*row)})
 		}
 	}
-	scale("s", a.bytes-2*a.scales)
+	scale(a.bytes - 2*a.scales)
 	m.run("softmax", map[string]int{"R": all}, nil, is{"s": at("s", 0, 0), "scale": at("scale", 0, 0), "first": at("first", 0, 0), "end": at("end", 0, 0),
-		"e": at("p", 0, 0), "top1": at("m", 0, 0), "total1": at("l", 0, 0)})
-	scale("p", a.bytes-a.scales)
+		"e": at("s", 0, 0), "top1": at("m", 0, 0), "total1": at("l", 0, 0)})
+	scale(a.bytes - a.scales)
 	m.run(matmul, map[string]int{"K": ops.Block}, []int{size / ops.Panel, kvHeads, blocks}, is{
-		"a":   at("p", 0, row, 0, rows*row, kvHeads*rows*row),
+		"a":   at("s", 0, row, 0, rows*row, kvHeads*rows*row),
 		"b":   at("pages", a.keys, 0, a.panel, a.bytes, kvHeads*a.bytes),
 		"out": at("out", 0, 4*size, 4*ops.Panel, rows*4*size, kvHeads*rows*4*size)})
 	o, top, total, next := "out", "m", "l", kvHeads*rows
@@ -197,8 +196,8 @@ func (a *attended) onDevice(m *memory) {
 			"out": at("o"+to, 0, 4*size), "top": at("m"+to, 0, 0), "total": at("l"+to, 0, 0)})
 		o, top, total = "o"+to, "m"+to, "l"+to
 	}
-	m.upload("o", make([]byte, 4*size*next))
-	m.run("finish", map[string]int{"R": next, "D": size}, nil, is{"o": at(o, 0, 4*size), "l": at(total, 0, 0), "out": at("o", 0, 4*size)})
+	m.run("finish", map[string]int{"R": next, "D": size}, nil, is{"o": at(o, 0, 4*size), "l": at(total, 0, 0), "out": at(o, 0, 4*size)})
+	return o
 }
 
 // words are the bytes of numbers of 32 bits.
@@ -254,7 +253,7 @@ func (m *memory) run(name string, sizes map[string]int, calls []int, tensors map
 	if err != nil {
 		m.t.Fatal(err)
 	}
-	trace, _, err := operators.Trace(o, operators.ShaderTarget())
+	trace, err := operators.ShadedOperator{Name: name, Operator: o}.Trace()
 	if err != nil {
 		m.t.Fatal(err)
 	}

@@ -23,14 +23,14 @@ import (
 // TestOperators runs the shader of each float operator as package runtime/ops/shaders describes it: several calls along two axes, with tame and with wild inputs.
 // Eval, which finds races, and the device give the bits of the definition.
 func TestOperators(t *testing.T) {
-	for _, x := range shaders.All() {
-		t.Run(x.Name, func(t *testing.T) {
-			o, d, rng := *operator.Find(x.Name), Device(t), rand.New(rand.NewSource(1))
-			trace, ok, err := operators.Trace(o, operators.ShaderTarget())
-			if err != nil || !ok {
-				t.Fatal("no schedule", err)
+	for _, s := range operators.Shaded() {
+		t.Run(s.Name, func(t *testing.T) {
+			x, d, rng := shaders.Find(s.Name), Device(t), rand.New(rand.NewSource(1))
+			trace, err := s.Trace()
+			if err != nil {
+				t.Fatal(err)
 			}
-			k, f, sh, err := operatorOf(o, trace, Controls(d))
+			k, f, sh, err := operatorOf(s.Operator, trace, Controls(d))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -39,7 +39,7 @@ func TestOperators(t *testing.T) {
 				b := drawnBatch(t, rng, k, wild)
 				args := b.Args(k)
 				holds(t, k, b, args, "vir", func(args []vir.Arg) error { return vir.Eval(f, args) })
-				holds(t, k, b, args, "device", func(args []vir.Arg) error { return dispatch(d, &x, sh.Binary(), k, args) })
+				holds(t, k, b, args, "device", func(args []vir.Arg) error { return dispatch(d, x, sh.Binary(), k, args) })
 			}
 		})
 	}
@@ -114,7 +114,8 @@ func dispatch(d *vulkan.Device, x *abi.Operator, code []byte, k *schedule.Operat
 	var outputs []int
 	for _, tensor := range x.Tensors {
 		i := slices.IndexFunc(k.Params, func(p schedule.OperatorParam) bool { return p.Name == tensor.Name })
-		b, err := d.Buffer(int64(begin + len(args[i].Buf)&^3 + 8))
+		begin := beginOf(len(buffers))
+		b, err := d.Buffer(begin + int64(len(args[i].Buf)&^3+8))
 		if err != nil {
 			return err
 		}
@@ -123,7 +124,7 @@ func dispatch(d *vulkan.Device, x *abi.Operator, code []byte, k *schedule.Operat
 			return err
 		}
 		buffers, outputs = append(buffers, b), append(outputs, i)
-		c.Tensors = append(c.Tensors, abi.OperatorPlace{Offset: begin})
+		c.Tensors = append(c.Tensors, abi.OperatorPlace{Offset: int(begin)})
 	}
 	for i, tensor := range x.Tensors {
 		place[tensor.Name] = &c.Tensors[i]
@@ -136,7 +137,7 @@ func dispatch(d *vulkan.Device, x *abi.Operator, code []byte, k *schedule.Operat
 			place[p.Tensor].Row = int(args[i].Int)
 		case schedule.CallCount:
 			c.Calls = append(c.Calls, int(args[i].Int))
-		case schedule.CallStep:
+		case schedule.CallStep: // in the order of axes
 			place[p.Tensor].Steps = append(place[p.Tensor].Steps, int(args[i].Int))
 		}
 	}
@@ -153,7 +154,7 @@ func dispatch(d *vulkan.Device, x *abi.Operator, code []byte, k *schedule.Operat
 		return err
 	}
 	for n, i := range outputs {
-		if err := buffers[n].Download(begin, args[i].Buf); err != nil {
+		if err := buffers[n].Download(beginOf(n), args[i].Buf); err != nil {
 			return err
 		}
 	}
@@ -165,13 +166,13 @@ func dispatch(d *vulkan.Device, x *abi.Operator, code []byte, k *schedule.Operat
 func TestOperatorSpace(t *testing.T) {
 	d, draw := Device(t), drawn.New(t)
 	rng, samples, lowered := rand.New(rand.NewSource(drawn.Some(draw, 100, seeds())[0])), 0, 0
-	for _, o := range drawn.Some(draw, 3, operator.All()) {
-		sp := space.ForOperator(o, operators.ShaderTarget())
+	for _, o := range drawn.Some(draw, 3, operators.Shaded()) {
+		sp := space.ForOperator(o.Operator, operators.ShaderTarget())
 		first, err := sp.First()
 		if err != nil {
 			t.Fatal(err)
 		}
-		if trace, _, err := operators.Trace(o, operators.ShaderTarget()); err != nil || trace.String() != first.Trace().String() {
+		if trace, err := o.Trace(); err != nil || trace.String() != o.Listing(first.Trace()).String() {
 			t.Errorf("%s: %v, and the committed schedule is %v: run go generate ./runtime/ops", o.Name, first.Trace(), trace)
 		}
 		for range drawn.Env(t, "TMACC_SHADERS", 4) {
@@ -180,7 +181,7 @@ func TestOperatorSpace(t *testing.T) {
 				t.Fatal(err)
 			}
 			samples++
-			k, f, sh, err := operatorOf(o, x.Trace(), Controls(d))
+			k, f, sh, err := operatorOf(o.Operator, x.Trace(), Controls(d))
 			if no := (*nest.Refused)(nil); errors.As(err, &no) {
 				continue
 			}

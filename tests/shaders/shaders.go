@@ -14,7 +14,6 @@ import (
 	"sync"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/tmacc/tmacc/ir/format"
 	"github.com/tmacc/tmacc/ir/nest"
@@ -26,8 +25,17 @@ import (
 	"github.com/tmacc/tmacc/search/device"
 )
 
-// open waits long: a software device compiles a shader when it first runs, on a machine that may be busy with other tests.
-var open = sync.OnceValues(func() (*vulkan.Device, error) { return vulkan.Open(vulkan.Options{Timeout: 10 * time.Minute}) })
+// open has the validation layer watch, if it is installed and knows all that the device has: older ones know no cooperative matrices.
+var open = sync.OnceValues(func() (*vulkan.Device, error) {
+	d, err := vulkan.Open(vulkan.Options{Validate: true})
+	if err == nil && len(d.Cooperative) == 0 {
+		return d, nil
+	}
+	if err == nil {
+		d.Close()
+	}
+	return vulkan.Open(vulkan.Options{})
+})
 
 // Device is the device that tests run on.
 func Device(t testing.TB) *vulkan.Device {

@@ -33,11 +33,19 @@ func TestSpace(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			points, err := sp.Widths(4)
-			if err != nil || len(points) != 2 {
-				t.Fatalf("%d points, %v", len(points), err)
+			first, err := sp.Columns(1).First()
+			if err != nil {
+				t.Fatal(err)
 			}
-			for _, x := range points {
+			k, err := sp.Kernel(first)
+			if err != nil {
+				t.Fatal(err)
+			}
+			wider, err := sp.Columns(4).Sharing(k).Near(first)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, x := range []space.Point{first, wider} {
 				if _, err := sp.Parse(x.Trace()); err != nil {
 					t.Error(err)
 				}
@@ -100,4 +108,50 @@ func shaderOf(k *schedule.Kernel, target spirv.Target, c spirv.Controls) (*vir.F
 	}
 	sh, err := target.Print(s, c)
 	return f, s, sh, err
+}
+
+// TestTileSpace compares products by small schedules of the space of cooperative matrices with the definition, also on the device if it has
+// such matrices.
+func TestTileSpace(t *testing.T) {
+	const subgroup, small = 8, 64 * 64
+	target := Targets(true)[0]
+	draw := drawn.New(t)
+	rng := rand.New(rand.NewSource(drawn.Some(draw, 5, []int64{1, 2, 3, 4, 5})[0]))
+	for _, name := range drawn.Some(draw, 3, []string{"w1", "w2", "w4", "w8", "w4-g128", "w4-g32"}) {
+		p, err := ir.Named(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sp, err := space.ForTiles(p, target, subgroup, [][3]int{{8, 8, 8}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := false
+		for range 100 {
+			x, err := sp.Sample(rng)
+			if err != nil {
+				t.Fatal(err)
+			}
+			k, err := sp.Kernel(x)
+			if err != nil || k.Rows*k.Cols > small {
+				continue
+			}
+			f, s, sh, err := shaderOf(k, target, spirv.Controls{})
+			if err != nil || len(s.Rows) > Long {
+				continue
+			}
+			d := Device(t)
+			c := check.New(rng, p, k.Rows+1, k.Cols, wholeK(p, k.StepK+5), check.Uniform)
+			compare(t, "vir "+x.Trace().String(), c, k, func(args []vir.Arg) error { return vir.Eval(f, args) })
+			if Runs(d, sh) {
+				compare(t, "device "+x.Trace().String(), c, k, func(args []vir.Arg) error { return Run(d, sh, f, args) })
+			}
+			Accepted(t, sh)
+			found = true
+			break
+		}
+		if !found {
+			t.Errorf("%s: no small schedule of 100 lowers", name)
+		}
+	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/tmacc/tmacc/ir/format"
 	"github.com/tmacc/tmacc/ir/vir"
+	"github.com/tmacc/tmacc/lower"
 	"github.com/tmacc/tmacc/lower/spirv"
 )
 
@@ -139,6 +140,30 @@ func tiles(t *testing.T, target spirv.Target, s spirv.Shape) {
 	for i := range have {
 		if !bytes.Equal(have[i].Buf, want[i].Buf) {
 			t.Errorf("%s is %x, want %x", f.Params[i].Name, have[i].Buf, want[i].Buf)
+		}
+	}
+}
+
+// TestTileAlignment: rows of matrices begin where Vulkan allows it (VUID-RuntimeSpirv-OpCooperativeMatrixLoadKHR-08986): at multiples of 16 bytes, or of
+// their own length if that is less.
+func TestTileAlignment(t *testing.T) {
+	const text = "func tile(a ptr align ALIGN, out ptr align 16)\n\tloop l0 8 lane\n\tend\n\tv0:i8xSHAPEa = loadrows a+OFF by STEP\n\tstorerows out+0 by 32 v0\n"
+	for _, c := range []struct {
+		shape            string
+		align, off, step int
+		refused          string
+	}{{"16x32", 16, 0, 32, ""}, {"16x32", 16, 16, 48, ""}, {"16x32", 8, 0, 32, "16"}, {"16x32", 16, 8, 32, "16"}, {"16x32", 16, 0, 36, "16"}, {"8x8", 16, 8, 24, ""}, {"8x8", 4, 0, 8, "8"}} {
+		f, err := vir.Parse(strings.NewReplacer("ALIGN", fmt.Sprint(c.align), "SHAPE", c.shape, "OFF", fmt.Sprint(c.off), "STEP", fmt.Sprint(c.step)).Replace(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := lower.Select(t.Context(), Targets(true)[0], f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := "rows of a matrix begin at multiples of " + c.refused + " bytes"
+		if _, err := Targets(true)[0].Print(s, spirv.Controls{}); (err == nil) != (c.refused == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%+v: %v", c, err)
 		}
 	}
 }

@@ -65,18 +65,18 @@ func (g *tileGenerator) put(op vir.Op, t vir.Type, imm int64, m vir.Mem, args ..
 	return r
 }
 
-// load reads a tile from the shared buffer or from y, where rows or columns are a few words more apart than they need, or from one
+// load reads a tile from the shared buffer or from y, where rows or columns may be more apart than they need, or from one
 // row or column.
 func (g *tileGenerator) load(t vir.Type) vir.Reg {
 	op, n, bytes := vir.OpLoadRows, t.Rows, t.Columns()*t.Elem.Bytes()
 	if g.rng.Intn(2) == 0 {
 		op, n, bytes = vir.OpLoadColumns, t.Columns(), t.Rows*t.Elem.Bytes()
 	}
-	m := vir.Mem{Buf: 1 + 3*g.rng.Intn(2)}
+	m, unit := vir.Mem{Buf: 1 + 3*g.rng.Intn(2)}, min(16, bytes) // what rows begin at a multiple of
 	if g.rng.Intn(4) > 0 {
-		m.Apart.Bytes = bytes + 4*g.rng.Intn(3)
+		m.Apart.Bytes = bytes + unit*g.rng.Intn(3)
 	}
-	m.Off = 4 * g.rng.Intn((tileBytes-(n-1)*m.Apart.Bytes-bytes)/4)
+	m.Off = unit * g.rng.Intn((tileBytes-(n-1)*m.Apart.Bytes-bytes)/unit)
 	return g.put(op, t, 0, m)
 }
 

@@ -60,8 +60,8 @@ func TestBenchModelFlags(t *testing.T) {
 		`unknown synthetic model "x": have bitnet-2b`: {"-model", "synthetic:x"},
 		"tmacc: none.gguf: no such file":              {"-model", "none.gguf"},
 		"tmacc: ../../../testdata/gguf/blocks.gguf: model: architecture \"blocks\"": {"-model", "../../../testdata/gguf/blocks.gguf"},
-		"tmacc: tale/tale-bitnet-4m-tq2_0.gguf: the context that -p, -n and -d need is 600; the model was made for 1 to 512 positions": {
-			"-model", "tale/tale-bitnet-4m-tq2_0.gguf", "-p", "600"},
+		"tmacc: ../tale/tale-bitnet-4m-tq2_0.gguf: the context that -p, -n and -d need is 600; the model was made for 1 to 512 positions": {
+			"-model", "../tale/tale-bitnet-4m-tq2_0.gguf", "-p", "600"},
 		"-threads is for -peer and -model": {"-threads", "1"},
 	} {
 		code, _, stderr := tmacc(append([]string{"bench", "-q"}, args...)...)

@@ -68,8 +68,8 @@ func (c *cli) noteSoftware(d *shaders.Device) {
 	}
 }
 
-// shaderUses are the schedules of a product for a target of shaders, and where they come from: a file, a lock, or by default.
-func (c *cli) shaderUses(ctx context.Context, p ir.Problem, t spirv.Target, file string, lock *tune.Lock) ([]search.Use, defaults.Origin, error) {
+// shaderUses are the schedules of a product for a target of shaders, and where they come from: a file, a lock, or by default, for products with ns activations if these are known.
+func (c *cli) shaderUses(ctx context.Context, p ir.Problem, t spirv.Target, file string, lock *tune.Lock, ns ...int) ([]search.Use, defaults.Origin, error) {
 	if file != "" {
 		trace, err := c.inputs().Trace(file)
 		return []search.Use{{Trace: trace}}, defaults.Trace, err
@@ -79,7 +79,7 @@ func (c *cli) shaderUses(ctx context.Context, p ir.Problem, t spirv.Target, file
 			return e.Uses(), defaults.Lock, nil
 		}
 	}
-	uses, err := shaders.Default(ctx, p, t)
+	uses, err := shaders.Default(ctx, p, t, ns...)
 	return uses, defaults.Default, err
 }
 
@@ -156,7 +156,7 @@ func (m *deviceBench) measure(ctx context.Context, name string, t spirv.Target, 
 		return err
 	}
 	m.bar.step("compiling %s for %s", name, t.Machine().Name)
-	uses, by, err := m.shaderUses(ctx, p, t, m.trace, lock)
+	uses, by, err := m.shaderUses(ctx, p, t, m.trace, lock, m.ns...)
 	if err != nil {
 		return err
 	}

@@ -20,7 +20,7 @@ var program = sync.OnceValues(func() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	out, err := exec.Command("go", "build", "-buildvcs=false", "-o", dir, "./tmacc-vulkan").CombinedOutput()
+	out, err := exec.Command("go", "build", "-buildvcs=false", "-o", dir, "../tmacc-vulkan").CombinedOutput()
 	if err != nil {
 		return "", fmt.Errorf("%w: %s", err, out)
 	}
@@ -43,7 +43,7 @@ func device(t *testing.T) {
 }
 
 // lanes is a schedule of w2 for devices.
-var lanes = filepath.Join("..", "..", "tests", "shaders", "testdata", "w2.lanes.json")
+var lanes = filepath.Join("..", "..", "..", "tests", "shaders", "testdata", "w2.lanes.json")
 
 func TestBenchDevice(t *testing.T) {
 	device(t)
@@ -62,11 +62,31 @@ func TestBenchDeviceRefused(t *testing.T) {
 		{"bench -target spirv,avx2", "-target spirv,avx2: devices and CPUs are measured one after the other: name either"},
 		{"bench -target spirv -core zen4", "-core zen4: is not of a device, as -target spirv wants: have general, h200"},
 		{"bench -device 1", "-device 1: is for -target spirv"},
+		{"run -device 1", "-device 1: is for -target spirv"},
+		{"run -target avx2", "-target avx2: want host, or spirv, for a device of Vulkan"},
+		{"bench -target spirv,spirv/plain -model x.gguf", "-target spirv,spirv/plain: a model runs by the shaders of one target"},
+		{"bench -target spirv -peer llama=x -model x.gguf", "-peer: does not measure devices"},
 		{"tune -format w2 -target spirv -resume", "-resume: is not for devices: leave it out with -target spirv"},
 		{"tune -format w2 -device 1", "-device 1: is for -target spirv"},
 		{"tune -format w2 -trace " + lanes, "-trace: is for -target spirv"},
 	} {
 		refused(t, refusal{exitUsage, c[1], c[0]})
+	}
+}
+
+// A model on a device writes what it writes on the CPU. The program with Vulkan has the streams and the exit code.
+func TestRunOnDevice(t *testing.T) {
+	device(t)
+	onCPU := ok(t, "run", "-n", "6", "-q")
+	code, text, stderr := runProcess(nil, "-n", "6", "-target", "spirv")
+	if code != 0 || text != onCPU {
+		t.Errorf("exit code %d: %q, want %q\n%s", code, text, onCPU, stderr)
+	}
+	if !strings.Contains(stderr, "tq2_0 on ") || strings.Contains(stderr, "tq2_0 on amd64") || !strings.Contains(stderr, "(compiled)") {
+		t.Errorf("%s", stderr)
+	}
+	if code, _, stderr := runProcess(nil, "-target", "spirv", "-context", "4"); code != exitUsage || !strings.Contains(stderr, "-context 4 has room for") {
+		t.Errorf("exit code %d: %s", code, stderr)
 	}
 }
 

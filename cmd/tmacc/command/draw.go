@@ -1,6 +1,7 @@
 package command
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -10,14 +11,17 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/tmacc/tmacc/ir"
+	"github.com/tmacc/tmacc/lower/targets"
 	"github.com/tmacc/tmacc/search/bench"
 	"github.com/tmacc/tmacc/search/delivery"
+	"github.com/tmacc/tmacc/search/page"
 	"github.com/tmacc/tmacc/search/picture"
 	"github.com/tmacc/tmacc/search/session"
 	"github.com/tmacc/tmacc/search/tune"
 )
 
-type reportFlags struct{ out, log, bench, kind string }
+type reportFlags struct{ out, log, bench, kind, html, run string }
 
 func (c *cli) report() *cobra.Command {
 	var x reportFlags
@@ -33,18 +37,35 @@ roofline, from records of tmacc bench -json: the bandwidth that kernels of one c
 bandwidth that is available, both in bytes per cycle of one core. A line shows each kernel's bound:
 the available bandwidth, or the most that the kernel consumes.
 
+-html writes one search as a page that needs no other file: this picture, the families, what the best schedule reaches,
+and that schedule at each stage of the compiler. It is the last search in the log that has measured something, or the one of -run.
+
 Each picture names the machine, the date and the tmacc of its figures, if the log and the records
 name them.`,
 		Example: `  tmacc report -o pictures
   tmacc bench -format w1,w2,w4 -mode dram,l3,l2 -n 1 -json > bench.jsonl
-  tmacc report -o pictures -bench bench.jsonl -type png`,
+  tmacc report -o pictures -bench bench.jsonl -type png
+  tmacc report -html search.html`,
 	}
 	f := cmd.Flags()
 	f.StringVarP(&x.out, "out", "o", ".", "`folder` of the pictures")
 	f.StringVar(&x.log, "log", "", "`file` of the log, or "+session.NoLog+" (default: see tmacc log)")
 	f.StringVar(&x.bench, "bench", "", "`file` of records of tmacc bench -json")
 	f.StringVar(&x.kind, "type", "svg", "of the pictures: svg or png")
-	cmd.RunE = func(*cobra.Command, []string) error { return c.drawReport(x) }
+	f.StringVar(&x.html, "html", "", "`file` of a page about one search, instead of pictures")
+	f.StringVar(&x.run, "run", "", "with -html: the `search`, as tmacc log -json names it (default the last one)")
+	cmd.MarkFlagsMutuallyExclusive("html", "out")
+	cmd.MarkFlagsMutuallyExclusive("html", "bench")
+	cmd.MarkFlagsMutuallyExclusive("html", "type")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		switch {
+		case x.html != "":
+			return c.writePage(cmd.Context(), x)
+		case x.run != "":
+			return errors.New("-run: is for -html")
+		}
+		return c.drawReport(x)
+	}
 	return cmd
 }
 
@@ -106,12 +127,9 @@ func (c *cli) roofline(path string) (*picture.Picture, error) {
 
 // drawSearches saves a picture of each search in a log, "" for the user's, that has measured something.
 func (c *cli) drawSearches(path string, save func(name string, p *picture.Picture) error) error {
-	l, err := session.LogAt(path)
-	if err == nil && path != "" { // the user's may not have begun
-		_, err = os.Stat(path)
-	}
+	l, err := c.logAt(path)
 	if err != nil {
-		return plain(err)
+		return err
 	}
 	return c.noteUnread(l.Searches(func(r tune.Run, tried []tune.Tried) error {
 		p, err := picture.Search(searchTitle(r), searchSource(r), tried)
@@ -120,6 +138,66 @@ func (c *cli) drawSearches(path string, save func(name string, p *picture.Pictur
 		}
 		return save(strings.ReplaceAll(fmt.Sprintf("search-%s-%s-%s", r.Product, r.Target, r.ID), "/", "-"), p)
 	}))
+}
+
+// writePage writes the page of one search.
+func (c *cli) writePage(ctx context.Context, x reportFlags) error {
+	if err := noFolder(x.html); err != nil {
+		return fmt.Errorf("-html %w", err)
+	}
+	l, err := c.logAt(x.log)
+	if err != nil {
+		return err
+	}
+	var s page.Search
+	var have []string
+	err = c.noteUnread(l.Each(true, func(r tune.Run, t *tune.Trial) error {
+		if r.ID != s.ID {
+			have = append(have, r.ID)
+		}
+		switch {
+		case x.run != "" && x.run != r.ID, x.run == "" && r.Best == 0:
+			return nil
+		case r.ID != s.ID:
+			s = page.Search{}
+		}
+		s.Run, s.Trials = r, append(s.Trials, *t)
+		return nil
+	}))
+	switch {
+	case err != nil:
+		return err
+	case s.ID == "" && x.run != "":
+		return fmt.Errorf("-run %s: the log has no such search: tmacc log lists them", quotedIfOdd(x.run))
+	case s.ID == "":
+		return errors.New("report: the log has no search that has measured something: run tmacc tune")
+	}
+	if p, err := ir.Named(s.Product); err == nil {
+		if t := targets.ByName(s.Run.Target); t != nil {
+			if !p.Act.Floats() {
+				p.Act.Group = s.ActGroup
+			}
+			s.Problem, s.Target = &p, t
+		}
+	}
+	data, err := page.HTML(ctx, s)
+	if err != nil {
+		return fmt.Errorf("report: %w", err)
+	}
+	if err := writeFile(x.html, data); err != nil {
+		return err
+	}
+	fmt.Fprintln(c.out, x.html)
+	return nil
+}
+
+// logAt is the log of -log; the user's may not have begun.
+func (c *cli) logAt(path string) (tune.Log, error) {
+	l, err := session.LogAt(path)
+	if err == nil && path != "" {
+		_, err = os.Stat(path)
+	}
+	return l, plain(err)
 }
 
 // savePicture writes a picture of the kind that the end of path names.

@@ -30,6 +30,33 @@ func TestPlotOf(t *testing.T) {
 	}
 }
 
+// reportsPage holds the page of a log to its last search that has measured something, or to the one of -run.
+func reportsPage(t *testing.T, log string) {
+	path := filepath.Join(t.TempDir(), "search.html")
+	for of, want := range map[string]string{"w1": "<b>0.500</b>", "": "<b>3.000</b>"} {
+		args := []string{"report", "-log", log, "-html", path}
+		if of != "" {
+			_, id, _ := strings.Cut(ok(t, "report", "-log", log, "-o", t.TempDir()), "search-"+of+"-amd64-avx2-")
+			args = append(args, "-run", id[:16])
+		}
+		ok(t, args...)
+		if data, err := os.ReadFile(path); err != nil || !strings.Contains(string(data), want) {
+			t.Errorf("%s: %v: the page has no %s", of, err, want)
+		}
+	}
+	for args, want := range map[string]string{
+		"-log " + log + " -html none/x.html":         "-html none/x.html: none: no such file",
+		"-log " + log + " -html " + path + " -run 0": "-run 0: the log has no such search",
+		"-run 0":                           "-run: is for -html",
+		"-html x -o y":                     "html",
+		"-log none -html " + path + ".not": "none",
+	} {
+		if code, _, text := tmacc(append([]string{"report"}, strings.Fields(args)...)...); code != exitUsage || !strings.Contains(text, want) {
+			t.Errorf("report %s: exit code %d, %q, want %q", args, code, text, want)
+		}
+	}
+}
+
 // The report has a picture of each search of the log that has measured something.
 func TestReport(t *testing.T) {
 	l := tune.Log{Path: filepath.Join(t.TempDir(), "tuning.db")}
@@ -48,6 +75,7 @@ func TestReport(t *testing.T) {
 			}
 		}
 	}
+	reportsPage(t, l.Path)
 	for _, kind := range picture.Types {
 		dir := t.TempDir()
 		paths := strings.Fields(ok(t, "report", "-log", l.Path, "-o", dir, "-type", kind[1:]))

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-const taleFile = "tale/tale-bitnet-4m-tq2_0.gguf"
+const taleFile = "../tale/tale-bitnet-4m-tq2_0.gguf"
 
 // Embeddings come as lines or as JSON, of one text or of the lines of a file, with the pooling that is asked for.
 func TestEmbed(t *testing.T) {

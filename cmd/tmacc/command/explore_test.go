@@ -58,7 +58,7 @@ choose 3
 measure
 search 2
 save anyway
-nonsense`, append(of, "-format", "w2", "-trace", "../../search/explore/testdata/w2.json")...)
+nonsense`, append(of, "-format", "w2", "-trace", "../../../search/explore/testdata/w2.json")...)
 	if code != exitFailed || a["nonsense"]["error"] == nil {
 		t.Errorf("exit code %d, %v", code, a["nonsense"])
 	}

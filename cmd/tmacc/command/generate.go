@@ -44,6 +44,9 @@ in tmacc/kernels of the user's cache directory (or of TMACC_CACHE). Later runs m
 Where a system forbids that, a program with the kernels is built once. Without Go, pure Go multiplies,
 with the same results.
 
+With -target spirv the products run on a device of Vulkan, in the program tmacc-vulkan, which is built if it is
+neither beside tmacc nor in PATH.
+
 The likeliest token comes next (-temp 0), or one at random. The same model, text and seed give the same
 tokens on every machine, with any number of threads. At the end, standard error has tokens per second
 of the given text (prefill) and of the new one (decode), and the kernels that ran.`,
@@ -51,6 +54,7 @@ of the given text (prefill) and of the new one (decode), and the kernels that ra
   tmacc run model.gguf -system "Answer briefly." < questions.txt
   tmacc run -p "It was a cold morning, and" -n 64
   tmacc run model.gguf -p "The capital of France is"
+  tmacc run model.gguf -target spirv -p "The capital of France is"
   tmacc run model.gguf -p - -temp 0.8 -seed 42 < letter.txt
   tmacc run model.gguf -p - -session letter.session < letter.txt
   tmacc run model.gguf -p "Hello" -n 0 -context 8192 -cache f32 -json`,

@@ -123,7 +123,7 @@ func TestRunInput(t *testing.T) {
 func TestRunFile(t *testing.T) {
 	needMeasuring(t)
 	t.Setenv("TMACC_CACHE", t.TempDir())
-	path, err := filepath.Abs("tale/tale-bitnet-4m-tq2_0.gguf")
+	path, err := filepath.Abs("../tale/tale-bitnet-4m-tq2_0.gguf")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -208,7 +208,7 @@ func TestRunUnsafe(t *testing.T) {
 // Packed weights are kept of large files, unless -repack is given.
 func TestRunStore(t *testing.T) {
 	t.Setenv("TMACC_CACHE", t.TempDir())
-	f, err := gguf.Open("tale/tale-bitnet-4m-tq2_0.gguf")
+	f, err := gguf.Open("../tale/tale-bitnet-4m-tq2_0.gguf")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -24,6 +24,7 @@ type generated struct {
 	Prefill      spent          `json:"prefill"`
 	Decode       spent          `json:"decode"`
 	Kernels      []ranKernels   `json:"kernels"`
+	Steps        string         `json:"steps,omitempty"` // with a device: "device", or why the CPU computes everything between products
 }
 
 // spent is the time of some tokens.
@@ -39,6 +40,7 @@ type ranKernels struct {
 	ActGroup int            `json:"act_group"`
 	Target   string         `json:"target"`
 	Origin   kernels.Origin `json:"origin"`
+	Device   string         `json:"device,omitempty"` // that they run on
 }
 
 // report is r for -json.
@@ -50,7 +52,7 @@ func (w *writing) report(r *generation.Report) generated {
 		Kept: r.Kept, Forgotten: r.Forgotten,
 		Prefill: spent{r.Prompt, r.Prefill.Seconds(), r.PrefillSpeed()},
 		Decode:  spent{r.Tokens, r.Decode.Seconds(), r.DecodeSpeed()},
-		Kernels: w.ranKernels(),
+		Kernels: w.ranKernels(), Steps: w.steps(),
 	}
 	return g
 }
@@ -59,9 +61,20 @@ func (w *writing) report(r *generation.Report) generated {
 func (o *opened) ranKernels() []ranKernels {
 	out := []ranKernels{}
 	for _, x := range o.provider.Made() {
-		out = append(out, ranKernels{x.Problem.Name(), x.Problem.Act.Group, x.Product.Target(), x.Origin})
+		out = append(out, ranKernels{x.Problem.Name(), x.Problem.Act.Group, x.Product.Target(), x.Origin, x.Product.Device()})
 	}
 	return out
+}
+
+// steps says where steps of one token are computed, if a device was asked for: "device", or why not there.
+func (o *opened) steps() string {
+	if o.device == nil {
+		return ""
+	}
+	if err := o.model.Resident(); err != nil {
+		return oneLine(err)
+	}
+	return "device"
 }
 
 // speed says how fast the tokens came.

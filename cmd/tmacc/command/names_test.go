@@ -58,8 +58,7 @@ func TestNamesRefused(t *testing.T) {
 		t.Skip(err) // of Windows
 	}
 	there = append(there, "link")
-	model := "../../../testdata/gguf/llama-q4_0.gguf"
-	model, err := filepath.Abs(filepath.Join(gomod.Checkout(), "cmd", "tmacc", model))
+	model, err := filepath.Abs(filepath.Join(gomod.Checkout(), "testdata", "gguf", "llama-q4_0.gguf"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -317,7 +317,15 @@ func (o *opened) ran() string {
 	for _, how := range slices.Sorted(maps.Keys(on)) {
 		parts = append(parts, strings.Join(on[how], ", ")+" on "+how)
 	}
-	parts = append(parts, "head "+o.headType(), "float operators on "+ops.Target())
+	operators := "float operators on " + ops.Target()
+	switch steps := o.steps(); steps {
+	case "":
+	case "device":
+		operators = "steps of one token stay on the device, others: " + operators
+	default:
+		operators += ", as " + steps
+	}
+	parts = append(parts, "head "+o.headType(), operators)
 	return o.model.Config().Architecture + ": " + strings.Join(parts, "; ")
 }
 

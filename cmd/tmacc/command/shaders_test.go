@@ -10,7 +10,7 @@ import (
 
 // A shader is shown by a schedule, and vector IR becomes text or, by the name of the file, a module.
 func TestShaders(t *testing.T) {
-	trace := filepath.Join("..", "..", "tests", "shaders", "testdata", "w2.gemv.json")
+	trace := filepath.Join("..", "..", "..", "tests", "shaders", "testdata", "w2.gemv.json")
 	text := ok(t, "show", "-format", "w2", "-target", "spirv", "-trace", trace, "-stage", "asm")
 	for _, want := range []string{"OpCapability DotProduct\n", "OpExecutionMode %5 LocalSize 64 1 1\n", "OpSUDot"} {
 		if !strings.Contains(text, want) {
@@ -33,7 +33,7 @@ func TestShaders(t *testing.T) {
 }
 
 func TestShadersRefused(t *testing.T) {
-	trace := filepath.Join("..", "..", "tests", "shaders", "testdata", "w2.gemv.json")
+	trace := filepath.Join("..", "..", "..", "tests", "shaders", "testdata", "w2.gemv.json")
 	vir := file(t, "f.vir", "func f(a ptr, n int, s int)\n\trepeat n a+s\n\tv0:i32x1 = splat 1\n\tstore a+0 v0\n")
 	for _, c := range [][2]string{
 		{"show -format w2 -target spirv -cols 3", "no default schedule of w2 on spirv/dot has 3 columns: have 1, 4"},

@@ -247,7 +247,7 @@ func (c *cli) showOperator(x showFlags) error {
 	if err != nil {
 		return err
 	}
-	t, err := c.finder().One(x.target, x.core)
+	t, err := c.selector(x.target, x.core)
 	if err != nil {
 		return err
 	}

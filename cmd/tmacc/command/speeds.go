@@ -134,6 +134,8 @@ func speedsTable(s, known spirv.Speeds, both bool) *table {
 	}
 	row("reading, GB/s", func(s spirv.Speeds) any { return s.Read })
 	row("instructions on words, 10^9/s", func(s spirv.Speeds) any { return s.Instructions })
+	row("dot products of words, 10^9/s", func(s spirv.Speeds) any { return s.Dots })
+	row("lines that lanes touch, 10^9/s", func(s spirv.Speeds) any { return s.Lines })
 	row("cooperative matrices of bytes, TOPS", func(s spirv.Speeds) any { return s.Matrices })
 	row("their shapes", func(s spirv.Speeds) any { return shapesOf(s) })
 	row("a dispatch after another, ns", func(s spirv.Speeds) any { return s.Launch })

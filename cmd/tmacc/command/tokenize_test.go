@@ -18,7 +18,7 @@ func TestTokenize(t *testing.T) {
 	if back := ok(t, "tokenize", "-decode", "["+strings.ReplaceAll(ids, " ", ", ")+"]"); back != text+"\n" {
 		t.Errorf("in brackets, %q", back)
 	}
-	if of := ok(t, "tokenize", "-f", file(t, "x.txt", text), "-ids", "tale/tale-bitnet-4m-tq2_0.gguf"); of != ids+"\n" {
+	if of := ok(t, "tokenize", "-f", file(t, "x.txt", text), "-ids", "../tale/tale-bitnet-4m-tq2_0.gguf"); of != ids+"\n" {
 		t.Errorf("of a file %q, want %q", of, ids)
 	}
 	lines := strings.Split(strings.TrimSuffix(ok(t, "tokenize", "-p", text), "\n"), "\n")

@@ -125,7 +125,7 @@ func (x *deviceTuning) search(ctx context.Context) (*shaders.Search, error) {
 		x.bar.step("%s on %s: %d candidates, best %.2f of the default's time", x.p.Name(), x.t.Machine().Name, p.Trials, p.Best)
 	}}
 	var err error
-	if s.Default, err = shaders.Default(ctx, x.p, x.t); err != nil {
+	if s.Default, err = shaders.Default(ctx, x.p, x.t, x.f.ns...); err != nil {
 		return nil, err
 	}
 	for _, file := range x.f.traces {

@@ -5,13 +5,13 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
 	"unicode/utf8"
 
 	tea "charm.land/bubbletea/v2"
-	"github.com/charmbracelet/x/ansi"
 
 	"github.com/tmacc/tmacc/ir"
 	"github.com/tmacc/tmacc/lower"
@@ -150,8 +150,10 @@ func pressed(k string) tea.KeyPressMsg {
 	return tea.KeyPressMsg{Code: r, Text: k}
 }
 
+var colours = regexp.MustCompile("\x1b\\[[0-9;:]*m")
+
 // text is the screen without colours.
-func (s *screen) text() string { return ansi.Strip(s.screen()) }
+func (s *screen) text() string { return colours.ReplaceAllString(s.screen(), "") }
 
 // check holds the screen to its size.
 func (s *screen) check() {
@@ -161,7 +163,7 @@ func (s *screen) check() {
 		s.t.Fatalf("%d rows of %d:\n%s", len(lines), s.height, s.text())
 	}
 	for i, line := range lines {
-		if n := ansi.StringWidth(line); n > s.width && !(s.asking && i == len(lines)-1) {
+		if n := utf8.RuneCountInString(line); n > s.width && !(s.asking && i == len(lines)-1) {
 			s.t.Fatalf("row %d has %d columns of %d:\n%s", i, n, s.width, s.text())
 		}
 	}
@@ -206,7 +208,9 @@ func TestExplorer(t *testing.T) {
 	}
 	s.keys("enter", "m")
 	s.shows("measured")
-	s.keys("W")
+	s.keys("c")
+	s.shows("of the time of the ma", "VPXOR")
+	s.keys("[", "W")
 	s.shows("locked in ")
 	if l, err := tune.ReadLock(s.Lock); err != nil || len(l.Entries) != 1 || l.Entries[0].Kernels[0].Trace.String() != s.Now().String() {
 		t.Errorf("%+v, %v", l, err)
@@ -247,7 +251,7 @@ func TestSizes(t *testing.T) {
 			s.keys("tab")
 			for _, b := range all {
 				switch k := b.Keys()[len(b.Keys())-1]; k {
-				case "m", "c", "w", "W", "q", "y", "s", "x": // these measure, leave or write
+				case "m", "c", "R", "w", "W", "q", "y", "s", "x": // these measure, leave or write
 				default:
 					s.send(pressed(k))
 					s.check()
@@ -298,9 +302,9 @@ func TestPages(t *testing.T) {
 	s := started(t, 120, 50)
 	s.keys(":", "'edit 5 by=16", "enter")
 	s.settle()
-	for i, want := range []string{"graph", "+    outer mt M/16", "a tile of 16 rows", "func matmul", "TEXT", "execution units"} {
+	for i, want := range []string{"graph", "outer mt M/16", "a tile of 16 rows", "func matmul", "TEXT", "execution units"} {
 		s.page = i
-		s.start(s.turn())
+		s.start(s.turn(false))
 		s.settle()
 		if i > 0 {
 			s.shows(want)
@@ -312,6 +316,31 @@ func TestPages(t *testing.T) {
 	s.keys(":", "'nonsense", "enter")
 	s.settle()
 	s.shows(`unknown command "nonsense"`)
+}
+
+// The line under the cursor of a stage marks steps and lines of other stages, and a step marks lines.
+func TestMarks(t *testing.T) {
+	s := started(t, 120, 50)
+	s.keys("tab", "tab", "]", "]", "]") // assembly
+	for i, l := range s.shownLines() {
+		if strings.Contains(l.Text, "dot2sat") {
+			s.views[stagePane].at = i
+			break
+		}
+	}
+	s.keys("down", "up")
+	s.shows("* 9 split mb 8 r mr")
+	s.keys("[")
+	if text := s.shownLines()[s.views[stagePane].at].Text; !strings.Contains(text, "dot2sat") {
+		t.Errorf("the cursor is at %s", text)
+	}
+	s.keys("[", "[")                                                     // over the tile to the nest
+	s.keys("tab", "end", "up", "up", "up", "up", "up", "up", "up", "up") // tensorize
+	if s.Cursor() != 25 {
+		t.Fatalf("step %d", s.Cursor())
+	}
+	s.keys("o")
+	s.shows("* ", "dot ji 2")
 }
 
 // Colours differ for light and dark, and without any the marks stay.

@@ -22,8 +22,8 @@ func bind(keys, about string, do func(m *Model) tea.Cmd, more ...string) binding
 func bindings() []binding {
 	return []binding{
 		bind("?", "this help, on and off", func(m *Model) tea.Cmd { m.help = !m.help; return nil }),
-		bind("tab", "next pane (shift+tab: back)", func(m *Model) tea.Cmd { m.focus = (m.focus + 1) % panes; return nil }),
-		bind("shift+tab", "", func(m *Model) tea.Cmd { m.focus = (m.focus + panes - 1) % panes; return nil }),
+		bind("tab", "next pane (shift+tab: back)", func(m *Model) tea.Cmd { m.focus = (m.focus + 1) % panes; m.relate(); return nil }),
+		bind("shift+tab", "", func(m *Model) tea.Cmd { m.focus = (m.focus + panes - 1) % panes; m.relate(); return nil }),
 		bind("up", "move (also k j g G, pages)", moving(-1), "k"),
 		bind("down", "", moving(1), "j"),
 		bind("pgup", "", func(m *Model) tea.Cmd { return m.move(-m.pageRows()) }),
@@ -33,6 +33,7 @@ func bindings() []binding {
 		bind("enter", "take the offer, edit the step", (*Model).enter),
 		bind("[", "page before (also left)", turning(-1), "left"),
 		bind("]", "next page (also right)", turning(1), "right"),
+		bind("o", "go to the marked line (*)", func(m *Model) tea.Cmd { m.follow(); return nil }),
 		bind("-", "also show removed lines", func(m *Model) tea.Cmd { m.both = !m.both; return nil }),
 		bind("z", "one pane, or all", func(m *Model) tea.Cmd { m.zoom = !m.zoom; return nil }),
 		bind(">", "shift the page (<: back)", func(m *Model) tea.Cmd { m.views[stagePane].left += 8; return nil }),
@@ -49,6 +50,7 @@ func bindings() []binding {
 		bind("U", "", func(m *Model) tea.Cmd { m.Reset(); return m.changed(nil) }),
 		bind("r", "redo", func(m *Model) tea.Cmd { return m.changed(m.Redo()) }, "ctrl+y"),
 		bind("m", "measure beside the default", doing("measure")),
+		bind("R", "roofline: reached, and ceilings", doing("roofline")),
 		bind("M", "mark, to compare others with", doing("mark")),
 		bind("c", "compare with the marked one", (*Model).compare),
 		bind("s", "search for faster ones", func(m *Model) tea.Cmd { return m.ask("search 5") }),
@@ -70,8 +72,9 @@ func doing(line string) func(*Model) tea.Cmd { return func(m *Model) tea.Cmd { r
 func turning(by int) func(*Model) tea.Cmd {
 	return func(m *Model) tea.Cmd {
 		n := len(pages())
+		m.relate()
 		m.page, m.views[stagePane] = (m.page+by+n)%n, view{}
-		return m.turn()
+		return m.turn(true)
 	}
 }
 
@@ -136,7 +139,7 @@ func (m *Model) enter() tea.Cmd {
 }
 
 // compare measures beside the marked schedule, and shows the lines of assembly that differ.
-func (m *Model) compare() tea.Cmd { return tea.Batch(m.do("diff marked"), m.do("compare")) }
+func (m *Model) compare() tea.Cmd { return tea.Batch(m.do(markedLines), m.do("compare")) }
 
 func (m *Model) copy() tea.Cmd {
 	m.say("copied: "+m.Command(), false)
@@ -157,6 +160,7 @@ func (m *Model) move(by int) tea.Cmd {
 	v.at = min(max(v.at+by, 0), m.rows(m.focus)-1)
 	v.at = max(v.at, 0)
 	v.moved = true
+	defer m.relate()
 	if m.focus == tracePane && v.at != m.Cursor() {
 		return m.goTo(v.at)
 	}

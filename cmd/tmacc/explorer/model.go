@@ -12,6 +12,7 @@ import (
 	"charm.land/bubbles/v2/textinput"
 	tea "charm.land/bubbletea/v2"
 
+	"github.com/tmacc/tmacc/search/build"
 	"github.com/tmacc/tmacc/search/explore"
 	"github.com/tmacc/tmacc/search/session"
 )
@@ -52,7 +53,10 @@ type Model struct {
 	list          []explore.Next
 	lines         []explore.Line
 	stageError    string
-	answer        string // of the last command that said more than a line
+	spans         build.Spans
+	related       build.Related // lines and steps that belong to the one under the cursor
+	answer        string        // of the last command that said more than a line
+	answered      string        // that command
 	help          bool
 	asking        bool // the user writes a command
 	input         textinput.Model
@@ -97,6 +101,8 @@ type (
 	pagedMsg struct {
 		number int
 		lines  []explore.Line
+		spans  build.Spans
+		follow bool
 		err    error
 	}
 	listedMsg struct {
@@ -175,11 +181,11 @@ func (m *Model) refresh() tea.Cmd {
 		s, err := m.State(ctx)
 		return loadedMsg{number, s, err}
 	}
-	return tea.Batch(load, m.turn(), m.relist())
+	return tea.Batch(load, m.turn(false), m.relist())
 }
 
-// turn makes the page of the stage pane.
-func (m *Model) turn() tea.Cmd {
+// turn makes the page of the stage pane. Its cursor may follow the one of the page before.
+func (m *Model) turn(follow bool) tea.Cmd {
 	number, p, ctx := m.loading.number, pages()[m.page], m.ctx
 	if p.name == answerPage {
 		m.lines, m.stageError = plainLines(m.answer), ""
@@ -187,7 +193,7 @@ func (m *Model) turn() tea.Cmd {
 	}
 	return func() tea.Msg {
 		lines, err := p.lines(ctx, m.Explorer)
-		return pagedMsg{number, lines, err}
+		return pagedMsg{number, lines, m.Spans(m.Now()), follow, err}
 	}
 }
 
@@ -216,6 +222,10 @@ func (m *Model) paged(x pagedMsg) {
 	if x.err != nil {
 		m.lines, m.stageError = nil, x.err.Error()
 	}
+	m.spans = x.spans
+	if x.follow {
+		m.follow()
+	}
 	if !m.views[stagePane].moved { // show the first line that the last change has made
 		for i, l := range m.shownLines() {
 			if l.Op != explore.Same {
@@ -224,6 +234,7 @@ func (m *Model) paged(x pagedMsg) {
 			}
 		}
 	}
+	m.relate()
 }
 
 func (m *Model) listed(x listedMsg) {
@@ -250,8 +261,11 @@ func (m *Model) changed(err error) tea.Cmd {
 	return m.refresh()
 }
 
+// markedLines is the command that shows the lines of assembly that differ from the marked schedule's.
+const markedLines = "diff marked"
+
 // slow are the commands that measure: one at a time, and Esc ends them.
-var slow = map[string]bool{"measure": true, "compare": true, "search": true, "save": true}
+var slow = map[string]bool{"measure": true, "roofline": true, "compare": true, "search": true, "save": true}
 
 // do runs a command beside the interface.
 func (m *Model) do(line string) tea.Cmd {
@@ -336,8 +350,11 @@ func (m *Model) answers(x doneMsg) {
 	if m.say(first, false); !more {
 		return
 	}
-	m.answer = text
-	if !slow[strings.Fields(x.line)[0]] {
+	if x.line == "compare" && m.answered == markedLines {
+		text += "\n\n" + m.answer
+	}
+	m.answer, m.answered = text, x.line
+	if name := strings.Fields(x.line)[0]; !slow[name] || name == "roofline" {
 		m.page, m.views[stagePane] = len(pages())-1, view{moved: true}
 	}
 }

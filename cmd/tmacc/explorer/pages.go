@@ -2,6 +2,7 @@ package explorer
 
 import (
 	"context"
+	"slices"
 	"strings"
 
 	"github.com/tmacc/tmacc/search/build"
@@ -11,6 +12,7 @@ import (
 // page is what the stage pane can show.
 type page struct {
 	name  string
+	stage string // whose lines belong to lines of others, "": none do
 	lines func(ctx context.Context, e *explore.Explorer) ([]explore.Line, error)
 }
 
@@ -25,17 +27,17 @@ func pages() []page {
 	return []page{
 		stage("expr", build.ExprStage),
 		stage("nest", build.NestStage),
-		{"tile", func(_ context.Context, e *explore.Explorer) ([]explore.Line, error) { return text(e.Tile()) }},
+		{"tile", "", func(_ context.Context, e *explore.Explorer) ([]explore.Line, error) { return text(e.Tile()) }},
 		stage("vir", build.VirStage),
 		stage("asm", build.AssemblyStage),
-		{"cost", func(ctx context.Context, e *explore.Explorer) ([]explore.Line, error) { return text(e.CostReport(ctx)) }},
-		{answerPage, nil},
+		{"cost", "", func(ctx context.Context, e *explore.Explorer) ([]explore.Line, error) { return text(e.CostReport(ctx)) }},
+		{answerPage, "", nil},
 	}
 }
 
 // stage is the page of a stage, whose lines are compared with the schedule before the last change.
 func stage(name, of string) page {
-	return page{name, func(_ context.Context, e *explore.Explorer) ([]explore.Line, error) {
+	return page{name, of, func(_ context.Context, e *explore.Explorer) ([]explore.Line, error) {
 		return e.Lines(of, e.Now(), e.Before())
 	}}
 }
@@ -63,4 +65,56 @@ func (m *Model) shownLines() (out []explore.Line) {
 		}
 	}
 	return out
+}
+
+// relate finds the lines and steps that belong to the line under the cursor: of the stage, or else of the trace.
+func (m *Model) relate() {
+	stage, line := build.TraceStage, m.Cursor()
+	if p := pages()[m.page]; m.focus == stagePane && p.stage != "" {
+		stage, line = p.stage, -1
+		for i, l := range m.shownLines() {
+			if l.Op != explore.Removed {
+				line++
+			}
+			if i == m.views[stagePane].at {
+				break
+			}
+		}
+	}
+	m.related = m.spans.Of(stage, line)
+	if stage == build.TraceStage && len(m.related[build.TraceStage]) > 0 { // the cursor says that already
+		m.related[build.TraceStage] = nil
+	}
+}
+
+// follow moves the cursor of the stage pane to the first line that belongs to the one before.
+func (m *Model) follow() {
+	lines := m.related[pages()[m.page].stage]
+	if len(lines) == 0 {
+		return
+	}
+	line := -1
+	for i, l := range m.shownLines() {
+		if l.Op != explore.Removed {
+			line++
+		}
+		if line == lines[0] {
+			m.views[stagePane].at, m.views[stagePane].moved = i, true
+			return
+		}
+	}
+}
+
+// isRelated says that a row of the trace or of the stage pane belongs to the line under the cursor of the other.
+func (m *Model) isRelated(pane, row int) bool {
+	if pane == tracePane {
+		return slices.Contains(m.related[build.TraceStage], row)
+	}
+	line := row
+	for _, l := range m.shownLines()[:row] {
+		if l.Op == explore.Removed {
+			line--
+		}
+	}
+	return slices.Contains(m.related[pages()[m.page].stage], line)
 }

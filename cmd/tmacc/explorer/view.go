@@ -177,13 +177,17 @@ func (m *Model) row(pane, i int) (string, lipgloss.Style) {
 	l := m.shownLines()[i]
 	text := strings.ReplaceAll(l.Text, "\t", "    ")
 	text = string([]rune(text)[min(m.views[pane].left, utf8.RuneCountInString(text)):])
+	mark := " "
+	if m.isRelated(pane, i) {
+		mark, plain = "*", m.styles.good
+	}
 	switch l.Op {
 	case explore.Added:
-		return "+" + text, m.styles.added
+		return "+" + mark + text, m.styles.added
 	case explore.Removed:
-		return "-" + text, m.styles.removed
+		return "- " + text, m.styles.removed
 	}
-	return " " + text, plain
+	return " " + mark + text, plain
 }
 
 // offer is a row of the list: predicted and measured times, and the steps.
@@ -209,6 +213,9 @@ func (m *Model) step(i int) (string, lipgloss.Style) {
 			return fmt.Sprintf("!%2d %v", i, t[i:i+1]), m.styles.bad
 		}
 	}
+	if m.isRelated(tracePane, i) {
+		return fmt.Sprintf("*%2d %v", i, t[i:i+1]), m.styles.good
+	}
 	return fmt.Sprintf("%3d %v", i, t[i:i+1]), lipgloss.NewStyle()
 }
 
@@ -216,7 +223,7 @@ func (m *Model) step(i int) (string, lipgloss.Style) {
 func (m *Model) empty(pane, i int) string {
 	switch {
 	case pane == stagePane && i == 0 && m.stageError != "":
-		return " no such stage: " + m.stageError
+		return " stopped before: " + m.stageError
 	case pane == stagePane && i == 0 && len(m.lines) == 0:
 		return " ..."
 	case pane == nextPane && i == 0:

@@ -13,7 +13,6 @@ import (
 	"github.com/tmacc/tmacc/gen"
 	"github.com/tmacc/tmacc/gen/operators"
 	"github.com/tmacc/tmacc/ir/operator"
-	"github.com/tmacc/tmacc/lower"
 	"github.com/tmacc/tmacc/schedule"
 	"github.com/tmacc/tmacc/search/beam"
 	"github.com/tmacc/tmacc/search/space"
@@ -59,24 +58,28 @@ func write(dir string) error {
 // choose is the schedules of all operators as files.
 func choose() (fstest.MapFS, error) {
 	out := fstest.MapFS{}
-	add := func(o operator.Operator, t lower.Selector, trace schedule.Trace, err error) error {
+	add := func(name string, trace schedule.Trace, err error) error {
 		if err != nil {
-			return fmt.Errorf("%s on %s: %w", o.Name, t.Machine().Name, err)
+			return fmt.Errorf("%s: %w", name, err)
 		}
 		data, err := lines(trace)
-		out[operators.TraceName(o, t)] = &fstest.MapFile{Data: data}
+		out[name] = &fstest.MapFile{Data: data}
 		return err
 	}
 	for _, o := range operator.All() {
 		for _, t := range operators.Targets() {
 			trace, err := beam.Operator(context.Background(), o, t)
-			if err := add(o, t, trace, err); err != nil {
+			if err := add(operators.TraceName(o, t), trace, err); err != nil {
 				return nil, err
 			}
 		}
-		// No model of devices chooses among the points of workgroups.
-		x, err := space.ForOperator(o, operators.ShaderTarget()).First()
-		if err := add(o, operators.ShaderTarget(), x.Trace(), err); err != nil {
+	}
+	for _, s := range operators.Shaded() { // no model of devices chooses among the points of workgroups
+		x, err := space.ForOperator(s.Operator, operators.ShaderTarget()).First()
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", s.Name, err)
+		}
+		if err := add(s.TraceName(), s.Listing(x.Trace()), nil); err != nil {
 			return nil, err
 		}
 	}

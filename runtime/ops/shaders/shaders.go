@@ -8,12 +8,12 @@ import (
 	"github.com/tmacc/tmacc/runtime/abi"
 )
 
-//go:embed *.spv
+//go:embed operators_*.spv
 var modules embed.FS
 
 // module is the module of an operator.
 func module(name string) []byte {
-	code, err := modules.ReadFile(name + ".spv")
+	code, err := modules.ReadFile("operators_" + name + ".spv")
 	if err != nil {
 		panic("BUG: shaders: " + err.Error())
 	}

@@ -248,13 +248,13 @@ func (x *lab) at(b *bench, all []*candidate, s shape) (more []*candidate) {
 
 // timeAll times schedules at a shape, by problem.
 func (x *lab) timeAll(b *bench, all []*candidate, s shape) map[string][]*timed {
-	byProblem := map[string][]*timed{}
+	byProblem, warm := map[string][]*timed{}, b.first()
 	for _, c := range all {
 		if s.N == 1 && c.kernel.Cols > 1 || s.N > 1 && (c.kernel.Cols == 1 || len(c.kernel.Nest.Grid) < 2) || c.slow || x.over() {
 			continue
 		}
-		t, err := b.time(c, s, 0, 3)
-		if err != nil {
+		t, err := b.time(c, s, warm, 3)
+		if warm = 0; err != nil {
 			x.failed(c.Problem+" "+c.Name+" "+s.String(), err)
 			continue
 		}
@@ -301,6 +301,7 @@ type bench struct {
 	weights *vulkan.Buffer
 	nothing []byte                 // as long as any packed matrix
 	cases   map[string]*check.Case // activations, by problem, k and n
+	hot     bool                   // it has run
 }
 
 // total is how many bytes of copies products go through, at least four times the largest second-level caches of 2026.
@@ -315,7 +316,17 @@ func (x *lab) newBench() (*bench, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &bench{x, w, make([]byte, 512<<20), map[string]*check.Case{}}, device.Fill(x.d, w)
+	return &bench{x: x, weights: w, nothing: make([]byte, 512<<20), cases: map[string]*check.Case{}}, device.Fill(x.d, w)
+}
+
+// first is how long the first product runs before it is timed: the clock of a card is low after schedules have been compiled, and rises
+// slowly.
+func (b *bench) first() time.Duration {
+	if b.hot || b.x.small {
+		return 0
+	}
+	b.hot = true
+	return 2 * time.Second
 }
 
 // rowsOf is the number of rows of a case: enough for one call of any kernel.

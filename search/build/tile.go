@@ -1,11 +1,11 @@
-package explore
+package build
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
 	"github.com/tmacc/tmacc/ir/format"
-	"github.com/tmacc/tmacc/search/build"
 )
 
 // How much of a tile is drawn.
@@ -14,18 +14,18 @@ const (
 	wideDrawn = 8   // bytes in a line
 )
 
-// Tile draws a packed tile of the schedule: its head and its first record, each byte as the row and the element of K of the first value that it
-// holds, and where the other fields of a byte are.
-func (e *Explorer) Tile() (string, error) {
-	for _, s := range e.Stages(e.Now()) {
+// Tile draws the packed tile of a kernel by its stages: its head and its first record, each byte as the row and the element of K of the first
+// value that it holds, and where the other fields of a byte are. The error says why there is no layout.
+func Tile(stages []Stage) (string, error) {
+	for _, s := range stages {
 		if l, ok := s.Value.(*format.Layout); ok && l != nil {
 			return drawn(l), nil
 		}
-		if s.Err != nil && s.Name != build.CostStage {
+		if s.Err != nil {
 			return "", s.Err
 		}
 	}
-	return "", fmt.Errorf("the schedule has no layout")
+	return "", errors.New("there is no layout")
 }
 
 func drawn(l *format.Layout) string {

@@ -1,0 +1,76 @@
+package command
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tmacc/tmacc/lower/targets"
+	"github.com/tmacc/tmacc/search/session"
+)
+
+// A process that is killed while it measures leaves no worker behind.
+func TestExploreKilled(t *testing.T) {
+	needMeasuring(t)
+	if lacks(targets.ByName("amd64/avx2")) != "" {
+		t.Skip("needs AVX2")
+	}
+	cmd := exec.Command(os.Args[0], "explore", "-plain", "-json", "-q", "-format", "w2", "-target", "avx2", "-trace", "../../../search/explore/testdata/w2.json",
+		"-mode", "l2", "-m", "64", "-k", "256", "-only", "-log", session.NoLog, "-o", t.TempDir())
+	cmd.Env = append(os.Environ(), "TMACC_TEST_MAIN=1")
+	in, begin := io.Pipe()
+	defer begin.Close()
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd.Stdin = in
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go fmt.Fprintln(begin, "search 600")
+	if line, err := bufio.NewReader(out).ReadString('\n'); err != nil || !strings.Contains(line, `"event"`) {
+		t.Fatalf("%q, %v", line, err)
+	}
+	workers := children(cmd.Process.Pid)
+	for len(workers) == 0 { // it starts a worker for each batch
+		time.Sleep(time.Millisecond)
+		workers = children(cmd.Process.Pid)
+	}
+	cmd.Process.Kill()
+	begin.Close()
+	cmd.Wait()
+	for end := time.Now().Add(time.Minute); len(workers) > 0; workers = living(workers) {
+		if time.Now().After(end) {
+			t.Fatalf("workers %v are left", workers)
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
+// children are the processes that one has started.
+func children(pid int) (out []string) {
+	tasks, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
+	for _, path := range tasks {
+		data, _ := os.ReadFile(path) // it may have ended
+		out = append(out, strings.Fields(string(data))...)
+	}
+	return out
+}
+
+// living are the processes that have not ended.
+func living(pids []string) (out []string) {
+	for _, pid := range pids {
+		data, err := os.ReadFile("/proc/" + pid + "/stat")
+		if _, state, ok := strings.Cut(string(data), ") "); err == nil && ok && !strings.HasPrefix(state, "Z") {
+			out = append(out, pid)
+		}
+	}
+	return out
+}

@@ -1,0 +1,210 @@
+package spirv
+
+import (
+	"slices"
+
+	"github.com/tmacc/tmacc/ir/format"
+	"github.com/tmacc/tmacc/ir/vir"
+	"github.com/tmacc/tmacc/lower"
+)
+
+// Work is what a lane does while its workgroup runs once.
+type Work struct {
+	Instructions float64 // on words, without dot products
+	Dots         float64 // dot products of four bytes in a word
+	Lines        float64 // of memory that a subgroup's loads and stores touch, divided by its lanes
+	Matrices     float64 // products and sums by cooperative matrices, of all lanes together
+	Iterations   int     // of the run-time loop
+	Loaded       int     // bytes that one iteration of it loads from what the workgroup alone reads
+	Ahead        bool    // they are loaded an iteration before
+	Carried      int     // words of a lane that it carries
+	Lanes        int     // of the workgroup
+	Shared       int     // bytes
+}
+
+// WorkOf counts the work of a function that was selected for a target. Run-time loops run count times, and subgroups have some lanes.
+func WorkOf(s *lower.Selected, count, subgroup int) Work {
+	c := &counter{s: s, count: count, subgroup: subgroup, lanes: s.Func.Lanes()}
+	c.Work = Work{Iterations: 1, Lanes: vir.Product(c.lanes)}
+	for _, p := range s.Func.Params {
+		c.Shared += p.Shared
+	}
+	c.body(s.Func.Body, where{times: 1})
+	return c.Work
+}
+
+// counter counts Work.
+type counter struct {
+	Work
+	s               *lower.Selected
+	count, subgroup int
+	lanes           []int
+}
+
+// where is a place in the code: how often it runs, loops of lanes around it, and how often it runs in an iteration of the run-time loop,
+// 0 outside.
+type where struct {
+	times  float64
+	lanes  []*vir.Loop
+	inside int
+	ahead  bool
+}
+
+func (c *counter) body(body []vir.Node, at where) {
+	for _, n := range body {
+		switch n := n.(type) {
+		case *vir.Instr:
+			c.instr(n, at)
+		case *vir.Loop:
+			c.loop(n, at)
+		}
+	}
+}
+
+func (c *counter) loop(l *vir.Loop, at where) {
+	in := at
+	switch {
+	case l.Lane:
+		in.lanes = append(slices.Clip(at.lanes), l)
+		c.body(l.Body, in)
+		c.across(l, at)
+		return
+	case l.Count.Param >= 0:
+		n := max(0, c.count-l.Count.Less)
+		in.times, in.inside, in.ahead = at.times*float64(n), 1, l.Ahead || l.Count.Less > 0
+		c.Iterations = max(c.Iterations, n)
+		c.carry(l)
+	default:
+		in.times, in.inside = at.times*float64(l.Count.Const), at.inside*l.Count.Const
+		in.ahead = at.ahead || l.Ahead
+	}
+	c.body(l.Body, in)
+}
+
+// carry counts what a loop carries, of matrices the part of a lane.
+func (c *counter) carry(l *vir.Loop) {
+	for _, r := range l.Carried {
+		t := c.s.Func.Regs[r]
+		if t.Tile() {
+			c.Carried += t.Bits() / 32 / c.subgroup
+		} else {
+			c.Carried += size(t)
+		}
+	}
+}
+
+func (c *counter) instr(in *vir.Instr, at where) {
+	const tenths = 10
+	f := c.s.Func
+	switch {
+	case in.Op == vir.OpMatMul:
+		c.Matrices += at.times * float64(f.Regs[in.Args[1]].Lanes*f.Regs[in.Args[2]].Columns()*c.Lanes/c.subgroup)
+	case in.Op == vir.OpDot4:
+		c.Dots += at.times * float64(size(f.Regs[in.Dst]))
+	case in.HasMem():
+		c.Instructions += at.times
+	default:
+		c.Instructions += at.times * float64(c.s.Rows[in].Cost) / tenths
+	}
+	if !in.HasMem() {
+		return
+	}
+	c.Lines += at.times * c.lines(in, at.lanes) / float64(c.subgroup)
+	if in.Op.Stores() || in.Dst == vir.NoReg || len(f.Grid) == 0 || at.inside == 0 {
+		return
+	}
+	if slices.ContainsFunc(f.Grid[0].Moves, func(m vir.Move) bool { return m.Param == in.Mem.Buf }) {
+		c.Loaded += at.inside * f.Regs[in.Dst].Bits() / 8
+		c.Ahead = c.Ahead || at.ahead
+	}
+}
+
+// across counts how the lanes of a loop combine what they carry, as printer.across writes it.
+func (c *counter) across(l *vir.Loop, at where) {
+	var words, floats int
+	for _, r := range l.Carried {
+		if n := size(c.s.Func.Regs[r]); c.s.Func.Regs[r].Elem == format.F32 {
+			floats += n
+		} else {
+			words += n
+		}
+	}
+	n, inner := l.Count.Const, vir.Product(c.lanes[len(at.lanes)+1:])
+	if n&(n-1) != 0 {
+		floats, words = floats+words, 0
+	}
+	for block := n * inner; floats > 0; floats -= block {
+		c.Instructions += at.times * float64(2*n+4*min(floats, block)+6)
+	}
+	for step := inner; words > 0 && step < n*inner; step *= 2 {
+		each := 2 // a shuffle and a sum
+		if step >= c.subgroup {
+			each = 4
+		}
+		c.Instructions += at.times * float64(each*words)
+	}
+}
+
+// lineBytes is what a subgroup reads of memory at once.
+const lineBytes = 128
+
+// lines is how many lines the first subgroup touches by an instruction.
+func (c *counter) lines(in *vir.Instr, lanes []*vir.Loop) float64 {
+	f, bytes := c.s.Func, 4
+	switch {
+	case in.Op == vir.OpLoadSplat:
+	case in.Dst != vir.NoReg:
+		bytes = f.Regs[in.Dst].Bits() / 8
+	case len(in.Args) > 0:
+		bytes = f.ArgType(in, 0).Bits() / 8
+	}
+	shared := f.Params[in.Mem.Buf].Shared > 0
+	switch {
+	case in.Mem.Apart != (vir.Apart{}) && shared: // of a tile, which all lanes touch together
+		return float64(ceil(bytes, lineBytes))
+	case in.Mem.Apart != (vir.Apart{}):
+		return float64(c.apart(in))
+	case shared: // hidden behind other instructions
+		return 0
+	}
+	touched := map[int]bool{}
+	for lane := range min(c.subgroup, c.Lanes) {
+		address, rest := 0, lane/vir.Product(c.lanes[len(lanes):])
+		for _, l := range slices.Backward(lanes) {
+			address += rest % l.Count.Const * moved(in.Mem.Stride, l.ID)
+			rest /= l.Count.Const
+		}
+		for at := address / lineBytes; at <= (address+bytes-1)/lineBytes; at++ {
+			touched[at] = true
+		}
+	}
+	return float64(len(touched))
+}
+
+// apart is how many rows or columns of a tile an instruction touches, which lie apart in memory.
+func (c *counter) apart(in *vir.Instr) int {
+	r := in.Dst
+	if in.Op.Stores() {
+		r = in.Args[0]
+	}
+	t := c.s.Func.Regs[r]
+	if in.Op == vir.OpLoadRows || in.Op == vir.OpStoreRows {
+		return t.Rows
+	}
+	return t.Columns()
+}
+
+func ceil(a, b int) int { return (a + b - 1) / b }
+
+// far is the distance that a number of bytes, which is a parameter, stands for.
+const far = 1 << 16
+
+// moved is how far an address moves with a loop.
+func moved(strides []vir.Stride, loop int) (bytes int) {
+	for _, s := range strides {
+		if s.Loop == loop {
+			bytes += s.Bytes + s.Times*far
+		}
+	}
+	return bytes
+}

@@ -1,0 +1,84 @@
+package abi
+
+// Computer is a Runner whose device also computes whole sequences of products and float operators, between memory that stays there.
+type Computer interface {
+	Runner
+	// Quantizes says that the device can prepare activations of the product itself: see Quantizing.
+	Quantizes() bool
+	// Operator is the float operator that package ir/operator calls so, nil if the device runs none of that name.
+	Operator(name string) *Operator
+	// Memory is memory of the device, at first all zeros.
+	Memory(bytes int64) (Memory, error)
+	// Record makes a sequence of steps. Each sees what the steps before wrote, unless it runs beside them.
+	Record(steps []Step) (Recording, error)
+	// Run runs a recording, and returns when it is done. After a loss of the device recordings and memory are of no more use.
+	Run(Recording) error
+}
+
+// Memory is memory of a device. No recording that uses it may run while it is written, read or freed.
+type Memory interface {
+	Write(at int64, data []byte) error
+	Read(at int64, data []byte) error
+	Free()
+}
+
+// Recording is steps that may run often.
+type Recording interface{ Free() }
+
+// Place is a part of a memory, in bytes.
+type Place struct {
+	Memory Memory
+	At     int64
+	Bytes  int64 // up to the end of what a step may read or write there
+}
+
+// Step is a *Multiplying, a *Quantizing or an *Operating. One that runs beside the step before neither writes what that one reads or writes, nor reads what it writes.
+type Step interface{ RunsBeside() bool }
+
+// Multiplying multiplies all rows of a matrix by one row of activations: Out receives them, whole tiles.
+type Multiplying struct {
+	Beside   bool
+	Matrix   Loaded
+	Run      Run // of one block of one column
+	Act, Out Place
+}
+
+// Quantizing prepares a row of K activations for a product as Quantizer says. Scratch has room for three arrays of a word for each group, and 64 words more each.
+type Quantizing struct {
+	Beside          bool
+	Product         Computer
+	Run             Run
+	K               int
+	X, Act, Scratch Place
+}
+
+// Operating makes calls of an operator. Tensors are in the order of Operator.Tensors.
+type Operating struct {
+	Beside   bool
+	Operator *Operator
+	Sizes    map[string]int
+	Calls    []int
+	Tensors  []Tensor
+}
+
+// Tensor is where an operator finds a tensor: see OperatorPlace.
+type Tensor struct {
+	Place
+	Row   int
+	Steps []int
+}
+
+// RunsBeside implements Step.
+func (x *Multiplying) RunsBeside() bool { return x.Beside }
+
+// RunsBeside implements Step.
+func (x *Quantizing) RunsBeside() bool { return x.Beside }
+
+// RunsBeside implements Step.
+func (x *Operating) RunsBeside() bool { return x.Beside }
+
+// Quantizer is a shader that quantizes a row of activations. The parameters of Shaders are in the order of PrepareArgs, and so are CountDiv and Pads.
+type Quantizer struct {
+	Shaders        []Shader // a device runs the first that it can
+	CountDiv, Pads []int
+}

@@ -1,0 +1,260 @@
+package device
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"github.com/tmacc/tmacc/runtime/abi"
+	"github.com/tmacc/tmacc/runtime/ops/shaders"
+	"github.com/tmacc/tmacc/runtime/vulkan"
+)
+
+// memory implements abi.Memory.
+type memory struct {
+	on *card
+	b  *vulkan.Buffer
+}
+
+// recording implements abi.Recording.
+type recording struct {
+	on *card
+	s  *vulkan.Sequence
+}
+
+// Quantizes implements abi.Computer.
+func (r *Runner) Quantizes() bool { return r.variant.Quantizer != nil }
+
+// Operator implements abi.Computer.
+func (r *Runner) Operator(name string) *abi.Operator { return shaders.Find(name) }
+
+// card is the open device.
+func (r *Runner) card() (*card, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	o, err := r.ready()
+	if err != nil {
+		return nil, err
+	}
+	return o.card, nil
+}
+
+// Memory implements abi.Computer.
+func (r *Runner) Memory(bytes int64) (abi.Memory, error) {
+	c, err := r.card()
+	if err != nil {
+		return nil, err
+	}
+	if err := c.d.Fits(bytes); err != nil {
+		return nil, err
+	}
+	b, err := c.d.Buffer((bytes+3)&^3 + behind)
+	if err != nil {
+		return nil, c.note(err)
+	}
+	zeros := make([]byte, min(b.Size(), 1<<20))
+	for at := int64(0); at < b.Size(); at += int64(len(zeros)) {
+		if err := b.Upload(at, zeros[:min(int64(len(zeros)), b.Size()-at)]); err != nil {
+			b.Free()
+			return nil, c.note(err)
+		}
+	}
+	return &memory{c, b}, nil
+}
+
+// Write implements abi.Memory.
+func (m *memory) Write(at int64, data []byte) error { return m.on.noted(m.b.Upload(at, data)) }
+
+// Read implements abi.Memory.
+func (m *memory) Read(at int64, data []byte) error { return m.on.noted(m.b.Download(at, data)) }
+
+// Free implements abi.Memory.
+func (m *memory) Free() { m.b.Free() }
+
+// Free implements abi.Recording.
+func (x *recording) Free() { x.s.Free() }
+
+// noted is note of what may be nil.
+func (c *card) noted(err error) error {
+	if err != nil {
+		return c.note(err)
+	}
+	return nil
+}
+
+// Record implements abi.Computer.
+func (r *Runner) Record(steps []abi.Step) (abi.Recording, error) {
+	c, err := r.card()
+	if err != nil {
+		return nil, err
+	}
+	var all []vulkan.Command
+	for _, s := range steps {
+		var ds []*vulkan.Dispatch
+		switch s := s.(type) {
+		case *abi.Multiplying:
+			ds, err = c.multiplying(s)
+		case *abi.Quantizing:
+			ds, err = c.quantizing(s)
+		case *abi.Operating:
+			ds, err = c.operating(s)
+		default:
+			err = fmt.Errorf("device: a step is a %T", s)
+		}
+		if err != nil {
+			return nil, c.note(err)
+		}
+		ds[0].Beside = s.RunsBeside() && len(all) > 0
+		for _, d := range ds {
+			all = append(all, d)
+		}
+	}
+	s, err := c.d.Record(all, vulkan.RecordOptions{})
+	if err != nil {
+		return nil, c.note(err)
+	}
+	return &recording{c, s}, nil
+}
+
+// Run implements abi.Computer.
+func (r *Runner) Run(x abi.Recording) error {
+	s, ok := x.(*recording)
+	if !ok {
+		return errors.New("device: a recording of something else")
+	}
+	return s.on.noted(s.s.Run())
+}
+
+// bound is what a shader sees of a place, and where in it the place begins.
+func (c *card) bound(p abi.Place) (r vulkan.Range, at int, err error) {
+	m, ok := p.Memory.(*memory)
+	if !ok || m.on != c {
+		return r, 0, errors.New("device: a place that is in no memory of this device")
+	}
+	begin := p.At &^ (c.d.Limits.RangeAlignment - 1)
+	r = vulkan.Range{Buffer: m.b, Offset: begin, Size: min(p.At-begin+p.Bytes+behind, m.b.Size()-begin) &^ 3}
+	if p.At < 0 || p.Bytes < 0 || p.At+p.Bytes > m.b.Size() || r.Size > c.d.Limits.Range {
+		return r, 0, fmt.Errorf("device: %d bytes at %d of a memory of %d: %s sees at most %d at once", p.Bytes, p.At, m.b.Size(), c.d.Name, c.d.Limits.Range)
+	}
+	return r, int(p.At - begin), nil
+}
+
+// multiplying is a product as dispatches. Tiles that a kernel takes at once are whole, so that the last rows of one may be written again by the next.
+func (c *card) multiplying(s *abi.Multiplying) (all []*vulkan.Dispatch, err error) {
+	x, ok := s.Matrix.(*Matrix)
+	act, isAct := s.Act.Memory.(*memory)
+	out, isOut := s.Out.Memory.(*memory)
+	if !ok || !isAct || !isOut {
+		return nil, errors.New("device: a product of things that are not on the device")
+	}
+	x.r.mu.Lock()
+	defer x.r.mu.Unlock()
+	o, err := x.ready()
+	if err != nil {
+		return nil, err
+	}
+	if o.card != c || act.on != c || out.on != c {
+		return nil, errors.New("device: a product of matrices, activations and results on several devices")
+	}
+	tile := x.r.layout.TileM
+	k := &x.r.variant.Kernels[s.Run.Kernel]
+	call := abi.DeviceCall{To: len(x.tiles) / x.tileBytes, Runs: []abi.Run{s.Run}}
+	if most := 4 * int64(x.rows(k, call.To)); k.Cols != 1 || s.Out.Bytes < most {
+		return nil, fmt.Errorf("device: %d bytes for %d, or a kernel of %d columns", s.Out.Bytes, most, k.Cols)
+	}
+	for _, p := range x.outputs(&call).calls {
+		p.act, p.at = int(s.Act.At), int(s.Out.At)+4*p.from*tile
+		d, err := x.dispatch(o, &p, act.b, out.b)
+		if err != nil {
+			return nil, err
+		}
+		d.Beside = len(all) > 0 && k.Rows <= tile
+		all = append(all, d)
+	}
+	return all, nil
+}
+
+// quantizing is a preparation as a dispatch.
+func (c *card) quantizing(s *abi.Quantizing) ([]*vulkan.Dispatch, error) {
+	r, ok := s.Product.(*Runner)
+	if !ok || r.variant.Quantizer == nil {
+		return nil, errors.New("device: a product whose activations it cannot prepare")
+	}
+	q := r.variant.Quantizer
+	k, err := c.kernel(q.Shaders)
+	if err != nil {
+		return nil, fmt.Errorf("preparation: %w", err)
+	}
+	part := func(of abi.Place, at int) abi.Place {
+		return abi.Place{Memory: of.Memory, At: of.At + int64(at), Bytes: of.Bytes - int64(at)}
+	}
+	third := int(s.Scratch.Bytes/3) &^ 3
+	places := []abi.Place{s.X, s.Act, part(s.Act, s.Run.Sums), part(s.Act, s.Run.Scales), s.Scratch, part(s.Scratch, third), part(s.Scratch, 2*third)}
+	d := &vulkan.Dispatch{Pipeline: k.pipeline}
+	for _, p := range k.Params {
+		word := 0
+		switch {
+		case p < len(places):
+			if _, word, err = c.bound(places[p]); err != nil {
+				return nil, err
+			}
+		case p >= firstCount && p-firstCount < len(q.CountDiv):
+			word = (s.K + q.CountDiv[p-firstCount] - 1) / q.CountDiv[p-firstCount]
+		default:
+			return nil, fmt.Errorf("device: a preparation has a parameter %d, which it is not given", p)
+		}
+		d.Push = binary.LittleEndian.AppendUint32(d.Push, uint32(word))
+	}
+	for _, p := range k.Buffers {
+		if p >= len(places) {
+			return nil, fmt.Errorf("device: a preparation reads parameter %d, which it is not given", p)
+		}
+		b, _, err := c.bound(places[p])
+		if err != nil {
+			return nil, err
+		}
+		d.Buffers = append(d.Buffers, b)
+	}
+	return []*vulkan.Dispatch{d}, nil
+}
+
+// firstCount is the number of the first count among the parameters of a preparation: as in abi.PrepareArgs.
+const firstCount = 16
+
+// operating is calls of an operator as a dispatch.
+func (c *card) operating(s *abi.Operating) ([]*vulkan.Dispatch, error) {
+	k, err := c.operator(s.Operator)
+	if err != nil {
+		return nil, err
+	}
+	call := abi.OperatorCall{Sizes: s.Sizes, Calls: s.Calls}
+	d := &vulkan.Dispatch{Pipeline: k}
+	for _, t := range s.Tensors {
+		b, at, err := c.bound(t.Place)
+		if err != nil {
+			return nil, fmt.Errorf("operator %s: %w", s.Operator.Name, err)
+		}
+		d.Buffers = append(d.Buffers, b)
+		call.Tensors = append(call.Tensors, abi.OperatorPlace{Offset: at, Row: t.Row, Steps: t.Steps})
+	}
+	d.Push, d.Groups, err = s.Operator.Words(&call)
+	return []*vulkan.Dispatch{d}, err
+}
+
+// operator is the pipeline of an operator.
+func (c *card) operator(of *abi.Operator) (*vulkan.Pipeline, error) {
+	c.mu.Lock()
+	p := c.operators[of]
+	c.mu.Unlock()
+	if p != nil {
+		return p, nil
+	}
+	k, err := c.kernel([]abi.Shader{{Code: of.Code, Params: make([]int, len(of.Push)), Buffers: make([]int, len(of.Tensors))}})
+	if err != nil {
+		return nil, fmt.Errorf("operator %s: %w", of.Name, err)
+	}
+	c.mu.Lock()
+	c.operators[of] = k.pipeline
+	c.mu.Unlock()
+	return k.pipeline, nil
+}

@@ -1,0 +1,199 @@
+package space
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/tmacc/tmacc/ir"
+	"github.com/tmacc/tmacc/ir/format"
+	"github.com/tmacc/tmacc/ir/nest"
+	"github.com/tmacc/tmacc/ir/vir"
+	"github.com/tmacc/tmacc/lower"
+	"github.com/tmacc/tmacc/schedule"
+)
+
+// ForTiles is the space of p's schedules by products of matrices that the lanes of a subgroup hold together. Shapes are the rows, columns
+// and depth of the ones that the device has. The error says that the target has none of them.
+func ForTiles(p ir.Problem, t lower.Selector, subgroup int, shapes [][3]int) (*Space, error) {
+	sp, err := For(p, t)
+	if err != nil {
+		return nil, err
+	}
+	g := tileGrid{lanes: subgroup}
+	for _, x := range shapes {
+		if lower.Can(t, func(r lower.Row) bool {
+			return r.Op == vir.OpMatMul && r.Args[1].Elem == format.I8 && [3]int{r.Args[1].Rows, r.Args[2].Columns(), r.Args[1].Columns()} == x
+		}) {
+			g.shapes = append(g.shapes, x)
+		}
+	}
+	if len(g.shapes) == 0 {
+		return nil, fmt.Errorf("%s has no products of matrices of the shapes %v", t.Machine().Name, shapes)
+	}
+	sp.rules, sp.fits = g.rules(), func(s schedule.State, m schedule.Machine, part int) bool { return g.fits(s, m, part) }
+	return sp, nil
+}
+
+// tileGrid makes the rules of products of matrices in workgroups. Loops: columns n = nt groups, wn subgroups, tn, j of a matrix; rows m = mt
+// groups, wm subgroups, tm, i; groups g = gt, f fields or gi; elements k = ks, f fields, u, d of a matrix.
+type tileGrid struct {
+	shapes [][3]int
+	lanes  int
+}
+
+func (g tileGrid) rules() []Rule {
+	return []Rule{
+		{Name: "decompose", Layout: true, Must: true, Offers: decomposeDots},
+		{Name: "zero", Offers: ahead(zeroOfTiles)},
+		{Name: "columns", Must: true, Offers: inGroups("n", "nt", "nn")},
+		{Name: "rows", Layout: true, Must: true, Offers: inGroups("m", "mt", "mm")},
+		{Name: "matrix", Layout: true, Must: true, Offers: g.matrix},
+		{Name: "column subgroups", Must: true, Offers: inSubgroups("nn", "wn", "tn")},
+		{Name: "row subgroups", Layout: true, Must: true, Offers: inSubgroups("mm", "wm", "tm")},
+		{Name: "depth", Layout: true, Must: true, Offers: g.iteration},
+		{Name: "fields", Layout: true, Must: true, Offers: g.fields},
+		{Name: "order", Must: true, Offers: tileOrder},
+		{Name: "pack", Layout: true, Must: true, Offers: tilePack},
+		{Name: "stage", Must: true, Offers: tileStage, Whole: true},
+		{Name: "chunk", Layout: true, Offers: tileChunk},
+		{Name: "shared", Offers: tileActs},
+	}
+}
+
+// mostOfMatrices bounds the matrices that a subgroup multiplies in an iteration, and the words of sums of a lane.
+const mostOfMatrices, mostMatrixSums = 128, 128
+
+func (g tileGrid) fits(s schedule.State, m schedule.Machine, part int) bool {
+	code, lanes := 1, g.lanes
+	for _, l := range s.Loops() {
+		switch l.Kind {
+		case nest.Unrolled:
+			code *= l.N
+		case nest.Lane:
+			lanes *= l.N
+		}
+	}
+	sums := max(loop(s, "tm").N, 1) * max(loop(s, "tn").N, 1) * g.shapes[0][0] * g.shapes[0][1] / g.lanes
+	return code*part <= mostOfMatrices && lanes <= min(m.Group, mostLanes) && part*sums <= mostMatrixSums
+}
+
+// zeroOfTiles: matrices of bytes have a sign, so zero points alone leave the sum.
+func zeroOfTiles(s schedule.State, m schedule.Machine) []schedule.Trace {
+	if s.(*schedule.Product).MustHoist() {
+		return zero(s, m)
+	}
+	return nil
+}
+
+// inGroups: what a workgroup has of an axis.
+func inGroups(axis, outer, inner string) offers {
+	return func(s schedule.State, m schedule.Machine) (out []schedule.Trace) {
+		for _, n := range []int{128, 64, 256, 32} {
+			out = append(out, schedule.Trace{split(axis, n, outer, inner), bind(outer, "group")})
+		}
+		return out
+	}
+}
+
+// matrix: the shape that one instruction multiplies, the innermost part of the rows and columns of a group.
+func (g tileGrid) matrix(s schedule.State, m schedule.Machine) (out []schedule.Trace) {
+	for _, x := range g.shapes {
+		if loop(s, "mm").N%x[0] == 0 && loop(s, "nn").N%x[1] == 0 {
+			out = append(out, schedule.Trace{split("mm", x[0], "mm", "i"), split("nn", x[1], "nn", "j")})
+		}
+	}
+	return out
+}
+
+// inSubgroups: how many matrices along an axis a subgroup has.
+func inSubgroups(of, outer, inner string) offers {
+	return func(s schedule.State, m schedule.Machine) (out []schedule.Trace) {
+		for _, n := range []int{4, 2, 1, 8} {
+			if l := loop(s, of); l.N%n == 0 {
+				out = append(out, schedule.Trace{split(of, n, outer, inner), bind(outer, "lane"), bind(inner, "unrolled")})
+			}
+		}
+		return out
+	}
+}
+
+// depth is how deep the matrices are whose rows and columns were decided.
+func (g tileGrid) depth(s schedule.State) int {
+	for _, x := range g.shapes {
+		if x[0] == loop(s, "i").N && x[1] == loop(s, "j").N {
+			return x[2]
+		}
+	}
+	return 0
+}
+
+// iteration: the elements of K, or the groups, of an iteration.
+func (g tileGrid) iteration(s schedule.State, m schedule.Machine) (out []schedule.Trace) {
+	k, d := open(s, "k"), g.depth(s)
+	if k.N > 0 {
+		p := s.(*schedule.Product).Problem
+		for _, n := range []int{1, 2, 4} {
+			out = append(out, schedule.Trace{split("g", n*p.Unit()/p.GroupK(), "gt", "gi")})
+		}
+		return out
+	}
+	for _, n := range []int{4, 2, 8, 16} {
+		out = append(out, schedule.Trace{split(k.Name, n*d, "ks", "kk")})
+	}
+	return out
+}
+
+// fields: fields of a cell are parts of an iteration's elements of K that lie as far apart as they may, or groups if these are
+// as short as a matrix is deep. The rest is the depth of the matrices.
+func (g tileGrid) fields(s schedule.State, m schedule.Machine) (out []schedule.Trace) {
+	d, k, gi := g.depth(s), open(s, "k"), loop(s, "gi")
+	tensorized := schedule.Tensorize{Loop: "d", To: "tile", Rows: "i", Columns: "j", Lanes: g.lanes}
+	for _, f := range cellSizes(s).codes {
+		if k.N%(f*d) == 0 {
+			t := schedule.Trace{split(k.Name, k.N/f, "f", "kd"), bind("f", "unrolled"), split("kd", d, "u", "d"), bind("u", "unrolled")}
+			if gi.N > 0 {
+				t = append(t, bind("gi", "unrolled"))
+			}
+			out = append(out, append(t, tensorized))
+		}
+		if gi.N > 0 && gi.N%f == 0 && k.N%d == 0 {
+			out = append(out, schedule.Trace{split("gi", gi.N/f, "f", "gi"), bind("f", "unrolled"), bind("gi", "unrolled"),
+				split(k.Name, d, "u", "d"), bind("u", "unrolled"), tensorized})
+		}
+	}
+	return out
+}
+
+func tileOrder(s schedule.State, m schedule.Machine) []schedule.Trace {
+	middle := []string{"gi", "u", "f"}
+	if loop(s, "f").Root == "g" {
+		middle = []string{"f", "gi", "u"}
+	}
+	order := slices.Concat([]string{"nt", "mt", "wm", "wn"}, present(s, "ks", "gt"), present(s, middle...), []string{"tm", "tn", "i", "j", "d"})
+	return []schedule.Trace{{schedule.Reorder{Order: order}}}
+}
+
+// tilePack: a subgroup's matrices lie together, as it reads them.
+func tilePack(s schedule.State, m schedule.Machine) []schedule.Trace {
+	order := slices.Concat([]string{"mt"}, present(s, "ks", "gt"), []string{"wm", "words", "d"})
+	return each(schedule.Pack{Tensor: "codes", Order: order, Fields: []string{"f"}})(s, m)
+}
+
+// outermost is the run-time loop of the lanes.
+func outermost(s schedule.State) string { return present(s, "ks", "gt")[0] }
+
+// tileStage: all lanes decode weights into a buffer that they share, with loads an iteration ahead, by halves, or neither.
+func tileStage(s schedule.State, m schedule.Machine) (out []schedule.Trace) {
+	w := schedule.Stage{Value: "w", At: outermost(s), Shared: true}
+	early, halves := w, w
+	early.Ahead, halves.Ahead, halves.Halves = true, true, true
+	return []schedule.Trace{{early}, {halves}, {w}}
+}
+
+func tileChunk(s schedule.State, m schedule.Machine) []schedule.Trace {
+	return []schedule.Trace{{schedule.Pack{Tensor: "act", Chunk: loop(s, "d").N}}, nil}
+}
+
+func tileActs(s schedule.State, m schedule.Machine) []schedule.Trace {
+	return []schedule.Trace{{schedule.Stage{Value: "act", At: outermost(s)}}, nil}
+}

@@ -1,0 +1,240 @@
+// Package devices runs whole models on a device of Vulkan.
+package devices
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/tmacc/tmacc/ir/format/gguf"
+	"github.com/tmacc/tmacc/lower/spirv"
+	"github.com/tmacc/tmacc/runtime/cache"
+	rundevice "github.com/tmacc/tmacc/runtime/device"
+	"github.com/tmacc/tmacc/runtime/model"
+	"github.com/tmacc/tmacc/runtime/vulkan"
+	"github.com/tmacc/tmacc/search/device"
+	"github.com/tmacc/tmacc/search/kernels"
+	"github.com/tmacc/tmacc/search/worker"
+)
+
+// TestMain makes this test its own worker, on devices and on the CPU.
+func TestMain(m *testing.M) {
+	worker.ServeDevice(&device.Server{})
+	worker.Main()
+	folder, err := os.MkdirTemp("", "tmacc-cache-")
+	if err == nil {
+		err = os.Setenv(cache.EnvFolder, folder)
+	}
+	if err != nil {
+		panic(err)
+	}
+	code := m.Run()
+	os.RemoveAll(folder)
+	os.Exit(code)
+}
+
+// files are the models: the one in the command and one in the repository, or with TMACC_LONG=1 all in the folder that TMACC_DATA names.
+func files(t *testing.T) []string {
+	if os.Getenv("TMACC_LONG") == "" {
+		return []string{"../../cmd/tmacc/tale/tale-bitnet-4m-tq2_0.gguf", "../../testdata/gguf/llama-q4_0.gguf"}
+	}
+	folder := os.Getenv("TMACC_DATA")
+	if folder == "" {
+		t.Skip("TMACC_DATA names no folder of GGUF models")
+	}
+	var all []string
+	for _, pattern := range []string{"*.gguf", "*/*.gguf"} {
+		some, err := filepath.Glob(filepath.Join(folder, pattern))
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, some...)
+	}
+	all = slices.DeleteFunc(all, func(path string) bool { return !isModel(path) })
+	if len(all) == 0 {
+		t.Fatalf("no GGUF models in %s", folder)
+	}
+	return all
+}
+
+// isModel says that a file has a model that this version runs, and not blocks or a vocabulary only.
+func isModel(path string) bool {
+	f, err := gguf.Open(path)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	return model.Check(f, model.Options{}) == nil
+}
+
+// TestModels: a model on a device has the logits that it has on the CPU, bit for bit: of a prompt, of tokens that follow beyond a block of the cache, after a session
+// has gone back, and in a copy of it.
+func TestModels(t *testing.T) {
+	here, err := device.Here("")
+	if err != nil {
+		t.Skip(err)
+	}
+	target, _ := spirv.ByName("spirv")
+	for _, path := range files(t) {
+		t.Run(filepath.Base(path), func(t *testing.T) {
+			f, err := gguf.Open(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer f.Close()
+			want := logits(t, f, nil)
+			got := logits(t, f, &kernels.Device{Here: here, Target: target})
+			for i := range want {
+				if !slices.Equal(got[i], want[i]) {
+					t.Fatalf("logits after call %d differ: %v..., want %v...", i, got[i][:4], want[i][:4])
+				}
+			}
+		})
+	}
+}
+
+// logits are the logits after each call. The products run on a device unless it is nil.
+func logits(t *testing.T, f *gguf.File, on *kernels.Device) (all [][]float32) {
+	t.Helper()
+	onCPU := 0
+	p, err := kernels.New(context.Background(), kernels.Options{Device: on, Say: func(e kernels.Event) {
+		if _, ok := e.(kernels.OnCPU); ok {
+			onCPU++
+			t.Log(e)
+		}
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	m, err := model.New(f, p, model.Options{Context: 128})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	for _, x := range p.Made() {
+		if on != nil && x.Product.Device() == "" {
+			onCPU--
+		}
+	}
+	if onCPU != 0 {
+		t.Errorf("%d products run on the CPU without a word", -onCPU)
+	}
+	s, err := m.NewSession()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	forward := func(s *model.Session, tokens ...int32) {
+		item := []model.Item{{Session: s, Tokens: tokens}}
+		if err := m.Forward(context.Background(), item); err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, slices.Clone(item[0].Logits))
+	}
+	greedy := func(s *model.Session, n int) {
+		for range n {
+			last := all[len(all)-1]
+			forward(s, int32(slices.Index(last, slices.Max(last))))
+		}
+	}
+	prompt := make([]int32, 61)
+	for i := range prompt {
+		prompt[i] = int32(1 + 37*i%(m.Config().Vocabulary-1))
+	}
+	forward(s, prompt...)
+	greedy(s, 6)
+	other, err := s.Copy()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	if err := s.Truncate(context.Background(), 62); err != nil {
+		t.Fatal(err)
+	}
+	forward(s, 5)
+	greedy(s, 3)
+	forward(other, 7)
+	if on != nil {
+		t.Logf("steps of one token: %v", m.Resident())
+	}
+	return all
+}
+
+// TestLoss: a device that is lost in a step costs the call. The session stays as it was, and the next call has the CPU's logits.
+func TestLoss(t *testing.T) {
+	here, err := device.Here("")
+	if err != nil {
+		t.Skip(err)
+	}
+	target, _ := spirv.ByName("spirv")
+	var all [][]float32
+	for _, on := range []*kernels.Device{nil, {Here: here, Target: target}} {
+		p, err := kernels.New(context.Background(), kernels.Options{Device: on})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer p.Close()
+		m, err := model.Open("../../testdata/gguf/llama-q4_0.gguf", p, model.Options{Context: 64})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer m.Close()
+		s, err := m.NewSession()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		item := []model.Item{{Session: s, Tokens: []int32{1}}}
+		forward := func() error { return m.Forward(context.Background(), item) }
+		if err := forward(); err != nil {
+			t.Fatal(err)
+		}
+		if on != nil {
+			d, err := rundevice.Shared("")
+			if err != nil {
+				t.Fatal(err)
+			}
+			d.LoseAfter(0)
+			if err := forward(); !errors.Is(err, vulkan.ErrLost) || s.Len() != 1 || m.Resident() != nil {
+				t.Fatalf("%v, %d tokens, %v", err, s.Len(), m.Resident())
+			}
+		}
+		if err := forward(); err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, slices.Clone(item[0].Logits))
+	}
+	if !slices.Equal(all[0], all[1]) {
+		t.Error("other logits after a loss")
+	}
+}
+
+// TestRoom: a model that is larger than the device's memory is refused before anything is there, by an error that says how much is missing.
+func TestRoom(t *testing.T) {
+	here, err := device.Here("")
+	if err != nil {
+		t.Skip(err)
+	}
+	d, err := vulkan.Open(vulkan.Options{MemoryLimit: 1 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	small := *here
+	small.On = &rundevice.One{Device: d}
+	target, _ := spirv.ByName("spirv")
+	p, err := kernels.New(context.Background(), kernels.Options{Device: &kernels.Device{Here: &small, Target: target}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	_, err = model.Open("../../testdata/gguf/llama-q4_0.gguf", p, model.Options{})
+	if err == nil || !strings.Contains(err.Error(), "are missing") {
+		t.Errorf("%v", err)
+	}
+}
