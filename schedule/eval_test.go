@@ -566,23 +566,3 @@ func TestHalvedSums(t *testing.T) {
 		}
 	}
 }
-
-// TestFilledStep: activations of columns are as many bytes apart as groups have elements when they are filled up.
-func TestFilledStep(t *testing.T) {
-	p, err := ir.Named("ternary-g32")
-	if err != nil {
-		t.Fatal(err)
-	}
-	k, err := schedule.Compile(p, parse(t, `[{"fill_groups":{"to":40}},{"decompose":{"family":"dot","value":"affine"}},{"hoist_zero":{"at":"flush"}},
-{"split":{"loop":"n","by":1,"into":["nt","nc"]}},{"bind":{"loop":"nt","to":"group"}},{"bind":{"loop":"nc","to":"unrolled"}},
-{"split":{"loop":"m","by":16,"into":["mt","l"]}},{"bind":{"loop":"mt","to":"group"}},{"bind":{"loop":"l","to":"lane"}},
-{"split":{"loop":"g","by":3,"into":["gt","gi"]}},{"split":{"loop":"k","by":20,"into":["u","kk"]}},{"bind":{"loop":"u","to":"unrolled"}},
-{"split":{"loop":"kk","by":4,"into":["f","j"]}},{"bind":{"loop":"f","to":"unrolled"}},{"tensorize":{"loop":"j","to":"dot4"}},
-{"reorder":{"order":["nt","mt","l","gt","gi","u","f","nc","j"]}},{"pack":{"tensor":"codes","order":["mt","gt","gi","u","l","j"],"fields":["f"],"map":"words","join":5}}]`))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if have := k.Nest.Aligned["step.act"]; have != 8 { // 3 groups of 40
-		t.Errorf("a multiple of %d", have)
-	}
-}
