@@ -81,6 +81,11 @@ func importTable(t *testing.T) []importLine {
 		if limited {
 			l.only = strings.Fields(only)
 		}
+		for _, name := range l.names {
+			if slices.ContainsFunc(out, func(l importLine) bool { return slices.Contains(l.names, name) }) {
+				t.Errorf("%s is in the table of imports twice", name)
+			}
+		}
 		out = append(out, l)
 	}
 	return out

@@ -34,10 +34,10 @@ type OperatorTensor struct {
 	Rows    bool // its rows lie a number of bytes apart that callers give
 }
 
-// OperatorSize is a run-time size. It is at least 1, a multiple of Whole, and at most Most unless that is 0.
+// OperatorSize is a run-time size. It is at least 1, and a multiple of Whole.
 type OperatorSize struct {
-	Name        string
-	Whole, Most int
+	Name  string
+	Whole int
 }
 
 // OperatorCount is a number of workgroups, or of iterations: the number of calls along Axis, or if Size is set, ceil(Size / Div).
@@ -127,11 +127,8 @@ func (o *Operator) Tensor(name string) int {
 // Fits says why sizes are none that o computes.
 func (o *Operator) Fits(sizes map[string]int) error {
 	for _, s := range o.Sizes {
-		switch n := sizes[s.Name]; {
-		case n < 1 || n%s.Whole != 0:
+		if n := sizes[s.Name]; n < 1 || n%s.Whole != 0 {
 			return fmt.Errorf("size %s is %d: want a multiple of %d", s.Name, n, s.Whole)
-		case s.Most > 0 && n > s.Most:
-			return fmt.Errorf("size %s is %d: at most %d", s.Name, n, s.Most)
 		}
 	}
 	return nil

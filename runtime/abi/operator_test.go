@@ -13,7 +13,7 @@ import (
 )
 
 // scaled is an operator of two tensors; the second has rows.
-var scaled = Operator{Name: "scaled", Axes: 2, Sizes: []OperatorSize{{Name: "K", Whole: 32, Most: 4096}},
+var scaled = Operator{Name: "scaled", Axes: 2, Sizes: []OperatorSize{{Name: "K", Whole: 32}},
 	Tensors: []OperatorTensor{{Name: "x", Elem: format.F32, Align: 16}, {Name: "out", Elem: format.F32, Align: 4, Written: true, Rows: true}},
 	Push: []OperatorWord{{Kind: OffsetWord}, {Kind: OffsetWord, Tensor: 1}, {Kind: RowWord, Tensor: 1}, {Kind: CallWord, Tensor: 0, Axis: 1},
 		{Kind: CallWord, Tensor: 1, Axis: 1}, {Kind: CountWord, Count: OperatorCount{Size: "K", Div: 32}}, {Kind: ValueWord, Value: 7}},
@@ -49,7 +49,6 @@ func TestOperatorErrors(t *testing.T) {
 	for want, wrong := range map[string]func(c *OperatorCall){
 		"size K is 90: want a multiple of 32":                                           func(c *OperatorCall) { c.Sizes["K"] = 90 },
 		"size K is 0: want a multiple of 32":                                            func(c *OperatorCall) { c.Sizes = nil },
-		"size K is 8192: at most 4096":                                                  func(c *OperatorCall) { c.Sizes["K"] = 8192 },
 		"1 tensors and 1 axes of calls: want 2, and at most 2":                          func(c *OperatorCall) { c.Tensors = c.Tensors[:1] },
 		"has no calls along an axis: want at least one":                                 func(c *OperatorCall) { c.Calls[0] = 0 },
 		"tensor x: offset 20, rows 0 and steps [32 48]: want multiples of 16 from 0 on": func(c *OperatorCall) { c.Tensors[0].Offset = 20 },

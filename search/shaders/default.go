@@ -50,6 +50,9 @@ func Default(ctx context.Context, p ir.Problem, t spirv.Target, ns ...int) (uses
 	if err != nil {
 		one, err = c.best(sp.Columns(1), nil)
 	}
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
 	if err != nil {
 		return nil, fmt.Errorf("%s has no default schedule for %s: %w: give one with -trace", p.Name(), t.Machine().Name, err)
 	}
@@ -128,10 +131,13 @@ func (c *choice) best(sp *space.Space, x space.Point) (space.Point, error) {
 			break
 		}
 	}
+	if err := c.ctx.Err(); err != nil {
+		return nil, err
+	}
 	if math.IsInf(least, 1) {
 		return nil, errLong
 	}
-	return at, c.ctx.Err()
+	return at, nil
 }
 
 // tried is how many samples stand in for a first point.

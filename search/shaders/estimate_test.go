@@ -35,7 +35,8 @@ func readTimed(t *testing.T, products ...string) (all []*timed) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	for lines := bufio.NewScanner(f); lines.Scan(); {
+	lines := bufio.NewScanner(f)
+	for lines.Scan() {
 		x := new(timed)
 		if err := json.Unmarshal(lines.Bytes(), x); err != nil {
 			t.Fatal(err)
@@ -44,12 +45,16 @@ func readTimed(t *testing.T, products ...string) (all []*timed) {
 			all = append(all, x)
 		}
 	}
+	if err := lines.Err(); err != nil {
+		t.Fatal(err)
+	}
 	var wait sync.WaitGroup
 	room := make(chan bool, runtime.GOMAXPROCS(0))
 	for _, x := range all {
 		wait.Go(func() {
 			room <- true
 			defer func() { <-room }()
+			var err error
 			if x.selected, err = selectTimed(t.Context(), x); err != nil {
 				t.Errorf("%s %s: %v", x.Product, x.Name, err)
 			}

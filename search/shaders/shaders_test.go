@@ -1,6 +1,7 @@
 package shaders
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"os"
@@ -51,6 +52,20 @@ func TestDefault(t *testing.T) {
 	if p, err := ir.Named("w1-f32act"); err != nil {
 		t.Error(err)
 	} else if _, err := Default(t.Context(), p, target); err == nil || !strings.Contains(err.Error(), "compile it for a CPU") {
+		t.Error(err)
+	}
+}
+
+// TestDefaultStops: a choice that is interrupted says so, and not that there is no schedule.
+func TestDefaultStops(t *testing.T) {
+	target, _ := spirv.ByName("spirv")
+	p, err := ir.Named("w2")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	stop()
+	if _, err := Default(ctx, p, target); err != context.Canceled {
 		t.Error(err)
 	}
 }
