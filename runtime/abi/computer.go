@@ -13,12 +13,16 @@ type Computer interface {
 	Record(steps []Step) (Recording, error)
 	// Run runs a recording, and returns when it is done. After a loss of the device recordings and memory are of no more use.
 	Run(Recording) error
+	// Passing says that an error may be gone the next time: the device was lost, or lacked memory.
+	Passing(error) bool
 }
 
 // Memory is memory of a device. No recording that uses it may run while it is written, read or freed.
 type Memory interface {
 	Write(at int64, data []byte) error
 	Read(at int64, data []byte) error
+	// Lost says that the device was lost since: what was in the memory is gone, and only Free is of use.
+	Lost() bool
 	Free()
 }
 

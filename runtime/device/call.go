@@ -87,6 +87,9 @@ func (x *Matrix) upload() error {
 	d, n := x.on.d, len(x.tiles)/x.tileBytes
 	most := min(d.Limits.Range, d.Limits.Allocation)&^3 - int64(behind+(sides(x.r)-1)*x.tileBytes)
 	each := int(min(most/int64(x.tileBytes), int64(n)))
+	if side := sides(x.r); each > side {
+		each -= each % side // so that no kernel writes beyond the rows of a piece, except of the last
+	}
 	if each < 1 {
 		return fmt.Errorf("device: %s sees %d bytes at once, a tile has %d: choose another schedule", d.Name, d.Limits.Range, x.tileBytes)
 	}

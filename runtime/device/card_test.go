@@ -3,6 +3,7 @@ package device
 import (
 	"errors"
 	"os"
+	"slices"
 	"sync"
 	"testing"
 
@@ -108,4 +109,51 @@ func TestMemory(t *testing.T) {
 	if err := c.fits(2 << 20); err == nil {
 		t.Error("more than the limit fits")
 	}
+}
+
+// TestPieces: a piece of a matrix begins where tiles do that a kernel takes at once, so that only the last one has rows behind its own.
+func TestPieces(t *testing.T) {
+	d, v := open(t, vulkan.Options{})
+	one := &One{Device: d}
+	if _, err := one.Open("", v, &format.Layout{TileM: 2}); err != nil {
+		t.Fatal(err)
+	}
+	d.Limits.Range = 6*64 + behind
+	x, err := one.Runner.LoadMatrix(make([]byte, 64*11), 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer x.Free()
+	var all [][2]int
+	for _, p := range x.pieces {
+		all = append(all, [2]int{p.from, p.to})
+	}
+	if want := [][2]int{{0, 4}, {4, 8}, {8, 11}}; !slices.Equal(all, want) {
+		t.Errorf("pieces of tiles %v, want %v", all, want)
+	}
+}
+
+// TestRoomForMemory: memory of sequences takes the place of buffers that calls might borrow. A lack of memory may pass.
+func TestRoomForMemory(t *testing.T) {
+	d, v := open(t, vulkan.Options{MemoryLimit: 1 << 20})
+	one := &One{Device: d}
+	if _, err := one.Open("", v, &format.Layout{TileM: 4}); err != nil {
+		t.Fatal(err)
+	}
+	s := one.card.lend()
+	if err := one.card.grow(&s.out, 600<<10); err != nil {
+		t.Fatal(err)
+	}
+	one.card.giveBack(s)
+	m, err := one.Runner.Memory(700 << 10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := one.Runner.Memory(700 << 10); !one.Runner.Passing(err) || one.Runner.Passing(errors.New("another")) {
+		t.Errorf("%v is an error for ever", err)
+	}
+	if m.Lost() {
+		t.Error("the device was lost")
+	}
+	m.Free()
 }

@@ -45,10 +45,10 @@ func (r *Runner) Memory(bytes int64) (abi.Memory, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := c.d.Fits(bytes); err != nil {
+	if err := c.fits(bytes); err != nil {
 		return nil, err
 	}
-	b, err := c.d.Buffer((bytes+3)&^3 + behind)
+	b, err := c.buffer((bytes+3)&^3 + behind)
 	if err != nil {
 		return nil, c.note(err)
 	}
@@ -67,6 +67,9 @@ func (m *memory) Write(at int64, data []byte) error { return m.on.noted(m.b.Uplo
 
 // Read implements abi.Memory.
 func (m *memory) Read(at int64, data []byte) error { return m.on.noted(m.b.Download(at, data)) }
+
+// Lost implements abi.Memory.
+func (m *memory) Lost() bool { return m.on.d.Lost() != nil }
 
 // Free implements abi.Memory.
 func (m *memory) Free() { m.b.Free() }
@@ -125,6 +128,11 @@ func (r *Runner) Run(x abi.Recording) error {
 	return s.on.noted(s.s.Run())
 }
 
+// Passing implements abi.Computer.
+func (r *Runner) Passing(err error) bool {
+	return errors.Is(err, vulkan.ErrLost) || errors.As(err, new(*vulkan.OutOfMemory))
+}
+
 // bound is what a shader sees of a place, and where in it the place begins.
 func (c *card) bound(p abi.Place) (r vulkan.Range, at int, err error) {
 	m, ok := p.Memory.(*memory)
@@ -163,7 +171,11 @@ func (c *card) multiplying(s *abi.Multiplying) (all []*vulkan.Dispatch, err erro
 		return nil, fmt.Errorf("device: %d bytes for %d, or a kernel of %d columns", s.Out.Bytes, most, k.Cols)
 	}
 	for _, p := range x.outputs(&call).calls {
-		p.act, p.at = int(s.Act.At), int(s.Out.At)+4*p.from*tile
+		first := 4 * p.from * tile
+		if int64(first+4*p.rows) > s.Out.Bytes {
+			return nil, fmt.Errorf("device: rows %d and the next %d are written into %d bytes", p.from*tile, p.rows, s.Out.Bytes)
+		}
+		p.act, p.at = int(s.Act.At), int(s.Out.At)+first
 		d, err := x.dispatch(o, &p, act.b, out.b)
 		if err != nil {
 			return nil, err
