@@ -80,6 +80,15 @@ func (p *Product) MatrixOf(packed []byte) (*Matrix, error) {
 	return p.matrixIn(&Buffer{data: packed}, m, k)
 }
 
+// MatrixOnHost is MatrixOf without a copy in the memory of a device, for matrices whose rows are read. A product by it copies the matrix for the call.
+func (p *Product) MatrixOnHost(packed []byte) (*Matrix, error) {
+	m, k, err := p.Shape(packed)
+	if err != nil {
+		return nil, err
+	}
+	return &Matrix{p: p, buffer: &Buffer{data: packed}, m: m, k: k}, nil
+}
+
 // usable is an error unless x has its memory.
 func (x *Matrix) usable() error {
 	switch {

@@ -114,6 +114,20 @@ func (c *card) fits(bytes int64) error {
 	return err
 }
 
+// spareBytes is what freeSpare would free.
+func (c *card) spareBytes() (n int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, s := range c.spare {
+		for _, b := range []*vulkan.Buffer{s.act, s.out} {
+			if b != nil {
+				n += b.Size()
+			}
+		}
+	}
+	return n
+}
+
 // freeSpare frees the buffers that no call has borrowed, and says whether there were any.
 func (c *card) freeSpare() bool {
 	c.mu.Lock()

@@ -195,7 +195,8 @@ func (r *Runner) Room() (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	return o.d.FreeMemory()
+	n, err := o.d.FreeMemory()
+	return n + o.spareBytes(), err
 }
 
 // String is the name of the device, and its type.

@@ -19,11 +19,16 @@ type layer struct {
 
 // forward computes the hidden states of a batch, and logits of the wanted rows. The sessions have made room.
 func (ws *workspace) forward(ctx context.Context) error {
-	m, n := ws.model, ws.rows
 	ws.bad.Store(sound)
-	if done, err := m.resident.forward(ctx, ws); done || err != nil {
+	if done, err := ws.model.resident.forward(ctx, ws); done || err != nil {
 		return err
 	}
+	return ws.forwardLayers(ctx)
+}
+
+// forwardLayers is forward by products and the float operators of the CPU.
+func (ws *workspace) forwardLayers(ctx context.Context) error {
+	m, n := ws.model, ws.rows
 	ws.live = n
 	ws.stage = 0
 	ws.each(n, (*workspace).begin)

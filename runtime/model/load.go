@@ -40,6 +40,7 @@ type plan struct {
 	p        *runtime.Product // nil: panels, or a vector
 	elem     ops.Elem         // of panels
 	bytes    int64            // that it takes in memory
+	rowsOnly bool             // nothing is multiplied by it: it needs no copy on a device
 }
 
 // layerName is the name of a tensor in a file.
@@ -74,6 +75,11 @@ func (l *loader) find() error {
 			return t.Err
 		} else if !known[t.Name] {
 			return errorf(quoted(t.Name), "is unknown in models of architecture %s, which would compute something else without it", l.row.name)
+		}
+	}
+	if l.f.Tensor(tensors[headWeights].name) != nil {
+		for i := range l.plans {
+			l.plans[i].rowsOnly = l.plans[i].role == embedding
 		}
 	}
 	return l.factors()
@@ -353,10 +359,17 @@ func (l *loader) fill(x *plan, to []byte) error {
 // wrap is the matrix in memory that fill has filled.
 func (x *plan) wrap(data []byte) (*matrix, error) {
 	out := &matrix{m: x.m, k: x.k, typeName: x.typeName}
-	var err error
 	if x.p == nil {
+		var err error
 		out.floats, err = ops.MatrixOf(x.elem, data, x.m, x.k)
-	} else if out.packed, err = x.p.MatrixOf(data); err == nil {
+		return out, err
+	}
+	of := x.p.MatrixOf
+	if x.rowsOnly {
+		of = x.p.MatrixOnHost
+	}
+	var err error
+	if out.packed, err = of(data); err == nil {
 		if m, k := out.packed.Shape(); m != x.m || k != x.k {
 			err = errorf(quoted(x.tensor.Name), "is packed as %d rows and %d columns, not %d and %d", m, k, x.m, x.k)
 		}

@@ -71,7 +71,7 @@ func (l *loader) fitsDevice() error {
 	var need int64
 	var on *runtime.Product
 	for i := range l.plans {
-		if x := &l.plans[i]; x.p != nil && !l.float && x.p.Device() != "" {
+		if x := &l.plans[i]; x.p != nil && !x.rowsOnly && !l.float && x.p.Device() != "" {
 			need, on = need+x.bytes, x.p
 		}
 	}

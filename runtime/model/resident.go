@@ -24,7 +24,10 @@ type resident struct {
 	mu sync.Mutex // held by a step
 	on abi.Computer
 	// why steps are not computed here; nil if they are, or are not known to be yet
-	why   error
+	why error
+	// tried are the blocks of the step that had why, if it may pass: steps that see others try again
+	tried [][2]int
+	same  bool // the first step had the bits of products and of the CPU
 	rows  map[*matrix]runtime.OneRow
 	at    *layout // nil before the first step, and after a loss of the device
 	pages []copied
@@ -47,7 +50,12 @@ type recorded struct {
 // newResident says whether steps of a model can stay on a device.
 func newResident(m *Model) *resident {
 	r := &resident{m: m, rows: map[*matrix]runtime.OneRow{}}
-	r.why = r.covers()
+	if r.why = r.covers(); r.why != nil {
+		return r
+	}
+	if r.why = r.room(); r.why != nil {
+		r.tried = [][2]int{} // there may be more room by the first step
+	}
 	return r
 }
 
@@ -126,18 +134,84 @@ func (r *resident) forward(ctx context.Context, ws *workspace) (done bool, err e
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.why != nil || ctx.Err() != nil {
+	if !r.same && len(ws.wanted) == 0 { // the CPU would compute nothing to compare with
+		return false, nil
+	}
+	if r.why != nil && !r.again(ws) || ctx.Err() != nil {
 		return false, ctx.Err()
 	}
-	if r.why = r.ready(ws); r.why != nil {
-		r.free()
+	if !r.readied(ws) {
 		return false, nil
 	}
 	if err := r.step(ws); err != nil {
 		r.free() // and the next step begins anew: after a loss the device is opened again
 		return true, err
 	}
-	return true, r.finish(ws)
+	err = r.finish(ws)
+	if !r.same {
+		err = r.compare(ctx, ws)
+	}
+	return true, err
+}
+
+// again says that why may have passed: the session has gone on to other blocks.
+func (r *resident) again(ws *workspace) bool {
+	return r.tried != nil && !slices.Equal(r.tried, r.blocks(ws.segments[0].position))
+}
+
+// readied says whether a step can be computed, and otherwise remembers why not. It drops what a lost device had.
+func (r *resident) readied(ws *workspace) bool {
+	if r.at != nil && r.at.memory.Lost() {
+		r.free()
+	}
+	passing := true
+	if r.why, r.tried = r.room(), nil; r.why == nil {
+		r.why = r.ready(ws)
+		passing = r.on.Passing(r.why) || r.at != nil && r.at.memory.Lost()
+	}
+	if r.why == nil {
+		return true
+	}
+	if passing {
+		r.tried = r.blocks(ws.segments[0].position)
+	}
+	r.free()
+	return false
+}
+
+// room is why the memory of the device does not suffice, nil if r has what it needs.
+func (r *resident) room() error {
+	if r.at != nil {
+		return nil
+	}
+	need := r.lay().bytes
+	for i := range r.m.layers {
+		need += r.m.layers[i].mixer.(*attention).deviceBytes()
+	}
+	room, err := r.on.Room()
+	if err == nil && need > room {
+		err = errorf("device", "a session of %d tokens takes %s there, and %s are free: products stay there, the cache does not. Ask for fewer tokens (option Context)",
+			r.m.options.Context, size64(need), size64(room))
+	}
+	return err
+}
+
+// deviceBytes is how many bytes the copies of a layer's pages take, of a session of all positions.
+func (a *attention) deviceBytes() int64 { return int64(numBlocks(a.positions)) * int64(a.pageBytes()) }
+
+// compare computes the token of the first step again, by products, and compares. A device with other bits computes no more steps: its driver, or what it
+// cannot be asked of floats, is the reason.
+func (r *resident) compare(ctx context.Context, ws *workspace) error {
+	first := slices.Concat(ws.normedRow(0), ws.logits)
+	if err := ws.forwardLayers(ctx); err != nil {
+		return err
+	}
+	r.same = slices.EqualFunc(first, slices.Concat(ws.normedRow(0), ws.logits), func(a, b float32) bool { return math.Float32bits(a) == math.Float32bits(b) })
+	if !r.same {
+		r.why = errorf("device", "a step there had other bits than its products and the CPU's float operators")
+		r.free()
+	}
+	return nil
 }
 
 // ready makes everything that is missing: memory, weights of norms, and steps for the blocks of the present position.
@@ -188,7 +262,7 @@ func (r *resident) newPages() error {
 	for i := range r.m.layers {
 		a := r.m.layers[i].mixer.(*attention)
 		n := numBlocks(a.positions)
-		memory, err := r.on.Memory(int64(n) * int64(a.pageBytes()))
+		memory, err := r.on.Memory(a.deviceBytes())
 		if err != nil {
 			return err
 		}

@@ -103,13 +103,19 @@ func (l *layout) kept(x []float32) region {
 	return r
 }
 
-// newLayout lays all out, makes the memory and fills what stays.
-func (r *resident) newLayout() (*layout, error) {
+// lay lays all out.
+func (r *resident) lay() *layout {
 	l := &layout{resident: r, vectors: map[*float32]region{}, numbers: map[float32]region{}}
 	l.takeInputs()
 	l.takeOutputs()
 	l.takeBuffers()
 	l.takeWeights()
+	return l
+}
+
+// newLayout makes the memory and fills what stays.
+func (r *resident) newLayout() (*layout, error) {
+	l := r.lay()
 	var err error
 	if l.memory, err = r.on.Memory(l.bytes); err != nil {
 		return nil, err
@@ -416,8 +422,7 @@ func (s *list) store(layer int) {
 // page is a tensor in the pages of a layer.
 func (s *list) page(name string, layer, from int, steps ...int) tensorAt {
 	a := s.m.layers[layer].mixer.(*attention)
-	bytes := int64(numBlocks(a.positions)) * int64(a.pageBytes())
-	return tensorAt{name, abi.Tensor{Place: abi.Place{Memory: s.resident.pages[layer].memory, At: int64(from), Bytes: bytes - int64(from)}, Steps: steps}}
+	return tensorAt{name, abi.Tensor{Place: abi.Place{Memory: s.resident.pages[layer].memory, At: int64(from), Bytes: a.deviceBytes() - int64(from)}, Steps: steps}}
 }
 
 // cells are where a position has its key and its value in pages that follow each other, in bytes: of the first head, its first elements.
