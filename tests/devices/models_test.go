@@ -10,8 +10,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tmacc/tmacc/ir/format"
 	"github.com/tmacc/tmacc/ir/format/gguf"
 	"github.com/tmacc/tmacc/lower/spirv"
+	"github.com/tmacc/tmacc/runtime/abi"
 	"github.com/tmacc/tmacc/runtime/cache"
 	rundevice "github.com/tmacc/tmacc/runtime/device"
 	"github.com/tmacc/tmacc/runtime/model"
@@ -266,5 +268,73 @@ func TestRoom(t *testing.T) {
 			t.Error(err)
 		}
 		s.Close()
+	}
+}
+
+// idle is a device that computes no steps, and says that it has.
+type idle struct{ abi.Device }
+
+type idleRunner struct{ *rundevice.Runner }
+
+func (x idle) Open(name string, v *abi.Variant, l *format.Layout) (abi.Runner, error) {
+	r, err := x.Device.Open(name, v, l)
+	if err != nil {
+		return nil, err
+	}
+	return &idleRunner{r.(*rundevice.Runner)}, nil
+}
+
+func (x *idleRunner) Record(steps []abi.Step) (abi.Recording, error) {
+	for _, s := range steps {
+		if q, ok := s.(*abi.Quantizing); ok {
+			q.Product = q.Product.(*idleRunner).Runner
+		}
+	}
+	return x.Runner.Record(steps)
+}
+
+func (x *idleRunner) Run(abi.Recording) error { return nil }
+
+// TestFirstStep: a device whose first step has other bits than the CPU computes no more of them, and spoils no token.
+func TestFirstStep(t *testing.T) {
+	here, err := device.Here("")
+	if err != nil {
+		t.Skip(err)
+	}
+	wrong := *here
+	wrong.On = idle{here.On}
+	target, _ := spirv.ByName("spirv")
+	var all [][]float32
+	for _, on := range []*kernels.Device{nil, {Here: &wrong, Target: target}} {
+		p, err := kernels.New(context.Background(), kernels.Options{Device: on})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer p.Close()
+		m, err := model.Open("../../testdata/gguf/llama-q4_0.gguf", p, model.Options{Context: 64})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer m.Close()
+		s, err := m.NewSession()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		for token := range int32(3) {
+			item := []model.Item{{Session: s, Tokens: []int32{1 + token}}}
+			if err := m.Forward(context.Background(), item); err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, slices.Clone(item[0].Logits))
+		}
+		if err := m.Resident(); on != nil && (err == nil || !strings.Contains(err.Error(), "other bits")) {
+			t.Errorf("%v", err)
+		}
+	}
+	for i := range 3 {
+		if !slices.Equal(all[i], all[3+i]) {
+			t.Errorf("other logits of token %d", i)
+		}
 	}
 }
