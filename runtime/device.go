@@ -60,6 +60,14 @@ func (p *Product) Device() string {
 	return p.runner.String()
 }
 
+// Differs says which floats the device that p runs on cannot be asked to compute as the CPU does, "" if it can be asked for all, and on this CPU.
+func (p *Product) Differs() string {
+	if p.ready() != nil || p.runner == nil {
+		return ""
+	}
+	return p.runner.Differs()
+}
+
 // Room is how many more bytes of packed matrices the device that p runs on has memory for.
 func (p *Product) Room() (int64, error) {
 	if err := p.ready(); err != nil {

@@ -66,6 +66,21 @@ func TestShared(t *testing.T) {
 	}
 }
 
+// TestDiffers: what the device lacks for float operators counts, if it computes them.
+func TestDiffers(t *testing.T) {
+	d, v := open(t, vulkan.Options{})
+	d.FloatControls = nil
+	for _, v.Quantizer = range []*abi.Quantizer{nil, {}} {
+		one := &One{Device: d}
+		if _, err := one.Open("", v, &format.Layout{TileM: 4}); err != nil {
+			t.Fatal(err)
+		}
+		if differs := one.Runner.Differs(); (differs != "") != (v.Quantizer != nil) {
+			t.Errorf("operators %t: %q", v.Quantizer != nil, differs)
+		}
+	}
+}
+
 // TestLent: calls one after the other use the same buffers, calls at once others.
 func TestLent(t *testing.T) {
 	d, _ := open(t, vulkan.Options{})

@@ -12,6 +12,7 @@ import (
 
 	"github.com/tmacc/tmacc/ir/format"
 	"github.com/tmacc/tmacc/runtime/abi"
+	"github.com/tmacc/tmacc/runtime/ops/shaders"
 	"github.com/tmacc/tmacc/runtime/vulkan"
 )
 
@@ -213,6 +214,10 @@ func (r *Runner) Differs() string {
 	var all []string
 	for _, k := range r.last.kernels {
 		all = append(all, k.without...)
+	}
+	if r.variant.Quantizer != nil { // float operators run there, too, and ask for all controls
+		_, without := fitted(shaders.Find("rmsnorm").Code, r.last.d)
+		all = append(all, without...)
 	}
 	slices.Sort(all)
 	return strings.Join(slices.Compact(all), ", ")

@@ -190,7 +190,7 @@ func (r *resident) room() error {
 	}
 	room, err := r.on.Room()
 	if err == nil && need > room {
-		err = errorf("device", "a session of %d tokens takes %s there, and %s are free: products stay there, the cache does not. Ask for fewer tokens (option Context)",
+		err = errorf("option Context", "%d takes %s of the device's memory, and %s are free: only products are computed there. Ask for fewer tokens",
 			r.m.options.Context, size64(need), size64(room))
 	}
 	return err

@@ -49,7 +49,7 @@ func (p *Provider) shaded(problem ir.Problem) (*runtime.Product, Origin, error) 
 
 // shaderIdentity is the text that the shaders of a product are kept by.
 func (p *Provider) shaderIdentity(problem ir.Problem, e *tune.Entry) []byte {
-	id := identity{"shaders", p.compiler(), p.device.Target.Machine().Name, fmt.Sprintf("%v %+v", p.device.Device, p.device.Controls), byDefault, problem, abi.Version}
+	id := identity{"shaders", p.compiler(), p.device.Target.Machine().Name, fmt.Sprintf("%v %+v %+v", p.device.Device, p.device.Controls, p.device.Target.Speeds()), byDefault, problem, abi.Version}
 	if e != nil {
 		id.Schedule = hashOf(mustJSON(e.Kernels))
 	}
@@ -68,11 +68,15 @@ func (p *Provider) compileShaders(problem ir.Problem, e *tune.Entry) (*runtime.S
 	if err == nil {
 		err = v.Check()
 	}
-	if err == nil {
-		v.Quantizer, err = build.Quantizer(p.ctx, problem, p.device.Target, p.device.Controls)
-	}
 	if err != nil && e != nil && p.ctx.Err() == nil {
 		err = &tune.LockError{Path: tune.LockName, Problem: message.Line(err)}
+	}
+	if err != nil {
+		return nil, err
+	}
+	// without a shader, only this CPU prepares activations
+	if v.Quantizer, err = build.Quantizer(p.ctx, problem, p.device.Target, p.device.Controls); err != nil {
+		v.Quantizer, err = nil, p.ctx.Err()
 	}
 	if err != nil {
 		return nil, err

@@ -15,11 +15,13 @@ import (
 	"github.com/tmacc/tmacc/ir"
 	"github.com/tmacc/tmacc/ir/format"
 	"github.com/tmacc/tmacc/ir/format/gguf"
+	"github.com/tmacc/tmacc/lower/spirv"
 	"github.com/tmacc/tmacc/runtime"
 	"github.com/tmacc/tmacc/runtime/cache"
 	"github.com/tmacc/tmacc/search"
 	"github.com/tmacc/tmacc/search/jit"
 	"github.com/tmacc/tmacc/search/live"
+	"github.com/tmacc/tmacc/search/shaders"
 	"github.com/tmacc/tmacc/search/tune"
 	"github.com/tmacc/tmacc/search/worker"
 	"github.com/tmacc/tmacc/tests/sparing"
@@ -406,5 +408,24 @@ func BenchmarkKept(b *testing.B) {
 			b.Fatal(err)
 		}
 		p.Close()
+	}
+}
+
+// TestShaderIdentity: shaders are kept for the speeds of a device that chose their schedules.
+func TestShaderIdentity(t *testing.T) {
+	problem, err := ir.Named("w2")
+	if err != nil {
+		t.Fatal(err)
+	}
+	target, _ := spirv.ByName("spirv")
+	other := target.Speeds()
+	other.Read++
+	known := map[string]bool{}
+	for _, x := range []spirv.Target{target, target.With(target.Speeds()), target.With(other)} {
+		p := &Provider{compiler: func() string { return "one" }, device: &Device{Here: &shaders.Here{Device: &worker.Device{Name: "card"}}, Target: x}}
+		known[string(p.shaderIdentity(problem, nil))] = true
+	}
+	if len(known) != 2 {
+		t.Errorf("%d identities of two speeds", len(known))
 	}
 }

@@ -72,7 +72,7 @@ func (o *opened) steps() string {
 		return ""
 	}
 	if err := o.model.Resident(); err != nil {
-		return oneLine(err)
+		return oneLine(asFlag(err))
 	}
 	return "device"
 }

@@ -97,7 +97,7 @@ func (x *opening) blamed(err error) error {
 	case errors.As(err, new(*fs.PathError)):
 		return plain(err)
 	case errors.As(err, &bad) && bad.Thing == "option Context":
-		return fmt.Errorf("-context %s", bad.Problem)
+		return asFlag(err)
 	case errors.As(err, &bad) && bad.Thing == "memory":
 		err = errors.New(strings.NewReplacer("option Context", "-context", " or raise MemoryLimit", "").Replace(err.Error()))
 	}
@@ -105,6 +105,14 @@ func (x *opening) blamed(err error) error {
 		return err
 	}
 	return fmt.Errorf("%s: %w", x.path, err)
+}
+
+// asFlag names the flag of an option in err.
+func asFlag(err error) error {
+	if bad := (*model.Error)(nil); errors.As(err, &bad) && bad.Thing == "option Context" {
+		return fmt.Errorf("-context %s", bad.Problem)
+	}
+	return err
 }
 
 // opened is a model that a command runs.
@@ -227,6 +235,9 @@ func (o *opened) load() error {
 	}
 	o.bar.done()
 	o.noteStored(o.how, store)
+	if steps := o.steps(); strings.HasPrefix(steps, "-context") && !o.how.quiet {
+		fmt.Fprintf(o.err, "tmacc: steps of one token do not stay on the device: %s\n", steps)
+	}
 	return nil
 }
 
@@ -305,8 +316,9 @@ func (c *cli) instead(ctx context.Context, program string, stays bool) error {
 
 // ran says which kernels ran, and the type of the head: "tq2_0, q6_k on amd64/avx2 (kept); head q6_k; float operators run ...".
 func (o *opened) ran() string {
-	on := map[string][]string{}
+	on, differs := map[string][]string{}, ""
 	for _, x := range o.provider.Made() {
+		differs = cmp.Or(differs, x.Product.Differs())
 		how := fmt.Sprintf("%s (%s)", cmp.Or(x.Product.Device(), x.Product.Target()), x.Origin)
 		if x.Origin == kernels.None {
 			how = x.Product.Target()
@@ -326,6 +338,9 @@ func (o *opened) ran() string {
 		operators += ", as " + steps
 	}
 	parts = append(parts, "head "+o.headType(), operators)
+	if differs != "" {
+		parts = append(parts, "the device may have other bits than the CPU for "+differs)
+	}
 	return o.model.Config().Architecture + ": " + strings.Join(parts, "; ")
 }
 

@@ -65,7 +65,7 @@ func (c *cli) place(x placing) (*kernels.Device, error) {
 		return nil, fmt.Errorf("%s", strings.TrimPrefix(err.Error(), "vulkan: "))
 	}
 	c.noteSoftware(here.Device)
-	return &kernels.Device{Here: here, Target: t}, nil
+	return &kernels.Device{Here: here, Target: t.With(spirv.SpeedsOf(here.Device.Name))}, nil
 }
 
 // mainPackage is the package of this program in the sources.
