@@ -4,12 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/tmacc/tmacc/gen"
 	"github.com/tmacc/tmacc/schedule"
 	"github.com/tmacc/tmacc/search/build"
 	"github.com/tmacc/tmacc/search/session"
@@ -490,8 +490,11 @@ func (e *Explorer) CostReport(ctx context.Context) (string, error) {
 }
 
 func doMark(e *Explorer, _ context.Context, args []string, _ listening) (Reply, error) {
+	if err := none(args); err != nil {
+		return nil, err
+	}
 	e.Mark()
-	return Text("compare and diff marked are about this schedule from now on"), none(args)
+	return Text("compare and diff marked are about this schedule from now on"), nil
 }
 
 func doMeasure(e *Explorer, ctx context.Context, args []string, hear listening) (Reply, error) {
@@ -567,7 +570,7 @@ func doExport(e *Explorer, _ context.Context, args []string, _ listening) (Reply
 	case 0:
 		return Text(e.JSON()), nil
 	case 1:
-		if err := os.WriteFile(args[0], []byte(e.JSON()+"\n"), 0o666); err != nil {
+		if err := gen.WriteFile(args[0], []byte(e.JSON()+"\n")); err != nil {
 			return nil, err
 		}
 		return Text("written to " + args[0]), nil

@@ -274,6 +274,14 @@ func TestProblems(t *testing.T) {
 	}
 }
 
+// A command that is refused changes nothing.
+func TestRefusedMark(t *testing.T) {
+	e := opened(t, nil)
+	if _, err := e.Do(t.Context(), "mark x", nil); err == nil || e.marked != nil {
+		t.Errorf("%v, and marked is %v", err, e.marked)
+	}
+}
+
 // An exported schedule can be opened.
 func TestExport(t *testing.T) {
 	e := opened(t, nil)

@@ -252,6 +252,7 @@ func (e *Explorer) Search(ctx context.Context, limit time.Duration, hear func(se
 		return nil, err
 	}
 	defer done()
+	e.finds(nil)
 	s.Limit = limit
 	f, err := s.Search(ctx)
 	if err != nil {
@@ -260,11 +261,16 @@ func (e *Explorer) Search(ctx context.Context, limit time.Duration, hear func(se
 	if len(f.Best) == 0 {
 		return nil, session.ErrNothing
 	}
-	out := Found{f.Best[0].Cost, f.Traces()[0], f.Ended, f.Trials}
+	out := &Found{f.Best[0].Cost, f.Traces()[0], f.Ended, f.Trials}
+	e.finds(out)
+	return out, nil
+}
+
+// finds remembers what the search has found.
+func (e *Explorer) finds(f *Found) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.found = &out
-	return &out, nil
+	e.found = f
 }
 
 // Saved says what became of the lock.

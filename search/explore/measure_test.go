@@ -146,4 +146,8 @@ func TestSearch(t *testing.T) {
 	if _, err := schedule.Compile(e.Problem, e.Now()); err != nil {
 		t.Error(err)
 	}
+	stop()
+	if f, err := e.Search(ctx, time.Minute, nil); err == nil || e.Best() != nil {
+		t.Errorf("a search that is stopped at once finds %+v, %v, and before it %+v", f, err, e.Best())
+	}
 }

@@ -87,6 +87,15 @@ nonsense`, append(of, "-format", "w2", "-trace", "../../../search/explore/testda
 	}
 }
 
+// A script that cannot be read to its end is an error, after the commands before.
+func TestExploreUnread(t *testing.T) {
+	a, code := explored(t, "command\nexport "+strings.Repeat("x", mostLine)+"\nhelp\n",
+		"-format", "w2", "-target", "avx2", "-mode", "l2", "-trace", "../../../search/explore/testdata/w2.json", "-o", t.TempDir())
+	if code != exitUsage || a["command"] == nil || a["help"] != nil {
+		t.Errorf("exit code %d, %v", code, a)
+	}
+}
+
 func TestExploreRefused(t *testing.T) {
 	dir := t.TempDir()
 	for _, c := range [][2]string{
