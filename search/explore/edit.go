@@ -13,8 +13,8 @@ import (
 
 // Add puts a step in front of the cursor, which then stands behind it.
 func (e *Explorer) Add(x schedule.Step) {
-	at := e.Cursor()
-	e.Set(slices.Insert(slices.Clone(e.Now()), at, x), at+1)
+	t, at := e.Place()
+	e.Set(slices.Insert(slices.Clone(t), at, x), at+1)
 }
 
 // Replace puts x in the place of a step.
