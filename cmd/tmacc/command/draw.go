@@ -194,7 +194,9 @@ func (c *cli) writePage(ctx context.Context, x reportFlags) error {
 func (c *cli) logAt(path string) (tune.Log, error) {
 	l, err := session.LogAt(path)
 	if err == nil && path != "" {
-		_, err = os.Stat(path)
+		if _, err = os.Stat(path); err == nil && noFolder(path) != nil {
+			err = fmt.Errorf("-log %w", noFolder(path))
+		}
 	}
 	return l, plain(err)
 }
