@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tmacc/tmacc/gen/operators"
 	"github.com/tmacc/tmacc/ir"
 	"github.com/tmacc/tmacc/ir/operator"
 	"github.com/tmacc/tmacc/lower"
@@ -198,6 +199,10 @@ func TestNoDecoration(t *testing.T) {
 		covered[p.param] = true
 		t.Run("operating,"+p.param, func(t *testing.T) { p.run(t) })
 	}
+	for _, p := range batched {
+		covered[p.param] = true
+		t.Run("batching,"+p.param, func(t *testing.T) { p.runShaders(t) })
+	}
 	for _, p := range shaders {
 		covered[p.param] = true
 		t.Run("shading,"+p.param, func(t *testing.T) { p.run(t) })
@@ -283,18 +288,47 @@ var operations = []operated{
 	{"prefetch.tensor", "matmul_f32_1", [2]string{`[{"prefetch":{"bytes":2048,"tensor":"a"}}]`, `[{"prefetch":{"bytes":2048,"tensor":"b"}}]`}},
 }
 
+// batched are parameters of steps that only shaders have.
+var batched = []operated{
+	{"batch.axes", "add", [2]string{`[{"batch":{"axes":1}}]`, `[{"batch":{"axes":2}}]`}},
+	{"batch.listed", "row_f16", [2]string{`[{"batch":{"axes":2}}]`, `[{"batch":{"axes":2,"listed":"out"}}]`}},
+}
+
+// kernels are the operator by both traces.
+func (p operated) kernels(t *testing.T) (out [2]*schedule.OperatorKernel) {
+	for i, text := range p.traces {
+		var trace schedule.Trace
+		err := json.Unmarshal([]byte(text), &trace)
+		if err == nil {
+			out[i], err = schedule.CompileOperator(*operator.Find(p.operator), trace)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return out
+}
+
+// runShaders is run for shaders.
+func (p operated) runShaders(t *testing.T) {
+	var code [2]string
+	for i, k := range p.kernels(t) {
+		_, s, err := operators.Module(k.Nest, spirv.Controls{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		code[i] = s.Text()
+	}
+	if code[0] == code[1] {
+		t.Error("the same shader")
+	}
+}
+
 func (p operated) run(t *testing.T) {
+	kernels := p.kernels(t)
 	for _, target := range native.Targets(t) {
 		var code [2]string
-		for i, text := range p.traces {
-			var trace schedule.Trace
-			if err := json.Unmarshal([]byte(text), &trace); err != nil {
-				t.Fatal(err)
-			}
-			k, err := schedule.CompileOperator(*operator.Find(p.operator), trace)
-			if err != nil {
-				t.Fatal(err)
-			}
+		for i, k := range kernels {
 			c, err := lower.Build(t.Context(), target, k.Nest)
 			if err != nil {
 				t.Fatal(err)

@@ -2,6 +2,7 @@ package space
 
 import (
 	"fmt"
+	"math"
 	"math/rand"
 	"os"
 	"reflect"
@@ -145,6 +146,11 @@ func TestFirst(t *testing.T) {
 // leastShare of the samples lower, on each target.
 const leastShare = 0.40
 
+// enough says that of n samples no fewer lower than chance explains: two standard deviations below leastShare.
+func enough(lowered, n int) bool {
+	return float64(lowered) >= leastShare*float64(n)-2*math.Sqrt(leastShare*(1-leastShare)*float64(n))
+}
+
 func TestSamplesLower(t *testing.T) {
 	draw := drawn.New(t)
 	n := 20
@@ -168,7 +174,7 @@ func TestSamplesLower(t *testing.T) {
 			}
 		}
 		t.Logf("%s: %d of %d samples lower", tg.Machine().Name, lowered, n)
-		if float64(lowered) < leastShare*float64(n) {
+		if !enough(lowered, n) {
 			t.Errorf("%s: %d of %d samples lower, want %.0f %%", tg.Machine().Name, lowered, n, 100*leastShare)
 		}
 	}
