@@ -505,7 +505,7 @@ func doCompare(e *Explorer, ctx context.Context, _ []string, hear listening) (Re
 
 // String is a line about what was found, and its trace.
 func (f *Found) String() string {
-	return fmt.Sprintf("%d candidates, ended by %s; the best took %.3f of the time of %s (best takes it):\n%v", f.Tried, f.Ended, f.Cost, defaultWords, f.Trace)
+	return fmt.Sprintf("%d candidate%s, ended by %s; the best took %.3f of the time of %s, and best takes it\n%v", f.Tried, plural(f.Tried), f.Ended, f.Cost, defaultWords, f.Trace)
 }
 
 // mostSearch bounds a search, in seconds.

@@ -110,6 +110,8 @@ func (x *exploreFlags) validate(f *pflag.FlagSet) error {
 		return errors.New("-kernel and -trace: want one of them")
 	case x.json && !x.plain:
 		return errors.New("-json: is for -plain")
+	case strings.HasPrefix(x.target, "spirv"):
+		return fmt.Errorf("-target %s: schedules of shaders cannot be explored: name a target of a CPU, see tmacc targets", x.target)
 	}
 	if err := delivery.CheckDir(x.dir); err != nil {
 		return err
@@ -186,6 +188,7 @@ func (x *exploreFlags) fromLock(path string) error {
 	for _, e := range lock.Entries {
 		t := targets.ByName(e.Target)
 		if t == nil {
+			have = append(have, e.Product+" on "+e.Target+", which cannot be explored")
 			continue
 		}
 		have = append(have, e.Product+" on "+t.Machine().ShortName())
