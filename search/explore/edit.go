@@ -175,7 +175,7 @@ func (f field) value(words []string) (json.RawMessage, error) {
 	case f.isList():
 		return f.list(words), nil
 	case f.typ.Kind() == reflect.Int && err != nil:
-		return nil, fmt.Errorf("%s %.40q: want a whole number", f.name, words[0])
+		return nil, fmt.Errorf("%s %.40q: want a whole number that fits 64 bits", f.name, words[0])
 	case f.typ.Kind() == reflect.Int:
 		v = n
 	case f.typ.Kind() == reflect.Bool:
