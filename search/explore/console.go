@@ -1,15 +1,16 @@
 package explore
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/tmacc/tmacc/gen"
 	"github.com/tmacc/tmacc/schedule"
 	"github.com/tmacc/tmacc/search/build"
 	"github.com/tmacc/tmacc/search/session"
@@ -71,11 +72,14 @@ func (e *Explorer) Do(ctx context.Context, line string, hear func(session.Event)
 	if i < 0 {
 		return nil, fmt.Errorf("unknown command %.40q: help lists them", words[0])
 	}
-	args := words[1:]
-	if c := all[i]; c.Name == "add" || c.Name == "edit" { // JSON may have spaces
+	c, args := all[i], words[1:]
+	if c.Name == "add" || c.Name == "edit" { // JSON may have spaces
 		args = rest(line, c.Name)
 	}
-	r, err := all[i].do(e, ctx, args, hear)
+	if n := len(strings.Fields(c.Args)); len(args) > n {
+		return nil, fmt.Errorf("%s: takes %s, and was also given %.40q", c.Name, cmp.Or(c.Args, "nothing"), args[n])
+	}
+	r, err := c.do(e, ctx, args, hear)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", words[0], err)
 	}
@@ -109,20 +113,9 @@ func arg(args []string, i int, what string) (int, error) {
 	return n, nil
 }
 
-// none refuses arguments.
-func none(args []string) error {
-	if len(args) > 0 {
-		return fmt.Errorf("takes nothing, and was given %.40q", args[0])
-	}
-	return nil
-}
-
 type listening = func(session.Event)
 
-func doTrace(e *Explorer, ctx context.Context, args []string, _ listening) (Reply, error) {
-	if err := none(args); err != nil {
-		return nil, err
-	}
+func doTrace(e *Explorer, ctx context.Context, _ []string, _ listening) (Reply, error) {
 	s, err := e.State(ctx)
 	return s, err
 }
@@ -281,36 +274,21 @@ func doMove(e *Explorer, ctx context.Context, args []string, _ listening) (Reply
 	return e.changed(ctx, err)
 }
 
-func doMend(e *Explorer, ctx context.Context, args []string, _ listening) (Reply, error) {
-	err := none(args)
-	if err == nil {
-		err = e.Mend()
-	}
-	return e.changed(ctx, err)
+func doMend(e *Explorer, ctx context.Context, _ []string, _ listening) (Reply, error) {
+	return e.changed(ctx, e.Mend())
 }
 
-func doUndo(e *Explorer, ctx context.Context, args []string, _ listening) (Reply, error) {
-	err := none(args)
-	if err == nil {
-		err = e.Undo()
-	}
-	return e.changed(ctx, err)
+func doUndo(e *Explorer, ctx context.Context, _ []string, _ listening) (Reply, error) {
+	return e.changed(ctx, e.Undo())
 }
 
-func doRedo(e *Explorer, ctx context.Context, args []string, _ listening) (Reply, error) {
-	err := none(args)
-	if err == nil {
-		err = e.Redo()
-	}
-	return e.changed(ctx, err)
+func doRedo(e *Explorer, ctx context.Context, _ []string, _ listening) (Reply, error) {
+	return e.changed(ctx, e.Redo())
 }
 
-func doReset(e *Explorer, ctx context.Context, args []string, _ listening) (Reply, error) {
-	err := none(args)
-	if err == nil {
-		e.Reset()
-	}
-	return e.changed(ctx, err)
+func doReset(e *Explorer, ctx context.Context, _ []string, _ listening) (Reply, error) {
+	e.Reset()
+	return e.changed(ctx, nil)
 }
 
 // Problems is the reply of that name.
@@ -327,8 +305,8 @@ func (p Problems) String() string {
 	return strings.Join(lines, "\n")
 }
 
-func doProblems(e *Explorer, _ context.Context, args []string, _ listening) (Reply, error) {
-	return append(Problems{}, e.Problems()...), none(args)
+func doProblems(e *Explorer, _ context.Context, _ []string, _ listening) (Reply, error) {
+	return append(Problems{}, e.Problems()...), nil
 }
 
 // Shown is a stage of the schedule.
@@ -440,45 +418,56 @@ func (r Related) String() string {
 }
 
 func doRelated(e *Explorer, _ context.Context, args []string, _ listening) (Reply, error) {
-	stages := []string{build.TraceStage, build.NestStage, build.VirStage, build.AssemblyStage}
+	t, stages := e.Now(), []string{build.TraceStage, build.NestStage, build.VirStage, build.AssemblyStage}
 	if len(args) != 2 || !slices.Contains(stages, args[0]) {
 		return nil, fmt.Errorf("want a stage, %s, and a line", strings.Join(stages, ", "))
 	}
-	line, err := arg(args, 1, "a line")
+	line, err := e.lineOf(t, args)
 	if err != nil {
 		return nil, err
 	}
-	if args[0] != build.TraceStage {
-		line--
-	}
-	t := e.Now()
 	found := e.Spans(t).Of(args[0], line)
-	of := func(stage string, first int) (out []RelatedLine, err error) {
-		lines, err := e.Lines(stage, t, t)
-		for _, i := range found[stage] {
-			if i < len(lines) {
-				out = append(out, RelatedLine{i + first, lines[i].Text})
+	var r Related
+	for i, to := range []*[]RelatedLine{&r.Steps, &r.Nest, &r.Vir, &r.Asm} {
+		lines, err := e.Lines(stages[i], t, t)
+		if err != nil {
+			return nil, err
+		}
+		for _, at := range found[stages[i]] {
+			if at < len(lines) {
+				*to = append(*to, RelatedLine{at + firstLine(stages[i]), lines[at].Text})
 			}
 		}
-		return out, err
 	}
-	var r Related
-	r.Steps, err = of(build.TraceStage, 0)
-	for _, x := range []struct {
-		stage string
-		to    *[]RelatedLine
-	}{{build.NestStage, &r.Nest}, {build.VirStage, &r.Vir}, {build.AssemblyStage, &r.Asm}} {
-		if err == nil {
-			*x.to, err = of(x.stage, 1)
-		}
-	}
-	return r, err
+	return r, nil
 }
 
-func doCost(e *Explorer, ctx context.Context, args []string, _ listening) (Reply, error) {
-	if err := none(args); err != nil {
-		return nil, err
+// firstLine is the number of the first line of a stage: steps count from 0.
+func firstLine(stage string) int {
+	if stage == build.TraceStage {
+		return 0
 	}
+	return 1
+}
+
+// lineOf is the index of the line that args name, a stage and a number.
+func (e *Explorer) lineOf(t schedule.Trace, args []string) (int, error) {
+	line, err := arg(args, 1, "a line")
+	if err != nil {
+		return 0, err
+	}
+	all, err := e.Lines(args[0], t, t)
+	if err != nil {
+		return 0, err
+	}
+	first := firstLine(args[0])
+	if line < first || line-first >= len(all) {
+		return 0, fmt.Errorf("line %d of %s: want %d to %d", line, args[0], first, first+len(all)-1)
+	}
+	return line - first, nil
+}
+
+func doCost(e *Explorer, ctx context.Context, _ []string, _ listening) (Reply, error) {
 	text, err := e.CostReport(ctx)
 	return Text(text), err
 }
@@ -489,15 +478,12 @@ func (e *Explorer) CostReport(ctx context.Context) (string, error) {
 	return strings.TrimRight(text, "\n"), err
 }
 
-func doMark(e *Explorer, _ context.Context, args []string, _ listening) (Reply, error) {
+func doMark(e *Explorer, _ context.Context, _ []string, _ listening) (Reply, error) {
 	e.Mark()
-	return Text("compare and diff marked are about this schedule from now on"), none(args)
+	return Text("compare and diff marked are about this schedule from now on"), nil
 }
 
-func doMeasure(e *Explorer, ctx context.Context, args []string, hear listening) (Reply, error) {
-	if err := none(args); err != nil {
-		return nil, err
-	}
+func doMeasure(e *Explorer, ctx context.Context, _ []string, hear listening) (Reply, error) {
 	m, err := e.Measure(ctx, hear)
 	if err != nil {
 		return nil, err
@@ -505,17 +491,11 @@ func doMeasure(e *Explorer, ctx context.Context, args []string, hear listening) 
 	return m, nil
 }
 
-func doRoofline(e *Explorer, ctx context.Context, args []string, hear listening) (Reply, error) {
-	if err := none(args); err != nil {
-		return nil, err
-	}
+func doRoofline(e *Explorer, ctx context.Context, _ []string, hear listening) (Reply, error) {
 	return e.Roofline(ctx, hear)
 }
 
-func doCompare(e *Explorer, ctx context.Context, args []string, hear listening) (Reply, error) {
-	if err := none(args); err != nil {
-		return nil, err
-	}
+func doCompare(e *Explorer, ctx context.Context, _ []string, hear listening) (Reply, error) {
 	m, err := e.Compare(ctx, hear)
 	if err != nil {
 		return nil, err
@@ -525,7 +505,7 @@ func doCompare(e *Explorer, ctx context.Context, args []string, hear listening) 
 
 // String is a line about what was found, and its trace.
 func (f *Found) String() string {
-	return fmt.Sprintf("%d candidates, ended by %s; the best took %.3f of the time of %s (best takes it):\n%v", f.Tried, f.Ended, f.Cost, defaultWords, f.Trace)
+	return fmt.Sprintf("%d candidate%s, ended by %s; the best took %.3f of the time of %s, and best takes it\n%v", f.Tried, plural(f.Tried), f.Ended, f.Cost, defaultWords, f.Trace)
 }
 
 // mostSearch bounds a search, in seconds.
@@ -546,16 +526,12 @@ func doSearch(e *Explorer, ctx context.Context, args []string, hear listening) (
 	return f, nil
 }
 
-func doBest(e *Explorer, ctx context.Context, args []string, _ listening) (Reply, error) {
-	err := none(args)
-	if err == nil {
-		err = e.TakeBest()
-	}
-	return e.changed(ctx, err)
+func doBest(e *Explorer, ctx context.Context, _ []string, _ listening) (Reply, error) {
+	return e.changed(ctx, e.TakeBest())
 }
 
 func doSave(e *Explorer, ctx context.Context, args []string, hear listening) (Reply, error) {
-	if len(args) > 1 || len(args) == 1 && args[0] != "anyway" {
+	if len(args) == 1 && args[0] != "anyway" {
 		return nil, fmt.Errorf("%.40q: want nothing, or anyway", args[0])
 	}
 	s, err := e.Save(ctx, len(args) == 1, hear)
@@ -563,20 +539,17 @@ func doSave(e *Explorer, ctx context.Context, args []string, hear listening) (Re
 }
 
 func doExport(e *Explorer, _ context.Context, args []string, _ listening) (Reply, error) {
-	switch len(args) {
-	case 0:
+	if len(args) == 0 {
 		return Text(e.JSON()), nil
-	case 1:
-		if err := os.WriteFile(args[0], []byte(e.JSON()+"\n"), 0o666); err != nil {
-			return nil, err
-		}
-		return Text("written to " + args[0]), nil
 	}
-	return nil, errors.New("want one file, or none")
+	if err := gen.WriteFile(args[0], []byte(e.JSON()+"\n")); err != nil {
+		return nil, err
+	}
+	return Text("written to " + args[0]), nil
 }
 
-func doCommand(e *Explorer, _ context.Context, args []string, _ listening) (Reply, error) {
-	return Text(e.Command()), none(args)
+func doCommand(e *Explorer, _ context.Context, _ []string, _ listening) (Reply, error) {
+	return Text(e.Command()), nil
 }
 
 func doHelp(*Explorer, context.Context, []string, listening) (Reply, error) {

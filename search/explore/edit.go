@@ -13,8 +13,8 @@ import (
 
 // Add puts a step in front of the cursor, which then stands behind it.
 func (e *Explorer) Add(x schedule.Step) {
-	at := e.Cursor()
-	e.Set(slices.Insert(slices.Clone(e.Now()), at, x), at+1)
+	t, at := e.Place()
+	e.Set(slices.Insert(slices.Clone(t), at, x), at+1)
 }
 
 // Replace puts x in the place of a step.
@@ -175,7 +175,7 @@ func (f field) value(words []string) (json.RawMessage, error) {
 	case f.isList():
 		return f.list(words), nil
 	case f.typ.Kind() == reflect.Int && err != nil:
-		return nil, fmt.Errorf("%s %.40q: want a whole number", f.name, words[0])
+		return nil, fmt.Errorf("%s %.40q: want a whole number that fits 64 bits", f.name, words[0])
 	case f.typ.Kind() == reflect.Int:
 		v = n
 	case f.typ.Kind() == reflect.Bool:

@@ -65,6 +65,9 @@ type Explorer struct {
 	session *session.Session
 	busy    string // what works now
 	hear    func(session.Event)
+	stop    context.CancelFunc // of what works now
+	ended   chan struct{}      // closed when that has ended
+	closed  bool
 }
 
 // facts are known about a trace.
@@ -76,6 +79,9 @@ type facts struct {
 
 // ErrBusy is the error of an action while another one runs.
 var ErrBusy = errors.New("is still running: wait for it, or stop it")
+
+// ErrClosed is the error of an action after Close.
+var ErrClosed = errors.New("the exploration has ended")
 
 // Open chooses the schedule to begin with. The error is that of ctx, of the lock, or of a product that has no exact schedule.
 func Open(ctx context.Context, o Options) (*Explorer, error) {
@@ -133,10 +139,19 @@ func (e *Explorer) begin(chosen defaults.Chosen) (schedule.Trace, error) {
 	return e.usual, nil
 }
 
-// Close ends the session that measured.
+// Close ends what still measures or searches, waits for its end, and ends the session. Later actions return ErrClosed.
 func (e *Explorer) Close() error {
 	e.mu.Lock()
+	e.closed = true
+	stop, ended := e.stop, e.ended
+	e.mu.Unlock()
+	if stop != nil {
+		stop()
+		<-ended
+	}
+	e.mu.Lock()
 	s := e.session
+	e.session = nil
 	e.mu.Unlock()
 	if s == nil {
 		return nil
@@ -156,6 +171,13 @@ func (e *Explorer) Before() schedule.Trace {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.history[max(0, e.now-1)]
+}
+
+// Place is Now and Cursor of one moment.
+func (e *Explorer) Place() (schedule.Trace, int) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.history[e.now], e.cursor
 }
 
 // Cursor is the step at which things are added and offered: an index of Now, or its length for the end.

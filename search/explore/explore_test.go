@@ -274,6 +274,24 @@ func TestProblems(t *testing.T) {
 	}
 }
 
+// A command with more arguments than it takes is refused, and changes nothing.
+func TestRefused(t *testing.T) {
+	e := opened(t, nil)
+	for _, line := range []string{"mark x", "go 3 4", "delete 1 2 3", "move 1 2 3", "reset x", "export a b", "help x", "steps 1 all 2"} {
+		if _, err := e.Do(t.Context(), line, nil); err == nil || !strings.Contains(err.Error(), "was also given") {
+			t.Errorf("%s: %v", line, err)
+		}
+	}
+	for _, line := range []string{"related vir 0", "related asm 100000", "related trace -1"} {
+		if _, err := e.Do(t.Context(), line, nil); err == nil || !strings.Contains(err.Error(), ": want ") {
+			t.Errorf("%s: %v", line, err)
+		}
+	}
+	if e.marked != nil || e.Cursor() != 0 || len(e.history) > 1 {
+		t.Errorf("marked %v, cursor at %d, %d changes", e.marked, e.Cursor(), len(e.history)-1)
+	}
+}
+
 // An exported schedule can be opened.
 func TestExport(t *testing.T) {
 	e := opened(t, nil)

@@ -80,7 +80,7 @@ func (r Roofline) String() string {
 
 // Roofline measures the schedule, and once what the machine can do.
 func (e *Explorer) Roofline(ctx context.Context, hear func(session.Event)) (out Roofline, err error) {
-	s, done, err := e.begins(ctx, "measuring", hear)
+	ctx, s, done, err := e.begins(ctx, "measuring", hear)
 	if err != nil {
 		return nil, err
 	}
@@ -108,7 +108,7 @@ func (e *Explorer) Compare(ctx context.Context, hear func(session.Event)) (*Meas
 }
 
 func (e *Explorer) beside(ctx context.Context, hear func(session.Event), t, base schedule.Trace) (*Measured, error) {
-	s, done, err := e.begins(ctx, "measuring", hear)
+	ctx, s, done, err := e.begins(ctx, "measuring", hear)
 	if err != nil {
 		return nil, err
 	}
@@ -163,41 +163,61 @@ func (e *Explorer) blame(t, base schedule.Trace, err error) error {
 	return err
 }
 
-// begins is the session, which the caller uses alone until it calls done. Its events go to hear.
-func (e *Explorer) begins(ctx context.Context, what string, hear func(session.Event)) (s *session.Session, done func(), err error) {
-	e.mu.Lock()
-	if e.busy != "" {
-		defer e.mu.Unlock()
-		return nil, nil, fmt.Errorf("%s %w", e.busy, ErrBusy)
+// begins is the session, which the caller uses alone until it calls done, and a context that Close ends too. Its events go to hear.
+func (e *Explorer) begins(ctx context.Context, what string, hear func(session.Event)) (_ context.Context, s *session.Session, done func(), err error) {
+	ctx, stop := context.WithCancel(ctx)
+	if err := e.occupy(what, hear, stop); err != nil {
+		stop()
+		return nil, nil, nil, err
 	}
-	e.busy, e.hear, s = what, hear, e.session
-	e.mu.Unlock()
-	done = func() {
-		e.mu.Lock()
-		defer e.mu.Unlock()
-		e.busy, e.hear = "", nil
+	if s, err = e.open(ctx); err != nil {
+		e.ends()
+		return nil, nil, nil, err
 	}
-	if s == nil {
-		if s, err = e.open(ctx); err != nil {
-			done()
-			return nil, nil, err
-		}
-		e.mu.Lock()
-		e.session = s
-		e.mu.Unlock()
-	}
-	return s, done, nil
+	return ctx, s, e.ends, nil
 }
 
-// open opens the session that measures.
+// occupy lets no other action begin until ends.
+func (e *Explorer) occupy(what string, hear func(session.Event), stop context.CancelFunc) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	switch {
+	case e.closed:
+		return ErrClosed
+	case e.busy != "":
+		return fmt.Errorf("%s %w", e.busy, ErrBusy)
+	}
+	e.busy, e.hear, e.stop, e.ended = what, hear, stop, make(chan struct{})
+	return nil
+}
+
+func (e *Explorer) ends() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.stop()
+	close(e.ended)
+	e.busy, e.hear, e.stop, e.ended = "", nil, nil, nil
+}
+
+// open is the session that measures, which the first action opens.
 func (e *Explorer) open(ctx context.Context) (*session.Session, error) {
+	e.mu.Lock()
+	s := e.session
+	e.mu.Unlock()
+	if s != nil {
+		return s, nil
+	}
 	if e.Lacks != "" {
 		return nil, fmt.Errorf("this machine does not run %s: it lacks %s", e.Target.Machine().Name, e.Lacks)
 	}
 	o := session.Options{Problem: e.Problem, Target: e.Target, Only: e.Only, Lock: e.Lock, Defaults: e.Defaults,
 		Log: e.Log, Version: e.Version, Seed: 1, Probing: e.Probing, Events: e.said}
 	o.Purposes = session.Purposes(e.Problem, o.On.Host(), e.Modes, []int{e.Columns}, e.M, e.K)
-	return session.Open(ctx, o)
+	s, err := session.Open(ctx, o)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.session = s
+	return s, err
 }
 
 // said passes an event on, and remembers what a search has found.
@@ -247,11 +267,12 @@ func (e *Explorer) TakeBest() error {
 
 // Search searches for so long, from the default and the locked schedules and schedules of the log on. Ended by ctx, it returns what it has.
 func (e *Explorer) Search(ctx context.Context, limit time.Duration, hear func(session.Event)) (*Found, error) {
-	s, done, err := e.begins(ctx, "searching", hear)
+	ctx, s, done, err := e.begins(ctx, "searching", hear)
 	if err != nil {
 		return nil, err
 	}
 	defer done()
+	e.finds(nil)
 	s.Limit = limit
 	f, err := s.Search(ctx)
 	if err != nil {
@@ -260,11 +281,16 @@ func (e *Explorer) Search(ctx context.Context, limit time.Duration, hear func(se
 	if len(f.Best) == 0 {
 		return nil, session.ErrNothing
 	}
-	out := Found{f.Best[0].Cost, f.Traces()[0], f.Ended, f.Trials}
+	out := &Found{f.Best[0].Cost, f.Traces()[0], f.Ended, f.Trials}
+	e.finds(out)
+	return out, nil
+}
+
+// finds remembers what the search has found.
+func (e *Explorer) finds(f *Found) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.found = &out
-	return &out, nil
+	e.found = f
 }
 
 // Saved says what became of the lock.
@@ -282,7 +308,7 @@ func (e *Explorer) Save(ctx context.Context, anyway bool, hear func(session.Even
 	if _, err := schedule.Compile(e.Problem, t); err != nil {
 		return Saved{}, err
 	}
-	s, done, err := e.begins(ctx, "saving", hear)
+	ctx, s, done, err := e.begins(ctx, "saving", hear)
 	if err != nil {
 		return Saved{}, err
 	}

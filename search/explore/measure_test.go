@@ -146,4 +146,48 @@ func TestSearch(t *testing.T) {
 	if _, err := schedule.Compile(e.Problem, e.Now()); err != nil {
 		t.Error(err)
 	}
+	stop()
+	if f, err := e.Search(ctx, time.Minute, nil); err == nil || e.Best() != nil {
+		t.Errorf("a search that is stopped at once finds %+v, %v, and before it %+v", f, err, e.Best())
+	}
+}
+
+// Close stops a search, waits for it, and its log is complete. Nothing is measured afterwards.
+func TestClose(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "tuning.db")
+	e := measuring(t, func(o *Options) { o.Log = path })
+	found, ended := make(chan bool, 1), make(chan error, 1)
+	go func() {
+		_, err := e.Search(t.Context(), time.Hour, func(x session.Event) {
+			if _, ok := x.(session.Better); ok {
+				select {
+				case found <- true:
+				default:
+				}
+			}
+		})
+		ended <- err
+	}()
+	select {
+	case <-found:
+	case err := <-ended:
+		t.Fatal("the search ends before it finds anything: ", err)
+	}
+	if err := e.Close(); err != nil {
+		t.Error(err)
+	}
+	if e.busy != "" {
+		t.Error(e.busy + " goes on")
+	}
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	last := tune.Run{}
+	err := tune.Log{Path: path}.Each(true, func(r tune.Run, _ *tune.Trial) error { last = r; return nil })
+	if err != nil || last.Ended == "" {
+		t.Errorf("the log has %+v, %v", last, err)
+	}
+	if _, err := e.Measure(t.Context(), nil); !errors.Is(err, ErrClosed) {
+		t.Error(err)
+	}
 }

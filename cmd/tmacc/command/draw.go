@@ -145,16 +145,15 @@ func (c *cli) writePage(ctx context.Context, x reportFlags) error {
 	if err := noFolder(x.html); err != nil {
 		return fmt.Errorf("-html %w", err)
 	}
+	if x.log == session.NoLog {
+		return errors.New("-log " + x.log + ": -html needs a log")
+	}
 	l, err := c.logAt(x.log)
 	if err != nil {
 		return err
 	}
 	var s page.Search
-	var have []string
 	err = c.noteUnread(l.Each(true, func(r tune.Run, t *tune.Trial) error {
-		if r.ID != s.ID {
-			have = append(have, r.ID)
-		}
 		switch {
 		case x.run != "" && x.run != r.ID, x.run == "" && r.Best == 0:
 			return nil
@@ -195,7 +194,9 @@ func (c *cli) writePage(ctx context.Context, x reportFlags) error {
 func (c *cli) logAt(path string) (tune.Log, error) {
 	l, err := session.LogAt(path)
 	if err == nil && path != "" {
-		_, err = os.Stat(path)
+		if _, err = os.Stat(path); err == nil && noFolder(path) != nil {
+			err = fmt.Errorf("-log %w", noFolder(path))
+		}
 	}
 	return l, plain(err)
 }

@@ -107,7 +107,9 @@ func TestReport(t *testing.T) {
 	for _, r := range []refusal{
 		{2, `want svg or png`, "report -type gif"},
 		{2, `no such file`, "report -log " + empty},
+		{2, `: is a folder: want a file`, "report -log " + filepath.Dir(empty)},
 		{2, `nothing to draw`, "report -log none"},
+		{2, `-log none: -html needs a log`, "report -log none -html x.html"},
 		{2, `record 1: `, "report -log none -bench " + file(t, "bad.jsonl", "[]")},
 		{2, `no records of products with one column`, "report -log none -bench " + file(t, "none.jsonl", "{}")},
 		{2, `search.pdf: a picture is an .svg or a .png`, "tune -format w2 -plot search.pdf"},

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"os"
 	"strconv"
 	"strings"
@@ -109,6 +110,8 @@ func (x *exploreFlags) validate(f *pflag.FlagSet) error {
 		return errors.New("-kernel and -trace: want one of them")
 	case x.json && !x.plain:
 		return errors.New("-json: is for -plain")
+	case strings.HasPrefix(x.target, "spirv"):
+		return fmt.Errorf("-target %s: schedules of shaders cannot be explored: name a target of a CPU, see tmacc targets", x.target)
 	}
 	if err := delivery.CheckDir(x.dir); err != nil {
 		return err
@@ -185,6 +188,7 @@ func (x *exploreFlags) fromLock(path string) error {
 	for _, e := range lock.Entries {
 		t := targets.ByName(e.Target)
 		if t == nil {
+			have = append(have, e.Product+" on "+e.Target+", which cannot be explored")
 			continue
 		}
 		have = append(have, e.Product+" on "+t.Machine().ShortName())
@@ -248,10 +252,13 @@ type answer struct {
 	Error   string        `json:"error,omitempty"`
 }
 
-// run does what the lines of a text say. The error says how many commands failed.
+// run does what the lines of a text say. The error says how many commands failed, or that a line cannot be read.
 func (p plainExplorer) run(ctx context.Context, in io.Reader) error {
 	failures := 0
-	for line := range linesOf(ctx, in) {
+	for line, err := range linesOf(ctx, in) {
+		if err != nil {
+			return fmt.Errorf("explore: standard input, whose rest is not done: %w", err)
+		}
 		if line, _, _ = strings.Cut(line, "#"); strings.TrimSpace(line) == "" {
 			continue
 		}
@@ -313,26 +320,39 @@ func (p plainExplorer) answer(line string, r explore.Reply, err error) {
 // mostLine bounds a line of commands: a trace of many steps is one.
 const mostLine = 1 << 20
 
-// linesOf are the lines of in, until ctx ends.
-func linesOf(ctx context.Context, in io.Reader) func(yield func(string) bool) {
-	lines := make(chan string)
+// linesOf are the lines of in, until ctx ends. An error of reading comes last.
+func linesOf(ctx context.Context, in io.Reader) iter.Seq2[string, error] {
+	type read struct {
+		line string
+		err  error
+	}
+	all := make(chan read)
 	go func() {
-		defer close(lines)
+		defer close(all)
+		send := func(r read) bool {
+			select {
+			case all <- r:
+				return true
+			case <-ctx.Done():
+				return false
+			}
+		}
 		s := bufio.NewScanner(in)
 		s.Buffer(nil, mostLine)
 		for s.Scan() {
-			select {
-			case lines <- s.Text():
-			case <-ctx.Done():
+			if !send(read{line: s.Text()}) {
 				return
 			}
 		}
+		if s.Err() != nil {
+			send(read{err: s.Err()})
+		}
 	}()
-	return func(yield func(string) bool) {
+	return func(yield func(string, error) bool) {
 		for {
 			select {
-			case line, more := <-lines:
-				if !more || !yield(line) {
+			case r, more := <-all:
+				if !more || !yield(r.line, r.err) {
 					return
 				}
 			case <-ctx.Done():

@@ -87,6 +87,15 @@ nonsense`, append(of, "-format", "w2", "-trace", "../../../search/explore/testda
 	}
 }
 
+// A script that cannot be read to its end is an error, after the commands before.
+func TestExploreUnread(t *testing.T) {
+	a, code := explored(t, "command\nexport "+strings.Repeat("x", mostLine)+"\nhelp\n",
+		"-format", "w2", "-target", "avx2", "-mode", "l2", "-trace", "../../../search/explore/testdata/w2.json", "-o", t.TempDir())
+	if code != exitUsage || a["command"] == nil || a["help"] != nil {
+		t.Errorf("exit code %d, %v", code, a)
+	}
+}
+
 func TestExploreRefused(t *testing.T) {
 	dir := t.TempDir()
 	for _, c := range [][2]string{
@@ -98,7 +107,7 @@ func TestExploreRefused(t *testing.T) {
 		{"-format w2", "are no terminal: give -plain"},
 		{"-kernel w2 -plain -o " + dir, tune.LockName + " has no schedule: run tmacc tune, or give a -format"},
 		{"-format w2 -plain -target sse", `unknown target "sse"`},
-		{"-format w2 -plain -target spirv", `spirv`},
+		{"-format w2 -plain -target spirv", "-target spirv: schedules of shaders cannot be explored"},
 		{"-format w2 -plain -trace none.json", "none.json"},
 	} {
 		code, _, text := tmacc(append([]string{"explore"}, strings.Fields(c[0])...)...)

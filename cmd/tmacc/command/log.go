@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -13,7 +12,6 @@ import (
 	"github.com/tmacc/tmacc/ir"
 	"github.com/tmacc/tmacc/lower/targets"
 	"github.com/tmacc/tmacc/schedule/pairs"
-	"github.com/tmacc/tmacc/search/session"
 	"github.com/tmacc/tmacc/search/tune"
 )
 
@@ -44,12 +42,9 @@ began longer ago than the given time.`,
 	f.BoolVar(&x.pairs, "pairs", false, "print one JSON object per line, for each schedule that was faster than the default by more than the noise")
 	f.DurationVar(&x.prune, "prune", 0, "remove searches that began longer ago than this")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		l, err := session.LogAt(x.path)
-		if err == nil && x.path != "" { // the user's may not have begun
-			_, err = os.Stat(x.path)
-		}
+		l, err := c.logAt(x.path)
 		if err != nil {
-			return plain(err)
+			return err
 		}
 		switch {
 		case cmd.Flags().Changed("prune") && x.prune <= 0:

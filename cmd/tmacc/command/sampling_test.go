@@ -39,7 +39,7 @@ func TestSamplingRefusals(t *testing.T) {
 		{2, "-seed -1: want 0 or more", "run -seed -1"},
 		{2, "-grammar: line 1, column 8: there is no rule x", "run -grammar root::=x"},
 		{2, "nofile.gbnf: no such file", "run -grammar-file nofile.gbnf"},
-		{2, "sampling_test.go: line 1, column 9: want ::= after the name of a rule, not 'm'", "run -grammar-file sampling_test.go"},
+		{2, "sampling_test.go: line 1, column 9: want ::= after the name of a rule, not 'c'", "run -grammar-file sampling_test.go"},
 		{2, `-json-schema: #/type: there is no type "text": want null, boolean`, `run -json-schema {"type":"text"}`},
 		{2, "sampling_test.go: line 1, column 1: JSON: invalid character 'p'", "run -json-schema-file sampling_test.go"},
 		{2, "-grammar and -json-schema: only one of them can say which texts may come", "run -grammar root::=x -json-schema {}"},

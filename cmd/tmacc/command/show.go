@@ -310,9 +310,9 @@ func stageList(words, stages []string) ([]string, error) {
 }
 
 // printStages prints the named stages; with several names, each under its own. If a stage failed, those before it are printed, and the
-// error is returned.
+// error is returned. It is also an error if the kernel has none of them.
 func printStages(w io.Writer, all []build.Stage, names []string) error {
-	last := all[len(all)-1]
+	last, printed := all[len(all)-1], false
 	for i, name := range names {
 		at := slices.IndexFunc(all, func(s build.Stage) bool { return s.Name == name && s.Err == nil })
 		if at < 0 {
@@ -322,6 +322,10 @@ func printStages(w io.Writer, all []build.Stage, names []string) error {
 			fmt.Fprintf(w, "%s== %s\n", strings.Repeat("\n", min(i, 1)), name)
 		}
 		fmt.Fprintln(w, strings.TrimRight(all[at].Text, "\n"))
+		printed = true
+	}
+	if !printed && last.Err == nil {
+		return fmt.Errorf("show: this kernel has no stage %s", strings.Join(names, ", "))
 	}
 	return last.Err
 }

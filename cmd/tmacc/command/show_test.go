@@ -44,6 +44,7 @@ func TestShowOperatorRefused(t *testing.T) {
 		{"-op rope -format w2", "show: -format is for products: leave it out with -op"},
 		{"-op rope -cols 2", "show: -cols is for products: leave it out with -op"},
 		{"-op rope -prepare", "show: -prepare is for products: leave it out with -op"},
+		{"-op softmax -target spirv -stage machine", "show: this kernel has no stage machine"},
 		{"-op rope -stage cost", `unknown stage "cost": have expr, trace, nest, vir, passes, machine, asm, all`},
 		{"-op rope -target sse", `unknown target "sse"`},
 		{"-op attention -trace " + trace, "show: a schedule is for one operator, and attention is 4: name one of them"},

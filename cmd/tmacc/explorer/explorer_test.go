@@ -352,3 +352,31 @@ func TestColours(t *testing.T) {
 		t.Error("the same colour for light and dark")
 	}
 }
+
+// The schedule may change, by a command that runs beside the interface, while the screen is drawn.
+func TestChangesMeanwhile(t *testing.T) {
+	s := started(t, 80, 24)
+	long := s.Now()
+	stop, stopped := make(chan bool), make(chan bool)
+	go func() {
+		defer close(stopped)
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+				s.Set(long[:2], 0)
+				s.Set(long, len(long))
+				s.Undo()
+				s.Undo()
+			}
+		}
+	}()
+	for range 300 {
+		s.check()
+		s.edit()
+		s.asking = false
+	}
+	close(stop)
+	<-stopped
+}

@@ -41,9 +41,9 @@ func bindings() []binding {
 		bind("a", "add a step at the cursor", func(m *Model) tea.Cmd { return m.ask("add ") }),
 		bind("e", "edit the step", (*Model).edit),
 		bind("v", "legal values of a field", func(m *Model) tea.Cmd { return m.ask(fmt.Sprintf("values %d ", m.Cursor())) }),
-		bind("d", "delete the step", func(m *Model) tea.Cmd { return m.changed(m.Delete(m.Cursor(), m.Cursor())) }, "delete"),
-		bind("K", "move the step up (J: down)", func(m *Model) tea.Cmd { return m.changed(m.Move(m.Cursor(), m.Cursor()-1)) }, "shift+up"),
-		bind("J", "", func(m *Model) tea.Cmd { return m.changed(m.Move(m.Cursor(), m.Cursor()+1)) }, "shift+down"),
+		bind("d", "delete the step", func(m *Model) tea.Cmd { at := m.Cursor(); return m.changed(m.Delete(at, at)) }, "delete"),
+		bind("K", "move the step up (J: down)", func(m *Model) tea.Cmd { at := m.Cursor(); return m.changed(m.Move(at, at-1)) }, "shift+up"),
+		bind("J", "", func(m *Model) tea.Cmd { at := m.Cursor(); return m.changed(m.Move(at, at+1)) }, "shift+down"),
 		bind("A", "list single steps, or not", func(m *Model) tea.Cmd { m.single = !m.single; return m.relist() }),
 		bind("f", "make later steps fit", func(m *Model) tea.Cmd { return m.changed(m.Mend()) }),
 		bind("u", "undo (U: all)", func(m *Model) tea.Cmd { return m.changed(m.Undo()) }, "ctrl+z"),
@@ -120,7 +120,7 @@ func (m *Model) write(k tea.KeyPressMsg) tea.Cmd {
 
 // edit begins a command that changes the step.
 func (m *Model) edit() tea.Cmd {
-	at, t := m.Cursor(), m.Now()
+	t, at := m.Place()
 	if at == len(t) {
 		return m.ask("add ")
 	}
@@ -179,7 +179,7 @@ func (m *Model) goTo(step int) tea.Cmd {
 func (m *Model) rows(pane int) int {
 	switch pane {
 	case tracePane:
-		return len(m.Now()) + 1
+		return len(m.trace) + 1
 	case nextPane:
 		return len(m.list)
 	}

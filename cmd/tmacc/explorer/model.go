@@ -12,6 +12,7 @@ import (
 	"charm.land/bubbles/v2/textinput"
 	tea "charm.land/bubbletea/v2"
 
+	"github.com/tmacc/tmacc/schedule"
 	"github.com/tmacc/tmacc/search/build"
 	"github.com/tmacc/tmacc/search/explore"
 	"github.com/tmacc/tmacc/search/session"
@@ -50,6 +51,7 @@ type Model struct {
 	zoom          bool // only the focused pane is shown
 	single        bool // the list has single steps instead of decisions
 	state         explore.State
+	trace         schedule.Trace // of this frame or message: commands beside the interface may change the schedule meanwhile
 	list          []explore.Next
 	lines         []explore.Line
 	stageError    string
@@ -134,6 +136,7 @@ func (m *Model) Init() tea.Cmd { return tea.Batch(tea.RequestBackgroundColor, m.
 
 // Update implements tea.Model.
 func (m *Model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
+	m.trace = m.Now()
 	switch x := msg.(type) {
 	case tea.WindowSizeMsg:
 		m.width, m.height = x.Width, x.Height

@@ -86,6 +86,7 @@ func (m *Model) screen() string {
 	if m.width < 1 || m.height < 1 {
 		return ""
 	}
+	m.trace = m.Now()
 	lines := []string{m.head()}
 	if m.help {
 		lines = append(lines, m.helpRows(m.height-2)...)
@@ -143,7 +144,7 @@ func (m *Model) title(pane, width int) string {
 	}
 	switch {
 	case pane == tracePane:
-		return style.Render(fit(fmt.Sprintf(" trace, %d steps, %d changes", len(m.Now()), m.state.Changes), width))
+		return style.Render(fit(fmt.Sprintf(" trace, %d steps, %d changes", len(m.trace), m.state.Changes), width))
 	case pane == nextPane && m.single:
 		return style.Render(fit(" single steps: predicted, measured", width))
 	case pane == nextPane:
@@ -204,7 +205,7 @@ func (m *Model) offer(n explore.Next) (string, lipgloss.Style) {
 
 // step is a row of the trace.
 func (m *Model) step(i int) (string, lipgloss.Style) {
-	t := m.Now()
+	t := m.trace
 	if i == len(t) {
 		return "    (the end)", m.styles.quiet
 	}
