@@ -176,22 +176,36 @@ func (m *deviceBench) measure(ctx context.Context, name string, t spirv.Target, 
 		return err
 	}
 	for round := range m.rounds {
-		for _, at := range bench.Places(m.modes, m.ns, m.m, m.k) {
-			if at.Mode == measure.ModeL3 && len(m.modes) > 1 {
-				continue // devices have no third level: one copy of a matrix is in their cache, or is not
-			}
+		for _, at := range devicePlaces(m.modes, m.ns, m.m, m.k) {
 			for _, n := range at.Ns {
 				if ctx.Err() != nil {
 					return ctx.Err()
 				}
 				m.bar.step("round %d of %d: %s on %s, %s, n = %d", round+1, m.rounds, name, t.Machine().Name, at.Mode, n)
-				if err := m.time(ctx, p, v, shaders.Purpose(at.Mode, at.M, n, p.WholeK(at.K)), read, by == defaults.Lock); err != nil {
+				if err := m.time(ctx, p, v, purposeOn(m.lab, at, n, p), read, by == defaults.Lock); err != nil {
 					return err
 				}
 			}
 		}
 	}
 	return nil
+}
+
+// devicePlaces are the places of products on a device. It has no third level: one copy of a matrix is in its cache, or is not.
+func devicePlaces(modes []string, ns []int, m, k int) []bench.Place {
+	if len(modes) > 1 {
+		modes = slices.DeleteFunc(slices.Clone(modes), func(mode string) bool { return mode == measure.ModeL3 })
+	}
+	return bench.Places(modes, ns, m, k)
+}
+
+// purposeOn is a product of n activations at a place. Software devices read fewer copies of a matrix, as each takes long.
+func purposeOn(lab *shaders.Lab, at bench.Place, n int, p ir.Problem) tune.Purpose {
+	x := shaders.Purpose(at.Mode, at.M, n, p.WholeK(at.K))
+	if lab.Device().Software && x.Total > 0 {
+		x.Total = shaders.SoftwareTotal
+	}
+	return x
 }
 
 // deviceRounds is how often a sequence of products is timed.

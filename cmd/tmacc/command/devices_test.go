@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/tmacc/tmacc/runtime/cache"
+	"github.com/tmacc/tmacc/search/measure"
 	"github.com/tmacc/tmacc/search/shaders"
 )
 
@@ -54,6 +55,24 @@ func TestBenchDevice(t *testing.T) {
 	}
 	if r.Target != "spirv/dot" || r.Ns <= 0 || r.GBS <= 0 || r.CeilingGBS <= 0 || r.Share <= 0 || r.Device == nil || r.Device.Name == "" || r.Bits != "equal" || r.N != 2 {
 		t.Errorf("%s", text)
+	}
+}
+
+// Each number of activations has a place on a device, also where the CPU's third level of cache would be its only one.
+func TestDevicePlaces(t *testing.T) {
+	for _, modes := range [][]string{{measure.ModeL3}, {measure.ModeL2, measure.ModeL3, measure.ModeDRAM}, {measure.ModeL3, measure.ModeDRAM}} {
+		found := map[int]int{}
+		for _, at := range devicePlaces(modes, []int{1, 64}, 0, 0) {
+			for _, n := range at.Ns {
+				found[n]++
+			}
+			if at.Mode == measure.ModeL3 && len(modes) > 1 {
+				t.Errorf("%v: a place in the third level", modes)
+			}
+		}
+		if found[1] == 0 || found[64] != 1 {
+			t.Errorf("%v: %v", modes, found)
+		}
 	}
 }
 

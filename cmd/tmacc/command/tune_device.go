@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"math/rand"
 	"os"
 	"path/filepath"
@@ -17,7 +18,6 @@ import (
 	"github.com/tmacc/tmacc/ir"
 	"github.com/tmacc/tmacc/lower/spirv"
 	"github.com/tmacc/tmacc/search"
-	"github.com/tmacc/tmacc/search/bench"
 	"github.com/tmacc/tmacc/search/delivery"
 	"github.com/tmacc/tmacc/search/session"
 	"github.com/tmacc/tmacc/search/shaders"
@@ -106,13 +106,9 @@ func (c *cli) tuneDevice(ctx context.Context, f tuneFlags, ts []spirv.Target) er
 
 // purposes are the products that count.
 func (x *deviceTuning) purposes() (all []tune.Purpose) {
-	for _, at := range bench.Places(x.f.modes, x.f.ns, x.f.m, x.f.k) {
+	for _, at := range devicePlaces(x.f.modes, x.f.ns, x.f.m, x.f.k) {
 		for _, n := range at.Ns {
-			p := shaders.Purpose(at.Mode, at.M, n, x.p.WholeK(at.K))
-			if x.lab.Device().Software && p.Total > 0 {
-				p.Total = shaders.SoftwareTotal
-			}
-			all = append(all, p)
+			all = append(all, purposeOn(x.lab, at, n, x.p))
 		}
 	}
 	return all
@@ -122,7 +118,11 @@ func (x *deviceTuning) purposes() (all []tune.Purpose) {
 func (x *deviceTuning) search(ctx context.Context) (*shaders.Search, error) {
 	s := &shaders.Search{Problem: x.p, Target: x.t, Purposes: x.purposes(), Say: func(what string) { x.bar.step("%s", what) }}
 	s.Options = tune.Options{Trials: x.f.trials, Patience: x.f.patience, Batch: 4, Rng: rand.New(rand.NewSource(x.f.seed)), Progress: func(p tune.Progress) {
-		x.bar.step("%s on %s: %d candidates, best %.2f of the default's time", x.p.Name(), x.t.Machine().Name, p.Trials, p.Best)
+		best := ""
+		if !math.IsInf(p.Best, 1) {
+			best = fmt.Sprintf(", best %.2f of the default's time", p.Best)
+		}
+		x.bar.step("%s on %s: %d candidates%s", x.p.Name(), x.t.Machine().Name, p.Trials, best)
 	}}
 	var err error
 	if s.Default, err = shaders.Default(ctx, x.p, x.t, x.f.ns...); err != nil {
@@ -205,7 +205,7 @@ func (x *deviceTuning) tune(ctx context.Context) error {
 		return failed("tune: %s on %s: nothing was measured: give more -time", x.p.Name(), x.t.Machine().Name)
 	}
 	x.bar.step("measuring the best and the default in turn")
-	best, figures, err := s.Best(ctx, out)
+	best, figures, err := s.Best(context.WithoutCancel(ctx), out) // after the first Ctrl-C, too; a second one ends the process
 	if err != nil {
 		return fmt.Errorf("tune: %w", err)
 	}
