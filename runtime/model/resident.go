@@ -316,9 +316,7 @@ func (r *resident) inputs(ws *workspace) []byte {
 	data := make([]byte, r.at.inputs.bytes)
 	at := data[:0]
 	floats := func(x []float32) {
-		for _, v := range x {
-			at = binary.LittleEndian.AppendUint32(at, math.Float32bits(v))
-		}
+		at, _ = binary.Append(at, binary.LittleEndian, x) // floats have a size
 	}
 	floats(ws.hiddenRow(0))
 	position := ws.segments[0].position
@@ -349,8 +347,8 @@ func (r *resident) inputs(ws *workspace) []byte {
 // outputs takes what a step has made: keys and values into the host's pages, the last norm, and logits.
 func (r *resident) outputs(ws *workspace, data []byte, cacheOf func(layer int) *cache) {
 	floats := func(to []float32, from region) []float32 {
-		for i := range to {
-			to[i] = math.Float32frombits(binary.LittleEndian.Uint32(data[from.at-r.at.outputs.at+int64(4*i):]))
+		if _, err := binary.Decode(data[from.at-r.at.outputs.at:], binary.LittleEndian, to); err != nil {
+			panic("BUG: model: " + err.Error()) // the layout has room for them
 		}
 		return to
 	}

@@ -2,7 +2,6 @@ package model
 
 import (
 	"encoding/binary"
-	"math"
 	"slices"
 
 	"github.com/tmacc/tmacc/runtime/abi"
@@ -96,9 +95,7 @@ func (l *layout) row(k int) region {
 func (l *layout) kept(x []float32) region {
 	r := l.floats(len(x))
 	u := upload{region: r}
-	for _, v := range x {
-		u.data = binary.LittleEndian.AppendUint32(u.data, math.Float32bits(v))
-	}
+	u.data, _ = binary.Append(u.data, binary.LittleEndian, x) // floats have a size
 	l.uploads = append(l.uploads, u)
 	return r
 }
@@ -202,8 +199,11 @@ func (l *layout) takeWeights() {
 	c := &l.m.config
 	l.vector(l.m.outputNorm)
 	l.act(l.m.head)
-	for _, v := range []float32{1, c.Epsilon, c.ScoreCap, share(c.Embedding), share(c.HeadSize), share(c.FeedForward), share(c.extent(sizeQueries))} {
-		l.number(v)
+	l.number(1)
+	l.number(c.Epsilon)
+	l.number(c.ScoreCap)
+	for _, n := range []int{c.Embedding, c.HeadSize, c.FeedForward, c.extent(sizeQueries)} {
+		l.number(share(n))
 	}
 }
 
@@ -310,6 +310,11 @@ func (s *list) plus(beside bool, x, y region, k int) {
 	s.operator(beside, "add", map[string]int{"K": k}, nil, s.at("x", x, 0), s.at("y", y, 0), s.at("out", x, 0))
 }
 
+// biased adds a vector of weights to x.
+func (s *list) biased(beside bool, x region, bias []float32) {
+	s.plus(beside, x, s.vectors[&bias[0]], len(bias))
+}
+
 // target is a matrix and where its product goes.
 type target struct {
 	x   *matrix
@@ -373,7 +378,7 @@ func (s *list) project(layer int) {
 		to   region
 	}{{x.vectors[queryBias], s.queries}, {x.vectors[keyBias], keys}, {x.vectors[valueBias], out.value}} {
 		if b.bias != nil {
-			s.plus(beside, b.to, s.vectors[&b.bias[0]], len(b.bias))
+			s.biased(beside, b.to, b.bias)
 			beside = true
 		}
 	}
@@ -502,7 +507,7 @@ func (s *list) merge(a *attention, n int) {
 func (s *list) residual(bias, ends []float32) {
 	n, mixed := s.m.config.Embedding, s.mixed
 	if bias != nil {
-		s.plus(false, mixed, s.vectors[&bias[0]], n)
+		s.biased(false, mixed, bias)
 	}
 	if ends != nil {
 		s.norm(false, s.mixed2, mixed, ends, 1, n)
