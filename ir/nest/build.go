@@ -396,7 +396,7 @@ func (b *builder) copied(n int) (out []Stmt) {
 	loops = slices.DeleteFunc(loops, func(l Loop) bool { return b.pos[l.Name] < b.pos[s.Apart] }) // they are open
 	var over []Loop
 	for _, l := range b.p.Loops[b.pos[s.Apart]:b.below(n)] {
-		if b.p.Reduce[l.Root] {
+		if b.p.Reduce[l.Root] && l.Kind != Averaged { // averages are of products
 			over = append(over, l)
 		}
 	}
