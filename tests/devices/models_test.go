@@ -99,6 +99,27 @@ func TestModels(t *testing.T) {
 	}
 }
 
+// opened is a small model on a device, or with nil on the CPU, and a session.
+func opened(t *testing.T, on *kernels.Device) (*model.Model, *model.Session) {
+	t.Helper()
+	p, err := kernels.New(context.Background(), kernels.Options{Device: on})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { p.Close() })
+	m, err := model.Open("../../testdata/gguf/llama-q4_0.gguf", p, model.Options{Context: 64})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { m.Close() })
+	s, err := m.NewSession()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	return m, s
+}
+
 // logits are the logits after each call. The products run on a device unless it is nil.
 func logits(t *testing.T, f *gguf.File, on *kernels.Device) (all [][]float32) {
 	t.Helper()
@@ -180,21 +201,7 @@ func TestLoss(t *testing.T) {
 	target, _ := spirv.ByName("spirv")
 	var all [][]float32
 	for _, on := range []*kernels.Device{nil, {Here: here, Target: target}} {
-		p, err := kernels.New(context.Background(), kernels.Options{Device: on})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer p.Close()
-		m, err := model.Open("../../testdata/gguf/llama-q4_0.gguf", p, model.Options{Context: 64})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer m.Close()
-		s, err := m.NewSession()
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer s.Close()
+		m, s := opened(t, on)
 		var logits []float32
 		forward := func(tokens ...int32) error {
 			item := []model.Item{{Session: s, Tokens: tokens}}
@@ -306,21 +313,7 @@ func TestFirstStep(t *testing.T) {
 	target, _ := spirv.ByName("spirv")
 	var all [][]float32
 	for _, on := range []*kernels.Device{nil, {Here: &wrong, Target: target}} {
-		p, err := kernels.New(context.Background(), kernels.Options{Device: on})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer p.Close()
-		m, err := model.Open("../../testdata/gguf/llama-q4_0.gguf", p, model.Options{Context: 64})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer m.Close()
-		s, err := m.NewSession()
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer s.Close()
+		m, s := opened(t, on)
 		for token := range int32(3) {
 			item := []model.Item{{Session: s, Tokens: []int32{1 + token}}}
 			if err := m.Forward(context.Background(), item); err != nil {
