@@ -11,7 +11,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/tmacc/tmacc/ir"
 	"github.com/tmacc/tmacc/lower/targets"
 	"github.com/tmacc/tmacc/search/bench"
 	"github.com/tmacc/tmacc/search/delivery"
@@ -171,11 +170,8 @@ func (c *cli) writePage(ctx context.Context, x reportFlags) error {
 	case s.ID == "":
 		return errors.New("report: the log has no search that has measured something: run tmacc tune")
 	}
-	if p, err := ir.Named(s.Product); err == nil {
+	if p, err := s.Definition(); err == nil {
 		if t := targets.ByName(s.Run.Target); t != nil {
-			if !p.Act.Floats() {
-				p.Act.Group = s.ActGroup
-			}
 			s.Problem, s.Target = &p, t
 		}
 	}
