@@ -354,3 +354,96 @@ go list -deps .
 		t.Skip("needs gcc for the race detector; all else was tested")
 	}
 }
+
+// TestOwnFormats follows docs/new-format.md with other rows, given to the same three commands: five levels without order in groups of 48, and
+// three in whole rows. Products have odd sizes; columns that are no whole groups are refused, and filled up.
+func TestOwnFormats(t *testing.T) {
+	if testing.Short() {
+		t.Skip("slow")
+	}
+	if len(measure.Targets()) == 0 {
+		t.Skip(measure.ErrNoTarget)
+	}
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"five.json": `{"name": "five", "bits": 3, "levels": [3, -7, 0, 90, -1], "per": "group", "group": 48, "scale": "bf16"}`,
+		"odd.json":  `{"name": "odd-rows", "bits": 2, "levels": [-2, 5, 127], "per": "row", "scale": "f32"}`,
+		"main.go": `package main
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+
+	"example.com/own/kernels"
+	"github.com/tmacc/tmacc/ir/format"
+	"github.com/tmacc/tmacc/runtime"
+)
+
+const m, n, k = 7, 3, 241
+
+func main() {
+	fmt.Println(kernels.Five.NewMatrix(format.Source{}, m, k))
+	check(kernels.Five, 288)
+	check(kernels.OddRows, k)
+}
+
+// check multiplies k columns, in rows that are filled up to some more, and compares with floats.
+func check(p *runtime.Product, filled int) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	codes := make([]byte, m*filled)
+	for i := range codes {
+		codes[i] = byte(rng.IntN(len(p.Weight().Levels)))
+	}
+	src := p.Weight().NewSource(codes, m, filled, func(_ format.Shared, i int) float32 { return float32(1 + i%3) })
+	w, err := p.NewMatrix(src, m, filled)
+	if err != nil {
+		panic(err)
+	}
+	x, y := make([]float32, n*filled), make([]float32, n*m)
+	for i := range x {
+		if i%filled < k {
+			x[i] = float32(rng.IntN(255) - 127)
+		}
+	}
+	for j := range n {
+		x[j*filled] = 127 // so that activations are their own codes
+	}
+	if err := w.Multiply(y, x, n, runtime.Options{Threads: 2}); err != nil {
+		panic(err)
+	}
+	for i := range y {
+		sum, row := 0.0, i%m
+		for c := range k {
+			scale := src.Scales[p.Weight().ScaleIndex(row, c, filled)]
+			sum += float64(x[i/m*filled+c]) * float64(p.Weight().Levels[codes[row*filled+c]]) * float64(scale)
+		}
+		if math.Abs(sum-float64(y[i])) > 1e-6*math.Abs(sum)+1 {
+			panic(fmt.Sprint(p.Weight(), " ", i, ": ", y[i], ", want ", sum))
+		}
+	}
+	fmt.Println(p.Weight(), "agrees")
+}
+`,
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	out := inShell(t, dir, `go mod init example.com/own
+go get -tool github.com/tmacc/tmacc/cmd/tmacc
+go tool tmacc tune -q -format five.json,odd.json -mode l2 -n 1 -only -trials 3 -time 1m -o kernels
+go tool tmacc compile -q -format five.json -format odd.json -no-measure -o kernels
+go test ./...
+go mod tidy
+go run .
+go tool tmacc report -html search.html
+grep -o 'The best schedule for\|packed tile\|rank correlation\|a core reads' search.html | sort -u
+`)
+	for _, want := range []string{"five on ", "odd-rows on ", "builds, vets and passes its tests", "ok  \texample.com/own/kernels", "is 241; it must be a multiple of the group of 48, of weights or activations: fill rows up to 288",
+		"five agrees", "odd-rows agrees", "a core reads\npacked tile\nrank correlation\n"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("no %q in\n%s", want, out)
+		}
+	}
+}
