@@ -110,7 +110,7 @@ type rate struct {
 type kernel struct {
 	For      string // which numbers of activations, "": all
 	Steps    []step
-	Compared bool // with the default schedule for as many
+	Compared bool // with the default schedule for that number of activations
 	Stages   []stage
 }
 
@@ -281,7 +281,7 @@ func (s Search) widths() (ns []int) {
 	return slices.Compact(ns)
 }
 
-// compared is a schedule beside the default one for as many columns, if there is one.
+// compared is a schedule beside the default one with its columns, if there is one.
 func (s Search) compared(t schedule.Trace) (k kernel) {
 	known := map[string]bool{}
 	for _, u := range s.Usual {

@@ -61,7 +61,7 @@ func (s Search) rates(t *tune.Trial) (out []rate) {
 	return out
 }
 
-// attained is what a schedule that reads so many bytes reaches for a purpose in ns nanoseconds.
+// attained is what a schedule that reads these bytes reaches for a purpose in ns nanoseconds.
 func attained(p tune.Purpose, bytes, ns float64) picture.Attained {
 	if bytes == 0 || ns == 0 {
 		return picture.Attained{}

@@ -116,7 +116,7 @@ func (shares) Ticks(low, high float64) (out []plot.Tick) {
 	return out
 }
 
-// spread marks a logarithmic axis as shares does, with at most so many marks: else it takes the first of these series that has no more.
+// spread marks a logarithmic axis as shares does, with at most that number of marks: else it takes the first of these series that has no more.
 //
 //	1 3 10         of each power of ten
 //	1 10 100       powers of ten

@@ -37,7 +37,7 @@ type Candidate struct {
 	prepare *prepared
 	ns      []float64 // the least that was measured, of each purpose
 	ratios  []float64 // to the default's, 0: not measured
-	// What is expected of its cost: by the model of the core alone, and as the search has corrected it. 0: nothing.
+	// The expected cost: by the model of the core alone, and as the search has corrected it. 0: nothing.
 	estimate, predicted float64
 }
 
