@@ -84,6 +84,23 @@ func TestInBrowser(t *testing.T) {
 			}
 		}
 	}
+	strange := recorded(t)
+	long := "w<&>" + strings.Repeat("mmmmmmmm", 8)
+	strange.Product, strange.CPU, strange.Ended = long, long, long
+	strange.Run.Dropped = map[string]int{long: 1e9}
+	for i := range strange.Trials {
+		if t := &strange.Trials[i]; t.Cost > 0 { // slow and hard to predict
+			t.Cost, t.Estimate = 1e5*t.Cost, 1e-5*float64(i)
+		}
+	}
+	odd, err := HTML(t.Context(), strange)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(odd)
+	for _, fault := range b.Look(t, path, views[2]).Faults {
+		t.Errorf("with long names: %s", fault)
+	}
 	faults := []struct {
 		broken, want string
 		view         int // of views

@@ -18,9 +18,9 @@ import (
 type Browser struct {
 	to      io.WriteCloser
 	from    *bufio.Reader
-	last    int                    // id of the last command
-	session string                 // of the open page, "": none
-	heard   func(event) (end bool) // hears each event of the page; nil: nobody
+	last    int         // id of the last command
+	session string      // of the open page, "": none
+	heard   func(event) // hears each event of the page; nil: nobody
 }
 
 // names are the names that Chromium may have.
@@ -56,7 +56,7 @@ func start(t *testing.T, path string) *Browser {
 		t.Fatal(err)
 	}
 	c := exec.Command(path, "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
-		"--disable-component-update", "--disable-sync", "--user-data-dir="+dir, "--remote-debugging-pipe", "--hide-scrollbars", "--force-device-scale-factor=1", "about:blank")
+		"--disable-component-update", "--disable-sync", "--disable-dev-shm-usage", "--user-data-dir="+dir, "--remote-debugging-pipe", "--hide-scrollbars", "--force-device-scale-factor=1", "about:blank")
 	c.ExtraFiles = []*os.File{in, out} // it reads 3 and writes 4
 	if err := c.Start(); err != nil {
 		t.Fatal(err)
@@ -180,12 +180,11 @@ func (b *Browser) Look(t *testing.T, path string, v View) (s Seen) {
 	must(b.command("Target.attachToTarget", map[string]any{"targetId": target, "flatten": true}, &made))
 	b.session = made.SessionID
 	loaded := false
-	b.heard = func(e event) bool {
+	b.heard = func(e event) {
 		loaded = loaded || e.Method == "Page.loadEventFired"
 		if fault := faultOf(e); fault != "" {
 			s.Faults = append(s.Faults, fault)
 		}
-		return loaded
 	}
 	defer func() {
 		b.heard, b.session = nil, ""
