@@ -20,6 +20,7 @@ import (
 	"github.com/tmacc/tmacc/lower/targets"
 	"github.com/tmacc/tmacc/runtime/cache"
 	"github.com/tmacc/tmacc/search"
+	"github.com/tmacc/tmacc/search/beam"
 	"github.com/tmacc/tmacc/search/build"
 	"github.com/tmacc/tmacc/search/records"
 	"github.com/tmacc/tmacc/search/tune"
@@ -52,7 +53,7 @@ func texts(t *testing.T, p ir.Problem, target lower.Target, uses []search.Use) (
 		t.Fatal(err)
 	}
 	for _, u := range uses {
-		out = append(out, u.Trace.String(), fmt.Sprintf("%+v", u.Choice))
+		out = append(out, u.Trace.String())
 	}
 	f, err := target.File("main", v.Functions("")...)
 	if err != nil {
@@ -61,7 +62,7 @@ func texts(t *testing.T, p ir.Problem, target lower.Target, uses []search.Use) (
 	return append(out, string(f.Data))
 }
 
-// Kept schedules are those that search chooses, with their choices, and make the same bytes.
+// Kept schedules are the ones that the beam chooses, and make the same bytes.
 func TestSame(t *testing.T) {
 	dir := t.TempDir()
 	type product struct {
@@ -76,7 +77,7 @@ func TestSame(t *testing.T) {
 	}
 	for _, x := range drawn.Some(drawn.New(t), len(all)/2, all) {
 		p, at := named(t, x.format), x.format+" on "+x.target.Machine().Name
-		plain, err := search.Default(t.Context(), p, x.target)
+		plain, err := beam.Product(t.Context(), p, x.target)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -233,7 +234,7 @@ func TestIdentity(t *testing.T) {
 // An entry that is damaged, or that is no list of schedules, is made again.
 func TestDamaged(t *testing.T) {
 	p, target := named(t, "w1"), targets.ByName("amd64/avx2")
-	want, err := search.Default(t.Context(), p, target)
+	want, err := beam.Product(t.Context(), p, target)
 	if err != nil {
 		t.Fatal(err)
 	}
