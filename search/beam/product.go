@@ -75,7 +75,7 @@ func Product(ctx context.Context, p ir.Problem, t lower.Target) ([]search.Use, e
 	return all[0], nil
 }
 
-// Layouts are the schedules of Product, and then those of the other layouts that it compared, which have fewer numbers of columns: by other
+// Layouts are the schedules of Product, and then the schedules of the other layouts that it compared, which have fewer numbers of columns: by other
 // means, such as tables, or another number of lanes. A search that measures begins with them.
 func Layouts(ctx context.Context, p ir.Problem, t lower.Target) ([][]search.Use, error) {
 	return layouts(ctx, p, t, "no default schedule", func(sp *space.Space) *space.Space { return sp })

@@ -1,5 +1,5 @@
-// Package template makes traces of products for tests by one nest of loops, whose decisions are the fields of a struct. Tests say with it what they
-// need, and whether a space has that too or not. What is worth a try is for search/space to say, and what is good for search/beam.
+// Package template makes traces of products for tests by one nest of loops, whose decisions are the fields of a struct. Tests say with it which
+// schedule they need, whether a space has it or not. Package search/space lists the schedules that are worth a try, and search/beam chooses among them.
 package template
 
 import (
