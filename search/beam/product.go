@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"math/rand"
 	"slices"
 	"sync"
 
@@ -13,6 +14,7 @@ import (
 	"github.com/tmacc/tmacc/ir/nest"
 	"github.com/tmacc/tmacc/lower"
 	"github.com/tmacc/tmacc/lower/variant"
+	"github.com/tmacc/tmacc/schedule"
 	"github.com/tmacc/tmacc/search"
 	"github.com/tmacc/tmacc/search/cost"
 	"github.com/tmacc/tmacc/search/space"
@@ -49,6 +51,7 @@ func of(n int) (out []Purpose) {
 // How far a choice goes: about 200 points are evaluated. Each search begins where the one before it ended.
 var (
 	startsSearch  = Search{Width: 40, Budget: 120, Most: 6}                        // among ways to decompose
+	anySearch     = Search{Width: 6, Budget: 400, Most: 8, Passes: 3}              // where no start has a kernel
 	sumsSearch    = Search{Width: 2, Budget: 12, Most: 3, Passes: 1, Strict: true} // of starts, so that sums do not wait for each other
 	earlySearch   = Search{Width: 2, Budget: 60, Most: 6, Passes: 1, Strict: true} // for one column
 	lateSearch    = Search{Width: 1, Budget: 24, Most: 5, Passes: 1, Strict: true, Backward: true}
@@ -57,6 +60,7 @@ var (
 
 const (
 	eachKind      = 4   // starts of each kind
+	samples       = 40  // further starts where these have no kernel
 	mostStarts    = 3   // for one column, each by other means
 	muchWorse     = 0.6 // in the score: a start by other means that is worse by more is none
 	mostLayouts   = 3   // that are followed
@@ -138,7 +142,11 @@ func (ks set) uses() (out []search.Use) {
 // choose chooses a layout by kernels for one and for four columns, and then kernels for all numbers of columns. The other layouts follow.
 func (c *chooser) choose() ([]set, error) {
 	if err := c.oneColumn(); err != nil {
-		return nil, err
+		k := c.repeating()
+		if k == nil {
+			return nil, err
+		}
+		return []set{{k}}, nil
 	}
 	ones, err := c.layouts()
 	if err != nil {
@@ -171,6 +179,9 @@ func (c *chooser) choose() ([]set, error) {
 func (c *chooser) oneColumn() error {
 	one := c.space.Columns(1)
 	starts, err := c.starts(one)
+	if err != nil {
+		starts, err = c.anyStart(one)
+	}
 	if err != nil {
 		return err
 	}
@@ -253,6 +264,53 @@ func (c *chooser) starts(one *space.Space) (starts []space.Point, err error) {
 		}
 	}
 	return starts, nil
+}
+
+// anyStart is a point that has a kernel where no start has one: of formats that take most registers or code. A longer search leads there from points
+// that are wrong.
+func (c *chooser) anyStart(one *space.Space) ([]space.Point, error) {
+	rng := rand.New(rand.NewSource(1))
+	var xs []space.Point
+	x, err := one.First()
+	if err == nil {
+		xs = append(one.Spare().Kinds(x, eachKind), x)
+	}
+	if overflow := (*schedule.Overflow)(nil); errors.As(err, &overflow) { // no kind of sums has room for all of K
+		return nil, err
+	}
+	for range samples {
+		if y, err := one.SampleKind(rng); err == nil {
+			xs = append(xs, y)
+		}
+	}
+	if len(xs) == 0 {
+		return nil, err
+	}
+	found, err := c.search(anySearch, of(1)).Improve(c.ctx, one, xs...)
+	if err != nil {
+		return nil, err
+	}
+	return []space.Point{found[0].Point}, nil
+}
+
+// repeating is the least wrong of the kernels for one column that fit the registers if values are computed again, nil if there is none.
+func (c *chooser) repeating() *kernel {
+	var all []*kernel
+	for _, k := range c.kernels {
+		if k.err != nil && k.Kernel != nil && k.Cols == 1 && k.wrong < muchCode {
+			all = append(all, k)
+		}
+	}
+	slices.SortFunc(all, func(a, b *kernel) int {
+		return cmp.Or(cmp.Compare(a.wrong, b.wrong), cmp.Compare(a.point.Trace().Key(), b.point.Trace().Key()))
+	})
+	for _, k := range all {
+		var err error
+		if k.code, err = lower.Build(c.ctx, c.target, k.Nest); err == nil || c.ctx.Err() != nil {
+			return k
+		}
+	}
+	return nil
 }
 
 // right are the kernels for one column that are known to be possible, each alone.
