@@ -17,6 +17,7 @@ import (
 type kernel struct {
 	*schedule.Kernel
 	point  space.Point
+	code   *lower.Kernel // with registers, nil: not chosen
 	err    error
 	wrong  float64                // if there is no kernel: how much is wrong, +Inf: more than other decisions put right
 	least  float64                // cycles of a call without any waiting

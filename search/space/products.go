@@ -91,6 +91,11 @@ func (sp *Space) Exact() *Space {
 	return sp.only("entries", exact).only("averages", exact)
 }
 
+// ByTables is sp with products by lookups in tables only, or only without them.
+func (sp *Space) ByTables(is bool) *Space {
+	return sp.only("entries", func(s schedule.State) bool { return (indexed(s) > 0) == is })
+}
+
 // Sharing is sp with kernels only that read the packed matrices and the prepared activations of k. Its neighbours and mutations begin with
 // decisions that leave packing as it is, or with how many tiles lie side by side.
 func (sp *Space) Sharing(k *schedule.Kernel) *Space {
