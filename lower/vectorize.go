@@ -199,7 +199,7 @@ func (v *vectorizer) walk(body []nest.Stmt) error {
 		var err error
 		switch s := s.(type) {
 		case *nest.For:
-			if loops, a := chain(s); v.shares(a) {
+			if loops, a := v.sharedChain(s); a != nil {
 				v.statement = v.numbers[a]
 				err = v.fill(loops, a)
 			} else {

@@ -15,6 +15,7 @@ type Product struct {
 	Problem ir.Problem     // with filled groups, if a step fills them
 	fill    *fill          // how groups are filled; nil: they are not
 	weights *format.Layout // of the packed matrix; nil until packed
+	valid   *validLayouts  // of all states of the product
 	chunk   int            // activation elements of a column that lie together; 0: not chosen
 	streams nest.Streams   // prefetch distances
 	hoisted bool
@@ -33,7 +34,7 @@ func NewProduct(p ir.Problem) (*Product, error) {
 	if err := p.Validate(); err != nil {
 		return nil, err
 	}
-	return &Product{nests: nests{Graph: ir.Matmul(p)}, Problem: p}, nil
+	return &Product{nests: nests{Graph: ir.Matmul(p)}, Problem: p, valid: &validLayouts{}}, nil
 }
 
 // decomposed says why x, which edits the stage of the product, does not apply yet.

@@ -104,7 +104,7 @@ func layouts(ctx context.Context, p ir.Problem, t lower.Target, none string, par
 	if err != nil {
 		return nil, err
 	}
-	c := &chooser{ctx: ctx, target: t, space: part(sp.Exact()), kernels: map[string]*kernel{}, least: map[cost.Purpose]float64{}}
+	c := &chooser{ctx: ctx, target: t, space: part(sp.Exact()), kernels: map[string]*kernel{}, codes: map[sizes][]*code{}, least: map[cost.Purpose]float64{}}
 	sets, err := c.choose()
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
@@ -123,8 +123,9 @@ type chooser struct {
 	ctx     context.Context
 	target  lower.Target
 	space   *space.Space
-	mu      sync.Mutex               // of kernels
+	mu      sync.Mutex               // of kernels and codes
 	kernels map[string]*kernel       // by trace
+	codes   map[sizes][]*code        // whatever the order
 	least   map[cost.Purpose]float64 // logarithms of the least times that are known
 }
 

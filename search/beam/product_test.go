@@ -105,7 +105,7 @@ func scoreOf(t *testing.T, x cell, traces []schedule.Trace) float64 {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &chooser{ctx: t.Context(), target: x.on, space: sp, kernels: map[string]*kernel{}}
+	c := &chooser{ctx: t.Context(), target: x.on, space: sp, kernels: map[string]*kernel{}, codes: map[sizes][]*code{}}
 	var ks set
 	for _, trace := range traces {
 		point, err := sp.Parse(trace)
