@@ -68,7 +68,7 @@ func product(t testing.TB, d *vulkan.Device, name string) *Product {
 // TestSelfTest: products of schedules have the bits of the definition, for odd shapes, parts of the rows and all kinds of activations.
 func TestSelfTest(t *testing.T) {
 	d := opened(t)
-	for _, name := range []string{"w2.gemm", "w2.gemv", "w2.lanes", "w2.shared", "w4-g32.gemv", "w4-g32.lanes"} {
+	for _, name := range []string{"w2.gemm", "w2.gemv", "w2.lanes", "w2.shared", "w2.split", "w2.shared.split", "w1.split", "w4-g32.gemv", "w4-g32.lanes"} {
 		t.Run(name, func(t *testing.T) {
 			x := product(t, d, name)
 			if err := runtime.SelfTest(x.Product, rand.New(rand.NewPCG(1, 1))); err != nil {
@@ -81,8 +81,31 @@ func TestSelfTest(t *testing.T) {
 	}
 }
 
+// TestSplitK: workgroups that share sums give the bits of the definition, for few rows, few columns, numbers of elements of K that no number of parts divides, fewer
+// iterations than parts, and one call after the other on the same sums.
+func TestSplitK(t *testing.T) {
+	d := opened(t)
+	for _, name := range []string{"w2.split", "w1.split", "w2.shared.split"} {
+		x := product(t, d, name)
+		for _, n := range []int{1, 3} {
+			for _, shape := range [][2]int{{64, 14336}, {64, 14336 - 1}, {5, 3 * 512}, {1, 1}} {
+				for round := range 2 {
+					if err := x.Check(shape[0], n, shape[1], uint64(round)); err != nil {
+						t.Errorf("%s, %d columns, %v, round %d: %v", name, n, shape, round, err)
+					}
+				}
+			}
+		}
+	}
+}
+
 func TestTime(t *testing.T) {
-	x := product(t, opened(t), "w2.lanes")
+	timed(t, "w2.lanes")
+	timed(t, "w2.split")
+}
+
+func timed(t *testing.T, schedule string) {
+	x := product(t, opened(t), schedule)
 	w, err := x.Random(256, 1024, rand.New(rand.NewPCG(1, 1)))
 	if err != nil {
 		t.Fatal(err)
