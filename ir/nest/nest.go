@@ -39,7 +39,7 @@ func (k Kind) Outside() bool { return k == Outer || k == Group }
 // Loop is one loop. The value of the stage axis Root is the sum over its loops
 // of Coef times the loop variable. N is the trip count; 0 means that it is known at run time. Such a loop can have a
 // loop ListedBy around it. While that one is not at 0, the loop takes the values of the list ListParam instead, which
-// has ListCountParam values. Or it can have a loop DealtTo of N parts around it, of which part p runs its iterations p, p + N, p + 2N and so on.
+// has ListCountParam values. Or it can have a loop DealtTo of N parts around it: part p runs its iterations p, p + N, p + 2N and so on.
 type Loop struct {
 	Name, Root string
 	Coef, N    int

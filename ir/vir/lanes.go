@@ -225,7 +225,7 @@ func parts(by []*machine, bodies [][]step, i int) error {
 	return nil
 }
 
-// contents are those of a shared buffer, and who has accessed them.
+// contents are the bytes of a shared buffer, and who has accessed them.
 type contents struct {
 	bytes []byte
 	by    []accesses

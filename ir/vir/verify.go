@@ -253,7 +253,7 @@ func (v *verifier) checkLoop(l *Loop) error {
 	case l.Dealt && !v.inPart():
 		return errors.New("iterations are dealt to the parts of a loop around, and there is none")
 	case l.Dealt && (l.Lane || l.List > 0 || l.Count.Param < 0 || l.Count.Less > 0):
-		return errors.New("what is dealt to parts is the iterations that a parameter counts")
+		return errors.New("only iterations that a parameter counts are dealt to parts")
 	case l.Lane:
 		return v.lanes(l)
 	}
@@ -270,7 +270,7 @@ func (v *verifier) part(l *Loop) error {
 	case v.parts:
 		return errors.New("two loops have parts")
 	case v.stored:
-		return errors.New("all parts store what is stored before the loop")
+		return errors.New("all parts would make the store before the loop")
 	}
 	for _, s := range v.loops {
 		if !s.loop.Lane || len(s.loop.Carried) > 0 {

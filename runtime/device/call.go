@@ -176,7 +176,7 @@ func (x *Matrix) multiply(o *opened, s *scratch, c *abi.DeviceCall, p part) erro
 	}
 	defer recorded.Free()
 	if err := recorded.Run(); err != nil {
-		if s.sums != nil { // nobody knows what is in it
+		if s.sums != nil { // its contents are unknown
 			s.sums.Free()
 			s.sums = nil
 		}

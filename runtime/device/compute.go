@@ -21,7 +21,7 @@ type recording struct {
 	on   *card
 	s    *vulkan.Sequence
 	sums *vulkan.Buffer // that workgroups share; nil: none do
-	left bool           // a run has failed: nobody knows what is in sums
+	left bool           // a run has failed: the contents of sums are unknown
 }
 
 // Quantizes implements abi.Computer.
