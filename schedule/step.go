@@ -64,6 +64,7 @@ var steps = map[string]Step{
 	"quantize":       Quantize{},
 	"tile_columns":   TileColumns{},
 	"batch":          Batch{},
+	"split_k":        SplitK{},
 }
 
 // StepNames lists all steps.

@@ -198,11 +198,11 @@ var products = []Rule{
 	{Name: "prefetch", Offers: optional(schedule.Prefetch{}), Open: true},
 }
 
-// placed are the kinds of steps that the rules of products make, and the kinds for operators only.
+// placed are the kinds of steps that the rules of products make, and the kinds for operators or workgroups only.
 var placed = []schedule.Step{
 	schedule.FillGroups{}, schedule.Decompose{}, schedule.QuantizeTable{}, schedule.HoistZero{}, schedule.Split{}, schedule.Fuse{},
 	schedule.Bind{}, schedule.Tensorize{}, schedule.Reorder{}, schedule.Pack{}, schedule.HalvingAdd{}, schedule.Rfactor{},
-	schedule.ReadScaled{}, schedule.WidenEvery{}, schedule.Accumulate{}, schedule.Stage{}, schedule.Fission{}, schedule.ScaleAt{}, schedule.Prefetch{}, schedule.Inline{},
+	schedule.ReadScaled{}, schedule.WidenEvery{}, schedule.Accumulate{}, schedule.Stage{}, schedule.Fission{}, schedule.ScaleAt{}, schedule.Prefetch{}, schedule.Inline{}, schedule.SplitK{},
 }
 
 // withOthers adds a rule for each kind of step that proposes its values and that no rule makes: before the last one, or not at all.
