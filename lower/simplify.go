@@ -390,10 +390,10 @@ func sweep(body []vir.Node, need []bool) []vir.Node {
 	return out
 }
 
-// sweptLoop is sweep of a loop, nil if nothing is left of it. Lanes stay: they say how many there are, which hold tiles.
+// sweptLoop is sweep of a loop, nil if nothing is left of it. Lanes and parts stay: they say how many there are, which hold tiles or run what follows.
 func sweptLoop(n *vir.Loop, need []bool) *vir.Loop {
 	body := sweep(n.Body, need)
-	if len(body) == 0 && !n.Lane {
+	if len(body) == 0 && !n.Lane && !n.Part {
 		return nil
 	}
 	l := *n

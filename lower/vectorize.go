@@ -199,7 +199,7 @@ func (v *vectorizer) walk(body []nest.Stmt) error {
 		var err error
 		switch s := s.(type) {
 		case *nest.For:
-			if loops, a := chain(s); v.shares(a) {
+			if loops, a := v.sharedChain(s); a != nil {
 				v.statement = v.numbers[a]
 				err = v.fill(loops, a)
 			} else {
@@ -237,11 +237,14 @@ func (v *vectorizer) loop(s *nest.For) error {
 	case nest.Unrolled:
 		return v.repeat(s, l.N)
 	}
-	if l.N == 1 && l.Kind != nest.Lane {
+	if l.N == 1 && l.Kind != nest.Lane && l.Kind != nest.Part {
 		return v.repeat(s, 1)
 	}
 	if len(v.lanes) > 0 {
 		return refuse(l.Name, "a serial loop inside vector lanes")
+	}
+	if l.Kind == nest.Part && len(v.n.Grid) == 0 {
+		return refuse(l.Name, "parts of a sum are for targets with workgroups")
 	}
 	return v.serialLoop(s)
 }
@@ -257,7 +260,8 @@ func (v *vectorizer) repeat(s *nest.For, n int) error {
 }
 
 func (v *vectorizer) serialLoop(s *nest.For) error {
-	node := &vir.Loop{ID: v.loopID, Count: vir.Extent{Const: s.Loop.N, Param: -1}, Lane: s.Loop.Kind == nest.Lane, Ahead: s.Loop.Ahead}
+	node := &vir.Loop{ID: v.loopID, Count: vir.Extent{Const: s.Loop.N, Param: -1}, Lane: s.Loop.Kind == nest.Lane, Part: s.Loop.Kind == nest.Part,
+		Dealt: s.Loop.DealtTo != "", Ahead: s.Loop.Ahead}
 	v.loopID++
 	if s.Loop.N == 0 {
 		node.Count = vir.Extent{Param: v.params[nest.CountParam(s.Loop)]}
@@ -284,7 +288,9 @@ func (v *vectorizer) serialLoop(s *nest.For) error {
 	}
 	slices.Sort(node.Carried)
 	v.loads = map[string]vir.Reg{}
-	if i := slices.IndexFunc(v.n.Shared, func(x nest.Shared) bool { return x.At == s.Loop.Name && x.Ahead }); len(fills) > 0 && i >= 0 {
+	if i := slices.IndexFunc(v.n.Shared, func(x nest.Shared) bool { return x.At == s.Loop.Name && x.Ahead }); len(fills) > 0 && i >= 0 && node.Dealt {
+		return refuse(s.Loop.Name, "lanes cannot load ahead in a loop whose iterations are dealt to workgroups")
+	} else if len(fills) > 0 && i >= 0 {
 		return v.pipeline(node, fills, body, v.n.Shared[i].Halves)
 	}
 	node.Body = body

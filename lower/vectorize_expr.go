@@ -57,7 +57,7 @@ func (v *vectorizer) counted(e ir.Axis) (vir.Reg, error) {
 	at, t := v.Axis(e.Name), v.laneType(e)
 	sum := v.splat(t, int64(at))
 	for _, o := range v.serial {
-		if o.loop.Root != e.Name {
+		if o.loop.Root != e.Name || o.node.Part {
 			continue
 		}
 		if !o.node.Lane || t.Lanes > 1 {

@@ -256,9 +256,16 @@ type decoded struct {
 	row     row
 }
 
-// shares says that lanes share the values that a assigns.
-func (v *vectorizer) shares(a *nest.Assign) bool {
-	return a != nil && slices.ContainsFunc(v.n.Shared, func(x nest.Shared) bool { return x.Temp == a.Dst.Name })
+// sharedChain is chain of an assignment whose values lanes share, else nil.
+func (v *vectorizer) sharedChain(s nest.Stmt) (loops []nest.Loop, a *nest.Assign) {
+	if len(v.n.Shared) == 0 {
+		return nil, nil
+	}
+	loops, a = chain(s)
+	if a == nil || !slices.ContainsFunc(v.n.Shared, func(x nest.Shared) bool { return x.Temp == a.Dst.Name }) {
+		return nil, nil
+	}
+	return loops, a
 }
 
 // chain is the only assignment in loops that have nothing else in them.

@@ -200,10 +200,11 @@ func (x Decompose) Propose(s State, _ Machine) (out []Step) {
 		return nil
 	}
 	w := p.Problem.Weight
-	if _, _, affine := w.Affine(); affine && !p.Problem.Act.Floats() {
+	_, _, affine := w.Affine()
+	if affine && !p.Problem.Act.Floats() {
 		out = append(out, Decompose{Family: "dot", Value: "affine"})
 	}
-	if w.Codes() <= 64 && !p.Problem.Act.Floats() {
+	if (w.Codes() <= 64 || !affine) && !p.Problem.Act.Floats() {
 		out = append(out, Decompose{Family: "dot", Value: "lookup"})
 	}
 	if w.Bits > mostIndexed || s.(*Product).fill != nil {

@@ -157,6 +157,13 @@ type example struct {
 	step         Step
 }
 
+// columnsInGroups is a product whose rows and columns are in workgroups.
+func columnsInGroups() Trace {
+	t := byGroups("n mt l ks f j", "group", "lane")
+	t[slices.IndexFunc(t, func(x Step) bool { return x == columns })] = Bind{"n", "group"}
+	return t
+}
+
 var examples = []example{
 	{"decompose_affine", "w2", nil, dot},
 	{"decompose_lookup", "codebook", nil, Decompose{Family: "dot", Value: "lookup"}},
@@ -170,6 +177,7 @@ var examples = []example{
 	{"quantize_table_mirror", "ternary", trace(byTrits), QuantizeTable{Kind: "split"}},
 	{"quantize_table_q8", "w2", trace(byTable), QuantizeTable{Kind: "q8"}},
 	{"quantize", "w2", byGroups("n mt l ks f j", "group", "lane"), Quantize{Trace{Split{"act.k", 16, Pair{"act.o", "act.l"}}, Bind{"act.l", "lane"}}, 4096}},
+	{"split_k", "w2", columnsInGroups(), SplitK{4}},
 	{"halving_add", "w2", trace(byTable, QuantizeTable{Kind: "q8"}, Split{"k", 4, Pair{"ks", "f"}}, Bind{"f", "unrolled"}), HalvingAdd{"f"}},
 	{"pack_signs", "ternary", with(byTritsOf(8), "pack"), byTritsOf(8)[len(byTritsOf(8))-1]},
 	{"pack_wide_words", "w3", trace(Decompose{Family: "table", Value: "codes", Parts: []int{1}}, columns, lanes, Split{"k", 32, Pair{"ks", "u"}}, Bind{"u", "unrolled"}),
@@ -305,6 +313,11 @@ func picture(s *Product) string {
 	}
 	if len(s.stages) == 0 {
 		return b.String() + s.Graph.String()
+	}
+	if x, err := s.splitK(); err == nil {
+		s = x
+	} else {
+		fmt.Fprintln(&b, err)
 	}
 	for _, st := range s.stages {
 		plan, err := st.plan()

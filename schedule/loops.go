@@ -104,7 +104,7 @@ func (x Split) edit(n *nests, _ int) error {
 // reserved are names that loops must not take: the stage axes, the classes of
 // read_scaled, and what Pack calls the words of a cell and what groups share.
 var reserved = map[string]bool{"m": true, "n": true, "k": true, "g": true, "scale": true, "words": true,
-	"planes": true, sharedWord: true, nest.ListParam: true, planeLoop: true, partLoop: true, halfLoop: true, digitLoop: true}
+	"planes": true, sharedWord: true, nest.ListParam: true, planeLoop: true, partLoop: true, halfLoop: true, digitLoop: true, partsLoop: true}
 
 // usedBy names what refers to a loop: an accumulator or a staged value.
 func (st *stage) usedBy(loop string) string {

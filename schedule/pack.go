@@ -2,8 +2,10 @@ package schedule
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/tmacc/tmacc/ir/format"
 	"github.com/tmacc/tmacc/ir/nest"
@@ -378,10 +380,42 @@ func (p *packing) layout() (*format.Layout, error) {
 	for i := range lay.Parts {
 		lay.Parts[i].Digits = merge(lay.Parts[i].Digits)
 	}
-	if err := lay.Validate(); err != nil {
+	if err := p.s.valid.validate(lay); err != nil {
 		return nil, illegal(p.x, p.x.Tensor, "%v", err)
 	}
 	return lay, nil
+}
+
+// validLayouts are layouts that have no faults, by their sizes: schedules of one product have few layouts.
+type validLayouts struct {
+	mu    sync.Mutex
+	known map[[4]int][]*format.Layout
+}
+
+// mostValid bounds the layouts of equal sizes that are remembered.
+const mostValid = 64
+
+// validate is l.Validate, once for equal layouts.
+func (v *validLayouts) validate(l *format.Layout) error {
+	size := [4]int{l.TileM, l.RecordK, l.HeaderBytes, l.RecordBytes}
+	v.mu.Lock()
+	known := v.known[size]
+	v.mu.Unlock()
+	if slices.ContainsFunc(known, func(o *format.Layout) bool { return reflect.DeepEqual(o, l) }) {
+		return nil
+	}
+	if err := l.Validate(); err != nil {
+		return err
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.known == nil {
+		v.known = map[[4]int][]*format.Layout{}
+	}
+	if known := v.known[size]; len(known) < mostValid {
+		v.known[size] = append(slices.Clip(known), l)
+	}
+	return nil
 }
 
 // inPieces adds, behind the codes of a piece, the values that groups share which lie whole in it.

@@ -15,6 +15,7 @@ type Product struct {
 	Problem ir.Problem     // with filled groups, if a step fills them
 	fill    *fill          // how groups are filled; nil: they are not
 	weights *format.Layout // of the packed matrix; nil until packed
+	valid   *validLayouts  // of all states of the product
 	chunk   int            // activation elements of a column that lie together; 0: not chosen
 	streams nest.Streams   // prefetch distances
 	hoisted bool
@@ -24,6 +25,7 @@ type Product struct {
 	ahead   bool       // they load them while the iteration before computes
 	halves  bool       // they fill one half of the buffers while the other is used
 
+	parts     int       // workgroups that share sums over K; 0: none
 	quantized *Quantize // how groups prepare activations; nil: they do not
 	sumBy     int       // factor that the caller multiplies activation sums by; 0: the caller does not
 }
@@ -33,7 +35,7 @@ func NewProduct(p ir.Problem) (*Product, error) {
 	if err := p.Validate(); err != nil {
 		return nil, err
 	}
-	return &Product{nests: nests{Graph: ir.Matmul(p)}, Problem: p}, nil
+	return &Product{nests: nests{Graph: ir.Matmul(p)}, Problem: p, valid: &validLayouts{}}, nil
 }
 
 // decomposed says why x, which edits the stage of the product, does not apply yet.
@@ -97,6 +99,10 @@ func (s *Product) Kernel() (*Kernel, error) {
 		return nil, err
 	}
 	s, scaled := s.placedTables().scaledSums()
+	s, err := s.splitK()
+	if err != nil {
+		return nil, err
+	}
 	st := s.main()
 	k := s.kernel(scaled)
 	if err := s.contiguous(k); err != nil {
@@ -105,7 +111,6 @@ func (s *Product) Kernel() (*Kernel, error) {
 	if s.streams.Rest && !s.hasRest() {
 		return nil, &Unfinished{"prefetch", "has no other tiles side by side than the first"}
 	}
-	var err error
 	if k.Chunk, err = s.actChunk(); err != nil {
 		return nil, err
 	}

@@ -63,6 +63,14 @@ var refused = []struct {
 	step   Step
 	want   string
 }{
+	{"w2", nil, SplitK{4}, `split_k k: decompose first`},
+	{"w2", trace(dot), SplitK{1}, `split_k k: 1 workgroups: want 2 to 256`},
+	{"w2", trace(dot), SplitK{257}, `split_k k: 257 workgroups: want 2 to 256`},
+	{"w2", trace(dot, SplitK{2}), SplitK{2}, `split_k k: is split already`},
+	{"w2", trace(byTable), SplitK{2}, `split_k k: the sums are floats or of tables: workgroups add up integers only`},
+	{"w4-g32", trace(dot), SplitK{2}, `split_k k: groups have scales, whose floats are added in the order of groups: workgroups add their parts in any order`},
+	{"w2/32", trace(dot), SplitK{2}, `split_k k: groups have scales, whose floats are added in the order of groups: workgroups add their parts in any order`},
+	{"w2", trace(dot), Split{"k", 16, Pair{"ks", "parts"}}, `split k: there is a loop or axis parts already`},
 	{"w4", untiled, Tensorize{Loop: "j", To: "dot4", Rows: "i"}, `tensorize j: rows, columns and lanes are a tile's`},
 	{"w4", untiled, tileOf("i", "c", 12), `tensorize j: 12 lanes: want a power of two of at most 1024`},
 	{"w4", untiled, tileOf("i", "i", 8), `tensorize i: a tile wants the innermost steps of 1 along n, this is of m with stride 1`},

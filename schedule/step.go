@@ -11,6 +11,7 @@ import (
 	"reflect"
 	"sort"
 	"strings"
+	"sync"
 
 	"github.com/tmacc/tmacc/ir/format"
 )
@@ -63,6 +64,7 @@ var steps = map[string]Step{
 	"quantize":       Quantize{},
 	"tile_columns":   TileColumns{},
 	"batch":          Batch{},
+	"split_k":        SplitK{},
 }
 
 // StepNames lists all steps.
@@ -77,13 +79,21 @@ func StepNames() []string {
 
 // NameOf is the name of a step's kind.
 func NameOf(s Step) string {
-	for name, k := range steps {
-		if reflect.TypeOf(k) == reflect.TypeOf(s) {
-			return name
-		}
+	name, ok := stepNames()[reflect.TypeOf(s)]
+	if !ok {
+		panic(fmt.Sprintf("BUG: schedule: %T is not in steps", s))
 	}
-	panic(fmt.Sprintf("BUG: schedule: %T is not in steps", s))
+	return name
 }
+
+// stepNames are the names of steps by their types.
+var stepNames = sync.OnceValue(func() map[reflect.Type]string {
+	names := map[reflect.Type]string{}
+	for name, k := range steps {
+		names[reflect.TypeOf(k)] = name
+	}
+	return names
+})
 
 // MarshalJSON writes [{"split":{"loop":"m","by":16,...}}, ...].
 func (t Trace) MarshalJSON() ([]byte, error) {

@@ -20,48 +20,49 @@ import (
 	"github.com/tmacc/tmacc/tests/drawn"
 	"github.com/tmacc/tmacc/tests/native"
 	"github.com/tmacc/tmacc/tests/qemu"
+	"github.com/tmacc/tmacc/tests/template"
 )
 
 // rows8 is a schedule that every CPU target has registers for.
-var rows8 = search.Choice{Lanes: 8, Rows: 2, Block: 2, RowFields: 1, Cells: 1, Flush: 1, Map: "dense",
+var rows8 = template.Choice{Lanes: 8, Rows: 2, Block: 2, RowFields: 1, Cells: 1, Flush: 1, Map: "dense",
 	Value: "affine", Hoist: "flush", Dot: 4, Below: 4, Cols: 1, Order: 1, Scale: "end"}
 
 // sameBits are schedules that give the same bits on every target.
 var sameBits = []struct {
 	format string
 	group  int // of activations
-	change func(c *search.Choice)
+	change func(c *template.Choice)
 	arm64  bool // in the slice of formats for arm64
 }{
 	{"w2-g32", 32, nil, true},
-	{"w4-g32", 0, func(c *search.Choice) { c.Below = 8 }, true},
-	{"w4-g32-z", 32, func(c *search.Choice) { c.Below, c.Cols, c.Rows, c.Block = 0, 2, 1, 1 }, false},
-	{"w1", 0, func(c *search.Choice) { c.Map, c.Below = "planes", 4 }, false},
-	{"w3", 0, func(c *search.Choice) { c.Cols = 2 }, false},
-	{"ternary", 16, func(c *search.Choice) { c.Dot, c.Rows, c.Block = 2, 1, 1 }, false},
-	{"ternary", 0, func(c *search.Choice) { c.Map, c.Join, c.Mirror, c.Rows, c.Block, c.Order = "words", 5, 4, 1, 1, 0 }, true},
-	{"ternary", 0, func(c *search.Choice) {
+	{"w4-g32", 0, func(c *template.Choice) { c.Below = 8 }, true},
+	{"w4-g32-z", 32, func(c *template.Choice) { c.Below, c.Cols, c.Rows, c.Block = 0, 2, 1, 1 }, false},
+	{"w1", 0, func(c *template.Choice) { c.Map, c.Below = "planes", 4 }, false},
+	{"w3", 0, func(c *template.Choice) { c.Cols = 2 }, false},
+	{"ternary", 16, func(c *template.Choice) { c.Dot, c.Rows, c.Block = 2, 1, 1 }, false},
+	{"ternary", 0, func(c *template.Choice) { c.Map, c.Join, c.Mirror, c.Rows, c.Block, c.Order = "words", 5, 4, 1, 1, 0 }, true},
+	{"ternary", 0, func(c *template.Choice) {
 		c.Map, c.Join, c.Head, c.Rows, c.Block, c.Below, c.Factor = "words", 5, 2, 1, 1, 0, "f"
 	}, true},
-	{"ternary-g144", 0, func(c *search.Choice) { c.Map, c.Join, c.Below, c.Rows, c.Block = "words", 3, 0, 1, 1 }, false},
-	{"iq4nl-tensor-f16", 0, func(c *search.Choice) { c.Value, c.Below = "lookup", 0 }, false},
-	{"w4-g32-s128-m", 32, func(c *search.Choice) { c.AtGroup, c.Super = true, true }, true},
-	{"w2-g16-s64-i8", 0, func(c *search.Choice) { c.RowFields, c.Below, c.Rows, c.Block = 4, 0, 1, 1 }, true},
+	{"ternary-g144", 0, func(c *template.Choice) { c.Map, c.Join, c.Below, c.Rows, c.Block = "words", 3, 0, 1, 1 }, false},
+	{"iq4nl-tensor-f16", 0, func(c *template.Choice) { c.Value, c.Below = "lookup", 0 }, false},
+	{"w4-g32-s128-m", 32, func(c *template.Choice) { c.AtGroup, c.Super = true, true }, true},
+	{"w2-g16-s64-i8", 0, func(c *template.Choice) { c.RowFields, c.Below, c.Rows, c.Block = 4, 0, 1, 1 }, true},
 	{"w4-g32-bf16-m", 0, nil, true},
-	{"w8-g128", 32, func(c *search.Choice) { c.Hoist, c.Below = "none", 0 }, false},
-	{"cb2x4-g64", 32, func(c *search.Choice) { c.Value, c.Hoist, c.Below = "lookup", "none", 0 }, true},
-	{"cb2x4-g32-s64-m", 128, func(c *search.Choice) { c.Value, c.Below, c.Rows, c.Block = "lookup", 0, 1, 1 }, false},
+	{"w8-g128", 32, func(c *template.Choice) { c.Hoist, c.Below = "none", 0 }, false},
+	{"cb2x4-g64", 32, func(c *template.Choice) { c.Value, c.Hoist, c.Below = "lookup", "none", 0 }, true},
+	{"cb2x4-g32-s64-m", 128, func(c *template.Choice) { c.Value, c.Below, c.Rows, c.Block = "lookup", 0, 1, 1 }, false},
 	{"w1-f32act", 0, byFloats("codes", 4), true},
 	{"ternary-f32act", 0, byFloats("levels", 3), false},
 	{"w4-g32-s64-f32act", 0, byFloats("codes", 1), false},
-	{"w4", 0, func(c *search.Choice) { c.Dot, c.Below, c.Rows, c.Block = 1, 0, 1, 1 }, true},
-	{"w2", 0, func(c *search.Choice) { c.Octets, c.Cols, c.Below, c.Rows, c.Block = true, 2, 0, 1, 1 }, true},
+	{"w4", 0, func(c *template.Choice) { c.Dot, c.Below, c.Rows, c.Block = 1, 0, 1, 1 }, true},
+	{"w2", 0, func(c *template.Choice) { c.Octets, c.Cols, c.Below, c.Rows, c.Block = true, 2, 0, 1, 1 }, true},
 }
 
 // byFloats looks up sums of `by` f32 activations at once.
-func byFloats(digits string, by int) func(c *search.Choice) {
-	return func(c *search.Choice) {
-		c.Hoist, c.Below, c.Table = "none", 0, &search.TableChoice{Digits: digits, Parts: []int{by}, Float: true, Along: 1}
+func byFloats(digits string, by int) func(c *template.Choice) {
+	return func(c *template.Choice) {
+		c.Hoist, c.Below, c.Table = "none", 0, &template.Tables{Digits: digits, Parts: []int{by}, Float: true, Along: 1}
 	}
 }
 
@@ -201,23 +202,23 @@ func TestLargestK(t *testing.T) {
 	for _, c := range []struct {
 		format  string
 		maxK    int
-		change  func(c *search.Choice)
+		change  func(c *template.Choice)
 		refused bool
 	}{
-		{"w1", 0, func(c *search.Choice) { c.Below = 4 }, false},
-		{"w2", 0, func(c *search.Choice) { c.Below = 8 }, false},
-		{"w3", 0, func(c *search.Choice) { c.Below = 8 }, false},
-		{"w4", 0, func(c *search.Choice) { c.Below = 8 }, false},
-		{"w4", 1 << 18, func(c *search.Choice) { c.Below = 8 }, true},
-		{"w4", 1 << 18, func(c *search.Choice) { c.Below = 0 }, false},
-		{"w8", 0, func(c *search.Choice) { c.Hoist, c.Below = "none", 0 }, false},
-		{"w8", 0, func(c *search.Choice) { c.Hoist, c.Below = "init", 0 }, false},
-		{"w8", 1 << 18, func(c *search.Choice) { c.Hoist, c.Below = "none", 0 }, true},
-		{"iq4nl", 0, func(c *search.Choice) { c.Value, c.Below = "lookup", 0 }, false},
-		{"w2", 0, func(c *search.Choice) { c.Dot, c.Below, c.Rows, c.Block = 2, 4, 1, 1 }, false},
-		{"w4", 0, func(c *search.Choice) { c.Dot, c.Below, c.Rows, c.Block = 2, 4, 1, 1 }, false},
-		{"w4", 0, func(c *search.Choice) { c.Dot, c.Below, c.Rows, c.Block = 2, 8, 1, 1 }, true},
-		{"w8", 0, func(c *search.Choice) { c.Dot, c.Below, c.Rows, c.Block = 2, 0, 1, 1 }, true},
+		{"w1", 0, func(c *template.Choice) { c.Below = 4 }, false},
+		{"w2", 0, func(c *template.Choice) { c.Below = 8 }, false},
+		{"w3", 0, func(c *template.Choice) { c.Below = 8 }, false},
+		{"w4", 0, func(c *template.Choice) { c.Below = 8 }, false},
+		{"w4", 1 << 18, func(c *template.Choice) { c.Below = 8 }, true},
+		{"w4", 1 << 18, func(c *template.Choice) { c.Below = 0 }, false},
+		{"w8", 0, func(c *template.Choice) { c.Hoist, c.Below = "none", 0 }, false},
+		{"w8", 0, func(c *template.Choice) { c.Hoist, c.Below = "init", 0 }, false},
+		{"w8", 1 << 18, func(c *template.Choice) { c.Hoist, c.Below = "none", 0 }, true},
+		{"iq4nl", 0, func(c *template.Choice) { c.Value, c.Below = "lookup", 0 }, false},
+		{"w2", 0, func(c *template.Choice) { c.Dot, c.Below, c.Rows, c.Block = 2, 4, 1, 1 }, false},
+		{"w4", 0, func(c *template.Choice) { c.Dot, c.Below, c.Rows, c.Block = 2, 4, 1, 1 }, false},
+		{"w4", 0, func(c *template.Choice) { c.Dot, c.Below, c.Rows, c.Block = 2, 8, 1, 1 }, true},
+		{"w8", 0, func(c *template.Choice) { c.Dot, c.Below, c.Rows, c.Block = 2, 0, 1, 1 }, true},
 	} {
 		w, err := format.Lookup(c.format)
 		if err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/tmacc/tmacc/lower"
 	"github.com/tmacc/tmacc/lower/core"
 	"github.com/tmacc/tmacc/lower/targets"
-	"github.com/tmacc/tmacc/search"
+	"github.com/tmacc/tmacc/search/beam"
 	"github.com/tmacc/tmacc/search/build"
 )
 
@@ -60,7 +60,7 @@ func codeOf(t *testing.T, tg lower.Target) (code string) {
 		t.Fatal(err)
 	}
 	p := ir.Problem{Weight: w}
-	uses, err := search.Default(t.Context(), p, tg)
+	uses, err := beam.Product(t.Context(), p, tg)
 	if err != nil {
 		t.Fatalf("%s: %v", tg.Machine().Name, err)
 	}

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/tmacc/tmacc/ir/format"
+	measured "github.com/tmacc/tmacc/schedule/pairs"
 	"github.com/tmacc/tmacc/search/build"
 	"github.com/tmacc/tmacc/search/measure"
 	"github.com/tmacc/tmacc/tests/drawn"
@@ -147,7 +148,7 @@ func TestFormatFields(t *testing.T) {
 	}
 }
 
-// TestChoices: comments name sections of choices.md that are there, and each section is named by one.
+// TestChoices: comments name sections of choices.md that are there, and each section is named by one or has a pair.
 func TestChoices(t *testing.T) {
 	text, err := os.ReadFile("../docs/lab/choices.md")
 	if err != nil {
@@ -159,6 +160,20 @@ func TestChoices(t *testing.T) {
 			t.Errorf("choices.md has two sections %s", m[1])
 		}
 		named[m[1]] = false
+	}
+	f, err := os.Open("../docs/lab/pairs.jsonl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	all, err := measured.Read(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range all {
+		if p.Source.Page == "choices.md" {
+			named[p.Source.Section] = true
+		}
 	}
 	names := regexp.MustCompile(`docs/lab/choices\.md, (\w+(?:, \w+)*)`)
 	for _, dir := range []string{"cmd", "ir", "lower", "runtime", "search"} {
@@ -177,7 +192,7 @@ func TestChoices(t *testing.T) {
 	}
 	for _, section := range slices.Sorted(maps.Keys(named)) {
 		if !named[section] {
-			t.Errorf("no comment names section %s of choices.md", section)
+			t.Errorf("no comment names section %s of choices.md, and no pair is of it", section)
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/tmacc/tmacc/ir"
+	"github.com/tmacc/tmacc/ir/format"
 )
 
 // Plan is one stage with everything a schedule decided about it. A stage with
@@ -89,6 +90,9 @@ func Build(p *Plan) ([]Stmt, error) {
 		if by, around := b.pos[l.ListedBy]; l.ListedBy != "" && (!around || p.Loops[by].Kind != Unrolled || l.N != 0 || l.Kind != Serial) {
 			return nil, refuse(l.Name, "a listed loop is counted at run time, inside the unrolled loop %s", l.ListedBy)
 		}
+		if by, around := b.pos[l.DealtTo]; l.DealtTo != "" && (!around || p.Loops[by].Kind != Part || l.N != 0 || l.Kind != Serial || l.ListedBy != "") {
+			return nil, refuse(l.Name, "iterations that are dealt are counted at run time, inside the parts %s", l.DealtTo)
+		}
 		b.pos[l.Name] = i
 	}
 	if err := b.check(); err != nil {
@@ -161,6 +165,15 @@ func (b *builder) check() error {
 		}
 		if l.Kind == Lane && !p.Reduce[l.Root] && i > b.at(0) {
 			return refuse(l.Name, "lanes have accumulators of their own: move it outside %s", p.Loops[b.at(0)].Name)
+		}
+		if l.Kind == Part && i != b.at(0) {
+			return refuse(l.Name, "parts of a sum are around all that is summed: at the loop %s", p.Loops[b.at(0)].Name)
+		}
+		if l.Kind == Part && (p.Accumulators[0].InMemory || len(p.Accumulators) == 1 || p.Accumulators[1].Temp.Elem != format.I32 || b.at(1) != i) {
+			return refuse(l.Name, "parts are added in any order, which takes sums of integers, and then one result: not floats")
+		}
+		if l.Kind == Part && slices.ContainsFunc(p.Loops[:i], func(o Loop) bool { return !o.Kind.Outside() && o.Kind != Lane }) {
+			return refuse(l.Name, "parts of a sum are inside the loops of workgroups and lanes only")
 		}
 		if l.Kind == Lane && p.Accumulators[0].InMemory {
 			return refuse(l.Name, "lanes have sums in registers only")

@@ -141,6 +141,11 @@ func (m *machine) loop(f *For) error {
 	if f.Loop.Kind.Outside() {
 		count = 1
 	}
+	first, by := 0, 1
+	if f.Loop.DealtTo != "" {
+		parts, _ := m.n.Loop(f.Loop.DealtTo)
+		first, by = m.vars[parts.Name], parts.N
+	}
 	var list []byte
 	if f.Loop.ListedBy != "" && m.vars[f.Loop.ListedBy] != 0 {
 		list, count = m.args[ListParam].Buf, m.args[ListCountParam].Int
@@ -149,7 +154,7 @@ func (m *machine) loop(f *For) error {
 		}
 	}
 	defer delete(m.vars, f.Loop.Name)
-	for i := range count {
+	for i := first; i < count; i += by {
 		m.vars[f.Loop.Name] = i
 		if list != nil {
 			m.vars[f.Loop.Name] = int(binary.LittleEndian.Uint32(list[4*i:]))

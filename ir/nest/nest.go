@@ -26,9 +26,10 @@ const (
 	Group                // workgroups, which run at once: like Outer, by Nest.Grid
 	Lane                 // lanes of a workgroup, which run at once
 	Tile                 // rows, columns or depth of a tile, which one instruction multiplies
+	Part                 // parts of a sum, each of another workgroup, which run at once
 )
 
-var kindNames = [...]string{"for", "unroll", "vector", "dot", "outer", "pair", "average", "group", "lane", "tile"}
+var kindNames = [...]string{"for", "unroll", "vector", "dot", "outer", "pair", "average", "group", "lane", "tile", "part"}
 
 func (k Kind) String() string { return kindNames[k] }
 
@@ -38,12 +39,13 @@ func (k Kind) Outside() bool { return k == Outer || k == Group }
 // Loop is one loop. The value of the stage axis Root is the sum over its loops
 // of Coef times the loop variable. N is the trip count; 0 means that it is known at run time. Such a loop can have a
 // loop ListedBy around it. While that one is not at 0, the loop takes the values of the list ListParam instead, which
-// has ListCountParam values.
+// has ListCountParam values. Or it can have a loop DealtTo of N parts around it: part p runs its iterations p, p + N, p + 2N and so on.
 type Loop struct {
 	Name, Root string
 	Coef, N    int
 	Kind       Kind
 	ListedBy   string // "": never
+	DealtTo    string // "": all iterations run
 	Ahead      bool   // an iteration may load the weights of the next one before it uses its own
 }
 
@@ -54,6 +56,9 @@ func (l Loop) String() string {
 	}
 	if l.ListedBy != "" {
 		n += fmt.Sprintf(", listed if %s", l.ListedBy)
+	}
+	if l.DealtTo != "" {
+		n += fmt.Sprintf(", dealt to %s", l.DealtTo)
 	}
 	if l.Ahead {
 		n += ", ahead"
@@ -141,7 +146,7 @@ func (n *Nest) String() string {
 	for _, r := range n.roots() {
 		var terms []string
 		for _, l := range n.Loops {
-			if l.Root == r && l.Name != r {
+			if l.Root == r && l.Name != r && l.Kind != Part {
 				terms = append(terms, fmt.Sprintf("%d*%s", l.Coef, l.Name))
 			}
 		}

@@ -106,9 +106,11 @@ type machine struct {
 	f     *Func
 	args  []Arg
 	limit *int
-	races *races       // nil: one lane, one workgroup
-	lane  int          // in the workgroup: of code around loops of lanes the first of theirs
-	inner []int        // lanes of the loops of lanes that are not around the code
+	races *races // nil: one lane, one workgroup
+	lane  int    // in the workgroup: of code around loops of lanes the first of theirs
+	inner []int  // lanes of the loops of lanes that are not around the code
+	part  *int   // the number of the open loop's part of a sum, of parts
+	parts int
 	regs  [][]int64    // lanes, once an instruction defines the register
 	iter  map[int]*int // loop id -> the loop's number
 	// Lanes that live for one instruction only: a result whose register is also
@@ -119,14 +121,17 @@ type machine struct {
 // step is a loop or an instruction, with everything resolved that does not
 // change between executions.
 type step struct {
-	loop  *Loop // nil: an instruction
-	count int
-	list  []byte // of u32, or nil
-	iter  *int
-	body  []step
-	lanes [][]step   // of a loop of lanes, the body of each
-	by    []*machine // that runs each of lanes
-	sums  []*sum     // registers that lanes carry
+	loop    *Loop // nil: an instruction
+	count   int
+	list    []byte // of u32, or nil
+	iter    *int
+	body    []step
+	part    *int // of a dealt loop, the number of the part that runs, of parts
+	parts   int
+	carried [][]int64  // of a loop of parts, the registers
+	lanes   [][]step   // of a loop of lanes, the body of each
+	by      []*machine // that runs each of lanes
+	sums    []*sum     // registers that lanes carry
 
 	call
 	eval func(*call) error
@@ -166,7 +171,17 @@ func (m *machine) compile(body []Node) []step {
 			}
 			iter := new(int)
 			m.iter[n.ID] = iter
-			s := step{loop: n, count: count, iter: iter, body: m.compile(n.Body)}
+			s := step{loop: n, count: count, iter: iter, parts: 1}
+			if n.Dealt {
+				s.part, s.parts = m.part, m.parts
+			}
+			if n.Part {
+				m.part, m.parts = iter, count
+				for _, r := range n.Carried {
+					s.carried = append(s.carried, m.regs[r])
+				}
+			}
+			s.body = m.compile(n.Body)
 			if n.List > 0 {
 				s.list = m.args[n.List-1].Buf
 			}
@@ -295,7 +310,10 @@ func (m *machine) one(s *step) error {
 }
 
 func (m *machine) loop(s *step) error {
-	for i := range s.count {
+	if s.loop.Part {
+		return parts([]*machine{m}, [][]step{{*s}}, 0)
+	}
+	for i := range s.times() {
 		if err := m.number(s, i); err != nil {
 			return err
 		}
@@ -306,12 +324,23 @@ func (m *machine) loop(s *step) error {
 	return nil
 }
 
+// times is how often a loop runs.
+func (s *step) times() int {
+	if s.part == nil {
+		return s.count
+	}
+	return max(0, (s.count-*s.part+s.parts-1)/s.parts)
+}
+
 // number sets the number of a loop for iteration i.
 func (m *machine) number(s *step, i int) error {
 	if err := m.spend(); err != nil {
 		return err
 	}
 	*s.iter = i
+	if s.part != nil {
+		*s.iter = *s.part + i*s.parts
+	}
 	if s.loop.List > 0 {
 		if len(s.list) < 4*(i+1) {
 			return fmt.Errorf("%s: number %d of a list of %d bytes", m.f.formatLoop(s.loop), i, len(s.list))

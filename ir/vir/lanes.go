@@ -164,11 +164,14 @@ func lockstep(by []*machine, bodies [][]step) error {
 
 // together runs loop i of each lane's code.
 func together(by []*machine, bodies [][]step, i int) error {
+	if bodies[0][i].loop.Part {
+		return parts(by, bodies, i)
+	}
 	inner := make([][]step, len(bodies))
 	for n := range bodies {
 		inner[n] = bodies[n][i].body
 	}
-	for it := range bodies[0][i].count {
+	for it := range bodies[0][i].times() {
 		for n, m := range by {
 			if err := m.number(&bodies[n][i], it); err != nil {
 				return err
@@ -179,6 +182,74 @@ func together(by []*machine, bodies [][]step, i int) error {
 		}
 	}
 	return nil
+}
+
+// parts runs loop i of each lane's code, whose iterations are parts of a sum: workgroups that have all come here with the same values and the same
+// contents of shared buffers.
+func parts(by []*machine, bodies [][]step, i int) error {
+	m, inner, sums := by[0], make([][]step, len(bodies)), make([][][]int64, len(bodies))
+	for n := range bodies {
+		inner[n] = bodies[n][i].body
+		for _, reg := range bodies[n][i].carried {
+			sums[n] = append(sums[n], slices.Clone(reg))
+		}
+	}
+	begin := m.sharing()
+	for it := range bodies[0][i].count {
+		m.share(begin)
+		for n := range by {
+			if err := by[n].number(&bodies[n][i], it); err != nil {
+				return err
+			}
+			for _, reg := range bodies[n][i].carried {
+				clear(reg)
+			}
+		}
+		if err := lockstep(by, inner); err != nil {
+			return fmt.Errorf("part %d: %w", it, err)
+		}
+		for n := range by {
+			for c, reg := range bodies[n][i].carried {
+				for lane, x := range reg {
+					sums[n][c][lane] = int64(int32(sums[n][c][lane] + x))
+				}
+			}
+		}
+	}
+	m.share(begin)
+	for n := range by {
+		for c, reg := range bodies[n][i].carried {
+			copy(reg, sums[n][c])
+		}
+	}
+	return nil
+}
+
+// contents are the bytes of a shared buffer, and who has accessed them.
+type contents struct {
+	bytes []byte
+	by    []accesses
+}
+
+// sharing is the contents of the shared buffers.
+func (m *machine) sharing() (all []contents) {
+	for i, p := range m.f.Params {
+		if p.Shared > 0 {
+			all = append(all, contents{slices.Clone(m.args[i].Buf), slices.Clone(m.races.bytes[i])})
+		}
+	}
+	return all
+}
+
+// share gives the shared buffers the contents that they had.
+func (m *machine) share(all []contents) {
+	for i, p := range m.f.Params {
+		if p.Shared > 0 {
+			copy(m.args[i].Buf, all[0].bytes)
+			copy(m.races.bytes[i], all[0].by)
+			all = all[1:]
+		}
+	}
 }
 
 // races finds out whether what lanes and workgroups do depends on their order.

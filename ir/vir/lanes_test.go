@@ -213,6 +213,105 @@ func TestSumsOfLanes(t *testing.T) {
 	}
 }
 
+// Rows of words, two to a workgroup, whose sums three workgroups share: each has every third column of two words, and lanes sum a word each.
+const sumParts = `func sums(in ptr, out ptr, columns int, tiles int, rows int, bytes int, box shared 8)
+	groups tiles in+rows out+bytes
+	loop l0 2 lane
+		v0:i32x1 = splat 100
+		v1:i32x1 = lane 0
+		store box+0 l0*4 v1
+		loop l1 3 part carry v0
+			v2:i32x1 = load box+0 l0*4
+			v0:i32x1 = add v0 v2
+			loop l2 2 lane carry v0
+				loop l3 columns dealt carry v0
+					v3:i32x1 = load in+0 l0*32 l2*4 l3*8
+					v0:i32x1 = add v0 v3
+				end
+			end
+		end
+		store out+0 l0*4 v0
+	end
+`
+
+func TestParts(t *testing.T) {
+	f := mustParse(t, sumParts)
+	if have := f.String(); have != sumParts {
+		t.Errorf("prints\n%s", have)
+	}
+	if l := f.Part(); l == nil || l.ID != 1 {
+		t.Errorf("the loop of parts is %v", l)
+	}
+	for columns := range 5 {
+		in, out := make([]byte, 128), make([]byte, 16)
+		for i := range in {
+			if i%4 == 0 {
+				in[i] = byte(i / 4)
+			}
+		}
+		if err := Eval(f, []Arg{{Buf: in}, {Buf: out}, {Int: int64(columns)}, {Int: 2}, {Int: 64}, {Int: 8}}); err != nil {
+			t.Fatal(err)
+		}
+		for row := range 4 {
+			want := 100 + 3*(row%2) // what each part adds once
+			for word := range 2 * columns {
+				want += 8*row + word
+			}
+			if have := int(int32(binary.LittleEndian.Uint32(out[4*row:]))); have != want {
+				t.Errorf("%d columns: row %d is %d, want %d", columns, row, have, want)
+			}
+		}
+	}
+}
+
+// What parts would do in an order, or do more than once, is refused: by the verifier, or when it is done.
+func TestPartsRefused(t *testing.T) {
+	for _, c := range []struct{ from, to, want string }{
+		{"loop l1 3 part", "loop l1 columns part", "parts are a constant number of workgroups, at most 1024"},
+		{"loop l1 3 part", "loop l1 1025 part", "parts are a constant number of workgroups, at most 1024"},
+		{"\tgroups tiles in+rows out+bytes\n", "", "parts are one more dimension of workgroups: want 1 to 2 others"},
+		{"\tloop l0 2 lane\n", "\tv4:i32x1 = splat 0\n\tloop l0 2 lane carry v4\n\t\tv4:i32x1 = add v4 v4\n", "parts are in loop l0, which is no loop of lanes, or carries something"},
+		{"loop l2 2 lane carry", "loop l2 2 part carry", "two loops have parts"},
+		{"store box+0 l0*4 v1", "store out+0 l0*4 v1", "all parts would make the store before the loop"},
+		{"\t\t\tv0:i32x1 = add v0 v2\n", "\t\t\tv0:i32x1 = add v0 v2\n\t\t\tstore out+0 l0*4 v2\n", "parts of a sum store to shared buffers only"},
+		{"loop l1 3 part carry", "loop l1 3 carry", "iterations are dealt to the parts of a loop around, and there is none"},
+		{"loop l3 columns dealt", "loop l3 2 dealt", "only iterations that a parameter counts are dealt to parts"},
+		{"\t\tstore box+0 l0*4 v1\n", "", "is loaded before it is stored"},
+		{"\t\tstore out", "\t\tstore box+4 l0*-4 v0\n\t\tstore out", "no barrier is between"},
+		{"\t\t\tv0:i32x1 = add v0 v2\n", "\t\t\tv0:i32x1 = add v0 v2\n\t\t\tbarrier\n\t\t\tstore box+0 l0*4 v2\n", ""},
+		{"v2:i32x1 = load box+0 l0*4\n", "v2:i32x1 = splat 1\n\t\t\tstore box+4 l0*-4 v2\n", "no barrier is between"},
+	} {
+		text := strings.ReplaceAll(sumParts, c.from, c.to)
+		if text == sumParts {
+			t.Fatalf("%q is not there", c.from)
+		}
+		f, err := Parse(text)
+		if err == nil {
+			err = Eval(f, []Arg{{Buf: make([]byte, 128)}, {Buf: make([]byte, 16)}, {Int: 3}, {Int: 2}, {Int: 64}, {Int: 8}})
+		}
+		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("%q: %v, want %s", c.to, err, c.want)
+		}
+	}
+}
+
+// Floats have an order, which parts have not.
+func TestPartsOfFloats(t *testing.T) {
+	f, err := Parse(`func sum(in ptr, n int, by int)
+	groups n in+by
+	v0:f32x1 = splat 0
+	loop l0 2 part carry v0
+		v0:f32x1 = add v0 v0
+	end
+`)
+	if err == nil {
+		err = Verify(f)
+	}
+	if err == nil || !strings.Contains(err.Error(), "parts carry v0 of f32x1: they are added in any order, which takes i32") {
+		t.Error(err)
+	}
+}
+
 // Loops of lanes have constant counts, equal ones at equal depth, and sums of words.
 func TestLanesRefused(t *testing.T) {
 	for _, c := range []struct{ text, from, to string }{

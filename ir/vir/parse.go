@@ -254,13 +254,14 @@ func (p *parser) loop() error {
 	if l.Count, err = p.extent(p.next()); err != nil {
 		return err
 	}
-	if len(p.words) > 0 && p.words[0] == "lane" {
-		p.next()
-		l.Lane = true
-	}
-	if len(p.words) > 0 && p.words[0] == "max" {
-		p.next()
-		l.Max = true
+	for _, word := range []struct {
+		name string
+		set  *bool
+	}{{"lane", &l.Lane}, {"part", &l.Part}, {"dealt", &l.Dealt}, {"max", &l.Max}} {
+		if len(p.words) > 0 && p.words[0] == word.name {
+			p.next()
+			*word.set = true
+		}
 	}
 	if len(p.words) > 1 && p.words[0] == "list" {
 		p.next()

@@ -86,6 +86,12 @@ func (f *Func) formatLoop(l *Loop) string {
 	if l.Lane {
 		s += " lane"
 	}
+	if l.Part {
+		s += " part"
+	}
+	if l.Dealt {
+		s += " dealt"
+	}
 	if l.Max {
 		s += " max"
 	}

@@ -50,6 +50,9 @@ type verifier struct {
 	ids   map[int]bool // loop ids seen
 	group []int        // lanes of a workgroup
 	tiles int          // 1 + loops of lanes around tiles, 0 while there are none
+
+	parts  bool // a loop of parts is there
+	stored bool // something is stored to a buffer that is not shared
 }
 
 // regState says where a register is defined.
@@ -245,10 +248,47 @@ func (v *verifier) checkLoop(l *Loop) error {
 		return fmt.Errorf("%s is an integer, not a list", v.f.Params[l.List-1].Name)
 	case l.Max && !l.Lane:
 		return errors.New("the largest value is for lanes")
+	case l.Part:
+		return v.part(l)
+	case l.Dealt && !v.inPart():
+		return errors.New("iterations are dealt to the parts of a loop around, and there is none")
+	case l.Dealt && (l.Lane || l.List > 0 || l.Count.Param < 0 || l.Count.Less > 0):
+		return errors.New("only iterations that a parameter counts are dealt to parts")
 	case l.Lane:
 		return v.lanes(l)
 	}
 	return nil
+}
+
+// part checks a loop whose iterations are parts of a sum.
+func (v *verifier) part(l *Loop) error {
+	switch {
+	case l.Lane || l.Dealt || l.Ahead || l.List > 0 || l.Count.Param >= 0 || l.Count.Const > MaxParts:
+		return fmt.Errorf("parts are a constant number of workgroups, at most %d", MaxParts)
+	case len(v.f.Grid) == 0 || len(v.f.Grid) == MaxGrid:
+		return fmt.Errorf("parts are one more dimension of workgroups: want 1 to %d others", MaxGrid-1)
+	case v.parts:
+		return errors.New("two loops have parts")
+	case v.stored:
+		return errors.New("all parts would make the store before the loop")
+	}
+	for _, s := range v.loops {
+		if !s.loop.Lane || len(s.loop.Carried) > 0 {
+			return fmt.Errorf("parts are in loop l%d, which is no loop of lanes, or carries something", s.loop.ID)
+		}
+	}
+	for _, r := range l.Carried {
+		if t := v.f.typeOf(r); t.Elem != i32 || t.Tile() {
+			return fmt.Errorf("parts carry %v of %v: they are added in any order, which takes i32", r, t)
+		}
+	}
+	v.parts = true
+	return nil
+}
+
+// inPart says that a loop with parts is open.
+func (v *verifier) inPart() bool {
+	return slices.ContainsFunc(v.loops, func(s *loopState) bool { return s.loop.Part })
 }
 
 func (v *verifier) instr(in *Instr) error {
@@ -262,6 +302,12 @@ func (v *verifier) instr(in *Instr) error {
 		if err := check(in); err != nil {
 			return err
 		}
+	}
+	if in.Op.Stores() && v.f.Params[in.Mem.Buf].Shared == 0 {
+		if v.inPart() {
+			return errors.New("parts of a sum store to shared buffers only")
+		}
+		v.stored = true
 	}
 	if !in.Op.HasResult() {
 		return nil

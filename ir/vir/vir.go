@@ -178,10 +178,18 @@ func (in *Instr) HasMem() bool { return in.Op.HasMem() || in.Fold > 0 && in.Fold
 // the lanes' signed integers.
 //
 // A loop with Ahead may load what its next iteration reads before it uses its own: a hint.
+//
+// Iterations of a loop with Part are parts of a sum. Each is another workgroup's, and they run at once. A register that it carries, of i32, begins in
+// each with 0. After the loop the parts' values are added to the value it had. One workgroup goes on, with what its shared buffers had before the
+// loop, and all others end. Around the loop are loops of lanes only, which carry nothing. A function has at most one.
+//
+// A loop with Dealt is in a loop with Part of n iterations: iteration p of that runs numbers p, p + n, p + 2n and so on of it, those below Count.
 type Loop struct {
 	ID      int
 	Count   Extent
 	Lane    bool
+	Part    bool
+	Dealt   bool
 	List    int // 1 + the index into Func.Params of a pointer to the list, or 0
 	Ahead   bool
 	Max     bool
@@ -219,8 +227,29 @@ type Func struct {
 // MaxGrid is the number of dimensions that workgroups have.
 const MaxGrid = 3
 
-// MaxLanesOfGroup bounds the lanes of a workgroup.
-const MaxLanesOfGroup = 1024
+// MaxLanesOfGroup bounds the lanes of a workgroup, and MaxParts the workgroups that have parts of a sum.
+const (
+	MaxLanesOfGroup = 1024
+	MaxParts        = 1024
+)
+
+// Part is the loop of f whose iterations are parts of a sum, nil if it has none.
+func (f *Func) Part() *Loop { return partOf(f.Body) }
+
+func partOf(body []Node) *Loop {
+	for _, n := range body {
+		l, ok := n.(*Loop)
+		if ok && l.Part {
+			return l
+		}
+		if ok && l.Lane {
+			if in := partOf(l.Body); in != nil {
+				return in
+			}
+		}
+	}
+	return nil
+}
 
 // Lanes are the numbers of lanes of a workgroup of f: first of the outermost loops of lanes, then of the ones in these, and
 // so on. nil: f has none.

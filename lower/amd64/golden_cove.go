@@ -1,7 +1,6 @@
 package amd64
 
 import (
-	"github.com/tmacc/tmacc/ir/nest"
 	"github.com/tmacc/tmacc/lower/core"
 )
 
@@ -15,22 +14,9 @@ var goldenCove = core.Core{
 	Hierarchy: core.Hierarchy{
 		First: 48 << 10, Fills: 16, Latency: [3]float64{15, 200, 400}, Line: [3]float64{1.8, 6, 12.3}, Several: 11.5,
 	},
-	Memory: core.Memory{
-		Streams: farther, Slow: farther, Scattered: farther,
-		// Tables of several columns are more than a first-level cache has room for. Figures: docs/lab/choices.md, Tables.
-		Tables: 2 << 10, Skipping: skipping,
-	},
 	Costs:    goldenCoveCosts,
 	Pipeline: core.Pipeline{Width: 6, Window: 512, Waiting: 97, Scalar: "0156a", Closed: "1"},
 }
-
-// farther has the distances of prefetches. One distance is not enough: a first-level cache cannot wait
-// for all the lines that memory can send at once. Figures: docs/lab/choices.md, Streams.
-var farther = nest.Streams{Ahead: 4 << 10, Far: 16 << 10}
-
-// skipping: several columns take longer where they read half of a tile, though from a cache one
-// column gains. Figures: docs/lab/choices.md, Skipping.
-const skipping = 1.07
 
 // goldenCoveCosts: what takes as long up to 256 bits and at 512 has no Wide. While one of the two ports for 512 bits
 // permutes bytes, the other one does dot products.

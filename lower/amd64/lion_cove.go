@@ -6,7 +6,7 @@ import (
 )
 
 // lionCove is Intel's performance core of Lunar Lake and Arrow Lake, which has AVX-VNNI and no AVX-512. Nobody has
-// measured it: its costs are from tables, and its memory is that of the ordinary core.
+// measured it: its costs are from tables.
 //
 // CPUs: Linux, arch/x86/include/asm/intel-family.h, names family 6 with models 0xBD (Lunar Lake), 0xC5 and 0xC6 (Arrow
 // Lake H and S) as Lion Cove with Skymont. Arrow Lake U, 0xB5, has other cores. The small cores of these CPUs say the
@@ -22,7 +22,6 @@ var lionCove = core.Core{
 	Hierarchy: core.Hierarchy{
 		First: 48 << 10, Fills: 16, Latency: [3]float64{17, 90, 500}, Line: [3]float64{1.5, 4, 8}, Several: 8,
 	},
-	Memory:   ordinary.Memory,
 	Costs:    lionCoveCosts,
 	Pipeline: core.Pipeline{Width: 8, Window: 576, Waiting: 120, Scalar: "defghi"},
 }

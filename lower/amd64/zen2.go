@@ -1,16 +1,12 @@
 package amd64
 
 import (
-	"github.com/tmacc/tmacc/ir/nest"
 	"github.com/tmacc/tmacc/lower/core"
 	"github.com/tmacc/tmacc/runtime/cpu"
 )
 
 // zen2 is AMD's cores with AVX2 only, Zen to Zen 3, whose memory was measured on Zen 2 and Zen 3. Their
 // instructions were not: they have the costs of Golden Cove.
-//
-// Every line is asked for into the first-level cache, by steady, or 1 KiB ahead where two tiles lie side by
-// side, which is worth a little more arithmetic. Figures: docs/lab/choices.md, Streams, Tiles, TilesCost.
 var zen2 = core.Core{
 	Name: "zen2", ISAs: []string{"amd64/avx2"}, CPUs: []cpu.Set{{Vendor: amd}, {Vendor: hygon}},
 	// AMD, Software Optimization Guide for Family 17h Models 30h (56305), as far as remembered: 32 KiB, 22 misses in flight, 12 to 13 cycles to the second-level
@@ -19,11 +15,6 @@ var zen2 = core.Core{
 	// either is as good.
 	Hierarchy: core.Hierarchy{
 		First: 32 << 10, Fills: 22, Holds: true, Latency: [3]float64{13, 130, 300}, Line: [3]float64{2, 2.6, 9}, Several: 8.5,
-	},
-	Memory: core.Memory{
-		Streams: steady, Slow: steady, Tables: 2 << 10, Skipping: skipping, Tiles: 2, TilesCost: 1.06, Indexes: true,
-		// Super-blocks, also by two tiles. What has a line for few weights is not for sparse. Figures: docs/lab/choices.md, Scattered, SuperTiles.
-		Scattered: sparse, SuperTiles: sparse,
 	},
 	Costs:    zen2Costs,
 	Pipeline: core.Pipeline{Width: 6, Window: 224, Waiting: 64, Scalar: "cdef"},
@@ -34,11 +25,6 @@ const (
 	amd   = "AuthenticAMD"
 	hygon = "HygonGenuine"
 )
-
-var steady = nest.Streams{Ahead: 3 << 10, Act: 128}
-
-// sparse is far of two lines in four: what lies between, the CPU foresees.
-var sparse = nest.Streams{Far: 8 << 10, Act: 128}
 
 // zen2Costs are the costs of Golden Cove, with the latencies and ports of llvm/lib/Target/X86/X86ScheduleZnver3.td, which also has two schedulers of 32 entries.
 var zen2Costs = onUnits(goldenCoveCosts, core.Costs{

@@ -4,49 +4,22 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/tmacc/tmacc/ir/nest"
 	"github.com/tmacc/tmacc/lower/core"
 	"github.com/tmacc/tmacc/runtime/cpu"
 )
 
-// zen4 is AMD's Zen 4. Registers of 512 bits are computed on, and loaded, by half. Where an instruction that
-// decodes and a dot product take turns, it runs fewer of them than where several of a kind follow each other.
-// Figures: docs/lab/choices.md, DecodeFirst.
-//
-// It asks by near, and by far where that gains from memory: from the third-level cache far is often faster, but
-// defaults are for models that no cache holds. Figures: docs/lab/choices.md, SlowLine, SlowOne, Act, Tiles, TilesCost.
+// zen4 is AMD's Zen 4. Registers of 512 bits are computed on, and loaded, by half.
 var zen4 = core.Core{
 	Name: "zen4", ISAs: []string{"amd64/avx512vbmi"}, CPUs: []cpu.Set{{Vendor: amd, FirstFamily: 0x19, LastFamily: 0x19}},
-	Halves: true, DecodeFirst: true,
 	// AMD, Software Optimization Guide for Zen 4 (57647), as far as remembered: 32 KiB, 14 cycles to the second-level cache. 24 misses in flight and 28 GB/s of
 	// a VM: docs/lab/choices.md, Streams and TablesRead. Estimates, the same as of zen2: the times of the third-level cache and of memory. That prefetches
 	// into the second-level cache hold a miss, and are dropped at times, is what loads of others show (Wang et al., arXiv 2411.02814), and the pairs.
 	Hierarchy: core.Hierarchy{
 		First: 32 << 10, Fills: 24, Holds: true, Latency: [3]float64{14, 130, 300}, Line: [3]float64{2, 2.4, 8}, Several: 8,
 	},
-	Memory: core.Memory{
-		Streams: near, Slow: far, SlowLine: 4.5, SlowOne: 6.5, Tiles: 2, TilesCost: 1, Indexes: true,
-		// What searches found. Figures: docs/lab/choices.md, SlowFew, RowFields.
-		SlowFew: nest.Streams{Ahead: 2 << 10, Far: 8 << 10, Every: true, Act: 128}, RowFields: true,
-		// What the CPU foresees is a stream: of super-blocks it needs to find what groups share where kernels read it. Figures: docs/lab/choices.md, Lead.
-		Scattered: far, Alone: nest.Streams{Ahead: 256, Act: 128}, Lead: true,
-		// Weights of one column that looks up in tables come more slowly than others, whatever is asked for. Two such tiles in groups have to be asked for
-		// earlier than 4 KiB ahead of each, and into the first-level cache besides. Figures: docs/lab/choices.md, TablesRead, GroupLookups.
-		TablesRead: 1.3, GroupLookups: nest.Streams{Ahead: 128, Far: 32 << 10, Every: true, Act: 128},
-		// Row vectors that lie 1 or 2 KiB apart, read in turns, it foresees badly, from the third-level cache too. Figures: docs/lab/choices.md, Stride, Skipping.
-		Stride: 1 << 10, Skipping: 1.5,
-	},
 	Costs:    zen4Costs,
 	Pipeline: core.Pipeline{Width: 6, Window: 320, Waiting: 64, Scalar: "cdef"},
 }
-
-// near and far are how CPUs of AMD up to Zen 4 ask for what takes little work and much of it. 24 lines are all that a first-level cache of
-// Zen 4 waits for, so nothing is asked for into it but lines nearby; what the hardware foresees suffices up to the end of a
-// page, if it gets there in time. Figures: docs/lab/choices.md, Streams.
-var (
-	near = nest.Streams{Ahead: 128, Act: 128}
-	far  = nest.Streams{Far: 8 << 10, Every: true, Act: 128}
-)
 
 // zen4Costs are the costs at 512 bits; narrower instructions take half. The units are 256 bits wide. At 512 bits, 2
 // instructions a cycle run on any units, 1 on two units, and 1.5 of products and permutations in turns, as if no unit

@@ -1,39 +1,21 @@
 package amd64
 
 import (
-	"github.com/tmacc/tmacc/ir/nest"
 	"github.com/tmacc/tmacc/lower/core"
 	"github.com/tmacc/tmacc/runtime/cpu"
 )
 
-// zen5 is AMD's Zen 5. Sums that begin in an iteration wait for half of what one dot product waits for the one
-// before it, which is a guess at how far iterations overlap. Figures: docs/lab/choices.md, Fresh.
-//
-// Every line is asked for into the first-level cache, by early. What takes least work on a line the CPU foresees
-// by itself. Figures: docs/lab/choices.md, Streams, SlowLine.
+// zen5 is AMD's Zen 5.
 var zen5 = core.Core{
-	Name: "zen5", ISAs: []string{"amd64/avx512vbmi"}, CPUs: []cpu.Set{{Vendor: amd, FirstFamily: 0x1a}}, Fresh: 25,
+	Name: "zen5", ISAs: []string{"amd64/avx512vbmi"}, CPUs: []cpu.Set{{Vendor: amd, FirstFamily: 0x1a}},
 	// AMD, Software Optimization Guide for Zen 5 (58455), as far as remembered: 48 KiB, 14 cycles to the second-level cache, three schedulers of 38 entries. A
 	// VM reads 34 GB/s of one stream and 41 of two (docs/lab/choices.md, Tiles). Estimates: the rest, which is zen4's.
 	Hierarchy: core.Hierarchy{
 		First: 48 << 10, Fills: 24, Holds: true, Latency: [3]float64{14, 130, 300}, Line: [3]float64{1.3, 2.4, 7.5}, Several: 6.5,
 	},
-	Memory: core.Memory{
-		Streams: nest.Streams{Act: 128}, Slow: early, SlowLine: 1.52,
-		// Several columns of super-blocks are asked for by far, one by early. Figures: docs/lab/choices.md, Scattered, Alone.
-		Scattered: far, Alone: early,
-		// An iteration that reads 2 KiB takes up to twice as long as two of 1 KiB where weights are in the second-level cache: it looks as if the hardware's prefetches
-		// for 32 loads, each 2 KiB from where it was before, displace lines that are still needed. Figures: docs/lab/choices.md, Stride, Skipping.
-		Stride: 1 << 10, Skipping: 1.25,
-		// One stream is not enough everywhere: of some VMs memory sends more of two. Figures: docs/lab/choices.md, Tiles, TilesCost, HalvesTiles.
-		Tiles: 2, TilesCost: 1.15, HalvesTiles: true,
-	},
 	Costs:    zen5Costs,
 	Pipeline: core.Pipeline{Width: 8, Window: 448, Waiting: 114, Scalar: "bcdefg"},
 }
-
-// early prefetches every line into the first-level cache, 9 KiB ahead: 8 KiB ahead it would take the place of the lines that are being read. Figures: docs/lab/choices.md, Streams.
-var early = nest.Streams{Ahead: 9 << 10, Act: 128}
 
 // zen5Costs are the costs at any width. 3.6 instructions a cycle run on any unit, 2 on two units, and 2.45 of products
 // and permutations in turns.

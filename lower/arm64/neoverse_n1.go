@@ -1,12 +1,10 @@
 package arm64
 
 import (
-	"github.com/tmacc/tmacc/ir/nest"
 	"github.com/tmacc/tmacc/lower/core"
 )
 
-// neoverseN1 stands for every Arm core that has no file of its own. How it asks for memory was not measured: it has
-// the values of amd64's ordinary core, measured on Emerald Rapids.
+// neoverseN1 stands for every Arm core that has no file of its own.
 var neoverseN1 = core.Core{
 	Name: "neoverse-n1", ISAs: []string{"arm64/neon", "arm64/dotprod", "arm64/i8mm"},
 	// Arm Neoverse N1 technical reference manual (100616) has the sizes of the caches, and its software optimization guide the latencies of loads.
@@ -14,13 +12,9 @@ var neoverseN1 = core.Core{
 	Hierarchy: core.Hierarchy{
 		First: 64 << 10, Fills: 20, Latency: [3]float64{11, 80, 300}, Line: [3]float64{2, 4, 10}, Several: 9,
 	},
-	Memory:   core.Memory{Streams: streams, Slow: streams, Scattered: streams, Tables: 2 << 10, Skipping: 1.07},
 	Costs:    neoverseN1Costs,
 	Pipeline: core.Pipeline{Width: 4, Window: 128, Waiting: 64, Scalar: "def"},
 }
-
-// streams is how far prefetches are ahead.
-var streams = nest.Streams{Ahead: 4 << 10, Far: 16 << 10}
 
 // neoverseN1Costs are reciprocal throughputs (Arm's Neoverse N1 software optimization guide, as in LLVM's model). The
 // core has no matrix products: their cost is that of a dot product.

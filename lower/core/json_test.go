@@ -3,7 +3,6 @@ package core_test
 import (
 	"bytes"
 	"encoding/json"
-	"math"
 	"reflect"
 	"strings"
 	"testing"
@@ -44,11 +43,11 @@ func TestRoundTrip(t *testing.T) {
 func TestParseRefused(t *testing.T) {
 	good := text(t, targets.Cores()[0])
 	for _, c := range []struct{ old, new, want string }{
-		{`"version": 2`, `"version": 3`, "version is 3: this tmacc reads version 2: use a newer tmacc"},
-		{`"version": 2`, `"version": 1`, "version is 1: want 2"},
-		{`"version": 2`, `"version": 99, "later": 1`, "version is 99: this tmacc reads version 2"},
-		{`"version": 2,`, ``, "version is missing: want 2, with the fields that tmacc cores -json NAME prints"},
-		{`"version": 2`, `"version": "2"`, "version is JSON string; want an integer"},
+		{`"version": 3`, `"version": 4`, "version is 4: this tmacc reads version 3: use a newer tmacc"},
+		{`"version": 3`, `"version": 2`, "version is 2: want 3"},
+		{`"version": 3`, `"version": 99, "later": 1`, "version is 99: this tmacc reads version 3"},
+		{`"version": 3,`, ``, "version is missing: want 3, with the fields that tmacc cores -json NAME prints"},
+		{`"version": 3`, `"version": "3"`, "version is JSON string; want an integer"},
 		{`"fills": 16`, `"fills": 0`, "hierarchy.fills is 0: want 1 to 1024"},
 		{`"first": 49152`, `"first": 1`, "hierarchy.first is 1: want 8192 to 1048576"},
 		{`"latency": [ 15, `, `"latency": [ 0, `, "hierarchy.latency[0], of l2, is 0: want 1 to 16384"},
@@ -81,28 +80,17 @@ func TestParseRefused(t *testing.T) {
 		{`"width": 6`, `"width": 0`, `pipeline.width is 0: want 1 to 32`},
 		{`"window": 512`, `"window": 5000`, `pipeline.window is 5000: want 1 to 4096`},
 		{`"waiting": 97`, `"waiting": 0`, `pipeline.waiting is 0: want 1 to 4096`},
-		{`"fresh": 0`, `"fresh": -1`, `fresh is -1: want 0 to 10000`},
-		{`"skipping": 1.07`, `"skipping": 0.5`, `memory.skipping is 0.5: want 1 to 100`},
-		{`"skipping": 1.07`, `"skipping": 1e999`, `memory.skipping is JSON number 1e999`},
 		{`"alu": { "tenths": 3,`, `"alu": { "tenths": "3",`, `costs.alu.tenths is JSON string; want an integer`},
 		{`"alu": { "tenths": 3,`, `"a\nb": { "tenths": 0,`, `costs."a\nb".tenths is 0: want 1 to 10000`},
-		{`"streams"`, `"strems"`, `unknown field "strems" in memory; there are streams, slow, scattered, `},
-		{`"memory"`, `"memry"`, `unknown field "memry"; there are version, `},
-		{`"halves": false`, `"halves": null`, `halves is JSON null; want true or false`},
-		{`"tables_read": 0`, `"tables_read": 0.5`, `memory.tables_read is 0.5: want 1 to 100, or 0 for no difference`},
-		{`"tables_read": 0`, `"tables_read": -1`, `memory.tables_read is -1: want 1 to 100, or 0`},
-		{`"tiles": 0`, `"tiles": 5`, `memory.tiles is 5: want 0 to 4`},
-		{`"stride": 0`, `"stride": 100`, `memory.stride is 100: want a multiple of 64`},
-		{`"slow": { "ahead": 4096`, `"slow": { "ahead": 100`, `memory.slow.ahead is 100: want a multiple of 64 from 0 to`},
-		{`"slow": { "ahead": 4096`, `"slow": { "ahead": 65536`, `memory.slow.far is 16384: want 0 or at least 2048, and more than ahead, which is 65536`},
-		{`"alone": { "ahead": 0, "far": 0, "every": false`, `"alone": { "ahead": 0, "far": 0, "every": true`, `memory.alone.every is true: want false, as far is 0`},
-		{`"halves": false`, `"halves": 1`, `halves is JSON number; want true or false`},
-		{`"halves": false`, `"halfs": false`, `unknown field "halfs"; there are version, name, isas, cpus, costs, halves, `},
-		{`"halves": false`, `"fresh": 1`, `field "fresh" is there twice`},
+		{`"fills"`, `"filled"`, `unknown field "filled" in hierarchy; there are first, fills, holds, `},
+		{`"pipeline"`, `"pipelines"`, `unknown field "pipelines"; there are version, `},
+		{`"holds": false`, `"holds": null`, `hierarchy.holds is JSON null; want true or false`},
+		{`"holds": false`, `"holds": 1`, `hierarchy.holds is JSON number; want true or false`},
+		{`"holds": false`, `"fills": 1`, `field "fills" is there twice`},
 		{good, `[]`, `the value is JSON array; want an object`},
 		{good, `{`, `unexpected end of JSON input`},
-		{good, `{"version": 2}`, `name is missing: want a text`},
-		{good, `{"version": 2, "name": "x"}`, `isas is missing: want a list`},
+		{good, `{"version": 3}`, `name is missing: want a text`},
+		{good, `{"version": 3, "name": "x"}`, `isas is missing: want a list`},
 		{good[strings.Index(good, `"isas": [`) : strings.Index(good, `]`)+1], `"isas": []`, `isas is empty: want instruction sets, see tmacc targets`},
 	} {
 		if !strings.Contains(good, c.old) {
@@ -143,17 +131,8 @@ func TestMissingFields(t *testing.T) {
 		}
 	}
 	without("", whole)
-	if checked < 50 { // 9, 18 of memory, and 5 of each of 7 distances
+	if checked < 15 { // 7, 4 of the pipeline, 6 of the hierarchy
 		t.Errorf("only %d fields were left out", checked)
-	}
-}
-
-// A factor that is no number is refused by those who make cores in Go, too.
-func TestValidateNaN(t *testing.T) {
-	c := targets.Cores()[0]
-	c.Skipping = math.NaN()
-	if err := c.Validate(); err == nil || err.Error() != "memory.skipping is NaN: want 1 to 100" {
-		t.Error(err)
 	}
 }
 
@@ -163,7 +142,7 @@ func FuzzParse(f *testing.F) {
 	for _, c := range targets.Cores() {
 		f.Add([]byte(text(f, c)))
 	}
-	f.Add([]byte(`{"version": 2, "name": "x", "isas": [""], "costs": {"": {}}}`))
+	f.Add([]byte(`{"version": 3, "name": "x", "isas": [""], "costs": {"": {}}}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		c, err := core.Parse(data)
 		if err != nil {

@@ -60,13 +60,26 @@ func (p *printer) await(all []*advance, before, next module.ID) {
 	}
 }
 
-// upcoming makes the loads of the next iteration, and the last one's again if there is none.
-func (p *printer) upcoming(all []*advance, number module.ID, l *vir.Loop) {
+// notBehind is the number of an iteration, or of the last one if there is none of that number.
+func (p *printer) notBehind(number module.ID, l *vir.Loop) module.ID {
+	last := p.word(module.OpISub, p.count(l.Count), p.number(1))
+	return p.extended(p.uint, module.ExtendedSMin, number, last)
+}
+
+// readFirst makes the loads of the first iteration, before the loop.
+func (p *printer) readFirst(all []*advance, first module.ID, l *vir.Loop) {
+	if l.Dealt && len(all) > 0 {
+		first = p.notBehind(first, l)
+	}
+	p.read(all, first)
+}
+
+// upcoming makes the loads of the next iteration, whose number is larger by some, and the last one's again if there is none.
+func (p *printer) upcoming(all []*advance, number module.ID, by int, l *vir.Loop) {
 	if len(all) == 0 {
 		return
 	}
-	last := p.word(module.OpISub, p.count(l.Count), p.number(1))
-	p.read(all, p.extended(p.uint, module.ExtendedSMin, p.sum(number, p.number(1)), last))
+	p.read(all, p.notBehind(p.sum(number, p.number(uint32(by))), l))
 	for _, a := range all {
 		for i, at := range a.patches {
 			p.m.Patch(at, a.words[i])

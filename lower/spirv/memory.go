@@ -2,7 +2,6 @@ package spirv
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 
 	"github.com/tmacc/tmacc/ir/vir"
@@ -37,23 +36,25 @@ func (p *printer) pointer(class uint32, t module.ID) module.ID {
 
 // storage declares a view of a storage buffer.
 func (p *printer) storage(param, bytes int) module.ID {
+	v := p.buffer(bytes, slices.Index(p.shader.Buffers, param))
+	if p.stored[param] {
+		p.m.Declare(module.OpDecorate, v, module.DecorationAliased)
+	} else {
+		p.m.Declare(module.OpDecorate, v, module.DecorationNonWritable)
+	}
+	return v
+}
+
+// buffer declares the storage buffer of a binding as an array of elements of some bytes.
+func (p *printer) buffer(bytes, binding int) module.ID {
 	array := p.m.NewType(module.OpTypeRuntimeArray, p.element(bytes))
 	p.m.Declare(module.OpDecorate, array, module.DecorationArrayStride, uint32(bytes))
 	block := p.m.NewType(module.OpTypeStruct, array)
 	p.m.Declare(module.OpDecorate, block, module.DecorationBlock)
 	p.m.Declare(module.OpMemberDecorate, block, 0, module.DecorationOffset, 0)
 	v := p.m.Variable(p.pointer(module.StorageClassStorageBuffer, block), module.StorageClassStorageBuffer)
-	for n, b := range p.shader.Buffers {
-		if b == param {
-			p.m.Declare(module.OpDecorate, v, module.DecorationBinding, uint32(n))
-		}
-	}
+	p.m.Declare(module.OpDecorate, v, module.DecorationBinding, uint32(binding))
 	p.m.Declare(module.OpDecorate, v, module.DecorationDescriptorSet, 0)
-	if p.stored[param] {
-		p.m.Declare(module.OpDecorate, v, module.DecorationAliased)
-	} else {
-		p.m.Declare(module.OpDecorate, v, module.DecorationNonWritable)
-	}
 	return v
 }
 
@@ -314,22 +315,7 @@ func (p *printer) loadWord(param int, at module.ID, behind int) module.ID {
 
 // store writes a register's bytes, by one of the lanes whose loops are not around it.
 func (p *printer) store(in *vir.Instr) []module.ID {
-	inner := vir.Product(p.shader.Lanes[p.depth:])
-	if inner == 1 {
-		p.storeHere(in)
-		return nil
-	}
-	first := p.m.Emit(module.OpIEqual, p.bool, p.word(module.OpUMod, p.self, p.number(uint32(inner))), p.number(0))
-	yes, end := p.m.NewID(), p.m.NewID()
-	p.m.Do(module.OpSelectionMerge, end, module.SelectionControlNone)
-	p.m.Do(module.OpBranchConditional, first, yes, end)
-	outer := p.sums
-	p.sums = maps.Clone(outer)
-	p.begins(yes)
-	p.storeHere(in)
-	p.m.Do(module.OpBranch, end)
-	p.begins(end)
-	p.sums = outer
+	p.firstOf(vir.Product(p.shader.Lanes[p.depth:]), func() { p.storeHere(in) })
 	return nil
 }
 

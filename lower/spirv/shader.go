@@ -23,9 +23,12 @@ type Shader struct {
 	Lanes   []int // of a workgroup, by the depth of their loops; along x, all of them
 	// Subgroup is the size of the subgroups that it needs, all of them full; 0: any.
 	Subgroup int
-	Grid     []int   // parameters that count workgroups, along x, y and z
-	Bytes    bool    // it stores less than a word, which needs storageBuffer8BitAccess
-	Shapes   []Shape // products of cooperative matrices, which need VK_KHR_cooperative_matrix and VulkanMemoryModel
+	Grid     []int // parameters that count workgroups, along x, y and z
+	Bytes    bool  // it stores less than a word, which needs storageBuffer8BitAccess
+	// Parts is how many workgroups share each sum, in the dimension behind Grid; 0: they share none. They do it in another buffer, with the binding behind
+	// Buffers: Sums words for each combination of numbers in the dimensions of Grid. Its words are 0 before and after each call.
+	Parts, Sums int
+	Shapes      []Shape // products of cooperative matrices, which need VK_KHR_cooperative_matrix and VulkanMemoryModel
 }
 
 // Controls say what a shader asks of a device, which has it or has not.
@@ -99,7 +102,8 @@ type printer struct {
 	depth   int                // loops of lanes around
 	words   map[bool]module.ID // the shared buffers by which lanes exchange words: in subgroups, and others
 	vulkan  bool               // the memory model is Vulkan's
-	refused error              // the first thing that no shader has
+	dealt   dealt
+	refused error // the first thing that no shader has
 }
 
 // shaderTypes are the types that all shaders have.
@@ -187,9 +191,12 @@ func (p *printer) used() []bool {
 			multiple(x)
 		}
 	})
-	for _, g := range p.f.Grid {
+	for i, g := range p.f.Grid {
 		for _, m := range g.Moves {
 			used[m.By] = used[m.By] || used[m.Param]
+		}
+		if i+1 < len(p.f.Grid) && p.f.Part() != nil { // for the number of a workgroup
+			used[g.Count] = true
 		}
 	}
 	return used
@@ -321,9 +328,12 @@ func (p *printer) body(body []vir.Node) {
 				p.regs[n.Dst] = words
 			}
 		case *vir.Loop:
-			if n.Lane {
+			switch {
+			case n.Lane:
 				p.lanes(n)
-			} else {
+			case n.Part:
+				p.part(n)
+			default:
 				p.loop(n)
 			}
 		}
@@ -560,11 +570,15 @@ func (p *printer) loop(l *vir.Loop) {
 	p.ahead(l)
 	head, body, next, end := p.m.NewID(), p.m.NewID(), p.m.NewID(), p.m.NewID()
 	before, loads := p.label, p.inAdvance(l)
-	p.read(loads, p.number(0))
+	first, by := p.number(0), 1
+	if l.Dealt {
+		first, by = p.dealt.part, p.dealt.n
+	}
+	p.readFirst(loads, first, l)
 	tiles := p.carriedTiles(l)
 	p.m.Do(module.OpBranch, head)
 	p.begins(head)
-	number, patch := p.phi(p.number(0), before, next)
+	number, patch := p.phi(first, before, next)
 	carried := p.carried(l, before, next)
 	p.await(loads, before, next)
 	more := p.m.Emit(module.OpSLessThan, p.bool, number, p.count(l.Count))
@@ -577,7 +591,7 @@ func (p *printer) loop(l *vir.Loop) {
 	if l.List > 0 {
 		p.numbers[l.ID] = p.listed(l, number)
 	}
-	p.upcoming(loads, number, l)
+	p.upcoming(loads, number, by, l)
 	p.loadTiles(tiles)
 	if len(tiles) > 0 {
 		p.loadEarly(l.Body)
@@ -588,7 +602,7 @@ func (p *printer) loop(l *vir.Loop) {
 	}
 	p.m.Do(module.OpBranch, next)
 	p.begins(next)
-	p.m.Patch(patch, p.word(module.OpIAdd, number, p.number(1)))
+	p.m.Patch(patch, p.word(module.OpIAdd, number, p.number(uint32(by))))
 	for _, c := range carried {
 		for i, at := range c.patches {
 			p.m.Patch(at, p.regs[c.reg][i])

@@ -20,12 +20,14 @@ type Work struct {
 	Carried      int     // words of a lane that it carries
 	Lanes        int     // of the workgroup
 	Shared       int     // bytes
+	Parts        int     // workgroups that share each sum, at least 1
+	Waits        int     // for memory, besides those for what iterations load: one after the other
 }
 
 // WorkOf counts the work of a function that was selected for a target. Run-time loops run count times, and subgroups have some lanes.
 func WorkOf(s *lower.Selected, count, subgroup int) Work {
 	c := &counter{s: s, count: count, subgroup: subgroup, lanes: s.Func.Lanes()}
-	c.Work = Work{Iterations: 1, Lanes: vir.Product(c.lanes)}
+	c.Work = Work{Iterations: 1, Lanes: vir.Product(c.lanes), Parts: 1}
 	for _, p := range s.Func.Params {
 		c.Shared += p.Shared
 	}
@@ -69,8 +71,16 @@ func (c *counter) loop(l *vir.Loop, at where) {
 		c.body(l.Body, in)
 		c.across(l, at)
 		return
+	case l.Part:
+		c.Parts = l.Count.Const
+		c.body(l.Body, at)
+		c.parts(l)
+		return
 	case l.Count.Param >= 0:
 		n := max(0, c.count-l.Count.Less)
+		if l.Dealt { // the workgroup with most of them
+			n = ceil(n, c.Parts)
+		}
 		in.times, in.inside, in.ahead = at.times*float64(n), 1, l.Ahead || l.Count.Less > 0
 		c.Iterations = max(c.Iterations, n)
 		c.carry(l)
@@ -143,6 +153,18 @@ func (c *counter) across(l *vir.Loop, at where) {
 		}
 		c.Instructions += at.times * float64(each*words)
 	}
+}
+
+// parts counts how workgroups add up what a loop of parts carries, as printer.ofAll writes it: they add, count, and one of them loads and clears the sums.
+func (c *counter) parts(l *vir.Loop) {
+	const accesses, barriers, address = 3, 3, 4
+	words := 0
+	for _, r := range l.Carried {
+		words += size(c.s.Func.Regs[r])
+	}
+	c.Instructions += float64(words*(accesses+address) + barriers*10)
+	c.Lines += float64(accesses*(words+1)) / float64(c.subgroup)
+	c.Waits += accesses
 }
 
 // lineBytes is what a subgroup reads of memory at once.

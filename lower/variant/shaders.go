@@ -72,7 +72,7 @@ func (v *Shaders) ABI(prefix string) abi.Variant {
 // shaders describes shaders to the runtime.
 func shaders(of []*spirv.Shader) (all []abi.Shader) {
 	for _, s := range of {
-		all = append(all, abi.Shader{Code: s.Binary(), Params: s.Params, Buffers: s.Buffers, Grid: s.Grid, Subgroup: s.Subgroup})
+		all = append(all, abi.Shader{Code: s.Binary(), Params: s.Params, Buffers: s.Buffers, Grid: s.Grid, Subgroup: s.Subgroup, Parts: s.Parts, Sums: s.Sums})
 	}
 	return all
 }

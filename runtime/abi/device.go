@@ -11,6 +11,9 @@ type Shader struct {
 	Grid            []int // parameters that count workgroups, along x, y and z
 	// Subgroup is the size of the subgroups that it needs, all of them full; 0: any.
 	Subgroup int
+	// Parts is how many workgroups share each sum, in the dimension behind Grid; 0: they share none. They add their parts up in one more buffer, with the binding
+	// behind Buffers: Sums words for each workgroup of the other dimensions, which are 0 before and after each call.
+	Parts, Sums int
 }
 
 // Device is where kernels run that do not run on this CPU.

@@ -162,8 +162,12 @@ func (x *Matrix) multiply(o *opened, s *scratch, c *abi.DeviceCall, p part) erro
 	if err := o.grow(&s.out, p.bytes+behind); err != nil {
 		return err
 	}
-	commands, err := x.commands(o, p.outputs, s.act, s.out)
+	var shared sums
+	commands, err := x.commands(o, p.outputs, s.act, s.out, &shared)
 	if err != nil {
+		return err
+	}
+	if err := shared.place(o.card, &s.sums); err != nil {
 		return err
 	}
 	recorded, err := o.d.Record(commands, vulkan.RecordOptions{})
@@ -172,6 +176,10 @@ func (x *Matrix) multiply(o *opened, s *scratch, c *abi.DeviceCall, p part) erro
 	}
 	defer recorded.Free()
 	if err := recorded.Run(); err != nil {
+		if s.sums != nil { // its contents are unknown
+			s.sums.Free()
+			s.sums = nil
+		}
 		return err
 	}
 	return x.download(s.out, c, p.outputs)
@@ -272,10 +280,10 @@ func (x *Matrix) parts(all outputs) (parts []part) {
 	return parts
 }
 
-// commands are the dispatches of calls.
-func (x *Matrix) commands(o *opened, out outputs, act, result *vulkan.Buffer) (all []vulkan.Command, err error) {
+// commands are the dispatches of calls. Those whose workgroups share sums still need a place for them.
+func (x *Matrix) commands(o *opened, out outputs, act, result *vulkan.Buffer, shared *sums) (all []vulkan.Command, err error) {
 	for i := range out.calls {
-		d, err := x.dispatch(o, &out.calls[i], act, result)
+		d, err := x.dispatch(o, &out.calls[i], act, result, shared)
 		if err != nil {
 			return nil, err
 		}
@@ -285,8 +293,8 @@ func (x *Matrix) commands(o *opened, out outputs, act, result *vulkan.Buffer) (a
 	return all, nil
 }
 
-// dispatch is one call of a kernel.
-func (x *Matrix) dispatch(o *opened, c *call, act, result *vulkan.Buffer) (*vulkan.Dispatch, error) {
+// dispatch is one call of a kernel. If its workgroups share sums, it is added to these.
+func (x *Matrix) dispatch(o *opened, c *call, act, result *vulkan.Buffer, shared *sums) (*vulkan.Dispatch, error) {
 	k, s, l := &x.r.variant.Kernels[c.run.Kernel], o.kernels[c.run.Kernel], x.r.layout
 	side := max(1, k.Rows/l.TileM)
 	apart := (c.to - c.from + side - 1) / side // tiles of a side
@@ -333,6 +341,10 @@ func (x *Matrix) dispatch(o *opened, c *call, act, result *vulkan.Buffer) (*vulk
 	}
 	for i, p := range s.Grid {
 		d.Groups[i] = words[p]
+	}
+	if s.Parts > 0 {
+		d.Groups[len(s.Grid)] = s.Parts
+		shared.add(o.card, d, s.Sums, s.Grid)
 	}
 	return d, nil
 }

@@ -26,8 +26,26 @@ type compiled struct {
 	buffers, push, subgroup int
 }
 
-// scratch is the buffers of a call: activations and results. They grow with calls.
-type scratch struct{ act, out *vulkan.Buffer }
+// scratch is the buffers of a call: activations, results, and sums that workgroups share. They grow with calls.
+type scratch struct{ act, out, sums *vulkan.Buffer }
+
+// bytes is how many bytes the buffers have.
+func (s *scratch) bytes() (n int64) {
+	for _, b := range []*vulkan.Buffer{s.act, s.out, s.sums} {
+		if b != nil {
+			n += b.Size()
+		}
+	}
+	return n
+}
+
+func (s *scratch) free() {
+	for _, b := range []*vulkan.Buffer{s.act, s.out, s.sums} {
+		if b != nil {
+			b.Free()
+		}
+	}
+}
 
 func newCard(d *vulkan.Device) *card {
 	return &card{d: d, pipelines: map[compiled]func() (*vulkan.Pipeline, error){}, operators: map[*abi.Operator]*vulkan.Pipeline{}}
@@ -36,6 +54,9 @@ func newCard(d *vulkan.Device) *card {
 // pipeline is s compiled of a module, once for all products. An error is not kept: memory may be there the next time.
 func (c *card) pipeline(s *abi.Shader, code []byte) (*vulkan.Pipeline, error) {
 	id := compiled{sha256.Sum256(code), len(s.Buffers), 4 * len(s.Params), s.Subgroup}
+	if s.Parts > 0 {
+		id.buffers++
+	}
 	c.mu.Lock()
 	get := c.pipelines[id]
 	if get == nil {
@@ -119,11 +140,7 @@ func (c *card) spareBytes() (n int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, s := range c.spare {
-		for _, b := range []*vulkan.Buffer{s.act, s.out} {
-			if b != nil {
-				n += b.Size()
-			}
-		}
+		n += s.bytes()
 	}
 	return n
 }
@@ -135,11 +152,7 @@ func (c *card) freeSpare() bool {
 	c.spare = nil
 	c.mu.Unlock()
 	for _, s := range spare {
-		for _, b := range []*vulkan.Buffer{s.act, s.out} {
-			if b != nil {
-				b.Free()
-			}
-		}
+		s.free()
 	}
 	return len(spare) > 0
 }

@@ -18,8 +18,10 @@ type memory struct {
 
 // recording implements abi.Recording.
 type recording struct {
-	on *card
-	s  *vulkan.Sequence
+	on   *card
+	s    *vulkan.Sequence
+	sums *vulkan.Buffer // that workgroups share; nil: none do
+	left bool           // a run has failed: the contents of sums are unknown
 }
 
 // Quantizes implements abi.Computer.
@@ -48,16 +50,9 @@ func (r *Runner) Memory(bytes int64) (abi.Memory, error) {
 	if err := c.fits(bytes); err != nil {
 		return nil, err
 	}
-	b, err := c.buffer((bytes+3)&^3 + behind)
+	b, err := c.zeros((bytes+3)&^3 + behind)
 	if err != nil {
 		return nil, c.note(err)
-	}
-	zeros := make([]byte, min(b.Size(), 1<<20))
-	for at := int64(0); at < b.Size(); at += int64(len(zeros)) {
-		if err := b.Upload(at, zeros[:min(int64(len(zeros)), b.Size()-at)]); err != nil {
-			b.Free()
-			return nil, c.note(err)
-		}
 	}
 	return &memory{c, b}, nil
 }
@@ -75,7 +70,12 @@ func (m *memory) Lost() bool { return m.on.d.Lost() != nil }
 func (m *memory) Free() { m.b.Free() }
 
 // Free implements abi.Recording.
-func (x *recording) Free() { x.s.Free() }
+func (x *recording) Free() {
+	x.s.Free()
+	if x.sums != nil {
+		x.sums.Free()
+	}
+}
 
 // noted is note of what may be nil.
 func (c *card) noted(err error) error {
@@ -92,11 +92,12 @@ func (r *Runner) Record(steps []abi.Step) (abi.Recording, error) {
 		return nil, err
 	}
 	var all []vulkan.Command
+	var shared sums
 	for _, s := range steps {
 		var ds []*vulkan.Dispatch
 		switch s := s.(type) {
 		case *abi.Multiplying:
-			ds, err = c.multiplying(s)
+			ds, err = c.multiplying(s, &shared)
 		case *abi.Quantizing:
 			ds, err = c.quantizing(s)
 		case *abi.Operating:
@@ -112,11 +113,17 @@ func (r *Runner) Record(steps []abi.Step) (abi.Recording, error) {
 			all = append(all, d)
 		}
 	}
-	s, err := c.d.Record(all, vulkan.RecordOptions{})
-	if err != nil {
+	x := &recording{on: c}
+	if err := shared.place(c, &x.sums); err != nil {
 		return nil, c.note(err)
 	}
-	return &recording{c, s}, nil
+	if x.s, err = c.d.Record(all, vulkan.RecordOptions{}); err != nil {
+		if x.sums != nil {
+			x.sums.Free()
+		}
+		return nil, c.note(err)
+	}
+	return x, nil
 }
 
 // Run implements abi.Computer.
@@ -125,7 +132,14 @@ func (r *Runner) Run(x abi.Recording) error {
 	if !ok {
 		return errors.New("device: a recording of something else")
 	}
-	return s.on.noted(s.s.Run())
+	if s.left && s.sums != nil {
+		if err := zero(s.sums); err != nil {
+			return s.on.note(err)
+		}
+	}
+	err := s.s.Run()
+	s.left = err != nil
+	return s.on.noted(err)
 }
 
 // Passing implements abi.Computer.
@@ -148,7 +162,7 @@ func (c *card) bound(p abi.Place) (r vulkan.Range, at int, err error) {
 }
 
 // multiplying is a product as dispatches. Tiles that a kernel takes at once are whole, so that the last rows of one may be written again by the next.
-func (c *card) multiplying(s *abi.Multiplying) (all []*vulkan.Dispatch, err error) {
+func (c *card) multiplying(s *abi.Multiplying, shared *sums) (all []*vulkan.Dispatch, err error) {
 	x, ok := s.Matrix.(*Matrix)
 	act, isAct := s.Act.Memory.(*memory)
 	out, isOut := s.Out.Memory.(*memory)
@@ -176,7 +190,7 @@ func (c *card) multiplying(s *abi.Multiplying) (all []*vulkan.Dispatch, err erro
 			return nil, fmt.Errorf("device: rows %d and the next %d are written into %d bytes", p.from*tile, p.rows, s.Out.Bytes)
 		}
 		p.act, p.at = int(s.Act.At), int(s.Out.At)+first
-		d, err := x.dispatch(o, &p, act.b, out.b)
+		d, err := x.dispatch(o, &p, act.b, out.b, shared)
 		if err != nil {
 			return nil, err
 		}

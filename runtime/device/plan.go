@@ -12,7 +12,8 @@ import (
 type Plan struct {
 	sequence *vulkan.Sequence
 	act, out *vulkan.Buffer
-	each     int // dispatches of a product
+	sums     *vulkan.Buffer // that workgroups share; nil: none do
+	each     int            // dispatches of a product
 }
 
 // Plan records the products of all rows of matrices.
@@ -36,6 +37,7 @@ func (r *Runner) Plan(matrices []*Matrix, act []byte, runs []abi.Run) (_ *Plan, 
 		return nil, err
 	}
 	var all []vulkan.Command
+	var shared sums
 	for _, x := range matrices {
 		c := &abi.DeviceCall{To: len(x.tiles) / x.tileBytes, Runs: runs}
 		if _, err := x.ready(); err != nil {
@@ -47,12 +49,15 @@ func (r *Runner) Plan(matrices []*Matrix, act []byte, runs []abi.Run) (_ *Plan, 
 				return nil, err
 			}
 		}
-		commands, err := x.commands(o, out, p.act, p.out)
+		commands, err := x.commands(o, out, p.act, p.out, &shared)
 		if err != nil {
 			return nil, err
 		}
 		p.each = len(commands)
 		all = append(all, commands...)
+	}
+	if err := shared.place(o.card, &p.sums); err != nil {
+		return nil, err
 	}
 	p.sequence, err = o.d.Record(all, vulkan.RecordOptions{Timed: true})
 	return p, err
@@ -82,7 +87,7 @@ func (p *Plan) Free() {
 	if p.sequence != nil {
 		p.sequence.Free()
 	}
-	for _, b := range []*vulkan.Buffer{p.act, p.out} {
+	for _, b := range []*vulkan.Buffer{p.act, p.out, p.sums} {
 		if b != nil {
 			b.Free()
 		}

@@ -2,7 +2,6 @@ package beam
 
 import (
 	"context"
-	"errors"
 	"math"
 	"slices"
 
@@ -17,6 +16,7 @@ import (
 type kernel struct {
 	*schedule.Kernel
 	point  space.Point
+	code   *lower.Kernel // with registers, nil: not chosen
 	err    error
 	wrong  float64                // if there is no kernel: how much is wrong, +Inf: more than other decisions put right
 	least  float64                // cycles of a call without any waiting
@@ -90,43 +90,15 @@ func (c *chooser) find(x space.Point, ps []Purpose, bound float64) *kernel {
 	k := c.kernels[key]
 	c.mu.Unlock()
 	if k == nil || k.err == nil && c.score(set{k}, ps) < bound && !k.knows(ps) {
-		k = &kernel{point: x}
-		k.err = c.evaluate(k, ps, bound)
+		k = &kernel{point: x, wrong: math.Inf(1)}
+		if k.Kernel, k.err = c.space.Kernel(x); k.err == nil {
+			k.err = c.evaluate(k, c.codeOf(k.Kernel), ps, bound)
+		}
 		c.mu.Lock()
 		c.kernels[key] = k
 		c.mu.Unlock()
 	}
 	return k
-}
-
-func (c *chooser) evaluate(k *kernel, ps []Purpose, bound float64) (err error) {
-	k.wrong = math.Inf(1)
-	if k.Kernel, err = c.space.Kernel(k.point); err != nil {
-		return err
-	}
-	k.wrong = refused
-	s, err := cost.Select(c.ctx, c.target, k.Nest, cost.MostInstrs)
-	if long := (*lower.Long)(nil); errors.As(err, &long) {
-		k.wrong = muchCode + float64(long.Instrs)
-	}
-	if err != nil {
-		return err
-	}
-	p := cost.Run(c.ctx, k.Kernel, s)
-	if p.Refused != nil {
-		k.wrong, err = lacks(p)
-		return err
-	}
-	k.least, k.cycles = p.Cycles, map[cost.Place]float64{}
-	for _, x := range ps {
-		if c.score(set{k}, ps) >= bound {
-			return nil
-		}
-		if k.cycles[x.At] == 0 {
-			k.cycles[x.At] = cost.Waiting(s.Machine.Core, k.Kernel, s, p, x.At).Cycles
-		}
-	}
-	return nil
 }
 
 // search is s among kernels for some purposes.

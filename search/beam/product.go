@@ -6,13 +6,16 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"math/rand"
 	"slices"
 	"sync"
 
 	"github.com/tmacc/tmacc/ir"
 	"github.com/tmacc/tmacc/ir/nest"
 	"github.com/tmacc/tmacc/lower"
+	"github.com/tmacc/tmacc/lower/variant"
 	"github.com/tmacc/tmacc/schedule"
+	"github.com/tmacc/tmacc/search"
 	"github.com/tmacc/tmacc/search/cost"
 	"github.com/tmacc/tmacc/search/space"
 )
@@ -45,15 +48,10 @@ func of(n int) (out []Purpose) {
 	return out
 }
 
-// Use is a schedule for a number of columns.
-type Use struct {
-	Cols  int
-	Trace schedule.Trace
-}
-
 // How far a choice goes: about 200 points are evaluated. Each search begins where the one before it ended.
 var (
 	startsSearch  = Search{Width: 40, Budget: 120, Most: 6}                        // among ways to decompose
+	anySearch     = Search{Width: 6, Budget: 400, Most: 8, Passes: 3}              // where no start has a kernel
 	sumsSearch    = Search{Width: 2, Budget: 12, Most: 3, Passes: 1, Strict: true} // of starts, so that sums do not wait for each other
 	earlySearch   = Search{Width: 2, Budget: 60, Most: 6, Passes: 1, Strict: true} // for one column
 	lateSearch    = Search{Width: 1, Budget: 24, Most: 5, Passes: 1, Strict: true, Backward: true}
@@ -62,6 +60,7 @@ var (
 
 const (
 	eachKind      = 4   // starts of each kind
+	samples       = 40  // further starts where these have no kernel
 	mostStarts    = 3   // for one column, each by other means
 	muchWorse     = 0.6 // in the score: a start by other means that is worse by more is none
 	mostLayouts   = 3   // that are followed
@@ -72,7 +71,32 @@ const (
 
 // Product chooses the schedules of p on a target by what the model predicts for Purposes: of ascending numbers of columns, one first, and for
 // one packed matrix. Their products are exact. The same arguments give the same schedules. The error says why there is none, or it is that of ctx.
-func Product(ctx context.Context, p ir.Problem, t lower.Target) ([]Use, error) {
+func Product(ctx context.Context, p ir.Problem, t lower.Target) ([]search.Use, error) {
+	all, err := Layouts(ctx, p, t)
+	if err != nil {
+		return nil, err
+	}
+	return all[0], nil
+}
+
+// Layouts are the schedules of Product, and then the schedules of the other layouts that it compared, which have fewer numbers of columns: by other
+// means, such as tables, or another number of lanes. A search that measures begins with them.
+func Layouts(ctx context.Context, p ir.Problem, t lower.Target) ([][]search.Use, error) {
+	return layouts(ctx, p, t, "no default schedule", func(sp *space.Space) *space.Space { return sp })
+}
+
+// Tables are Layouts among schedules by tables.
+func Tables(ctx context.Context, p ir.Problem, t lower.Target) ([][]search.Use, error) {
+	return layouts(ctx, p, t, "no schedule by tables", func(sp *space.Space) *space.Space { return sp.ByTables(true) })
+}
+
+// Dots are Layouts among schedules by dot products.
+func Dots(ctx context.Context, p ir.Problem, t lower.Target) ([][]search.Use, error) {
+	return layouts(ctx, p, t, "no schedule by dot products", func(sp *space.Space) *space.Space { return sp.ByTables(false) })
+}
+
+// layouts are Layouts in a part of the space. Without one the error begins with none.
+func layouts(ctx context.Context, p ir.Problem, t lower.Target, none string, part func(*space.Space) *space.Space) (all [][]search.Use, err error) {
 	if err := p.Validate(); err != nil {
 		return nil, err
 	}
@@ -80,19 +104,18 @@ func Product(ctx context.Context, p ir.Problem, t lower.Target) ([]Use, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &chooser{ctx: ctx, target: t, space: sp.Exact(), kernels: map[string]*kernel{}, least: map[cost.Purpose]float64{}}
-	ks, err := c.choose()
+	c := &chooser{ctx: ctx, target: t, space: part(sp.Exact()), kernels: map[string]*kernel{}, codes: map[sizes][]*code{}, least: map[cost.Purpose]float64{}}
+	sets, err := c.choose()
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%v on %s: no default schedule: %w", p.Weight, t.Machine().Name, err)
+		return nil, fmt.Errorf("%v on %s: %s: %w", p.Weight, t.Machine().Name, none, err)
 	}
-	var uses []Use
-	for _, k := range ks {
-		uses = append(uses, Use{k.Cols, k.Trace})
+	for _, ks := range sets {
+		all = append(all, ks.uses())
 	}
-	return uses, nil
+	return all, nil
 }
 
 // chooser chooses the schedules of one product.
@@ -100,18 +123,31 @@ type chooser struct {
 	ctx     context.Context
 	target  lower.Target
 	space   *space.Space
-	mu      sync.Mutex               // of kernels
+	mu      sync.Mutex               // of kernels and codes
 	kernels map[string]*kernel       // by trace
+	codes   map[sizes][]*code        // whatever the order
 	least   map[cost.Purpose]float64 // logarithms of the least times that are known
 }
 
 // set is kernels of one layout, of ascending numbers of columns.
 type set []*kernel
 
-// choose chooses a layout by kernels for one and for four columns, and then kernels for all numbers of columns.
-func (c *chooser) choose() (set, error) {
+// uses are the schedules of ks with their kernels.
+func (ks set) uses() (out []search.Use) {
+	for _, k := range ks {
+		out = append(out, search.Use{Cols: k.Cols, Trace: k.Trace, Kernel: &variant.Kernel{Schedule: k.Kernel, Code: k.code}})
+	}
+	return out
+}
+
+// choose chooses a layout by kernels for one and for four columns, and then kernels for all numbers of columns. The other layouts follow.
+func (c *chooser) choose() ([]set, error) {
 	if err := c.oneColumn(); err != nil {
-		return nil, err
+		k := c.repeating()
+		if k == nil {
+			return nil, err
+		}
+		return []set{{k}}, nil
 	}
 	ones, err := c.layouts()
 	if err != nil {
@@ -126,8 +162,8 @@ func (c *chooser) choose() (set, error) {
 		sets = append(sets, s)
 	}
 	c.leastOf(Purposes, sets)
-	best := slices.MinFunc(sets, func(a, b set) int { return cmp.Compare(c.score(a, Purposes), c.score(b, Purposes)) })
-	best = best[:1]
+	slices.SortStableFunc(sets, func(a, b set) int { return cmp.Compare(c.score(a, Purposes), c.score(b, Purposes)) })
+	best := sets[0][:1]
 	for _, n := range []int{4, 2, 8, many} {
 		weight := 0.0
 		for _, x := range of(n) {
@@ -135,7 +171,8 @@ func (c *chooser) choose() (set, error) {
 		}
 		best = c.wider(best, n, int(triesOfWeight*weight))
 	}
-	return c.worth(best), nil
+	sets[0] = c.worth(best)
+	return sets, nil
 }
 
 // oneColumn searches kernels for one column by early decisions, since most others follow from them. What is done by different means has
@@ -143,6 +180,9 @@ func (c *chooser) choose() (set, error) {
 func (c *chooser) oneColumn() error {
 	one := c.space.Columns(1)
 	starts, err := c.starts(one)
+	if err != nil {
+		starts, err = c.anyStart(one)
+	}
 	if err != nil {
 		return err
 	}
@@ -167,7 +207,7 @@ func (c *chooser) late(k *kernel) *kernel {
 	}
 	for _, f := range found {
 		better := c.find(f.Point, of(1), math.Inf(1))
-		if _, err := lower.BuildOnce(c.ctx, c.target, better.Nest); err == nil {
+		if better.code, err = lower.BuildOnce(c.ctx, c.target, better.Nest); err == nil {
 			return better
 		}
 	}
@@ -227,6 +267,53 @@ func (c *chooser) starts(one *space.Space) (starts []space.Point, err error) {
 	return starts, nil
 }
 
+// anyStart is a point that has a kernel where no start has one: of formats that take most registers or code. A longer search leads there from points
+// that are wrong.
+func (c *chooser) anyStart(one *space.Space) ([]space.Point, error) {
+	rng := rand.New(rand.NewSource(1))
+	var xs []space.Point
+	x, err := one.First()
+	if err == nil {
+		xs = append(one.Spare().Kinds(x, eachKind), x)
+	}
+	if overflow := (*schedule.Overflow)(nil); errors.As(err, &overflow) { // no kind of sums has room for all of K
+		return nil, err
+	}
+	for range samples {
+		if y, err := one.SampleKind(rng); err == nil {
+			xs = append(xs, y)
+		}
+	}
+	if len(xs) == 0 {
+		return nil, err
+	}
+	found, err := c.search(anySearch, of(1)).Improve(c.ctx, one, xs...)
+	if err != nil {
+		return nil, err
+	}
+	return []space.Point{found[0].Point}, nil
+}
+
+// repeating is the least wrong of the kernels for one column that fit the registers if values are computed again, nil if there is none.
+func (c *chooser) repeating() *kernel {
+	var all []*kernel
+	for _, k := range c.kernels {
+		if k.err != nil && k.Kernel != nil && k.Cols == 1 && k.wrong < muchCode {
+			all = append(all, k)
+		}
+	}
+	slices.SortFunc(all, func(a, b *kernel) int {
+		return cmp.Or(cmp.Compare(a.wrong, b.wrong), cmp.Compare(a.point.Trace().Key(), b.point.Trace().Key()))
+	})
+	for _, k := range all {
+		var err error
+		if k.code, err = lower.Build(c.ctx, c.target, k.Nest); err == nil || c.ctx.Err() != nil {
+			return k
+		}
+	}
+	return nil
+}
+
 // right are the kernels for one column that are known to be possible, each alone.
 func (c *chooser) right() (all []set) {
 	for _, k := range c.kernels {
@@ -268,7 +355,7 @@ func (c *chooser) layouts() (out []*kernel, err error) {
 			if len(out) == mostLayouts || worse(k) > least+notMuchWorse || slices.ContainsFunc(out, same) {
 				continue
 			}
-			if _, err = build(c.ctx, c.target, k.Nest); err == nil {
+			if k.code, err = build(c.ctx, c.target, k.Nest); err == nil {
 				out = append(out, k)
 			}
 		}
@@ -303,7 +390,7 @@ func (c *chooser) wider(ks set, n, tries int) set {
 		if has {
 			continue
 		}
-		if _, err := lower.BuildOnce(c.ctx, c.target, k.Nest); err == nil {
+		if k.code, err = lower.BuildOnce(c.ctx, c.target, k.Nest); err == nil {
 			return slices.Insert(slices.Clone(ks), at, k)
 		}
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/tmacc/tmacc/ir/format"
 	"github.com/tmacc/tmacc/lower/targets"
 	"github.com/tmacc/tmacc/search"
+	"github.com/tmacc/tmacc/search/beam"
 	"github.com/tmacc/tmacc/search/jit"
 	"github.com/tmacc/tmacc/search/measure"
 	"github.com/tmacc/tmacc/search/timing"
@@ -211,7 +212,7 @@ func w2Here(t *testing.T) (ir.Problem, targets.Target, []search.Use) {
 		t.Fatal(err)
 	}
 	p := ir.Problem{Weight: w}
-	uses, err := search.Default(t.Context(), p, here[0])
+	uses, err := beam.Product(t.Context(), p, here[0])
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,7 +7,7 @@ import (
 
 	"github.com/tmacc/tmacc/ir"
 	"github.com/tmacc/tmacc/lower/targets"
-	"github.com/tmacc/tmacc/search"
+	"github.com/tmacc/tmacc/search/beam"
 	"github.com/tmacc/tmacc/search/build"
 )
 
@@ -18,7 +18,7 @@ func ExampleStages() {
 		log.Fatal(err)
 	}
 	target := targets.ByName("amd64/avx2")
-	uses, err := search.Default(context.Background(), p, target)
+	uses, err := beam.Product(context.Background(), p, target)
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/tmacc/tmacc/schedule"
 	"github.com/tmacc/tmacc/search"
 	"github.com/tmacc/tmacc/search/beam"
+	"github.com/tmacc/tmacc/search/cost"
 )
 
 // Names of stages, in the order of the compiler.
@@ -54,9 +55,10 @@ type Pass struct {
 	Changed bool // by this pass
 }
 
-// Cost is what search expects of a kernel, in cycles for one product of one weight and one activation.
+// Cost is what the machine model expects of a kernel, in cycles for one product of one weight and one activation. It is zero if the model has no
+// prediction, as of a kernel that computes values again.
 type Cost struct {
-	Cached float64 // with the weights in a cache
+	Cached float64 // with the weights in the second-level cache
 	Memory float64 // with the weights in memory
 }
 
@@ -77,8 +79,14 @@ func Stages(p ir.Problem, trace schedule.Trace, t lower.Selector) []Stage {
 	if !ok || m == nil {
 		return s
 	}
-	cost := Cost{search.Estimate(k, m, false) / 10, search.Estimate(k, m, true) / 10} // of tenths of cycles
-	s.add(CostStage, cost, cost.String())
+	by := []cost.Purpose{{N: k.Cols, At: cost.L2}, {N: k.Cols, At: cost.DRAM}}
+	cycles, err := predicted(context.Background(), t.(lower.Target), k, by)
+	if err != nil {
+		s.add(CostStage, Cost{}, fmt.Sprintf("(the model has no prediction: %v)", err))
+		return s
+	}
+	c := Cost{cycles[0], cycles[1]}
+	s.add(CostStage, c, c.String())
 	return s
 }
 
@@ -99,7 +107,7 @@ func PrepareStages(p ir.Problem, trace schedule.Trace, t lower.Target, uses []se
 	s.add(NestStage, k.Nest, k.Nest.String())
 	s.add(LayoutStage, (*format.Layout)(nil), "(rows of int8, then sums and scales)")
 	if _, ok := s.lowerNest(k.Nest, "prepare", t); ok {
-		s.add(CostStage, Cost{}, "(search estimates products only)")
+		s.add(CostStage, Cost{}, "(the model predicts products only)")
 	}
 	return s
 }

@@ -14,6 +14,8 @@ import (
 	"github.com/tmacc/tmacc/lower/targets"
 	"github.com/tmacc/tmacc/schedule"
 	"github.com/tmacc/tmacc/search"
+	"github.com/tmacc/tmacc/search/beam"
+	"github.com/tmacc/tmacc/search/cost"
 )
 
 func w2(t *testing.T) (ir.Problem, lower.Target) {
@@ -29,7 +31,7 @@ func w2(t *testing.T) (ir.Problem, lower.Target) {
 func usual(t *testing.T, cols int) ([]search.Use, schedule.Trace) {
 	t.Helper()
 	p, target := w2(t)
-	uses, err := search.Default(t.Context(), p, target)
+	uses, err := beam.Product(t.Context(), p, target)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,7 +49,7 @@ func names(all []Stage) (out []string) {
 	return out
 }
 
-// A product goes through all stages: each has a value and a text, and the cost is what search estimates.
+// A product goes through all stages: each has a value and a text, and the cost is what the model predicts.
 func TestStages(t *testing.T) {
 	p, target := w2(t)
 	_, trace := usual(t, 4)
@@ -60,12 +62,11 @@ func TestStages(t *testing.T) {
 			t.Errorf("%s: %v, %v, %q", s.Name, s.Err, s.Value, s.Text)
 		}
 	}
-	k, err := schedule.Compile(p, trace)
+	cycles, err := Predict(t.Context(), p, trace, target, []cost.Purpose{{N: 4, At: cost.L2}, {N: 4, At: cost.DRAM}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := all[7].Value.(*lower.Kernel)
-	want := Cost{search.Estimate(k, m, false) / 10, search.Estimate(k, m, true) / 10}
+	want := Cost{cycles[0], cycles[1]}
 	if have := all[9].Value.(Cost); have != want || have.Cached <= 0 || have.Memory < have.Cached {
 		t.Errorf("cost %v, want %v", have, want)
 	}

@@ -13,8 +13,9 @@ import (
 	"github.com/tmacc/tmacc/lower"
 	"github.com/tmacc/tmacc/lower/targets"
 	"github.com/tmacc/tmacc/schedule"
-	"github.com/tmacc/tmacc/search"
 	"github.com/tmacc/tmacc/search/cost"
+	"github.com/tmacc/tmacc/search/space"
+	"github.com/tmacc/tmacc/tests/template"
 )
 
 // drawn are kernels of random schedules on a target, selected.
@@ -26,10 +27,18 @@ func drawn(t *testing.T, target lower.Target, each int, check func(k *schedule.K
 		if err != nil {
 			t.Fatal(err)
 		}
+		sp, err := space.For(p, target)
+		if err != nil {
+			t.Fatal(err)
+		}
 		for range each {
-			k, err := schedule.Compile(p, search.Sample(rng, p, target.Machine()).Trace(p))
+			x, err := sp.Sample(rng)
 			if err != nil {
 				continue
+			}
+			k, err := sp.Kernel(x)
+			if err != nil {
+				t.Fatal(err)
 			}
 			f, err := lower.Vectorize(k.Nest, name)
 			if err != nil {
@@ -132,7 +141,7 @@ func TestChain(t *testing.T) {
 		t.Fatal(err)
 	}
 	cycles := func(rows int) float64 {
-		c := search.Choice{AlongK: true, Lanes: 8, Rows: rows, Block: rows, RowFields: 1, Cells: 1, Map: "dense", Value: "affine", Hoist: "init", Dot: 4, Cols: 1, Flush: 1, Scale: "end"}
+		c := template.Choice{AlongK: true, Lanes: 8, Rows: rows, Block: rows, RowFields: 1, Cells: 1, Map: "dense", Value: "affine", Hoist: "init", Dot: 4, Cols: 1, Flush: 1, Scale: "end"}
 		k, err := schedule.Compile(p, c.Trace(p))
 		if err != nil {
 			t.Fatal(err)

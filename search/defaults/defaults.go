@@ -1,9 +1,9 @@
-// Package defaults chooses the schedules of a product without measuring: a record's, or else the default ones of package search.
+// Package defaults chooses the schedules of a product without measuring: a record's, or else the ones that a beam search by the machine model finds.
 // Those it keeps in a folder of the user, since choosing them takes long.
 //
 //	problem, target -> a record of the target's core, replayed
 //	                -> else in the folder, by the program, the target with its core, and the problem
-//	                -> else search.Default, which the folder then keeps
+//	                -> else beam.Product, which the folder then keeps
 //
 // A lock of the user goes before all of this: who has one asks it first.
 package defaults
@@ -21,6 +21,7 @@ import (
 	"github.com/tmacc/tmacc/runtime/cache"
 	"github.com/tmacc/tmacc/schedule"
 	"github.com/tmacc/tmacc/search"
+	"github.com/tmacc/tmacc/search/beam"
 	"github.com/tmacc/tmacc/search/build"
 	"github.com/tmacc/tmacc/search/records"
 	"github.com/tmacc/tmacc/search/tune"
@@ -128,7 +129,7 @@ func overflows(p ir.Problem, e *tune.Entry) bool {
 }
 
 // Choose chooses the schedules of p on t, the narrowest first. The same program chooses the same, whatever it keeps. Errors are
-// as of search.Default.
+// as of beam.Product.
 func (c *Chooser) Choose(ctx context.Context, p ir.Problem, t lower.Target) (Chosen, error) {
 	if err := p.Validate(); err != nil {
 		return Chosen{}, err
@@ -170,18 +171,17 @@ func replay(ctx context.Context, p ir.Problem, t lower.Target, e *tune.Entry) ([
 
 // stored is a search.Use as a file has it.
 type stored struct {
-	Cols   int            `json:"cols"`
-	Choice search.Choice  `json:"choice"`
-	Trace  schedule.Trace `json:"trace"`
+	Cols  int            `json:"cols"`
+	Trace schedule.Trace `json:"trace"`
 	// Prepare is the schedule of the preparation for all of them, at the first one.
 	Prepare schedule.Trace `json:"prepare,omitempty"`
 }
 
-// kept is search.Default by way of the folder, and whether that had it.
+// kept is beam.Product by way of the folder, and whether that had it.
 func (c *Chooser) kept(ctx context.Context, p ir.Problem, t lower.Target) (uses []search.Use, had bool, fail error) {
 	folder := c.opened()
 	if folder == nil {
-		uses, fail = search.Default(ctx, p, t)
+		uses, fail = beam.Product(ctx, p, t)
 		return uses, false, fail
 	}
 	id := identity(cache.ThisProgram(), p, t)
@@ -189,7 +189,7 @@ func (c *Chooser) kept(ctx context.Context, p ir.Problem, t lower.Target) (uses 
 	if uses := decode(data); err == nil && uses != nil {
 		return uses, true, nil
 	}
-	if uses, fail = search.Default(ctx, p, t); fail != nil {
+	if uses, fail = beam.Product(ctx, p, t); fail != nil {
 		return nil, false, fail
 	}
 	if uses[0].Prepare, fail = build.Preparation(ctx, p, t, uses); fail != nil {
@@ -218,7 +218,7 @@ func identity(program string, p ir.Problem, t lower.Target) []byte {
 func encode(uses []search.Use) []byte {
 	var out []stored
 	for _, u := range uses {
-		out = append(out, stored{u.Cols, u.Choice, u.Trace, u.Prepare})
+		out = append(out, stored{u.Cols, u.Trace, u.Prepare})
 	}
 	return mustJSON(out)
 }
@@ -230,7 +230,7 @@ func decode(data []byte) (uses []search.Use) {
 		return nil
 	}
 	for _, x := range all {
-		uses = append(uses, search.Use{Cols: x.Cols, Choice: x.Choice, Trace: x.Trace, Prepare: x.Prepare})
+		uses = append(uses, search.Use{Cols: x.Cols, Trace: x.Trace, Prepare: x.Prepare})
 	}
 	return uses
 }

@@ -1,8 +1,10 @@
 package device
 
 import (
+	"encoding/binary"
 	"encoding/json"
 	"errors"
+	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -14,6 +16,7 @@ import (
 	"github.com/tmacc/tmacc/ir"
 	"github.com/tmacc/tmacc/lower/spirv"
 	"github.com/tmacc/tmacc/runtime"
+	"github.com/tmacc/tmacc/runtime/abi"
 	"github.com/tmacc/tmacc/runtime/vulkan"
 	"github.com/tmacc/tmacc/schedule"
 )
@@ -68,7 +71,7 @@ func product(t testing.TB, d *vulkan.Device, name string) *Product {
 // TestSelfTest: products of schedules have the bits of the definition, for odd shapes, parts of the rows and all kinds of activations.
 func TestSelfTest(t *testing.T) {
 	d := opened(t)
-	for _, name := range []string{"w2.gemm", "w2.gemv", "w2.lanes", "w2.shared", "w4-g32.gemv", "w4-g32.lanes"} {
+	for _, name := range []string{"w2.gemm", "w2.gemv", "w2.lanes", "w2.shared", "w2.split", "w2.shared.split", "w1.split", "w4-g32.gemv", "w4-g32.lanes"} {
 		t.Run(name, func(t *testing.T) {
 			x := product(t, d, name)
 			if err := runtime.SelfTest(x.Product, rand.New(rand.NewPCG(1, 1))); err != nil {
@@ -81,8 +84,104 @@ func TestSelfTest(t *testing.T) {
 	}
 }
 
+// TestSplitK: workgroups that share sums give the bits of the definition, for few rows, few columns, numbers of elements of K that no number of parts divides, fewer
+// iterations than parts, and one call after the other on the same sums.
+func TestSplitK(t *testing.T) {
+	d := opened(t)
+	for _, name := range []string{"w2.split", "w1.split", "w2.shared.split"} {
+		x := product(t, d, name)
+		for _, n := range []int{1, 3} {
+			for _, shape := range [][2]int{{64, 14336}, {64, 14336 - 1}, {5, 3 * 512}, {1, 1}} {
+				for round := range 2 {
+					if err := x.Check(shape[0], n, shape[1], uint64(round)); err != nil {
+						t.Errorf("%s, %d columns, %v, round %d: %v", name, n, shape, round, err)
+					}
+				}
+			}
+		}
+	}
+}
+
+// TestSplitKRecorded: two products at once, in a recording that runs twice, have sums of their own.
+func TestSplitKRecorded(t *testing.T) {
+	const rows, k = 64, 5 * 512
+	x := product(t, opened(t), "w2.split")
+	rng := rand.New(rand.NewPCG(1, 1))
+	on := x.on.Runner
+	var steps []abi.Step
+	var outs []abi.Memory
+	var want [][]float32
+	for i := range 2 {
+		w, err := x.Random(rows, k, rng)
+		if err == nil {
+			err = w.Copies(1)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer w.Free()
+		_, act, err := w.activations(1, rng)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want = append(want, make([]float32, rows))
+		if err := x.Gemm(want[i], w.packed, act, 0, rows, runtime.Options{}); err != nil {
+			t.Fatal(err)
+		}
+		acts, runs, err := x.DeviceActs(act)
+		if err != nil {
+			t.Fatal(err)
+		}
+		in, err := on.Memory(int64(len(acts)))
+		if err == nil {
+			err = in.Write(0, acts)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer in.Free()
+		out, err := on.Memory(4 * rows)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer out.Free()
+		outs = append(outs, out)
+		steps = append(steps, &abi.Multiplying{Beside: i > 0, Matrix: w.copies[0], Run: runs[0],
+			Act: abi.Place{Memory: in, Bytes: int64(len(acts))}, Out: abi.Place{Memory: out, Bytes: 4 * rows}})
+	}
+	recorded, err := on.Record(steps)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer recorded.Free()
+	for range 2 {
+		if err := on.Run(recorded); err != nil {
+			t.Fatal(err)
+		}
+		for i, out := range outs {
+			have := make([]byte, 4*rows)
+			if err := out.Read(0, have); err != nil {
+				t.Fatal(err)
+			}
+			for row, v := range want[i] {
+				if got := binary.LittleEndian.Uint32(have[4*row:]); got != math.Float32bits(v) {
+					t.Fatalf("product %d: row %d is %08x, want %08x", i, row, got, math.Float32bits(v))
+				}
+			}
+			if err := out.Write(0, make([]byte, 4*rows)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
 func TestTime(t *testing.T) {
-	x := product(t, opened(t), "w2.lanes")
+	timed(t, "w2.lanes")
+	timed(t, "w2.split")
+}
+
+func timed(t *testing.T, schedule string) {
+	x := product(t, opened(t), schedule)
 	w, err := x.Random(256, 1024, rand.New(rand.NewPCG(1, 1)))
 	if err != nil {
 		t.Fatal(err)

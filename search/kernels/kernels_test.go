@@ -18,7 +18,7 @@ import (
 	"github.com/tmacc/tmacc/lower/spirv"
 	"github.com/tmacc/tmacc/runtime"
 	"github.com/tmacc/tmacc/runtime/cache"
-	"github.com/tmacc/tmacc/search"
+	"github.com/tmacc/tmacc/search/beam"
 	"github.com/tmacc/tmacc/search/jit"
 	"github.com/tmacc/tmacc/search/live"
 	"github.com/tmacc/tmacc/search/shaders"
@@ -366,7 +366,7 @@ func TestLock(t *testing.T) {
 	mapped(t)
 	problem := ir.Problem{Weight: w2()}
 	target, _ := choose()
-	uses, err := search.Default(t.Context(), problem, target)
+	uses, err := beam.Product(t.Context(), problem, target)
 	if err != nil {
 		t.Fatal(err)
 	}

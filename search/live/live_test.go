@@ -17,12 +17,14 @@ import (
 	"github.com/tmacc/tmacc/lower/variant"
 	"github.com/tmacc/tmacc/runtime"
 	"github.com/tmacc/tmacc/search"
+	"github.com/tmacc/tmacc/search/beam"
 	"github.com/tmacc/tmacc/search/build"
 	"github.com/tmacc/tmacc/search/jit"
 	"github.com/tmacc/tmacc/search/measure"
 	"github.com/tmacc/tmacc/search/worker"
 	"github.com/tmacc/tmacc/tests/native"
 	"github.com/tmacc/tmacc/tests/sparing"
+	"github.com/tmacc/tmacc/tests/template"
 )
 
 func TestMain(m *testing.M) {
@@ -42,7 +44,7 @@ func least(t testing.TB) lower.Target {
 
 func usual(t testing.TB, p ir.Problem, target lower.Target) variant.Variant {
 	t.Helper()
-	uses, err := search.Default(t.Context(), p, target)
+	uses, err := beam.Product(t.Context(), p, target)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -224,12 +226,12 @@ func TestBounded(t *testing.T) {
 		for _, c := range []struct {
 			format string
 			act    int
-			table  search.TableChoice
+			table  template.Tables
 		}{
-			{"w1", 0, search.TableChoice{Digits: "signs", Parts: []int{4}}},
-			{"w2-g64-z", 16, search.TableChoice{Digits: "signs", Parts: []int{4}}},
-			{"ternary", 0, search.TableChoice{Digits: "levels", Parts: []int{3}, Mirror: true}},
-			{"w4-g32-m", 0, search.TableChoice{Digits: "signs", Parts: []int{4}}},
+			{"w1", 0, template.Tables{Digits: "signs", Parts: []int{4}}},
+			{"w2-g64-z", 16, template.Tables{Digits: "signs", Parts: []int{4}}},
+			{"ternary", 0, template.Tables{Digits: "levels", Parts: []int{3}, Mirror: true}},
+			{"w4-g32-m", 0, template.Tables{Digits: "signs", Parts: []int{4}}},
 		} {
 			w, err := format.Lookup(c.format)
 			if err != nil {
@@ -237,7 +239,7 @@ func TestBounded(t *testing.T) {
 			}
 			p := ir.Problem{Weight: w, Act: format.Act{Group: c.act}}
 			c.table.Low, c.table.Round, c.table.Along, c.table.Narrow = 2, true, 1, true
-			x := search.Choice{Lanes: 16, Rows: 1, Block: 1, RowFields: 1, Cells: 1, Flush: 1, Hoist: "flush", Cols: 1, Scale: "end", Table: &c.table}
+			x := template.Choice{Lanes: 16, Rows: 1, Block: 1, RowFields: 1, Cells: 1, Flush: 1, Hoist: "flush", Cols: 1, Scale: "end", Table: &c.table}
 			v := builtOf(t, p, target, []search.Use{{Cols: 1, Trace: x.Trace(p)}})
 			code, err := Assemble(p, v)
 			if errors.Is(err, jit.ErrPlatform) || errors.Is(err, exec.ErrNotFound) {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/tmacc/tmacc/schedule"
 	"github.com/tmacc/tmacc/search"
+	"github.com/tmacc/tmacc/search/beam"
 	"github.com/tmacc/tmacc/search/tune"
 )
 
@@ -93,7 +94,7 @@ func (s *Session) known(ctx context.Context) (out []*tune.Candidate) {
 		out = s.tuner.From(uses)
 	}
 	if s.Records == "" && s.Defaults.Record(s.Problem, s.Target) != nil {
-		if uses, err := search.Default(ctx, s.Problem, s.Target); err == nil {
+		if uses, err := beam.Product(ctx, s.Problem, s.Target); err == nil {
 			out = append(out, s.tuner.From(uses)...)
 		}
 	}

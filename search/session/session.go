@@ -18,6 +18,7 @@ import (
 	"github.com/tmacc/tmacc/lower"
 	"github.com/tmacc/tmacc/lower/variant"
 	"github.com/tmacc/tmacc/search"
+	"github.com/tmacc/tmacc/search/beam"
 	"github.com/tmacc/tmacc/search/bench"
 	"github.com/tmacc/tmacc/search/build"
 	"github.com/tmacc/tmacc/search/defaults"
@@ -236,7 +237,7 @@ func purpose(h timing.Host, mode string, m, n, k int) Purpose {
 func (s *Session) product() tune.Product {
 	usual := s.Defaults.Uses
 	if s.Records != "" {
-		usual = search.Default
+		usual = beam.Product
 	}
 	return tune.Product{Problem: s.Problem, Target: s.Target, Purposes: s.Purposes, Usual: usual}
 }

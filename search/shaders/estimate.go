@@ -46,7 +46,7 @@ func (s *Selected) Estimate(x tune.Purpose) float64 {
 	if w.Shared > s.on.Shared {
 		return math.Inf(1)
 	}
-	groups := float64(ceil(x.M, s.Rows) * ceil(x.N, s.Cols))
+	groups := float64(ceil(x.M, s.Rows) * ceil(x.N, s.Cols) * w.Parts)
 	lanes := float64(ceil(w.Lanes, s.on.Subgroup) * s.on.Subgroup)
 	resident, processors := s.resident(w, lanes), float64(s.on.Processors)
 	all := lanes * groups / busy(groups/processors, resident)
@@ -64,6 +64,7 @@ func (s *Selected) Estimate(x tune.Purpose) float64 {
 	if w.Ahead {
 		chain = max(own, loads) + s.on.Latency
 	}
+	chain += float64(w.Waits) * s.on.Latency
 	chain *= max(1, groups/(resident*processors))
 	return s.on.Launch + s.on.Start + math.Sqrt(memory*memory+lines*lines+compute*compute+chain*chain)
 }

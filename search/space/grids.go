@@ -37,6 +37,7 @@ var grids = []Rule{
 	{Name: "stage super", Offers: optional(schedule.Stage{Value: "super"})},
 	{Name: "scale", Offers: optional(schedule.ScaleAt{})},
 	{Name: "prefetch", Offers: optional(schedule.Prefetch{})},
+	{Name: "parts", Offers: optional(schedule.SplitK{})},
 }
 
 // The space of workgroups: iterations that a lane spells out, words of its sums, and lanes of a group; and how many elements of K the

@@ -91,6 +91,11 @@ func (sp *Space) Exact() *Space {
 	return sp.only("entries", exact).only("averages", exact)
 }
 
+// ByTables is sp with products by lookups in tables only, or only without them.
+func (sp *Space) ByTables(is bool) *Space {
+	return sp.only("entries", func(s schedule.State) bool { return (indexed(s) > 0) == is })
+}
+
 // Sharing is sp with kernels only that read the packed matrices and the prepared activations of k. Its neighbours and mutations begin with
 // decisions that leave packing as it is, or with how many tiles lie side by side.
 func (sp *Space) Sharing(k *schedule.Kernel) *Space {
@@ -193,11 +198,11 @@ var products = []Rule{
 	{Name: "prefetch", Offers: optional(schedule.Prefetch{}), Open: true},
 }
 
-// placed are the kinds of steps that the rules of products make, and the kinds for operators only.
+// placed are the kinds of steps that the rules of products make, and the kinds for operators or workgroups only.
 var placed = []schedule.Step{
 	schedule.FillGroups{}, schedule.Decompose{}, schedule.QuantizeTable{}, schedule.HoistZero{}, schedule.Split{}, schedule.Fuse{},
 	schedule.Bind{}, schedule.Tensorize{}, schedule.Reorder{}, schedule.Pack{}, schedule.HalvingAdd{}, schedule.Rfactor{},
-	schedule.ReadScaled{}, schedule.WidenEvery{}, schedule.Accumulate{}, schedule.Stage{}, schedule.Fission{}, schedule.ScaleAt{}, schedule.Prefetch{}, schedule.Inline{},
+	schedule.ReadScaled{}, schedule.WidenEvery{}, schedule.Accumulate{}, schedule.Stage{}, schedule.Fission{}, schedule.ScaleAt{}, schedule.Prefetch{}, schedule.Inline{}, schedule.SplitK{},
 }
 
 // withOthers adds a rule for each kind of step that proposes its values and that no rule makes: before the last one, or not at all.

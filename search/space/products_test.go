@@ -16,7 +16,6 @@ import (
 	"github.com/tmacc/tmacc/lower/targets"
 	"github.com/tmacc/tmacc/schedule"
 	table "github.com/tmacc/tmacc/schedule/pairs"
-	"github.com/tmacc/tmacc/search"
 	"github.com/tmacc/tmacc/tests/drawn"
 )
 
@@ -66,19 +65,6 @@ func cellsOf(t *testing.T, on []lower.Target) (out []cell) {
 		}
 	}
 	return out
-}
-
-// Every default schedule is a point, from which others can be reached. One in 150 is drawn by TMACC_SEED, or all with TMACC_LONG=1.
-func TestDefaultsAreMembers(t *testing.T) {
-	for _, c := range drawn.Some(drawn.New(t), 150, cellsOf(t, targets.All())) {
-		uses, err := search.Default(t.Context(), c.p, c.on)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, u := range uses {
-			member(t, c, u.Trace)
-		}
-	}
 }
 
 // member demands that a trace is a point whose states are worth a try.

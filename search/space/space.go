@@ -120,6 +120,9 @@ func (sp *Space) after(i int, s schedule.State, offer schedule.Trace) (schedule.
 // errNotKept says that a state is outside of what a space was restricted to, or not worth a try.
 var errNotKept = errors.New("is not in the space")
 
+// errNoneLeft says that a walk has nothing more to try.
+var errNoneLeft = errors.New("no decision left")
+
 // decide is after for states that are worth a try.
 func (sp *Space) decide(i int, s schedule.State, offer schedule.Trace) (schedule.State, error) {
 	next, err := sp.after(i, s, offer)
@@ -170,13 +173,15 @@ func (sp *Space) descend(s schedule.State, picks Point, by prefer, left *int) (P
 			if x, err = sp.descend(next, append(picks, offer), by, left); err == nil {
 				return x, nil
 			}
-			fail = err
+			if fail == nil || !errors.Is(err, errNoneLeft) {
+				fail = err
+			}
 		} else if fail == nil {
 			fail = fmt.Errorf("%s: %w", sp.rules[i].Name, err)
 		}
 	}
 	if fail == nil {
-		fail = fmt.Errorf("%s: no decision left", sp.rules[i].Name)
+		fail = fmt.Errorf("%s: %w", sp.rules[i].Name, errNoneLeft)
 	}
 	return nil, fail
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/tmacc/tmacc/runtime"
 	"github.com/tmacc/tmacc/schedule"
 	"github.com/tmacc/tmacc/search"
+	"github.com/tmacc/tmacc/search/beam"
 	"github.com/tmacc/tmacc/search/cost"
 	"github.com/tmacc/tmacc/search/live"
 	"github.com/tmacc/tmacc/search/space"
@@ -48,17 +49,13 @@ var (
 	errBounds = errors.New("bounded, not exact")
 )
 
-// Seeds returns the default schedules and the dot-product schedules with the best estimates, also with rows that share
-// bytes. If it is interrupted, it leaves out the schedules that it has not found yet.
+// Seeds returns the default schedules, and those that beam.Layouts finds: the best of each layout that it compares, by the means that suit it.
+// If it is interrupted, it leaves out the schedules that it has not found yet.
 func (t *Tuner) Seeds(ctx context.Context) []*Candidate {
 	out := t.From(t.Default)
-	finds := []func(context.Context, ir.Problem, lower.Target) ([]search.Use, error){search.DotUses, search.RowFieldUses}
-	if len(t.Default) == 0 {
-		finds = slices.Insert(finds, 0, search.Default)
-	}
-	for _, find := range finds {
-		if more, err := find(ctx, t.Problem, t.Target); err == nil {
-			out = append(out, t.From(more)...)
+	if layouts, err := beam.Layouts(ctx, t.Problem, t.Target); err == nil {
+		for _, uses := range layouts {
+			out = append(out, t.From(uses)...)
 		}
 	}
 	return out

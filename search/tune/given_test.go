@@ -1,7 +1,8 @@
 package tune
 
 import (
-	"runtime"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 
@@ -26,12 +27,9 @@ func TestNear(t *testing.T) {
 			t.Errorf("%s: default, or of another packed matrix", name)
 		}
 	}
-	wants := []string{"1 columns: prefetch 4096 8192 every"}
-	if runtime.GOARCH == "amd64" { // whose least target has a kernel for four columns that keeps nothing
-		wants = append(wants, "4 columns: stage w u")
-	}
-	for _, want := range wants {
-		if !seen[want] {
+	for _, want := range []string{"1 columns: prefetch ", "4 columns: "} {
+		begins := func(name string) bool { return strings.HasPrefix(name, want) }
+		if !slices.ContainsFunc(slices.Collect(maps.Keys(seen)), begins) {
 			t.Errorf("nothing near is %q: %d are", want, len(near))
 		}
 	}

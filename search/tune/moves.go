@@ -91,13 +91,15 @@ func (t *Tuner) widened(rng *rand.Rand, x space.Point, n int) space.Point {
 	return y
 }
 
+// blocks are the numbers of columns that are drawn: small blocks have kernels of their own most often, and large ones decode a weight once for more.
+var blocks = []int{1, 2, 4, 8, 1, 2, 4, 8, 12, 14, 22}
+
 // columns draws a number of columns for n activations.
 func (t *Tuner) columns(rng *rand.Rand, n int) int {
 	if rng.Intn(4) == 0 {
 		return 1
 	}
-	all := slices.Concat(search.Widths, search.Widths, search.Wider, []int{search.Widest})
-	return min(all[rng.Intn(len(all))], n)
+	return min(blocks[rng.Intn(len(blocks))], n)
 }
 
 // sharing is the space of kernels for the packed matrix and the activations of x.
@@ -112,18 +114,20 @@ func (t *Tuner) sharing(x space.Point) (*space.Space, error) {
 	return t.space.Sharing(k), nil
 }
 
-// mutate changes one gene of a: it changes decisions, crosses them with b's, or edits steps of the trace, which is all that can be done
-// to a trace without a point. If decisions change that packing follows from, the other genes follow.
+// mutate changes one gene of a: it changes decisions, or crosses them with b's. A trace without a point begins as the space has it too, and goes on
+// like b's. If decisions change that packing follows from, the other genes follow.
 func (t *Tuner) mutate(rng *rand.Rand, a, b *Candidate) *Candidate {
 	c := &Candidate{Genes: slices.Clone(a.Genes)}
 	i := rng.Intn(len(c.Genes))
 	old, other := c.Genes[i], b.Genes[i]
 	x, y := t.pointOf(old), t.pointOf(other)
-	n, kept := rng.Intn(10), len(c.Genes) > 1 && rng.Intn(3) > 0
+	if x == nil {
+		if x = t.mended(old.Trace, y); x == nil {
+			return c
+		}
+	}
+	n, kept := rng.Intn(8), len(c.Genes) > 1 && rng.Intn(3) > 0
 	switch sp := t.space.Within(t.widths()[i]); {
-	case x == nil || n >= 8:
-		c.Genes[i] = Gene{Trace: search.Mutate(rng, old.Trace, other.Trace)}
-		return c
 	case n >= 6 && y != nil && !kept:
 		x = orElse(x)(sp.Cross(rng, x, y))
 	case kept && rng.Intn(4) == 0:
@@ -140,6 +144,19 @@ func (t *Tuner) mutate(rng *rand.Rand, a, b *Candidate) *Candidate {
 		t.follow(c, i)
 	}
 	return c
+}
+
+// mended is the point that begins with the decisions of a trace, as far as the space has them, and goes on like y, or like the space's first
+// point if y is nil. It is nil if there is none.
+func (t *Tuner) mended(trace schedule.Trace, y space.Point) space.Point {
+	if y == nil {
+		y, _ = t.space.First()
+	}
+	x, err := t.space.Mend(trace, y)
+	if err != nil {
+		return nil
+	}
+	return x
 }
 
 // orElse is a point, or x if there is an error.

@@ -15,6 +15,7 @@ import (
 	"github.com/tmacc/tmacc/lower/variant"
 	"github.com/tmacc/tmacc/schedule"
 	"github.com/tmacc/tmacc/search"
+	"github.com/tmacc/tmacc/search/beam"
 	"github.com/tmacc/tmacc/search/build"
 	"github.com/tmacc/tmacc/search/cost"
 	"github.com/tmacc/tmacc/search/space"
@@ -27,7 +28,7 @@ type Product struct {
 	Problem  ir.Problem
 	Target   lower.Target
 	Purposes []Purpose
-	// Usual chooses the default schedules, which everything is compared with; nil: search.Default.
+	// Usual chooses the default schedules, which everything is compared with; nil: beam.Product.
 	Usual func(context.Context, ir.Problem, lower.Target) ([]search.Use, error)
 }
 
@@ -98,7 +99,7 @@ func New(ctx context.Context, p Product) (*Tuner, error) {
 		prepares: map[string]*prepared{}, known: map[string]Result{}, verified: map[string]bool{}, times: map[string]took{}, widthBests: map[string][]widthBest{}}
 	usual := p.Usual
 	if usual == nil {
-		usual = search.Default
+		usual = beam.Product
 	}
 	var err error
 	if t.Default, err = usual(ctx, p.Problem, p.Target); err != nil {

@@ -15,9 +15,9 @@ import (
 	"github.com/tmacc/tmacc/ir/format"
 	"github.com/tmacc/tmacc/lower"
 	"github.com/tmacc/tmacc/schedule"
-	"github.com/tmacc/tmacc/search"
 	"github.com/tmacc/tmacc/tests/drawn"
 	"github.com/tmacc/tmacc/tests/native"
+	"github.com/tmacc/tmacc/tests/template"
 )
 
 var update = flag.Bool("update", false, "rewrite coverage.json")
@@ -283,10 +283,10 @@ func (c cell) applies() bool {
 
 // choices are schedules for a cell, the best one first: those that need fewer
 // registers follow.
-func (c *cell) choices() (out []search.Choice) {
+func (c *cell) choices() (out []template.Choice) {
 	for _, cols := range uses[c.use].cols {
 		for lanes := c.target.Machine().VecBits / 32; lanes >= 4; lanes /= 2 {
-			x := search.Choice{Lanes: lanes, Rows: 1, Block: 1, RowFields: 1, Cells: 1, Flush: 1, Map: "dense",
+			x := template.Choice{Lanes: lanes, Rows: 1, Block: 1, RowFields: 1, Cells: 1, Flush: 1, Map: "dense",
 				Value: "affine", Hoist: "flush", Dot: 4, Cols: cols, Scale: "end"}
 			if g := c.p.GroupK(); g > 0 && c.p.Unit()/g > 4 {
 				x.AtGroup = true
@@ -299,7 +299,7 @@ func (c *cell) choices() (out []search.Choice) {
 				out = append(out, c.floats(cols, lanes))
 				continue
 			}
-			x.Table = &search.TableChoice{Digits: c.digits, Parts: c.parts, Mirror: c.mirror, Signs: c.signs, Low: c.low, Exact: c.exact, Round: c.round, Along: 1}
+			x.Table = &template.Tables{Digits: c.digits, Parts: c.parts, Mirror: c.mirror, Signs: c.signs, Low: c.low, Exact: c.exact, Round: c.round, Along: 1}
 			if c.pairs {
 				x.Table.Bytes, x.Table.Pairs, x.Lanes = true, true, 4*lanes
 				out = append(out, x)
@@ -317,37 +317,37 @@ func (c *cell) choices() (out []search.Choice) {
 }
 
 // averages is x or, if c averages lookups, x with the lookups of one cell averaged, or of two cells.
-func (c *cell) averages(x search.Choice) []search.Choice {
+func (c *cell) averages(x template.Choice) []template.Choice {
 	if !c.halved {
-		return []search.Choice{x}
+		return []template.Choice{x}
 	}
-	of := func(loop string) search.Choice {
+	of := func(loop string) template.Choice {
 		table, x := *x.Table, x
 		table.Halve, x.Table = loop, &table
 		return x
 	}
 	cells := of("u")
 	cells.Flush, cells.Cells = 2, 2
-	return []search.Choice{of("f"), cells}
+	return []template.Choice{of("f"), cells}
 }
 
 // floats is the usual schedule of f32 activations, of one row vector.
-func (c *cell) floats(cols, lanes int) search.Choice {
-	x := search.FloatLayout(c.p, c.target.Machine())
-	x.Rows, x.Block, x.Cols, x.Lanes = 1, 1, cols, lanes
+func (c *cell) floats(cols, lanes int) template.Choice {
+	x := template.Floats(c.p, lanes)
+	x.Cols = cols
 	x.Table.Digits, x.Table.Parts = c.digits, c.parts
 	return x
 }
 
 // dots are the ways of the family of dot products.
-func (c *cell) dots(x search.Choice) []search.Choice {
+func (c *cell) dots(x template.Choice) []template.Choice {
 	x.Align(c.p)
 	if _, _, affine := c.p.Weight.Affine(); !affine {
 		x.Value = "lookup"
 	}
 	none := x
 	none.Hoist = "none"
-	return []search.Choice{x, none}
+	return []template.Choice{x, none}
 }
 
 // compile takes the first choice that has a kernel whose values are computed once.
@@ -364,7 +364,7 @@ func (c *cell) compile() {
 	}
 }
 
-func (c *cell) kernel(x search.Choice) (*native.Kernel, error) {
+func (c *cell) kernel(x template.Choice) (*native.Kernel, error) {
 	k, err := schedule.Compile(c.p, x.Trace(c.p))
 	if err != nil {
 		return nil, err

@@ -13,6 +13,7 @@ import (
 	"github.com/tmacc/tmacc/lower/targets"
 	"github.com/tmacc/tmacc/schedule"
 	"github.com/tmacc/tmacc/search"
+	"github.com/tmacc/tmacc/search/beam"
 	"github.com/tmacc/tmacc/search/bench"
 	"github.com/tmacc/tmacc/search/jit"
 	"github.com/tmacc/tmacc/search/measure"
@@ -52,8 +53,8 @@ type familiesFlags struct {
 	command          string // with the flags that were given
 }
 
-// families measures, for every format on every target of this machine, the default schedules by dot products and the schedules by
-// tables with the best estimates. It writes families.md and families.svg after each format.
+// families measures, for every format on every target of this machine, the schedules by dot products and by tables that are predicted
+// to be the fastest. It writes families.md and families.svg after each format.
 func (x *lab) families(ctx context.Context, args []string) error {
 	o := familiesFlags{formats: familyFormats, targets: list{"all"}}
 	f := x.flags("families")
@@ -61,7 +62,7 @@ func (x *lab) families(ctx context.Context, args []string) error {
 	f.Var(&o.targets, "target", "targets, separated by commas, or all that this machine runs")
 	f.StringVar(&o.out, "o", ".", "`folder` of families.md and families.svg")
 	f.IntVar(&o.rounds, "rounds", 3, "rounds whose median counts")
-	f.IntVar(&o.tables, "tables", 3, "schedules by tables to measure; at each place the quickest counts")
+	f.IntVar(&o.tables, "tables", 3, "layouts by tables to measure, at most; at each place the quickest counts")
 	if err := x.parse(f, args, 0); err != nil {
 		return err
 	}
@@ -172,14 +173,14 @@ func newContest(ctx context.Context, s *bench.Suite, name string, t targets.Targ
 	if err != nil {
 		return nil, err
 	}
-	tables, err := search.TableUses(ctx, p, t, n)
+	tables, err := beam.Tables(ctx, p, t)
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}
 	if err != nil {
 		return nil, &noSchedule{err}
 	}
-	dots, err := search.DotUses(ctx, p, t)
+	dots, err := beam.Dots(ctx, p, t)
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}
@@ -187,7 +188,7 @@ func newContest(ctx context.Context, s *bench.Suite, name string, t targets.Targ
 		return nil, &noSchedule{err}
 	}
 	k := &contest{format: name, target: t.Machine().ShortName()}
-	for i, uses := range append([][]search.Use{dots}, tables...) {
+	for i, uses := range append(dots[:1:1], tables[:min(n, len(tables))]...) {
 		e, err := newEntrant(ctx, s, p, t, uses)
 		if err != nil {
 			return nil, err

@@ -4,7 +4,6 @@
 //	go run ./tests/lab families -o docs/lab              compare lookups in tables with dot products
 //	go run ./tests/lab threads -format w2               measure how threads share products
 //	go run ./tests/lab compare OLD NEW                  measure two commits' default schedules beside one another
-//	go run ./tests/lab beam > NEW                       choose schedules by a beam search, for compare
 //	go run ./tests/lab choosing OLD NEW                 measure how long two commits take to choose default schedules
 //	go run ./tests/lab heldout                          measure how much faster a minute of tuning makes default schedules
 //	go run ./tests/lab searches OLD NEW                 compare the searches of two commits
@@ -68,7 +67,6 @@ var commands = []command{
 	{"families", "", "measure where lookups in tables win, and where dot products do", (*lab).families},
 	{"threads", "", "measure how threads share products, also beside busy processes", (*lab).threads},
 	{"compare", "OLD NEW", "measure two commits' default schedules beside one another", (*lab).compare},
-	{"beam", "", "write the schedules that a beam search by the machine model chooses, for compare", (*lab).beam},
 	{"choosing", "OLD NEW", "measure how long two commits' programs of export take", (*lab).choosing},
 	{"heldout", "", "measure how much faster a minute of tuning makes default schedules", (*lab).heldout},
 	{"searches", "OLD NEW", "compare the searches that study made of two commits", (*lab).searches},

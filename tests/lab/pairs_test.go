@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"fmt"
-	"maps"
 	"path/filepath"
 	"reflect"
 	"regexp"
@@ -15,9 +14,7 @@ import (
 	"github.com/tmacc/tmacc/ir/nest"
 	"github.com/tmacc/tmacc/lower"
 	"github.com/tmacc/tmacc/lower/targets"
-	"github.com/tmacc/tmacc/schedule"
 	measured "github.com/tmacc/tmacc/schedule/pairs"
-	"github.com/tmacc/tmacc/search"
 	"github.com/tmacc/tmacc/tests/drawn"
 )
 
@@ -229,39 +226,4 @@ func pairCode(t *testing.T, p measured.Pair, n *nest.Nest) *lower.Kernel {
 		t.Fatalf("line %d: %v", p.Line, err)
 	}
 	return code
-}
-
-// TestRanking prints how many pairs of products the estimate of default schedules ranks right, for each core and page. One pair in ten
-// runs, drawn by TMACC_SEED, or all with TMACC_LONG=1. A later model of cost must do better: nothing is demanded of this one.
-func TestRanking(t *testing.T) {
-	right, decided := map[string]float64{}, map[string]int{}
-	all := slices.DeleteFunc(readPairs(t), func(p measured.Pair) bool { return !p.Decided() || p.Operator != "" })
-	for _, p := range drawn.Some(drawn.New(t), 10, all) {
-		a, b, err := p.Kernels()
-		if err != nil {
-			t.Fatal(err)
-		}
-		estimate := func(k *schedule.Kernel) float64 {
-			return search.Estimate(k, pairCode(t, p, k.Nest), p.Mode == measured.Modes[0])
-		}
-		score := ranked(estimate(a), estimate(b), p.Ratio)
-		for _, of := range []string{"all", p.Core, p.Core + " " + p.Source.Page} {
-			decided[of]++
-			right[of] += score
-		}
-	}
-	for _, of := range slices.Sorted(maps.Keys(decided)) {
-		t.Logf("%s: %.1f of %d pairs ranked right, %.0f %%", of, right[of], decided[of], 100*right[of]/float64(decided[of]))
-	}
-}
-
-// ranked is 1 if the costs of both schedules of a pair rank them as their ratio does, and a half if the costs are equal.
-func ranked(a, b, ratio float64) float64 {
-	switch {
-	case a == b:
-		return 0.5
-	case a > b == (ratio > 1):
-		return 1
-	}
-	return 0
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/tmacc/tmacc/ir/format"
 	"github.com/tmacc/tmacc/lower"
 	"github.com/tmacc/tmacc/search"
+	"github.com/tmacc/tmacc/search/beam"
 	"github.com/tmacc/tmacc/search/bench"
 	"github.com/tmacc/tmacc/search/measure"
 	"github.com/tmacc/tmacc/search/timing"
@@ -217,7 +218,7 @@ func (x *studyFlags) search(ctx context.Context, r *tune.StudyRun) error {
 // usual returns the schedules that searches are measured beside: the reference, if there is one, else the defaults.
 func (x *studyFlags) usual(ctx context.Context, p ir.Problem, t lower.Target) (uses []search.Use, err error) {
 	if x.reference == nil {
-		return search.Default(ctx, p, t)
+		return beam.Product(ctx, p, t)
 	}
 	name := defaults.Name(p, t.Machine().Name)
 	i := slices.IndexFunc(x.reference, func(r defaults.Row) bool { return r.Name() == name })

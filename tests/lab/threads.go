@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/tmacc/tmacc/runtime"
-	"github.com/tmacc/tmacc/search"
+	"github.com/tmacc/tmacc/search/beam"
 	"github.com/tmacc/tmacc/search/bench"
 	"github.com/tmacc/tmacc/search/jit"
 	"github.com/tmacc/tmacc/search/measure"
@@ -140,7 +140,7 @@ func addThreadsProduct(ctx context.Context, s *bench.Suite, o threadsFlags) (*ru
 	if err != nil {
 		return nil, err
 	}
-	uses, err := search.Default(ctx, p, t)
+	uses, err := beam.Product(ctx, p, t)
 	if err != nil {
 		return nil, err
 	}

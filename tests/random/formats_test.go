@@ -15,19 +15,20 @@ import (
 	"github.com/tmacc/tmacc/lower"
 	"github.com/tmacc/tmacc/lower/amd64"
 	"github.com/tmacc/tmacc/schedule"
-	"github.com/tmacc/tmacc/search"
+	"github.com/tmacc/tmacc/search/beam"
 	"github.com/tmacc/tmacc/tests/check"
 	"github.com/tmacc/tmacc/tests/drawn"
 	"github.com/tmacc/tmacc/tests/native"
+	"github.com/tmacc/tmacc/tests/template"
 )
 
 // TestRandomFormats runs the default schedules, for all widths of column blocks,
 // of formats that no table has, on two targets each. TMACC_SEED replays a run,
 // TMACC_FORMATS says how many formats to try.
-func TestRandomFormats(t *testing.T) { testFormats(t, native.All(t), 25) }
+func TestRandomFormats(t *testing.T) { testFormats(t, native.All(t), 8) }
 
 // TestRandomFormatsArm does the same on emulated CPUs.
-func TestRandomFormatsArm(t *testing.T) { testFormats(t, native.Arms(t), 6) }
+func TestRandomFormatsArm(t *testing.T) { testFormats(t, native.Arms(t), 2) }
 
 // testFormats tries n formats, or the number in TMACC_FORMATS.
 func testFormats(t *testing.T, targets []lower.Target, n int) {
@@ -77,9 +78,7 @@ func TestRandomFloatLayouts(t *testing.T) {
 		if err != nil {
 			continue
 		}
-		c := search.FloatLayout(p, machine)
-		c.Cols, c.Block = 1, 1
-		if _, err := schedule.Compile(p, c.Trace(p)); err != nil {
+		if _, err := schedule.Compile(p, template.Floats(p, machine.VecBits/32).Trace(p)); err != nil {
 			t.Errorf("%+v: %v", p, err)
 		}
 	}
@@ -158,7 +157,7 @@ func addBooks(rng *rand.Rand, w *format.Weight, actGroup int) {
 
 // runDefault runs the default schedules of p on one packed buffer's layout.
 func runDefault(target lower.Target, p ir.Problem) error {
-	uses, err := search.Default(context.Background(), p, target)
+	uses, err := beam.Product(context.Background(), p, target)
 	if err != nil {
 		return err
 	}

@@ -47,7 +47,10 @@ func TestRandomShaders(t *testing.T) {
 	for i := 0; i < n; i += perProblem {
 		r.problem(rand.New(rand.NewSource(int64(seed)+int64(i))), i, min(perProblem, n-i))
 	}
-	t.Logf("%d of %d samples lowered, %d were compared, %d of them on the device", r.lowered, n, r.compared, r.ran)
+	t.Logf("%d of %d samples lowered, %d were compared, %d of them on the device; %d by workgroups that share sums", r.lowered, n, r.compared, r.ran, r.split)
+	if r.split == 0 && n >= 100 {
+		t.Error("no sample has workgroups that share sums")
+	}
 	if float64(r.compared) < leastShaders*float64(n) || r.ran == 0 {
 		t.Errorf("%d of %d samples lowered, and %d were compared, want %.0f %%; %d ran on the device: %v", r.lowered, n, r.compared, 100*leastShaders, r.ran, r.reasons)
 	}
@@ -61,6 +64,7 @@ type shaderRun struct {
 	limit                  int  // instructions that Eval does
 	large                  bool // products of any size
 	lowered, compared, ran int
+	split                  int            // compared ones whose workgroups share sums
 	reasons                map[string]int // of refusals
 }
 
@@ -132,7 +136,7 @@ func (r *shaderRun) run(rng *rand.Rand, k *schedule.Kernel, f *vir.Func, s *lowe
 		return err
 	}
 	shaders.Valid(r.t, sh)
-	c := r.shape(rng, k)
+	c := r.shape(rng, k, f.Part() != nil)
 	want := c.Naive()
 	lanes, compared := vir.Product(f.Lanes()), false
 	for what, call := range map[string]check.Call{
@@ -160,11 +164,14 @@ func (r *shaderRun) run(rng *rand.Rand, k *schedule.Kernel, f *vir.Func, s *lowe
 	if compared {
 		r.compared++
 	}
+	if compared && f.Part() != nil {
+		r.split++
+	}
 	return nil
 }
 
-// shape draws a product: of up to two workgroups along each axis and two iterations of the loop over K, or of any size.
-func (r *shaderRun) shape(rng *rand.Rand, k *schedule.Kernel) *check.Case {
+// shape draws a product: of up to two workgroups along each axis and two iterations of the loop over K, four if workgroups share sums, or of any size.
+func (r *shaderRun) shape(rng *rand.Rand, k *schedule.Kernel, split bool) *check.Case {
 	kind := check.Kind(rng.Intn(int(check.NotFinite) + 1))
 	if r.large {
 		a := attempt{Replay: check.Replay{Problem: k.Problem}, k: &native.Kernel{Kernel: k}}
@@ -172,5 +179,9 @@ func (r *shaderRun) shape(rng *rand.Rand, k *schedule.Kernel) *check.Case {
 	}
 	unit := k.Problem.Unit()
 	some := func(n int) int { return 1 + rng.Intn(n+2) }
-	return check.New(rng, k.Problem, some(k.Rows), some(k.Cols), unit*some(k.StepK/unit), kind)
+	depth := k.StepK
+	if split {
+		depth *= 1 + rng.Intn(3)
+	}
+	return check.New(rng, k.Problem, some(k.Rows), some(k.Cols), unit*some(depth/unit), kind)
 }

@@ -107,6 +107,7 @@ type Call struct {
 	Groups  [3]int
 	Push    []byte
 	Buffers [][]byte
+	sums    int // bytes of the buffer in which workgroups add up parts of sums, 0: there is none
 }
 
 // CallOf is the call of a shader with arguments of its function.
@@ -120,8 +121,15 @@ func CallOf(sh *spirv.Shader, f *vir.Func, args []vir.Arg) *Call {
 		c.Push = binary.LittleEndian.AppendUint32(c.Push, uint32(beginOf(len(c.Buffers))))
 		c.Buffers = append(c.Buffers, slices.Clone(args[i].Buf))
 	}
+	tiles := 1
 	for i, count := range sh.Grid {
 		c.Groups[i] = int(args[count].Int)
+		tiles *= c.Groups[i]
+	}
+	if sh.Parts > 0 {
+		c.Groups[len(sh.Grid)] = sh.Parts
+		c.Layout.Buffers++
+		c.sums = 4 * tiles * sh.Sums
 	}
 	return c
 }
@@ -154,8 +162,29 @@ func (c *Call) run(d *vulkan.Device, p *vulkan.Pipeline) error {
 		}
 		buffers = append(buffers, b)
 	}
+	zeros := make([]byte, c.sums)
+	if c.sums > 0 {
+		b, err := d.Buffer(int64(c.sums))
+		if err != nil {
+			return err
+		}
+		defer b.Free()
+		if err := b.Upload(0, zeros); err != nil {
+			return err
+		}
+		buffers = append(buffers, b)
+	}
 	if err := d.Run(p, c.Groups, buffers, c.Push); err != nil {
 		return err
+	}
+	if c.sums > 0 {
+		sums := slices.Repeat([]byte{1}, c.sums)
+		if err := buffers[len(c.Buffers)].Download(0, sums); err != nil {
+			return err
+		}
+		if !bytes.Equal(sums, zeros) {
+			return errors.New("workgroups that share sums leave more than zeros where they add them up")
+		}
 	}
 	for i, data := range c.Buffers {
 		if len(data) > 0 {

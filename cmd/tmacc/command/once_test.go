@@ -12,6 +12,7 @@ import (
 	"github.com/tmacc/tmacc/lower/targets"
 	"github.com/tmacc/tmacc/runtime/cache"
 	"github.com/tmacc/tmacc/search"
+	"github.com/tmacc/tmacc/search/beam"
 	"github.com/tmacc/tmacc/search/build"
 	"github.com/tmacc/tmacc/search/tune"
 )
@@ -36,7 +37,7 @@ func TestCompiledOnce(t *testing.T) {
 		for _, short := range on {
 			target := targets.ByName(short)
 			before := lower.Done()
-			uses, err := search.Default(t.Context(), p, target)
+			uses, err := beam.Product(t.Context(), p, target)
 			if err != nil {
 				t.Fatal(err)
 			}

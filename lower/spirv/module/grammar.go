@@ -72,6 +72,10 @@ const (
 	OpBitFieldSExtract           Op = 202
 	OpBitFieldUExtract           Op = 203
 	OpControlBarrier             Op = 224
+	OpMemoryBarrier              Op = 225
+	OpAtomicLoad                 Op = 227
+	OpAtomicStore                Op = 228
+	OpAtomicIAdd                 Op = 234
 	OpPhi                        Op = 245
 	OpLoopMerge                  Op = 246
 	OpSelectionMerge             Op = 247
@@ -160,6 +164,10 @@ var instructions = map[Op]instruction{
 	OpBitFieldSExtract:           {"OpBitFieldSExtract", "IdResultType IdResult IdRef IdRef IdRef"},
 	OpBitFieldUExtract:           {"OpBitFieldUExtract", "IdResultType IdResult IdRef IdRef IdRef"},
 	OpControlBarrier:             {"OpControlBarrier", "IdScope IdScope IdMemorySemantics"},
+	OpMemoryBarrier:              {"OpMemoryBarrier", "IdScope IdMemorySemantics"},
+	OpAtomicLoad:                 {"OpAtomicLoad", "IdResultType IdResult IdRef IdScope IdMemorySemantics"},
+	OpAtomicStore:                {"OpAtomicStore", "IdRef IdScope IdMemorySemantics IdRef"},
+	OpAtomicIAdd:                 {"OpAtomicIAdd", "IdResultType IdResult IdRef IdScope IdMemorySemantics IdRef"},
 	OpPhi:                        {"OpPhi", "IdResultType IdResult PairIdRefIdRef*"},
 	OpLoopMerge:                  {"OpLoopMerge", "IdRef IdRef LoopControl"},
 	OpSelectionMerge:             {"OpSelectionMerge", "IdRef SelectionControl"},
@@ -220,6 +228,7 @@ const (
 	BuiltInLocalInvocationIndex                              uint32 = 0x1d
 	BuiltInSubgroupId                                        uint32 = 0x28
 	BuiltInSubgroupLocalInvocationId                         uint32 = 0x29
+	ScopeDevice                                              uint32 = 0x1
 	ScopeWorkgroup                                           uint32 = 0x2
 	ScopeSubgroup                                            uint32 = 0x3
 	CapabilityShader                                         uint32 = 0x1
@@ -334,6 +343,7 @@ var enumerants = map[string]map[uint32]enumerant{
 		BuiltInSubgroupLocalInvocationId: {"SubgroupLocalInvocationId", ""},
 	},
 	"Scope": {
+		ScopeDevice:    {"Device", ""},
 		ScopeWorkgroup: {"Workgroup", ""},
 		ScopeSubgroup:  {"Subgroup", ""},
 	},

@@ -25,7 +25,7 @@ const wantedOps = `OpExtension OpExtInstImport OpExtInst OpMemoryModel OpEntryPo
 	OpVectorExtractDynamic OpCompositeConstruct OpCompositeExtract OpUConvert OpSConvert OpConvertSToF OpConvertFToS OpFConvert OpBitcast
 	OpIAdd OpFAdd OpISub OpFSub OpIMul OpFMul OpFDiv OpUDiv OpUMod OpSDot OpUDot OpSUDot OpShiftRightLogical OpShiftRightArithmetic OpShiftLeftLogical
 	OpBitwiseOr OpBitwiseXor OpBitwiseAnd OpNot OpBitFieldInsert OpBitFieldSExtract OpBitFieldUExtract
-	OpSelect OpLogicalOr OpLogicalAnd OpIEqual OpULessThan OpSLessThan OpSGreaterThan OpFOrdGreaterThan OpFOrdLessThan OpControlBarrier OpGroupNonUniformShuffle OpGroupNonUniformShuffleXor OpPhi OpLoopMerge OpSelectionMerge
+	OpSelect OpLogicalOr OpLogicalAnd OpIEqual OpULessThan OpSLessThan OpSGreaterThan OpFOrdGreaterThan OpFOrdLessThan OpControlBarrier OpMemoryBarrier OpAtomicLoad OpAtomicStore OpAtomicIAdd OpGroupNonUniformShuffle OpGroupNonUniformShuffleXor OpPhi OpLoopMerge OpSelectionMerge
 	OpLabel OpBranch OpBranchConditional OpReturn
 	OpTypeCooperativeMatrixKHR OpCooperativeMatrixLoadKHR OpCooperativeMatrixStoreKHR OpCooperativeMatrixMulAddKHR OpCooperativeMatrixLengthKHR`
 
@@ -43,7 +43,7 @@ var wantedEnumerants = map[string]string{
 	"SelectionControl":   "None",
 	"MemoryAccess":       "None NonPrivatePointer",
 	"PackedVectorFormat": "PackedVectorFormat4x8Bit",
-	"Scope":              "Workgroup Subgroup",
+	"Scope":              "Device Workgroup Subgroup",
 	"MemorySemantics":    "AcquireRelease WorkgroupMemory UniformMemory MakeAvailable MakeVisible",
 
 	"CooperativeMatrixOperands": "MatrixASignedComponentsKHR MatrixBSignedComponentsKHR MatrixCSignedComponentsKHR MatrixResultSignedComponentsKHR",

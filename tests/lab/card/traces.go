@@ -146,6 +146,9 @@ func (x *lab) compile(e entry, most int) (*candidate, error) {
 	if n := vir.Product(sh.Lanes); n < leastLane && most < 1<<30 {
 		return nil, fmt.Errorf("workgroups of %d lanes, at least %d are tried", n, leastLane)
 	}
+	if sh.Parts > 0 {
+		return nil, errors.New("the lab has no buffer in which workgroups share sums: leave split_k out, or measure it by tmacc tune")
+	}
 	c := &candidate{entry: e, problem: p, kernel: k, shader: sh, params: f.Params}
 	began := time.Now()
 	c.pipeline, err = x.d.Pipeline(sh.Binary(), vulkan.Layout{Buffers: len(sh.Buffers), PushBytes: 4 * len(sh.Params), Subgroup: sh.Subgroup, FullSubgroups: sh.Subgroup > 0})

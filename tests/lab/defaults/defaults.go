@@ -21,6 +21,7 @@ import (
 	"github.com/tmacc/tmacc/lower/targets"
 	"github.com/tmacc/tmacc/schedule"
 	"github.com/tmacc/tmacc/search"
+	"github.com/tmacc/tmacc/search/beam"
 	"github.com/tmacc/tmacc/search/build"
 	"github.com/tmacc/tmacc/search/timing"
 )
@@ -148,7 +149,7 @@ func Products(words []string) (all []ir.Problem, err error) {
 
 // Choose chooses the default schedules of p on t. The error is that of ctx: a product without schedules is a row that says why.
 func Choose(ctx context.Context, p ir.Problem, t targets.Target) (Row, error) {
-	return By(ctx, p, t, func() ([]search.Use, error) { return search.Default(ctx, p, t) })
+	return By(ctx, p, t, func() ([]search.Use, error) { return beam.Product(ctx, p, t) })
 }
 
 // By is Choose by another function for p on t than the default one.

@@ -1,21 +1,18 @@
-// Package search chooses schedules: the space of traces for a product, samples
-// and mutations of it, and the default schedules.
-package search
+// Package template makes traces of products for tests by one nest of loops, whose decisions are the fields of a struct. Tests say with it which
+// schedule they need, whether a space has it or not. Package search/space lists the schedules that are worth a try, and search/beam chooses among them.
+package template
 
 import (
 	"fmt"
-	"math/rand"
 	"slices"
 
 	"github.com/tmacc/tmacc/ir"
 	"github.com/tmacc/tmacc/ir/format"
 	"github.com/tmacc/tmacc/ir/nest"
-	"github.com/tmacc/tmacc/lower"
 	"github.com/tmacc/tmacc/schedule"
 )
 
-// Choice is one point of the space: every decision that makes a trace. The decisions that `layout` names must agree in
-// all uses of a matrix.
+// Choice is every decision that makes a trace.
 type Choice struct {
 	// Layout.
 	AlongK    bool   // lanes are elements of K of one row, summed at the end, instead of rows
@@ -30,15 +27,13 @@ type Choice struct {
 	Head      int    // codes of a codeword that all its bits but the lowest two tell, instead of Mirror
 	Fill      int    // elements of K that a group is filled up to, 0: its own are whole cells
 	Run       int    // row vectors of a run: their cells take turns in a record or group, then follows the next run; 0: all of a tile
-	Beside    bool   // the data that a record's groups share lies behind the codes of each group, not behind all codes
 	Lead      bool   // the data that several groups share, and group data not behind its codes, leads the record
 	// Computation.
 	Value  string // affine or lookup
 	Hoist  string // init, flush or none
 	Dot    int    // products per instruction: 4 into 32 bits, 2 or 1 into 16
 	Below  int    // read_scaled, 0: shift every field down
-	Flush  int    // cells repeated in the code; a sum of 16 bits is widened after them, unless Whole
-	Whole  bool   // a sum of 16 bits is widened only once, at its end
+	Flush  int    // cells repeated in the code; a sum of 16 bits is widened after them
 	Cols   int    // columns per call
 	Block  int    // row vectors per call, divides Rows
 	Tiles  int    // whole tiles per call, side by side; 0 is 1
@@ -47,14 +42,16 @@ type Choice struct {
 	Stage  string // loop at which decoded weights are kept, "": not
 	Scale  string // scale_at
 	nest.Streams
-	Chunk   int          // activation chunk, 0: default
-	Factor  string       // unrolled loop of K with accumulators of its own, "": none
-	AtGroup bool         // the loop over groups inside a record is serial, not unrolled
-	Super   bool         // with AtGroup super-scales are kept in registers, not read for each group
-	Fission bool         // minimums of blocks of groups are summed in loops of their own
-	Again   bool         // values that do not fit in registers may be computed again, and no groups are spelled out; not a step: compiling does it where it must
-	Table   *TableChoice // by tables, nil: by dot products
+	Chunk   int     // activation chunk, 0: default
+	Factor  string  // unrolled loop of K with accumulators of its own, "": none
+	AtGroup bool    // the loop over groups inside a record is serial, not unrolled
+	Super   bool    // with AtGroup super-scales are kept in registers, not read for each group
+	Fission bool    // minimums of blocks of groups are summed in loops of their own
+	Table   *Tables // by tables, nil: by dot products
 }
+
+// mostGroups is how many groups in a record are spelled out.
+const mostGroups = 4
 
 // orders are the orders of the unrolled loops inside the loop over cells:
 // row vectors, row fields, fields along K, columns.
@@ -62,8 +59,8 @@ var orders = [][]string{
 	{"r", "s", "f", "n"}, {"f", "s", "r", "n"}, {"f", "n", "s", "r"}, {"n", "r", "s", "f"}, {"r", "s", "n", "f"}, {"f", "s", "n", "r"},
 }
 
-// CellFields is the smallest number of codes of w that fill whole bytes.
-func CellFields(w format.Weight) int {
+// fewestCodes is the smallest number of codes of w that fill whole bytes.
+func fewestCodes(w format.Weight) int {
 	f := 1
 	for f*w.Bits%8 != 0 {
 		f *= 2
@@ -71,41 +68,10 @@ func CellFields(w format.Weight) int {
 	return f
 }
 
-// codings lists the ways to join codes of w in codewords that take fewer bits.
-func codings(w format.Weight) (out []coding) {
-	for join := 2; ; join++ {
-		_, plain, err := format.JoinCodes(w.Codes(), join, 0)
-		if err != nil {
-			return out
-		}
-		if plain >= join*w.Bits {
-			continue
-		}
-		for mirror := range join + 1 {
-			if _, bits, err := format.JoinCodes(w.Codes(), join, mirror); err == nil && bits == plain {
-				out = append(out, coding{join: join, mirror: mirror, bits: bits})
-			}
-		}
-		for head := 1; head < join; head++ {
-			if _, err := format.HeadCodes(w.Codes(), join, head); err == nil {
-				out = append(out, coding{join: join, head: head, bits: plain})
-			}
-		}
-	}
-}
-
-// coding is join codes in bits bits, mirrored or with a head.
-type coding struct{ join, mirror, head, bits int }
-
-// use makes c store its codes so.
-func (x coding) use(c *Choice) {
-	c.Map, c.Join, c.Mirror, c.Head, c.RowFields = "words", x.join, x.mirror, x.head, 1
-}
-
 // cellFields is the number of codes in a cell of c. Joined codes fill the fewest codewords that waste at most one bit.
 func (c *Choice) cellFields(w format.Weight) int {
 	if c.Join == 0 {
-		return CellFields(w)
+		return fewestCodes(w)
 	}
 	_, bits, err := format.JoinCodes(w.Codes(), c.Join, c.Mirror)
 	n := 1
@@ -124,9 +90,8 @@ type builder struct {
 	runs  []string // loops over the runs of row vectors of a tile
 	turns []string // loops over the row vectors of a run
 
-	sharing string // the loop over the groups of weights in a record, "" if there is none
-	super   string // the loop over the super-blocks
-	block   string // the outermost loop over the groups of a block that is one integer
+	super string // the loop over the super-blocks
+	block string // the outermost loop over the groups of a block that is one integer
 }
 
 func (b *builder) add(s ...schedule.Step) { b.t = append(b.t, s...) }
@@ -324,9 +289,6 @@ func (b *builder) groups(g int) {
 		}
 		b.split("gi", span/g, names[0], "gi")
 		b.loops = append(b.loops, names[0])
-		if span == w.Group {
-			b.sharing = names[0]
-		}
 		if span == w.Super {
 			b.super = names[0]
 		}
@@ -340,13 +302,10 @@ func (b *builder) groups(g int) {
 	}
 	b.loops = append(b.loops, "gi")
 	b.block = b.loops[slices.Index(b.loops, blocks)+1]
-	if g == w.Group && g < b.p.Unit() {
-		b.sharing = "gi"
-	}
 	if g == w.Super && g < b.p.Unit() {
 		b.super = "gi"
 	}
-	if !b.c.AtGroup || len(b.loops) > 2 && inner/g <= mostGroups && !b.c.Again {
+	if !b.c.AtGroup || len(b.loops) > 2 && inner/g <= mostGroups {
 		b.bind("gi", "unrolled")
 	}
 }
@@ -421,22 +380,16 @@ func (b *builder) pack() {
 		i = 3
 	}
 	order = slices.Concat(order[:i], b.runs, order[i:], b.turns)
-	if i := slices.Index(order, b.sharing); c.Beside && i > 0 && i < slices.Index(order, slices.Concat(b.runs, b.turns)[0]) { // a piece has all rows
-		order = slices.Insert(order, i+1, "shared")
-	}
 	order = append(append(b.tiles(), order[1:]...), "words", "l")
-	b.add(schedule.Pack{Tensor: "codes", Order: append(order, b.dots()...), Fields: []string{"s", "f"}, Map: c.Map, Join: c.Join, Mirror: c.Mirror, Head: c.Head, Lead: c.Lead && b.leads(order)})
+	b.add(schedule.Pack{Tensor: "codes", Order: append(order, b.dots()...), Fields: []string{"s", "f"}, Map: c.Map, Join: c.Join, Mirror: c.Mirror, Head: c.Head, Lead: c.Lead && b.leads()})
 	if c.Chunk > 0 {
 		b.add(schedule.Pack{Tensor: "act", Chunk: c.Chunk})
 	}
 }
 
-// leads says that there is something to lead a record of several groups: that no piece has.
-func (b *builder) leads(order []string) bool {
-	w, pieces := b.p.Weight, slices.Contains(order, "shared")
-	return b.p.Unit() > b.p.GroupK() && slices.ContainsFunc(w.Shared(), func(x format.Shared) bool {
-		return x.Span > 0 && !(pieces && x.Span <= w.Group)
-	})
+// leads says that there is something to lead a record of several groups.
+func (b *builder) leads() bool {
+	return b.p.Unit() > b.p.GroupK() && slices.ContainsFunc(b.p.Weight.Shared(), func(x format.Shared) bool { return x.Span > 0 })
 }
 
 func (b *builder) accumulators() {
@@ -452,90 +405,9 @@ func (b *builder) accumulators() {
 	}
 	if c.narrow() {
 		b.add(schedule.Rfactor{Loop: "jo"})
-		if !c.Whole {
-			b.add(schedule.WidenEvery{Loop: "u"})
-		}
+		b.add(schedule.WidenEvery{Loop: "u"})
 		b.add(schedule.Accumulate{Type: "i16"})
 	}
-}
-
-// String names the choice by what it does, for tables.
-func (c Choice) String() string {
-	lanes := "rows"
-	if c.AlongK {
-		lanes = "k"
-	} else if c.Octets {
-		lanes = "rows of eight,"
-	}
-	text := fmt.Sprintf("%s lanes %d, %d of %d vectors, %d columns, dot%d, below %d", lanes, c.Lanes, c.Block, c.Rows, c.Cols, c.Dot, c.Below)
-	if c.Tiles > 1 {
-		text += fmt.Sprintf(", %d tiles", c.Tiles)
-	}
-	return text
-}
-
-func pick[T any](rng *rand.Rand, xs ...T) T { return xs[rng.Intn(len(xs))] }
-
-// stages are the loops at which decoded weights may be kept.
-var stages = []string{"", "f", "s", "r", "u"}
-
-// Distances at which weights, farther ones at the same time, and activations or tables may be asked for, in bytes.
-var (
-	weightsAhead = []int{0, 128, 512, 1024, 1280, 1536, 1792, 2048, 2304, 2560, 3072, 3584, 4096, 6144, 8192, 9216}
-	weightsFar   = []int{0, 8 << 10, 16 << 10}
-	actsAhead    = []int{0, 128, 256}
-	tablesAhead  = []int{0, 1 << 10, 2 << 10, 4 << 10}
-)
-
-// Sample draws a random choice for p on machine m. Some are illegal or need more
-// registers than m has.
-func Sample(rng *rand.Rand, p ir.Problem, m lower.Machine) Choice {
-	c := Choice{
-		AlongK: rng.Intn(5) == 0, Lanes: m.VecBits / 32, Rows: pick(rng, 1, 2, 2, 3, 4, 8), RowFields: 1,
-		Map: "dense", Beside: rng.Intn(4) > 0,
-		Value: pick(rng, "affine", "affine", "lookup"), Hoist: pick(rng, "init", "flush", "init", "flush", "none"),
-		Dot: pick(rng, 4, 4, 4, 2), Below: pick(rng, 0, 0, 4, 8), Cols: pick(rng, 1, 1, 1, 2, 3, 4), Order: rng.Intn(len(orders)),
-		Serial: rng.Intn(2) == 0, Stage: pick(rng, stages...), Scale: pick(rng, "end", "begin"),
-		Streams: nest.Streams{Ahead: pick(rng, 0, pick(rng, weightsAhead...), pick(rng, weightsAhead...)), Rest: rng.Intn(3) == 0}, Chunk: pick(rng, 0, 0, 0, 16, 32), AtGroup: rng.Intn(2) == 0, Factor: pick(rng, "", "", "", "", "u", "f"),
-		Super: rng.Intn(2) == 0,
-	}
-	if c.Dot == 2 {
-		c.Dot = m.Narrow
-	}
-	c.Octets = m.Octets && !c.AlongK && c.Dot == 4 && rng.Intn(4) > 0
-	c.Whole = c.narrow() && p.GroupK() > 0 && rng.Intn(4) == 0
-	if far := pick(rng, 0, pick(rng, weightsFar...)); far > c.Ahead {
-		c.Far, c.Every = far, rng.Intn(2) == 0
-	}
-	c.Act = pick(rng, actsAhead...)
-	if rng.Intn(4) == 0 {
-		c.Lanes = pick(rng, 4, 8, 16)
-	}
-	c.Block = c.Rows
-	for c.Rows%2 == 0 && rng.Intn(3) == 0 && c.Block%2 == 0 {
-		c.Block /= 2
-	}
-	c.Run = pick(rng, 0, 0, 0, 1, c.Rows/2)
-	if c.Block == c.Rows && rng.Intn(3) == 0 {
-		c.Tiles = 2
-	}
-	c.cells(rng, p)
-	c.values(rng, p.Weight)
-	switch {
-	case p.Act.Floats():
-		c.sampleFloats(rng, p, m)
-	case p.Weight.Bits <= 4 && rng.Intn(3) == 0:
-		if c.Fill > 0 { // which is for dot products
-			c.oneByOne()
-		}
-		c.sampleTables(rng, p, m)
-	}
-	if rng.Intn(8) > 0 {
-		c.fit(p, m)
-	}
-	c.Lead = p.Unit() > p.GroupK() && c.Table == nil && rng.Intn(2) == 0
-	c.Fission = leastOfBlocks(p) && rng.Intn(2) == 0
-	return c
 }
 
 // run is how many row vectors of a tile take turns cell by cell.
@@ -544,111 +416,6 @@ func (c *Choice) run() int {
 		return c.Rows
 	}
 	return c.Run
-}
-
-// fit makes c smaller until its sums take no more than half of m's registers.
-func (c *Choice) fit(p ir.Problem, m lower.Machine) {
-	for c.registers(p, m) > m.NumVec/2 {
-		switch {
-		case c.Tiles > 1:
-			c.Tiles = 0
-		case c.Factor != "":
-			c.Factor = ""
-		case c.Cols > 1:
-			c.Cols--
-		case c.Block > 1:
-			c.Block--
-			for c.Rows%c.Block != 0 {
-				c.Block--
-			}
-		case c.Below > 0:
-			c.Below = c.Below / 8 * 4 // 8, 4, 0
-		case c.Scale == "begin":
-			c.Scale = "end"
-		default:
-			return
-		}
-	}
-}
-
-// sums is how many vector registers hold sums at least: one for each vector of rows
-// and column of a call.
-func (c *Choice) sums(m lower.Machine) int {
-	cols := c.Cols
-	if c.Octets {
-		cols += cols % 2 // what has no other column takes as much as two
-	}
-	return max(c.Tiles, 1) * c.Block * c.RowFields * cols * max(1, 32*c.Lanes/m.VecBits)
-}
-
-// registers estimates how many vector registers hold sums.
-func (c *Choice) registers(p ir.Problem, m lower.Machine) int {
-	elements := c.sums(m)
-	each := 1
-	if c.RowFields == 1 && c.Below > 0 {
-		each = (c.Below + p.Weight.Bits - 1) / p.Weight.Bits // one for each place of a field
-	}
-	switch c.Factor {
-	case "u":
-		each *= c.Flush
-	case "f":
-		each *= max(c.cellFields(p.Weight)/c.RowFields, 1)
-	}
-	if c.narrow() {
-		sums := 2 / c.Dot // of 16 bits
-		if !c.Whole {
-			sums++ // and wide ones
-		}
-		each *= sums
-	}
-	if p.GroupK() > 0 {
-		each++ // the sum of all groups
-	}
-	if c.Scale == "begin" {
-		each++
-	}
-	return elements * each
-}
-
-// cells chooses how cells divide K.
-func (c *Choice) cells(rng *rand.Rand, p ir.Problem) {
-	fields := CellFields(p.Weight)
-	for rng.Intn(3) == 0 && c.RowFields < fields {
-		c.RowFields *= 2
-	}
-	if fields == 8 && rng.Intn(4) == 0 {
-		c.Map = "planes"
-	}
-	if all := codings(p.Weight); len(all) > 0 && rng.Intn(2) == 0 {
-		all[rng.Intn(len(all))].use(c)
-		c.Chunk = 0
-		if rng.Intn(3) == 0 { // codewords of rows, which suit groups of any length
-			c.RowFields = c.cellFields(p.Weight)
-		}
-	}
-	c.Flush = pick(rng, 1, 1, 2, 4)
-	c.Cells = c.Flush * pick(rng, 1, 1, 2, 4)
-	g := p.SpanK()
-	if g == 0 {
-		return
-	}
-	if g%(4*c.Lanes) != 0 {
-		c.AlongK = false
-	}
-	if c.Join > 0 && g%c.cellK(p.Weight) != 0 { // groups are not whole cells
-		if to, ok := c.filling(p); ok && rng.Intn(3) > 0 {
-			c.Fill, g = to, to
-		} else {
-			c.oneByOne()
-		}
-	}
-	for c.Chunk > 0 && g%c.Chunk != 0 {
-		c.Chunk /= 2
-	}
-	c.Align(p)
-	for c.Flush > 1 && !c.fitsSpans(p, c.Flush) {
-		c.Flush /= 2
-	}
 }
 
 // along is how many elements of K a field of c is.
@@ -675,22 +442,6 @@ func (c *Choice) filled(p ir.Problem) ir.Problem {
 	return p
 }
 
-// filling is the Fill by which groups are whole cells of c, 0 if they are as they are. It may not be allowed.
-func (c *Choice) filling(p ir.Problem) (to int, ok bool) {
-	span, cell := p.SpanK(), c.cellK(p.Weight)
-	if span%cell == 0 {
-		return 0, true
-	}
-	to = (span + cell - 1) / cell * cell
-	_, err := p.Filled(to)
-	return to, err == nil
-}
-
-// oneByOne has codes that are not joined.
-func (c *Choice) oneByOne() {
-	c.Map, c.Join, c.Mirror, c.Head, c.RowFields, c.Fill = "dense", 0, 0, 0, 1, 0
-}
-
 // Align makes cells so small, and records so large, that what shares a scale or a book
 // is whole cells of whole records.
 func (c *Choice) Align(p ir.Problem) {
@@ -701,30 +452,5 @@ func (c *Choice) Align(p ir.Problem) {
 	}
 	for record := c.cellK(w) * c.Cells; w.BookGroup > 0 && c.Cells*c.cellK(w)%w.BookGroup != 0; {
 		c.Cells += record / c.cellK(w)
-	}
-}
-
-// fitsSpans says that n cells of c divide a group, and what has one book.
-func (c *Choice) fitsSpans(p ir.Problem, n int) bool {
-	p = c.filled(p)
-	n *= c.cellK(p.Weight)
-	g, b := p.GroupK(), p.Weight.BookGroup
-	return (g == 0 || g%n == 0) && (b == 0 || b%n == 0)
-}
-
-// values chooses among the ways to decode that w has.
-func (c *Choice) values(rng *rand.Rand, w format.Weight) {
-	_, step, ok := w.Affine()
-	switch {
-	case !ok:
-		c.Value = "lookup"
-	case w.Codes() > 64:
-		c.Value = "affine"
-	}
-	if c.Hoist == "none" && (w.Zero || c.Dot == 2) || c.Hoist == "init" && c.Value == "affine" && step != 1 {
-		c.Hoist = "flush"
-	}
-	if c.Value == "lookup" || c.Hoist == "none" || CellFields(w) == 1 {
-		c.Below = 0
 	}
 }

@@ -1,19 +1,27 @@
-package search
+package random
 
 import (
+	"encoding/json"
+	"maps"
 	"math/rand"
 	"reflect"
 	"slices"
+	"testing"
 
+	"github.com/tmacc/tmacc/ir"
+	"github.com/tmacc/tmacc/lower/amd64"
 	"github.com/tmacc/tmacc/schedule"
+	"github.com/tmacc/tmacc/search/space"
 )
 
-// Mutate returns t with one random edit: a number, a factor moved between levels of a loop, a flag, a name or a list of names
+func pick[T any](rng *rand.Rand, xs ...T) T { return xs[rng.Intn(len(xs))] }
+
+// mutate returns t with one random edit: a number, a factor moved between levels of a loop, a flag, a name or a list of names
 // changed, a step moved, dropped, repeated or taken from other, another trace
 // for the same problem, which also supplies numbers, names and lists. The result
 // may be illegal in any way that a trace can be written down. It knows steps only
 // by the types of their fields.
-func Mutate(rng *rand.Rand, t, other schedule.Trace) schedule.Trace {
+func mutate(rng *rand.Rand, t, other schedule.Trace) schedule.Trace {
 	m := &mutation{rng: rng, t: slices.Clone(t), other: other}
 	if len(t) == 0 {
 		m.take()
@@ -288,4 +296,86 @@ func (m *mutation) take() {
 	i := m.rng.Intn(len(m.other))
 	at := i*len(m.t)/len(m.other) + m.rng.Intn(3) - 1
 	m.t = slices.Insert(m.t, min(max(at, 0), len(m.t)), m.other[i])
+}
+
+// Mutations leave their arguments alone, can be written down and read again, and
+// almost always change something.
+func TestMutate(t *testing.T) {
+	p, err := ir.Named("w4-g32")
+	if err != nil {
+		t.Fatal(err)
+	}
+	sp, err := space.For(p, amd64.ByName("avx2"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	rng := rand.New(rand.NewSource(1))
+	var all []schedule.Trace
+	for range 50 {
+		x, err := sp.Sample(rng)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, x.Trace())
+	}
+	unchanged := 0
+	for range 2000 {
+		a, b := pick(rng, all...), pick(rng, all...)
+		if rng.Intn(10) == 0 {
+			b = nil
+		}
+		before := a.String() + b.String()
+		x := mutate(rng, a, b)
+		if a.String()+b.String() != before {
+			t.Fatalf("an argument changed from\n%s\nto\n%s", before, a.String()+b.String())
+		}
+		if x.String() == a.String() {
+			unchanged++
+		}
+		data, err := json.Marshal(x)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var read schedule.Trace
+		if err := json.Unmarshal(data, &read); err != nil {
+			t.Fatalf("%v\n%s", err, data)
+		}
+		if !reflect.DeepEqual(read, x) {
+			t.Fatalf("%v, read back %v", x, read)
+		}
+	}
+	if unchanged > 500 {
+		t.Errorf("%d of 2000 mutations change nothing", unchanged)
+	}
+	if m := mutate(rng, nil, nil); len(m) != 0 {
+		t.Errorf("a mutation of nothing is %v", m)
+	}
+}
+
+// A factor moves between the levels of a loop: every split is legal, and the product of the levels stays.
+func TestMutateFactor(t *testing.T) {
+	trace := schedule.Trace{
+		schedule.Split{Loop: "k", By: 48, Into: [2]string{"kt", "kc"}},
+		schedule.Split{Loop: "kc", By: 16, Into: [2]string{"ks", "kk"}},
+		schedule.Split{Loop: "kk", By: 4, Into: [2]string{"u", "kj"}},
+	}
+	rng := rand.New(rand.NewSource(1))
+	found := map[[2]int]bool{}
+	for range 1000 {
+		m := &mutation{rng: rng, t: slices.Clone(trace)}
+		m.factor()
+		top, by, inner := m.t[0].(schedule.Split).By, m.t[1].(schedule.Split).By, m.t[2].(schedule.Split).By
+		if top != 48 || 48%by != 0 || by%inner != 0 || by == 16 && inner == 4 {
+			t.Fatalf("%v of %v", m.t, trace)
+		}
+		found[[2]int{by, inner}] = true
+	}
+	want := map[[2]int]bool{{4, 4}: true, {8, 4}: true, {12, 4}: true, {24, 4}: true, {48, 4}: true, {16, 1}: true, {16, 2}: true, {16, 8}: true, {16, 16}: true}
+	if !maps.Equal(found, want) {
+		t.Errorf("found %v, want %v", found, want)
+	}
+	m := &mutation{rng: rng, t: slices.Clone(trace[:1])}
+	if m.factor(); !reflect.DeepEqual(m.t, trace[:1]) {
+		t.Errorf("%v: a loop of unknown length is split otherwise", m.t)
+	}
 }
