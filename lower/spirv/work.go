@@ -12,6 +12,8 @@ import (
 type Work struct {
 	Instructions float64 // on words, without dot products
 	Dots         float64 // dot products of four bytes in a word
+	Looped       float64 // of Instructions and Dots, the ones in the run-time loop
+	Exchanged    float64 // of Instructions, the ones by which lanes combine what they have
 	Lines        float64 // of memory that a subgroup's loads and stores touch, divided by its lanes
 	Matrices     float64 // products and sums by cooperative matrices, of all lanes together
 	Iterations   int     // of the run-time loop
@@ -74,6 +76,8 @@ func (c *counter) loop(l *vir.Loop, at where) {
 		in.times, in.inside, in.ahead = at.times*float64(n), 1, l.Ahead || l.Count.Less > 0
 		c.Iterations = max(c.Iterations, n)
 		c.carry(l)
+		before := c.Instructions + c.Dots
+		defer func() { c.Looped += c.Instructions + c.Dots - before }()
 	default:
 		in.times, in.inside = at.times*float64(l.Count.Const), at.inside*l.Count.Const
 		in.ahead = at.ahead || l.Ahead
@@ -129,7 +133,8 @@ func (c *counter) across(l *vir.Loop, at where) {
 			words += n
 		}
 	}
-	n, inner := l.Count.Const, vir.Product(c.lanes[len(at.lanes)+1:])
+	n, inner, before := l.Count.Const, vir.Product(c.lanes[len(at.lanes)+1:]), c.Instructions
+	defer func() { c.Exchanged += c.Instructions - before }()
 	if n&(n-1) != 0 {
 		floats, words = floats+words, 0
 	}
