@@ -104,8 +104,12 @@ func (k *Kernel) grid(columns bool) {
 	for _, p := range []string{"act", "sums", "ascale"} {
 		aligned(p, 0)
 	}
-	aligned(tileStep, k.Weights.HeaderBytes|k.Weights.RecordBytes)
-	aligned(rowsStep, 4*min(k.Rows, k.Weights.TileM))
+	for _, p := range []string{tileStep, sideStep} {
+		aligned(p, k.Weights.HeaderBytes|k.Weights.RecordBytes)
+	}
+	for _, p := range []string{rowsStep, sideRows} {
+		aligned(p, 4*min(k.Rows, k.Weights.TileM))
+	}
 	for _, p := range []string{"out", nest.StepParam("out")} { // columns are whole tiles
 		aligned(p, 4*k.Weights.TileM)
 	}
