@@ -7,6 +7,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/tmacc/tmacc/ir"
 	"github.com/tmacc/tmacc/ir/format"
@@ -77,6 +78,9 @@ func (v *vectorizer) tileVec(e ir.Expr) (vir.Reg, error) {
 	case ir.Read:
 		if b := v.n.Buffers[e.T.Name]; b != nil {
 			return v.loadTile(b, e.Index, v.lanes[0], v.lanes[1], v.laneType(e))
+		}
+		if d := v.decoded[e.T.Name]; d != nil {
+			return v.loadShared(e.T.Name, d, v.lanes[0], v.lanes[1], v.laneType(e))
 		}
 		key, lanes, err := v.tempIndex(e.T, e.Index)
 		if t := v.temps[key]; err == nil && t != nil && len(lanes) == len(v.lanes) {
@@ -241,6 +245,11 @@ func (v *vectorizer) factor(e ir.Expr, rows, columns nest.Loop, t vir.Type) (vir
 	if d == nil {
 		return 0, refuse(e.String(), "a tile is read from memory: stage it, shared")
 	}
+	return v.loadShared(r.T.Name, d, rows, columns, t)
+}
+
+// loadShared reads a tile of what lanes share.
+func (v *vectorizer) loadShared(name string, d *decoded, rows, columns nest.Loop, t vir.Type) (vir.Reg, error) {
 	mem := vir.Mem{Buf: d.buf, Stride: slices.Clone(d.lanes)}
 	for l, bytes := range d.strides {
 		if l != rows.Name && l != columns.Name {
@@ -248,7 +257,7 @@ func (v *vectorizer) factor(e ir.Expr, rows, columns nest.Loop, t vir.Type) (vir
 		}
 	}
 	apart := func(l nest.Loop) vir.Apart { return vir.Apart{Bytes: d.strides[l.Name]} }
-	return v.loadTileAt(r.T.Name, mem, apart(rows), apart(columns), t)
+	return v.loadTileAt(name, mem, apart(rows), apart(columns), t)
 }
 
 // decoded is a staged value in a buffer that lanes share. They fill it together, each an equal part of it.
@@ -305,9 +314,6 @@ func (v *vectorizer) digits(loops []nest.Loop, codes nest.Buffer, index []ir.Exp
 		}
 	}
 	slices.SortStableFunc(bytes, func(a, b digit) int { return a.stride - b.stride })
-	if len(bytes) == 0 || bytes[0].stride != 1 {
-		return nil, nil, refuse(codes.Name(), "lanes have no bytes beside each other to share out")
-	}
 	return fields, bytes, nil
 }
 
@@ -398,9 +404,12 @@ func (v *vectorizer) sharesOut(axis string) bool {
 func (v *vectorizer) fill(loops []nest.Loop, a *nest.Assign) error {
 	codes, index := v.codesOf(a.Value)
 	if codes == nil {
-		return refuse(a.Dst.Name, "lanes share what they decode, and this is no code")
+		return v.fillValues(loops, a)
 	}
 	fields, bytes, err := v.digits(loops, codes, index)
+	if err == nil && (len(bytes) == 0 || bytes[0].stride != 1) {
+		err = refuse(codes.Name(), "lanes have no bytes beside each other to share out")
+	}
 	if err != nil {
 		return err
 	}
@@ -419,22 +428,73 @@ func (v *vectorizer) fill(loops []nest.Loop, a *nest.Assign) error {
 		all *= l.N
 	}
 	all = d.row.at(all)
-	size := all
-	for _, o := range v.serial {
-		if o.node.Lane && f.lanes[o.loop.Name] == 0 {
-			d.lanes = append(d.lanes, vir.Stride{Loop: o.node.ID, Bytes: size})
-			size *= o.loop.N
-		}
-	}
-	v.f.Params = append(v.f.Params, vir.Param{Name: ParamName(a.Dst.Name) + "_shared", Shared: size})
-	d.buf = len(v.f.Params) - 1
-	v.decoded[a.Dst.Name] = d
+	v.shareBuffer(a.Dst.Name, d, f, all)
 	defer func() {
 		for _, l := range loops {
 			*v.variable(l.Name) = variable{}
 		}
 	}()
 	return v.decode(a, d, f, fields, total/(f.unit*lanes), lanes)
+}
+
+// shareBuffer makes the buffer of d: of some bytes for each of the lanes that have parts of their own.
+func (v *vectorizer) shareBuffer(name string, d *decoded, f *filling, size int) {
+	for _, o := range v.serial {
+		if o.node.Lane && f.lanes[o.loop.Name] == 0 {
+			d.lanes = append(d.lanes, vir.Stride{Loop: o.node.ID, Bytes: size})
+			size *= o.loop.N
+		}
+	}
+	v.f.Params = append(v.f.Params, vir.Param{Name: ParamName(name) + "_shared", Shared: size})
+	d.buf = len(v.f.Params) - 1
+	v.decoded[name] = d
+}
+
+// fillValues computes values of rows that lanes share, such as scales, one at a time.
+func (v *vectorizer) fillValues(loops []nest.Loop, a *nest.Assign) error {
+	var read *ir.Read
+	ir.Walk(a.Value, func(x ir.Expr) {
+		if r, ok := x.(ir.Read); ok && read == nil && v.n.Buffers[r.T.Name] != nil {
+			read = &r
+		}
+	})
+	t := a.Dst.Elem
+	if read == nil || t.Bits() != 32 {
+		return refuse(a.Dst.Name, "is no value in memory that lanes could share")
+	}
+	apart, shared, err := v.digits(loops, v.n.Buffers[read.T.Name], read.Index)
+	if err != nil {
+		return err
+	}
+	slices.SortStableFunc(shared, func(x, y digit) int { return strings.Compare(y.loop.Root, x.loop.Root) }) // rows first: m, k, g
+	total := 1
+	for _, d := range shared {
+		total *= d.n
+	}
+	f := &filling{bytes: shared, unit: 1, lanes: map[string]int{}, at: map[string]int{}}
+	lanes := 1
+	all := slices.DeleteFunc(slices.Clone(v.serial), func(o *openLoop) bool { return !o.node.Lane || mentions(read.Index, o.loop) })
+	for _, o := range slices.Backward(append(all, v.holders()...)) {
+		if held := slices.Contains(v.inner, o); held || total%(lanes*o.loop.N) == 0 {
+			f.lanes[o.loop.Name], lanes = lanes, lanes*o.loop.N
+		}
+	}
+	if total%lanes != 0 || len(shared) == 0 {
+		return refuse(a.Dst.Name, "%d values are no equal parts of %d lanes", total, lanes)
+	}
+	d := &decoded{strides: map[string]int{}, row: row{1, 1}}
+	size := t.Bytes()
+	for _, l := range slices.Backward(loops) {
+		d.strides[l.Name] = size
+		size *= l.N
+	}
+	v.shareBuffer(a.Dst.Name, d, f, size)
+	defer func() {
+		for _, l := range loops {
+			*v.variable(l.Name) = variable{}
+		}
+	}()
+	return v.decode(a, d, f, apart, total/lanes, lanes)
 }
 
 // sharedOrder is the order of loops in the buffer that lanes share, innermost first: what a tile sums over, then the loops by the strides of
@@ -575,7 +635,7 @@ func (v *vectorizer) hold(counts []int) {
 // decode writes the code that fills the buffer of d: for each field, each lane repeats times.
 func (v *vectorizer) decode(a *nest.Assign, d *decoded, f *filling, fields []digit, repeats, lanes int) error {
 	first := f.bytes[0].loop
-	vector := nest.Loop{Name: "decoded", Root: first.Root, Coef: first.Coef, N: f.unit, Kind: nest.Vector}
+	vector := nest.Loop{Name: "decoded " + first.Root, Root: first.Root, Coef: first.Coef, N: f.unit, Kind: nest.Vector}
 	if !slices.ContainsFunc(v.roots[first.Root], func(l nest.Loop) bool { return l.Name == vector.Name }) {
 		v.roots[first.Root] = append(v.roots[first.Root], vector)
 	}
@@ -607,7 +667,7 @@ func (v *vectorizer) decodeFields(a *nest.Assign, d *decoded, f *filling, fields
 		}
 		return nil
 	}
-	v.set("decoded", 0)
+	v.set("decoded "+f.bytes[0].loop.Root, 0)
 	for name, it := range f.at {
 		v.set(name, it)
 	}

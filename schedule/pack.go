@@ -3,6 +3,7 @@ package schedule
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/tmacc/tmacc/ir/format"
@@ -48,6 +49,9 @@ import (
 // With tables, the loop digit over the codes of an index is one of the fields, the
 // innermost. Planes of more than 8 fields have several words for each bit: "planes" in
 // Order says where the planes go, and "words" where the words of one plane go.
+//
+// "d/16" and "d%16" are the outer and the inner part of a loop d, in steps of 16 iterations: so loops that cannot be split, such as
+// those of tiles, may have fields inside.
 //
 // Tensor "act" packs the activations instead: Chunk consecutive elements of a
 // column lie together, with the columns of a block side by side. In a preparation of
@@ -201,6 +205,7 @@ type packing struct {
 	s      *Product
 	used   []string // loops and words named so far
 	fields []format.Digit
+	inside []nest.Loop // the loops of fields
 	bitmap [][]format.BitPos
 	words  int
 	joined *format.Codewords // nil: codes are stored one by one
@@ -210,6 +215,9 @@ type packing struct {
 
 // loop is the loop over rows or K called name, which may be named once.
 func (p *packing) loop(name string) (nest.Loop, error) {
+	if of, by, outer, ok := partOf(name); ok {
+		return p.part(name, of, by, outer)
+	}
 	loops := p.s.main().loops
 	i := slices.IndexFunc(loops, func(l nest.Loop) bool { return l.Name == name })
 	if t := p.s.tables; name == digitLoop && t != nil {
@@ -219,6 +227,53 @@ func (p *packing) loop(name string) (nest.Loop, error) {
 		return nest.Loop{}, illegal(p.x, name, "no such loop over rows or K")
 	}
 	return loops[i], p.use(name)
+}
+
+// partOf takes the name of a part of a loop apart, "d/16" or "d%16".
+func partOf(name string) (of string, by int, outer, ok bool) {
+	i := strings.IndexAny(name, "/%")
+	if i < 0 {
+		return "", 0, false, false
+	}
+	by, err := strconv.Atoi(name[i+1:])
+	return name[:i], by, name[i] == '/', err == nil && by > 0
+}
+
+// part is the outer or the inner part of a loop in steps of some iterations.
+func (p *packing) part(name, of string, by int, outer bool) (nest.Loop, error) {
+	i := slices.IndexFunc(p.s.main().loops, func(l nest.Loop) bool { return l.Name == of && overMatrix(l) })
+	if i < 0 {
+		return nest.Loop{}, illegal(p.x, name, "no such loop over rows or K")
+	}
+	l := p.s.main().loops[i]
+	if l.N == 0 || l.N%by != 0 || slices.Contains(p.used, of) {
+		return nest.Loop{}, illegal(p.x, name, "is no part of a constant loop that is named in parts only")
+	}
+	l.Name = name
+	if outer {
+		l.Coef, l.N = l.Coef*by, l.N/by
+	} else {
+		l.N = by
+	}
+	return l, p.use(name)
+}
+
+// complete says that the layout has all of a loop: the loop, or parts of it.
+func (p *packing) complete(l nest.Loop) bool {
+	n := 1
+	for _, name := range p.used {
+		of, by, outer, ok := partOf(name)
+		switch {
+		case name == l.Name:
+			return true
+		case !ok || of != l.Name:
+		case outer:
+			n *= l.N / by
+		default:
+			n *= by
+		}
+	}
+	return n == l.N && l.N > 1
 }
 
 // overMatrix says that a loop counts rows or elements of K.
@@ -249,7 +304,7 @@ func (p *packing) cell() error {
 			return illegal(p.x, name, "a field loop needs a constant trip count")
 		}
 		if l.N > 1 {
-			p.fields = append([]format.Digit{p.s.digit(l, n)}, p.fields...)
+			p.fields, p.inside = append([]format.Digit{p.s.digit(l, n)}, p.fields...), append([]nest.Loop{l}, p.inside...)
 		}
 		n *= l.N
 	}
@@ -306,7 +361,7 @@ func (p *packing) order() error {
 		}
 	}
 	for _, l := range p.s.main().loops {
-		if overMatrix(l) && !slices.Contains(p.used, l.Name) {
+		if overMatrix(l) && !p.complete(l) {
 			return illegal(p.x, l.Name, "is not in the layout")
 		}
 	}
@@ -476,8 +531,8 @@ func (s *Product) digit(l nest.Loop, stride int) format.Digit {
 	return format.Digit{Axis: axis, Div: s.fullCoef(l), Mod: l.N, Stride: stride}
 }
 
-// loopOf is the loop that counts a digit: after pack, loops stay as they are.
-func (s *Product) loopOf(d format.Digit) nest.Loop {
+// loopOf is the loop that counts a digit: after pack, loops stay as they are. whole says that the digit is no part of it.
+func (s *Product) loopOf(d format.Digit) (l nest.Loop, whole bool) {
 	loops := s.main().loops
 	if s.tables != nil {
 		loops = append(slices.Clip(loops), s.digits())
@@ -486,8 +541,12 @@ func (s *Product) loopOf(d format.Digit) nest.Loop {
 		if !overMatrix(l) {
 			continue
 		}
-		if have := s.digit(l, d.Stride); have == d {
-			return l
+		have := s.digit(l, d.Stride)
+		if have == d {
+			return l, true
+		}
+		if have.Axis == d.Axis && d.Div%have.Div == 0 && d.Div*d.Mod <= have.Div*have.Mod {
+			return l, false
 		}
 	}
 	panic(fmt.Sprintf("BUG: schedule: no loop counts the fields (%s / %d) mod %d", d.Axis, d.Div, d.Mod))
@@ -558,10 +617,7 @@ func (p *packing) shared(lay *format.Layout) error {
 // tiles in the order of codes.
 func (p *packing) sharedLoops(span int) (loops []nest.Loop, err error) {
 	var all []nest.Loop
-	for _, d := range p.fields {
-		all = append(all, p.s.loopOf(d))
-	}
-	all = append(all, p.loops[2:]...)
+	all = append(slices.Clone(p.inside), p.loops[2:]...)
 	for _, l := range all {
 		switch {
 		case l.Root == "m":
