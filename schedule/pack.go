@@ -19,7 +19,8 @@ import (
 // codes of their record; scales of whole rows lead their tile. The word "shared" in Order, after some of the constant
 // loops, divides a record into pieces, one for each iteration of these loops. Then the shared values of groups that lie
 // whole in a piece follow the codes of the piece, and the other shared values follow all pieces. With Lead, these other
-// values come before the codes of their record, in the order in which kernels read them.
+// values come before the codes of their record, in the order in which kernels read them. Alike, shared values lie in the order of codes also where
+// lanes hold tiles: as they do in layouts of other kernels for workgroups.
 //
 // Of 2-bit codes, in the order mt ks l j with fields f, where m = 16*mt + l and
 // k = 16*ks + 4*f + j:
@@ -70,6 +71,7 @@ type Pack struct {
 	Chunk  int      `json:"chunk,omitempty"`
 
 	Fraction bool `json:"fraction,omitempty"`
+	Alike    bool `json:"alike,omitempty"`
 }
 
 // Apply implements Step.
@@ -122,7 +124,7 @@ func (x Pack) chunks(old, unit int) error {
 	if x.Chunk < unit || x.Chunk > MostChunk || x.Chunk%unit != 0 {
 		return illegal(x, x.Tensor, "chunk %d: want a multiple of %d up to %d", x.Chunk, unit, MostChunk)
 	}
-	if x.Order != nil || x.Fields != nil || x.Map != "" || x.Join != 0 || x.Mirror != 0 || x.Head != 0 || x.Lead || x.Word != 0 || x.Fraction {
+	if x.Order != nil || x.Fields != nil || x.Map != "" || x.Join != 0 || x.Mirror != 0 || x.Head != 0 || x.Lead || x.Word != 0 || x.Fraction || x.Alike {
 		return illegal(x, x.Tensor, "takes a chunk only")
 	}
 	return nil
@@ -630,7 +632,7 @@ func (p *packing) sharedLoops(span int) (loops []nest.Loop, err error) {
 		}
 	}
 	runs := func(kind nest.Kind) func(nest.Loop) bool { return func(l nest.Loop) bool { return l.Kind == kind } }
-	if slices.ContainsFunc(loops, runs(nest.Lane)) && !slices.ContainsFunc(p.s.Loops(), runs(nest.Tile)) {
+	if p.x.Alike || slices.ContainsFunc(loops, runs(nest.Lane)) && !slices.ContainsFunc(p.s.Loops(), runs(nest.Tile)) {
 		return loops, nil // like the codes: neighbouring lanes read neighbours
 	}
 	slices.SortStableFunc(loops, func(a, b nest.Loop) int {
