@@ -58,8 +58,12 @@ func Commands() []Command {
 		{"export", "[FILE]", "the schedule as JSON for -trace", doExport},
 		{"command", "", "a command line that measures this schedule", doCommand},
 		{"help", "", "this list", doHelp},
+		{"quit", "", "leave; commands behind it are not done", doQuit},
 	}
 }
+
+// ErrQuit is the error of the command quit.
+var ErrQuit = errors.New("quit")
 
 // Do runs a line: the name of a command and its arguments. Events of what takes seconds go to hear, nil: nowhere.
 func (e *Explorer) Do(ctx context.Context, line string, hear func(session.Event)) (Reply, error) {
@@ -70,7 +74,7 @@ func (e *Explorer) Do(ctx context.Context, line string, hear func(session.Event)
 	all := Commands()
 	i := slices.IndexFunc(all, func(c Command) bool { return c.Name == words[0] })
 	if i < 0 {
-		return nil, fmt.Errorf("unknown command %.40q: help lists them", words[0])
+		return nil, fmt.Errorf("unknown command %.40q: %shelp lists them", words[0], likely(words[0]))
 	}
 	c, args := all[i], words[1:]
 	if c.Name == "add" || c.Name == "edit" { // JSON may have spaces
@@ -80,10 +84,53 @@ func (e *Explorer) Do(ctx context.Context, line string, hear func(session.Event)
 		return nil, fmt.Errorf("%s: takes %s, and was also given %.40q", c.Name, cmp.Or(c.Args, "nothing"), args[n])
 	}
 	r, err := c.do(e, ctx, args, hear)
+	if err == ErrQuit {
+		return nil, err
+	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", words[0], err)
 	}
 	return r, nil
+}
+
+// likely names the command that is most like a word, "" if none is.
+func likely(word string) string {
+	best, least := "", len(word)/2+1
+	for _, c := range Commands() {
+		if n := distance(word, c.Name); n < least {
+			best, least = c.Name, n
+		}
+		if strings.HasPrefix(c.Name, word) { // as if it were complete
+			best, least = c.Name, 0
+		}
+	}
+	if best == "" {
+		return ""
+	}
+	return fmt.Sprintf("did you mean %s? ", best)
+}
+
+// distance is how many bytes have to be added, removed or exchanged to make b of a.
+func distance(a, b string) int {
+	if len(a) > 40 {
+		return len(a)
+	}
+	row := make([]int, len(b)+1) // for a[:i]
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		before := row[0] // of a[:i] and b[:j]
+		row[0] = i + 1
+		for j := range len(b) {
+			other := before
+			if a[i] != b[j] {
+				other = 1 + min(before, row[j], row[j+1])
+			}
+			before, row[j+1] = row[j+1], other
+		}
+	}
+	return row[len(b)]
 }
 
 // rest are the arguments of add, one, and of edit, a number and the rest.
@@ -551,6 +598,8 @@ func doExport(e *Explorer, _ context.Context, args []string, _ listening) (Reply
 func doCommand(e *Explorer, _ context.Context, _ []string, _ listening) (Reply, error) {
 	return Text(e.Command()), nil
 }
+
+func doQuit(*Explorer, context.Context, []string, listening) (Reply, error) { return nil, ErrQuit }
 
 func doHelp(*Explorer, context.Context, []string, listening) (Reply, error) {
 	var lines []string

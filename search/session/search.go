@@ -116,6 +116,7 @@ func (s *Session) carried() []*tune.Candidate {
 func (s *Session) evolve(ctx context.Context, seeds []*tune.Candidate) (*Found, error) {
 	limited, stop := context.WithTimeout(ctx, s.Limit)
 	defer stop()
+	defer s.until(ctx)()
 	start := time.Now()
 	out, err := s.tuner.Search(limited, tune.Options{
 		Trials: s.Trials, Patience: s.Patience, Rng: rand.New(rand.NewSource(s.Seed)),
@@ -125,6 +126,15 @@ func (s *Session) evolve(ctx context.Context, seeds []*tune.Candidate) (*Found, 
 		out.Ended = "time"
 	}
 	return &Found{Outcome: out, Took: time.Since(start)}, err
+}
+
+// until makes the end of ctx end what is measured, until release is called.
+func (s *Session) until(ctx context.Context) (release func()) {
+	if s.tuner == nil { // of a test that replaces what measures
+		return func() {}
+	}
+	s.tuner.Context = ctx
+	return func() { s.tuner.Context = nil }
 }
 
 // progress is the event of p.

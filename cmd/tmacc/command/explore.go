@@ -9,8 +9,11 @@ import (
 	"io"
 	"iter"
 	"os"
+	"os/signal"
 	"strconv"
 	"strings"
+	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -127,6 +130,8 @@ func (c *cli) runExplore(ctx context.Context, x exploreFlags) error {
 	if !x.plain && !c.onTerminal() {
 		return errors.New("explore: standard input and output are no terminal: give -plain, and commands on standard input")
 	}
+	ctx, release := hangingUp(ctx)
+	defer release()
 	bar := newProgress(c.err, x.quiet)
 	defer bar.done()
 	d := c.keptDefaults(x.noRecords, bar)
@@ -140,13 +145,40 @@ func (c *cli) runExplore(ctx context.Context, x exploreFlags) error {
 	if err != nil {
 		return fmt.Errorf("explore: %w", err)
 	}
-	defer e.Close()
+	defer closed(e)
 	bar.done()
 	if !x.plain {
-		return explorer.Run(ctx, e, c.in, terminal(c.out))
+		err := explorer.Run(ctx, e, c.in.(*os.File), terminal(c.out))
+		if errors.Is(err, context.Canceled) {
+			return failed("%w", errInterrupted)
+		} else if errors.Is(err, explorer.ErrGone) {
+			return failed("explore: %w", err)
+		}
+		return err
 	}
-	p := plainExplorer{e, c.out, c.err, bar, x.json}
+	p := plainExplorer{e, c.out, c.err, bar, x.json, 0}
 	return p.run(ctx, c.in)
+}
+
+// closed ends what still runs, and waits a moment for that. Workers end with this process.
+func closed(e *explore.Explorer) {
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		e.Close()
+	}()
+	select {
+	case <-ended:
+	case <-time.After(300 * time.Millisecond):
+	}
+}
+
+// hangingUp is ctx, which also ends when the terminal hangs up, unless that is to be ignored (nohup).
+func hangingUp(ctx context.Context) (context.Context, context.CancelFunc) {
+	if signal.Ignored(syscall.SIGHUP) {
+		return context.WithCancel(ctx)
+	}
+	return signal.NotifyContext(ctx, syscall.SIGHUP)
 }
 
 // exploring is what the flags ask for.
@@ -241,10 +273,12 @@ type plainExplorer struct {
 	out, err io.Writer
 	bar      *progress
 	json     bool
+	line     int // of standard input
 }
 
 // answer is a line of -plain -json: the answer to a command, or an event while it runs.
 type answer struct {
+	Line    int           `json:"line"` // of standard input, from 1
 	Command string        `json:"command"`
 	Event   string        `json:"event,omitempty"`
 	Reply   explore.Reply `json:"reply,omitempty"`
@@ -253,11 +287,11 @@ type answer struct {
 }
 
 // run does what the lines of a text say. The error says how many commands failed, or that a line cannot be read.
-func (p plainExplorer) run(ctx context.Context, in io.Reader) error {
+func (p *plainExplorer) run(ctx context.Context, in io.Reader) error {
 	failures := 0
 	for line, err := range linesOf(ctx, in) {
-		if err != nil {
-			return fmt.Errorf("explore: standard input, whose rest is not done: %w", err)
+		if p.line++; err != nil {
+			return fmt.Errorf("explore: standard input, line %d, whose rest is not done: %w", p.line, err)
 		}
 		if line, _, _ = strings.Cut(line, "#"); strings.TrimSpace(line) == "" {
 			continue
@@ -265,7 +299,7 @@ func (p plainExplorer) run(ctx context.Context, in io.Reader) error {
 		line = strings.TrimSpace(line)
 		r, err := p.Do(ctx, line, func(e session.Event) { p.event(line, e) })
 		p.bar.done()
-		if ctx.Err() != nil {
+		if ctx.Err() != nil || err == explore.ErrQuit {
 			break
 		}
 		if err != nil {
@@ -280,7 +314,7 @@ func (p plainExplorer) run(ctx context.Context, in io.Reader) error {
 }
 
 // event shows what happens while a command runs.
-func (p plainExplorer) event(line string, e session.Event) {
+func (p *plainExplorer) event(line string, e session.Event) {
 	kind := ""
 	switch e := e.(type) {
 	case session.Better:
@@ -297,21 +331,21 @@ func (p plainExplorer) event(line string, e session.Event) {
 		p.bar.step("%s", e)
 	}
 	if p.json && kind != "" {
-		json.NewEncoder(p.out).Encode(answer{Command: line, Event: kind, Text: e.String()})
+		json.NewEncoder(p.out).Encode(answer{Line: p.line, Command: line, Event: kind, Text: e.String()})
 	}
 }
 
-func (p plainExplorer) answer(line string, r explore.Reply, err error) {
+func (p *plainExplorer) answer(line string, r explore.Reply, err error) {
 	text, isText := r.(explore.Text)
 	switch {
 	case p.json && err != nil:
-		json.NewEncoder(p.out).Encode(answer{Command: line, Error: oneLine(err)})
+		json.NewEncoder(p.out).Encode(answer{Line: p.line, Command: line, Error: oneLine(err)})
 	case p.json && isText:
-		json.NewEncoder(p.out).Encode(answer{Command: line, Text: string(text)})
+		json.NewEncoder(p.out).Encode(answer{Line: p.line, Command: line, Text: string(text)})
 	case p.json:
-		json.NewEncoder(p.out).Encode(answer{Command: line, Reply: r})
+		json.NewEncoder(p.out).Encode(answer{Line: p.line, Command: line, Reply: r})
 	case err != nil:
-		fmt.Fprintf(p.err, "tmacc: %s\n", oneLine(err))
+		fmt.Fprintf(p.err, "tmacc: line %d: %s\n", p.line, oneLine(err))
 	default:
 		fmt.Fprintf(p.out, "%v\n", r)
 	}

@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"strings"
 
 	"charm.land/bubbles/v2/textinput"
@@ -17,17 +16,6 @@ import (
 	"github.com/tmacc/tmacc/search/explore"
 	"github.com/tmacc/tmacc/search/session"
 )
-
-// Run shows e on a terminal until the user leaves or ctx ends.
-func Run(ctx context.Context, e *explore.Explorer, in io.Reader, out io.Writer) error {
-	m := New(ctx, e)
-	defer m.stop()
-	_, err := tea.NewProgram(m, tea.WithContext(ctx), tea.WithInput(in), tea.WithOutput(out), tea.WithoutSignalHandler()).Run()
-	if ctx.Err() != nil {
-		return ctx.Err()
-	}
-	return err
-}
 
 // The panes.
 const (
@@ -273,9 +261,6 @@ var slow = map[string]bool{"measure": true, "roofline": true, "compare": true, "
 // do runs a command beside the interface.
 func (m *Model) do(line string) tea.Cmd {
 	name, _, _ := strings.Cut(strings.TrimSpace(line), " ")
-	if name == "quit" || name == "q" {
-		return tea.Quit
-	}
 	if !slow[name] {
 		return func() tea.Msg {
 			r, err := m.Do(m.ctx, line, nil)
@@ -326,6 +311,9 @@ func (m *Model) done(x doneMsg) tea.Cmd {
 	if m.job != nil && m.job.line == x.line {
 		m.job.stop()
 		m.job = nil
+	}
+	if x.err == explore.ErrQuit {
+		return tea.Quit
 	}
 	if x.err != nil {
 		m.say(x.err.Error(), true)
