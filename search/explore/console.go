@@ -45,13 +45,15 @@ func Commands() []Command {
 		{"reset", "", "go back to the schedule that all began with", doReset},
 		{"problems", "", "why there is no kernel, or none that may be used", doProblems},
 		{"show", "STAGE", "the schedule at a stage: " + strings.Join(StageNames(), ", "), doShow},
-		{"diff", "[STAGE] [marked]", "lines that the last change has added and removed, or all since mark", doDiff},
+		{"diff", "[STAGE] [SCHEDULE]", "lines that the last change has added and removed, or all that differ from another schedule", doDiff},
 		{"related", "STAGE LINE", "what belongs to a line (from 1; of trace: a step) of trace, nest, vir or asm in the others", doRelated},
 		{"cost", "", "where the cycles go, by the model of the core", doCost},
-		{"mark", "", "remember this schedule, for compare and diff", doMark},
+		{"mark", "[NAME]", "remember this schedule, as marked or by a name", doMark},
+		{"take", "SCHEDULE", "go on with " + strings.Join(pointNames[1:], ", ") + ", or one that mark has named", doTake},
+		{"beside", "[STAGE] [SCHEDULE [SCHEDULE]]", "two schedules in two columns: their assembly, or another stage; marked and this one, unless named", doBeside},
 		{"measure", "", "compare it with the definition, and time it beside the default schedule", doMeasure},
 		{"roofline", "", "measure it, and draw it below what the machine can do", doRoofline},
-		{"compare", "", "time it beside the marked schedule", doCompare},
+		{"compare", "[SCHEDULE [SCHEDULE]]", "time it beside the marked schedule or another one, or the second beside the first", doCompare},
 		{"search", "SECONDS", "search for faster schedules", doSearch},
 		{"best", "", "take what the last search has found", doBest},
 		{"save", "[anyway]", "put it into the lock if it is faster than the default; the default itself removes the entry", doSave},
@@ -347,7 +349,7 @@ func (p Problems) String() string {
 	}
 	var lines []string
 	for _, x := range p {
-		lines = append(lines, x.String())
+		lines = append(lines, x.Lines()...)
 	}
 	return strings.Join(lines, "\n")
 }
@@ -400,13 +402,13 @@ func (d Diff) String() string { return d.text }
 func doDiff(e *Explorer, _ context.Context, args []string, _ listening) (Reply, error) {
 	stage, before := build.AssemblyStage, e.Before()
 	for _, a := range args {
-		switch {
-		case a == "marked":
-			before = e.Marked()
-		case slices.Contains(StageNames(), a):
+		if slices.Contains(StageNames(), a) {
 			stage = a
-		default:
-			return nil, fmt.Errorf("unknown stage %.40q: have %s", a, strings.Join(StageNames(), ", "))
+			continue
+		}
+		var err error
+		if before, err = e.Point(a); err != nil {
+			return nil, fmt.Errorf("%.40q is no stage (%s), and %w", a, strings.Join(StageNames(), ", "), err)
 		}
 	}
 	lines, err := e.Lines(stage, e.Now(), before)
@@ -525,9 +527,45 @@ func (e *Explorer) CostReport(ctx context.Context) (string, error) {
 	return strings.TrimRight(text, "\n"), err
 }
 
-func doMark(e *Explorer, _ context.Context, _ []string, _ listening) (Reply, error) {
-	e.Mark()
-	return Text("compare and diff marked are about this schedule from now on"), nil
+func doMark(e *Explorer, _ context.Context, args []string, _ listening) (Reply, error) {
+	name := ""
+	if len(args) > 0 {
+		name = args[0]
+	}
+	if err := e.Mark(name); err != nil {
+		return nil, err
+	}
+	if name = cmp.Or(name, MarkedPoint); name == MarkedPoint {
+		return Text("compare and beside are about this schedule from now on"), nil
+	}
+	return Text(fmt.Sprintf("compare %s and beside %[1]s are about this schedule from now on", name)), nil
+}
+
+func doTake(e *Explorer, ctx context.Context, args []string, _ listening) (Reply, error) {
+	if len(args) == 0 {
+		return nil, errors.New("want the name of a schedule")
+	}
+	t, err := e.Point(args[0])
+	if err == nil {
+		e.Set(t, e.Cursor())
+	}
+	return e.changed(ctx, err)
+}
+
+func doBeside(e *Explorer, ctx context.Context, args []string, _ listening) (Reply, error) {
+	stage := build.AssemblyStage
+	if len(args) > 0 && slices.Contains(StageNames(), args[0]) {
+		stage, args = args[0], args[1:]
+	}
+	left, right, err := pair(args)
+	if err != nil {
+		return nil, err
+	}
+	b, err := e.Beside(ctx, stage, left, right)
+	if err != nil {
+		return nil, err
+	}
+	return b, nil
 }
 
 func doMeasure(e *Explorer, ctx context.Context, _ []string, hear listening) (Reply, error) {
@@ -542,8 +580,12 @@ func doRoofline(e *Explorer, ctx context.Context, _ []string, hear listening) (R
 	return e.Roofline(ctx, hear)
 }
 
-func doCompare(e *Explorer, ctx context.Context, _ []string, hear listening) (Reply, error) {
-	m, err := e.Compare(ctx, hear)
+func doCompare(e *Explorer, ctx context.Context, args []string, hear listening) (Reply, error) {
+	base, own, err := pair(args)
+	if err != nil {
+		return nil, err
+	}
+	m, err := e.Compare(ctx, own, base, hear)
 	if err != nil {
 		return nil, err
 	}

@@ -55,10 +55,11 @@ type Explorer struct {
 
 	mu      sync.Mutex
 	history []schedule.Trace
-	now     int // in history
-	cursor  int // a step, or the end
-	marked  schedule.Trace
-	list    []Next // what was offered last
+	now     int                       // in history
+	cursor  int                       // a step, or the end
+	marked  map[string]schedule.Trace // by name
+	pairs   map[[2]string]*Measured   // of schedules that were compared, the base last
+	list    []Next                    // what was offered last
 	known   map[string]*facts
 	found   *Found
 	stages  map[string][]build.Stage
@@ -74,7 +75,8 @@ type Explorer struct {
 type facts struct {
 	predicted *Prediction
 	measured  *Measured
-	fault     string // why it cannot be measured
+	reached   Roofline // as last measured
+	fault     string   // why it cannot be measured
 }
 
 // ErrBusy is the error of an action while another one runs.
@@ -88,7 +90,7 @@ func Open(ctx context.Context, o Options) (*Explorer, error) {
 	if len(o.Modes) == 0 {
 		o.Modes = session.UsualModes
 	}
-	e := &Explorer{Options: o, known: map[string]*facts{}, stages: map[string][]build.Stage{}}
+	e := &Explorer{Options: o, marked: map[string]schedule.Trace{}, known: map[string]*facts{}, stages: map[string][]build.Stage{}}
 	for _, mode := range o.Modes {
 		at, err := cost.PlaceOf(mode)
 		if err != nil {
@@ -233,23 +235,6 @@ func (e *Explorer) Reset() {
 	first := e.history[0]
 	e.mu.Unlock()
 	e.Set(first, 0)
-}
-
-// Mark remembers the schedule to compare with.
-func (e *Explorer) Mark() {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.marked = e.history[e.now]
-}
-
-// Marked is what Mark remembers, the default schedule if nothing.
-func (e *Explorer) Marked() schedule.Trace {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.marked == nil {
-		return e.usual
-	}
-	return e.marked
 }
 
 // about finds the facts of a trace. The caller holds e.mu.

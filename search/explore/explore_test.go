@@ -277,7 +277,7 @@ func TestProblems(t *testing.T) {
 // A command with more arguments than it takes is refused, and changes nothing.
 func TestRefused(t *testing.T) {
 	e := opened(t, nil)
-	for _, line := range []string{"mark x", "go 3 4", "delete 1 2 3", "move 1 2 3", "reset x", "export a b", "help x", "steps 1 all 2"} {
+	for _, line := range []string{"mark x y", "go 3 4", "delete 1 2 3", "move 1 2 3", "reset x", "export a b", "help x", "steps 1 all 2"} {
 		if _, err := e.Do(t.Context(), line, nil); err == nil || !strings.Contains(err.Error(), "was also given") {
 			t.Errorf("%s: %v", line, err)
 		}
@@ -287,7 +287,12 @@ func TestRefused(t *testing.T) {
 			t.Errorf("%s: %v", line, err)
 		}
 	}
-	if e.marked != nil || e.Cursor() != 0 || len(e.history) > 1 {
+	for _, line := range []string{"mark best", "mark asm", "take nothing", "compare a b", "beside nest a", "take best"} {
+		if r, err := e.Do(t.Context(), line, nil); err == nil {
+			t.Errorf("%s: %v", line, r)
+		}
+	}
+	if len(e.marked) > 0 || e.Cursor() != 0 || len(e.history) > 1 {
 		t.Errorf("marked %v, cursor at %d, %d changes", e.marked, e.Cursor(), len(e.history)-1)
 	}
 }

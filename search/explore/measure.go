@@ -44,7 +44,7 @@ const defaultWords = "the default schedule"
 // Measure compares the schedule with the definition, in a worker process, and measures it beside the default schedule. A schedule that
 // crashes, hangs or computes something else is a problem of it from then on.
 func (e *Explorer) Measure(ctx context.Context, hear func(session.Event)) (*Measured, error) {
-	return e.beside(ctx, hear, e.Now(), nil)
+	return e.beside(ctx, hear, e.Now(), nil, DefaultPoint)
 }
 
 // Roofline is what the schedule reaches of what the machine can do.
@@ -99,15 +99,23 @@ func (e *Explorer) Roofline(ctx context.Context, hear func(session.Event)) (out 
 	for i, r := range reached {
 		out = append(out, Reach{all[i].Purpose, r.GBS, r.CeilingGBS, r.GWeightsS, r.CeilingGMACS})
 	}
+	if err == nil {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		e.about(t).reached = out
+	}
 	return out, err
 }
 
-// Compare measures the schedule beside the marked one.
-func (e *Explorer) Compare(ctx context.Context, hear func(session.Event)) (*Measured, error) {
-	return e.beside(ctx, hear, e.Now(), e.Marked())
+// Reached is what Roofline has measured of the schedule, nil if nothing.
+func (e *Explorer) Reached() Roofline {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.about(e.history[e.now]).reached
 }
 
-func (e *Explorer) beside(ctx context.Context, hear func(session.Event), t, base schedule.Trace) (*Measured, error) {
+// beside measures t beside a base of a name, nil for the default schedule.
+func (e *Explorer) beside(ctx context.Context, hear func(session.Event), t, base schedule.Trace, name string) (*Measured, error) {
 	ctx, s, done, err := e.begins(ctx, "measuring", hear)
 	if err != nil {
 		return nil, err
@@ -117,14 +125,14 @@ func (e *Explorer) beside(ctx context.Context, hear func(session.Event), t, base
 	if err != nil {
 		return nil, err
 	}
-	name := defaultWords
+	name = wordsOf(name)
 	var other *session.Contender
 	if base != nil {
-		x, err := s.Contender("the marked schedule", base)
+		x, err := s.Contender(name, base)
 		if err != nil {
-			return nil, fmt.Errorf("the marked schedule: %w", err)
+			return nil, fmt.Errorf("%s: %w", name, err)
 		}
-		other, name = &x, x.Name
+		other = &x
 	}
 	all, err := s.Beside(ctx, other, own)
 	if err != nil {
@@ -153,12 +161,18 @@ func (e *Explorer) measured(t schedule.Trace, m *Measured) {
 	e.about(t).measured, e.about(t).fault = m, ""
 }
 
-// blame remembers a fault of t, if err is one.
+// blame remembers a fault, if err is one, of the schedule that it names: t or its base.
 func (e *Explorer) blame(t, base schedule.Trace, err error) error {
-	if base == nil && worker.IsFault(err) {
-		e.mu.Lock()
-		defer e.mu.Unlock()
+	if !worker.IsFault(err) {
+		return err
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	switch {
+	case base == nil || strings.Contains(err.Error(), t.String()):
 		e.about(t).fault = err.Error()
+	case strings.Contains(err.Error(), base.String()):
+		e.about(base).fault = err.Error()
 	}
 	return err
 }

@@ -98,7 +98,7 @@ func (s State) String() string {
 		fmt.Fprintf(&b, "> %3d  (the end)\n", s.Cursor)
 	}
 	for _, p := range s.Problems {
-		fmt.Fprintln(&b, p)
+		b.WriteString(strings.Join(p.Lines(), "\n") + "\n")
 	}
 	return trimmed(b.String())
 }

@@ -209,7 +209,7 @@ func TestExplorer(t *testing.T) {
 	s.keys("enter", "m")
 	s.shows("measured")
 	s.keys("c")
-	s.shows("of the time of the ma", "VPXOR")
+	s.shows("of the time of the ma", "right/left: predicted ", ", measured ", "the marked schedule", "| the schedule", "VPXOR")
 	s.keys("[", "W")
 	s.shows("locked in ")
 	if l, err := tune.ReadLock(s.Lock); err != nil || len(l.Entries) != 1 || l.Entries[0].Kernels[0].Trace.String() != s.Now().String() {
@@ -223,7 +223,8 @@ func TestExplorer(t *testing.T) {
 	s.settle()
 	s.shows("candidates, ended by")
 	s.keys("b", "U")
-	s.Set(s.Marked(), 0) // the default schedule
+	s.keys(":", "'take default", "enter")
+	s.settle()
 	s.keys("w")
 	s.shows("removed from")
 	s.keys("q")
@@ -283,7 +284,7 @@ func TestMouse(t *testing.T) {
 	column := 0
 	for i, p := range pages()[:len(pages())-1] {
 		click(b.x+column+1, b.y)
-		if column += len(p.name) + 2; s.page != i {
+		if column += len(p.name) + 1; s.page != i {
 			t.Errorf("page %d, want %s", s.page, p.name)
 		}
 	}

@@ -138,8 +138,11 @@ func (m *Model) enter() tea.Cmd {
 	return nil
 }
 
-// compare measures beside the marked schedule, and shows the lines of assembly that differ.
-func (m *Model) compare() tea.Cmd { return tea.Batch(m.do(markedLines), m.do("compare")) }
+// compare measures beside the marked schedule, and shows the assembly of both in two columns.
+func (m *Model) compare() tea.Cmd {
+	m.show(pairPage)
+	return tea.Batch(m.turn(false), m.do("compare"))
+}
 
 func (m *Model) copy() tea.Cmd {
 	m.say("copied: "+m.Command(), false)
@@ -183,6 +186,9 @@ func (m *Model) rows(pane int) int {
 	case nextPane:
 		return len(m.list)
 	}
+	if m.paired() {
+		return pairHead + len(m.pair.Rows)
+	}
 	return len(m.shownLines())
 }
 
@@ -210,10 +216,9 @@ func (m *Model) click(x tea.Mouse) tea.Cmd {
 
 // clickTab shows the page whose name is at a column.
 func (m *Model) clickTab(column int) tea.Cmd {
-	at := 0
-	for i, p := range pages() {
-		if at += len(p.name) + 2; column < at {
-			return turning(i - m.page)(m)
+	for _, t := range m.tabs(m.boxes()[stagePane].w) {
+		if column >= t.at-1 && column < t.at+len(t.name) {
+			return turning(t.page - m.page)(m)
 		}
 	}
 	return nil

@@ -42,11 +42,10 @@ type Model struct {
 	trace         schedule.Trace // of this frame or message: commands beside the interface may change the schedule meanwhile
 	list          []explore.Next
 	lines         []explore.Line
-	stageError    string
+	pair          explore.Beside // of the page of that name
 	spans         build.Spans
 	related       build.Related // lines and steps that belong to the one under the cursor
 	answer        string        // of the last command that said more than a line
-	answered      string        // that command
 	help          bool
 	asking        bool // the user writes a command
 	input         textinput.Model
@@ -91,9 +90,9 @@ type (
 	pagedMsg struct {
 		number int
 		lines  []explore.Line
+		pair   explore.Beside
 		spans  build.Spans
 		follow bool
-		err    error
 	}
 	listedMsg struct {
 		number int
@@ -179,13 +178,36 @@ func (m *Model) refresh() tea.Cmd {
 func (m *Model) turn(follow bool) tea.Cmd {
 	number, p, ctx := m.loading.number, pages()[m.page], m.ctx
 	if p.name == answerPage {
-		m.lines, m.stageError = plainLines(m.answer), ""
+		m.lines = plainLines(m.answer)
 		return nil
+	}
+	if p.name == pairPage {
+		return func() tea.Msg {
+			pair, err := m.Beside(ctx, build.AssemblyStage, explore.MarkedPoint, explore.NowPoint)
+			x := pagedMsg{number: number, pair: pair}
+			if err != nil {
+				x.lines = plainLines(err.Error())
+			}
+			return x
+		}
 	}
 	return func() tea.Msg {
 		lines, err := p.lines(ctx, m.Explorer)
-		return pagedMsg{number, lines, m.Spans(m.Now()), follow, err}
+		if err != nil {
+			lines = append(plainLines("stopped before: "+err.Error()), m.reasons()...)
+		}
+		return pagedMsg{number, lines, explore.Beside{}, m.Spans(m.Now()), follow}
 	}
+}
+
+// reasons are what is to be said of a schedule without the stage that is shown, besides the error: which values need registers, say.
+func (m *Model) reasons() (out []explore.Line) {
+	for _, p := range m.Problems() {
+		for _, line := range p.Lines()[1:] {
+			out = append(out, explore.Line{Text: line, Op: explore.Same})
+		}
+	}
+	return out
 }
 
 // relist makes the list of next steps.
@@ -209,11 +231,7 @@ func (m *Model) paged(x pagedMsg) {
 	if x.number != m.loading.number {
 		return
 	}
-	m.lines, m.stageError = x.lines, ""
-	if x.err != nil {
-		m.lines, m.stageError = nil, x.err.Error()
-	}
-	m.spans = x.spans
+	m.lines, m.pair, m.spans = x.lines, x.pair, x.spans
 	if x.follow {
 		m.follow()
 	}
@@ -251,9 +269,6 @@ func (m *Model) changed(err error) tea.Cmd {
 	m.message, m.views[stagePane].moved = "", false
 	return m.refresh()
 }
-
-// markedLines is the command that shows the lines of assembly that differ from the marked schedule's.
-const markedLines = "diff marked"
 
 // slow are the commands that measure: one at a time, and Esc ends them.
 var slow = map[string]bool{"measure": true, "roofline": true, "compare": true, "search": true, "save": true}
@@ -341,11 +356,13 @@ func (m *Model) answers(x doneMsg) {
 	if m.say(first, false); !more {
 		return
 	}
-	if x.line == "compare" && m.answered == markedLines {
-		text += "\n\n" + m.answer
-	}
-	m.answer, m.answered = text, x.line
-	if name := strings.Fields(x.line)[0]; !slow[name] || name == "roofline" {
-		m.page, m.views[stagePane] = len(pages())-1, view{moved: true}
+	m.answer = text
+	switch name := strings.Fields(x.line)[0]; {
+	case name == "roofline":
+		m.show(roofPage)
+	case x.line == "beside":
+		m.show(pairPage)
+	case !slow[name]:
+		m.show(answerPage)
 	}
 }

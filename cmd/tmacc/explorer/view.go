@@ -151,19 +151,21 @@ func (m *Model) title(pane, width int) string {
 		return style.Render(fit(" instead: predicted, measured", width))
 	}
 	var b strings.Builder
-	at := 0
-	for i, p := range pages() {
-		name := " " + p.name + " "
-		if at += len(name); at > width {
-			break
-		}
-		if i == m.page {
-			b.WriteString(style.Render(name))
+	for _, t := range m.tabs(width) {
+		b.WriteString(" ")
+		if t.page == m.page {
+			b.WriteString(style.Render(t.name))
 		} else {
-			b.WriteString(m.styles.quiet.Render(name))
+			b.WriteString(m.styles.quiet.Render(t.name))
 		}
 	}
-	return b.String() + strings.Repeat(" ", max(0, width-lipgloss.Width(b.String())))
+	return cut(b.String(), width)
+}
+
+// cut is text with colours of a width in columns.
+func cut(text string, width int) string {
+	text = lipgloss.NewStyle().MaxWidth(max(width, 1)).Render(text)
+	return text + strings.Repeat(" ", max(0, width-lipgloss.Width(text)))
 }
 
 // row is a row of a pane, without its colours, and its style.
@@ -175,9 +177,12 @@ func (m *Model) row(pane, i int) (string, lipgloss.Style) {
 	case nextPane:
 		return m.offer(m.list[i])
 	}
+	if m.paired() {
+		return m.pairRow(i)
+	}
 	l := m.shownLines()[i]
 	text := strings.ReplaceAll(l.Text, "\t", "    ")
-	text = string([]rune(text)[min(m.views[pane].left, utf8.RuneCountInString(text)):])
+	text = shifted(text, m.views[pane].left)
 	mark := " "
 	if m.isRelated(pane, i) {
 		mark, plain = "*", m.styles.good
@@ -189,6 +194,32 @@ func (m *Model) row(pane, i int) (string, lipgloss.Style) {
 		return "- " + text, m.styles.removed
 	}
 	return " " + mark + text, plain
+}
+
+// paired says that the stage pane shows two schedules.
+func (m *Model) paired() bool { return pages()[m.page].name == pairPage && len(m.pair.Rows) > 0 }
+
+// pairHead is how many rows stand above the lines of two schedules.
+const pairHead = 2
+
+// pairRow is a row of two schedules: their names, the ratio of their times, then their lines.
+func (m *Model) pairRow(i int) (string, lipgloss.Style) {
+	width := (m.boxes()[stagePane].w - 4) / 2
+	switch i {
+	case 0:
+		return " " + m.pair.Names().Text(width), m.styles.title
+	case 1:
+		return " right/left: " + m.pair.Ratios(), m.styles.title
+	}
+	r := m.pair.Rows[i-pairHead]
+	r.Left, r.Right = shifted(r.Left, m.views[stagePane].left), shifted(r.Right, m.views[stagePane].left)
+	style := map[explore.RowOp]lipgloss.Style{explore.LeftRow: m.styles.removed, explore.RightRow: m.styles.added, explore.OtherRow: m.styles.good}[r.Op]
+	return " " + r.Text(width), style
+}
+
+// shifted is text without its first characters.
+func shifted(text string, by int) string {
+	return string([]rune(text)[min(by, utf8.RuneCountInString(text)):])
 }
 
 // offer is a row of the list: predicted and measured times, and the steps.
@@ -223,8 +254,6 @@ func (m *Model) step(i int) (string, lipgloss.Style) {
 // empty is a row of a pane that has no more.
 func (m *Model) empty(pane, i int) string {
 	switch {
-	case pane == stagePane && i == 0 && m.stageError != "":
-		return " stopped before: " + m.stageError
 	case pane == stagePane && i == 0 && len(m.lines) == 0:
 		return " ..."
 	case pane == nextPane && i == 0:
