@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/tmacc/tmacc/ir"
 	"github.com/tmacc/tmacc/lower"
@@ -42,6 +43,7 @@ type Options struct {
 	Log      string            // as session.Options has it
 	Flags    []string          // of the command that name all of the above, for commands that reproduce
 	Probing  timing.Options    // as session.Options has it
+	Hung     time.Duration     // as session.Options has it
 }
 
 // Explorer is one schedule, what it was before, and all known facts about both. Its methods may be called at once; only one of

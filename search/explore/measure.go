@@ -225,7 +225,7 @@ func (e *Explorer) open(ctx context.Context) (*session.Session, error) {
 		return nil, fmt.Errorf("this machine does not run %s: it lacks %s", e.Target.Machine().Name, e.Lacks)
 	}
 	o := session.Options{Problem: e.Problem, Target: e.Target, Only: e.Only, Lock: e.Lock, Defaults: e.Defaults,
-		Log: e.Log, Version: e.Version, Seed: 1, Probing: e.Probing, Events: e.said}
+		Log: e.Log, Version: e.Version, Seed: 1, Probing: e.Probing, Hung: e.Hung, Events: e.said}
 	o.Purposes = session.Purposes(e.Problem, o.On.Host(), e.Modes, []int{e.Columns}, e.M, e.K)
 	s, err := session.Open(ctx, o)
 	e.mu.Lock()

@@ -80,6 +80,7 @@ type Options struct {
 	Trials   int               // candidates to measure at most; 0: UsualTrials
 	Patience int               // end after this number of candidates in a row that are no better; 0: UsualPatience
 	Limit    time.Duration     // of a search, without what comes before and after it; 0: UsualLimit
+	Hung     time.Duration     // a candidate that takes longer to be verified does not end; 0: what tune.New says
 	Seed     int64             // of the random numbers
 	Version  string            // of the program, for the log and the lock
 	On       *Machine          // the machine that measures; nil: this one
@@ -125,7 +126,7 @@ func Open(ctx context.Context, o Options) (*Session, error) {
 	if err != nil {
 		return nil, err
 	}
-	t.On = o.On
+	t.On, t.Limit = o.On, cmp.Or(o.Hung, t.Limit)
 	s.tuner, s.beside, s.completed = t, t.Beside, t.Complete
 	if _, err := s.locked(); err != nil { // now, not after the search
 		return nil, err
