@@ -523,8 +523,7 @@ func doCost(e *Explorer, ctx context.Context, _ []string, _ listening) (Reply, e
 
 // CostReport says where the cycles of a call of the schedule's kernel go.
 func (e *Explorer) CostReport(ctx context.Context) (string, error) {
-	text, err := build.CostReport(ctx, e.Problem, e.Stages(e.Now()), e.Target)
-	return strings.TrimRight(text, "\n"), err
+	return e.on.cost(ctx, e.Now())
 }
 
 func doMark(e *Explorer, _ context.Context, args []string, _ listening) (Reply, error) {

@@ -144,7 +144,7 @@ func TestNext(t *testing.T) {
 	}
 	refused := 0
 	for i, n := range list {
-		cycles, err := build.Predict(t.Context(), e.Problem, n.Trace, e.Target, e.purposes)
+		cycles, err := e.on.predict(t.Context(), n.Trace)
 		switch {
 		case n.Rule != "tile" || n.At != 5 || n.Number != i+1:
 			t.Errorf("%+v is no decision of the tile", n)

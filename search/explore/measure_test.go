@@ -54,7 +54,7 @@ const endless = "endless:\n\tJMP endless"
 func TestFaults(t *testing.T) {
 	for body, why := range map[string]string{"UNDEF": "SIGILL", "RET": "is wrong", endless: "did not return"} {
 		e := measuring(t, func(o *Options) {
-			if o.Target = (faulty{o.Target, body}); body == endless {
+			if o.Target = (faulty{o.Target.(lower.Target), body}); body == endless {
 				o.Hung = 2 * time.Second
 			}
 		})
@@ -79,7 +79,7 @@ func TestStopped(t *testing.T) {
 		"context": func(_ *Explorer, cancel func()) { cancel() },
 		"close":   func(e *Explorer, _ func()) { e.Close() },
 	} {
-		e := measuring(t, func(o *Options) { o.Target, o.Hung = faulty{o.Target, endless}, time.Hour })
+		e := measuring(t, func(o *Options) { o.Target, o.Hung = faulty{o.Target.(lower.Target), endless}, time.Hour })
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		ended := make(chan error, 1)

@@ -2,7 +2,9 @@ package shaders
 
 import (
 	"context"
+	"fmt"
 	"math"
+	"strings"
 
 	"github.com/tmacc/tmacc/lower"
 	"github.com/tmacc/tmacc/lower/spirv"
@@ -37,35 +39,94 @@ const fewestWords, wordsOfLoaded, wordsOfCarried = 16, 2.5, 0.5
 // mostWords is the most registers that a lane has.
 const mostWords = 255
 
-// Estimate is how long a product takes, in ns, if it waits for the one before it. Its lanes read memory, touch lines, compute, and wait for
-// their own instructions. All of it goes on side by side, and each hinders the others: the times add up as orthogonal lengths do. It is
-// infinite if a workgroup shares more than it may.
-func (s *Selected) Estimate(x tune.Purpose) float64 {
-	k := s.Problem.WholeK(x.K)
-	w := spirv.WorkOf(s.code, ceil(k, s.StepK), s.on.Subgroup)
-	if w.Shared > s.on.Shared {
+// Parts are what a product takes, in ns. Its lanes read memory, touch lines, compute, and wait for their own instructions and loads. All of that goes on
+// side by side, and each hinders the others.
+type Parts struct {
+	Memory  float64 // reading weights
+	Lines   float64 // touching lines of memory
+	Compute float64 // instructions of all lanes
+	Chain   float64 // a lane's own instructions and loads, of workgroups one after the other
+	Launch  float64 // what each dispatch takes
+
+	Groups   float64 // workgroups
+	Resident float64 // of them on a processor at once
+	Work     spirv.Work
+	shared   int // bytes that a workgroup may share
+}
+
+// Refused says that a workgroup shares more memory than it may.
+func (p Parts) Refused() error {
+	if p.Work.Shared <= p.shared {
+		return nil
+	}
+	return fmt.Errorf("a workgroup shares %d bytes: the device has %d", p.Work.Shared, p.shared)
+}
+
+// Ns is how long all parts take: they add up as orthogonal lengths do. It is infinite if the product is refused.
+func (p Parts) Ns() float64 {
+	if p.Refused() != nil {
 		return math.Inf(1)
 	}
-	groups := float64(ceil(x.M, s.Rows) * ceil(x.N, s.Cols))
-	lanes := float64(ceil(w.Lanes, s.on.Subgroup) * s.on.Subgroup)
-	resident, processors := s.resident(w, lanes), float64(s.on.Processors)
-	all := lanes * groups / busy(groups/processors, resident)
+	return p.Launch + math.Sqrt(p.Memory*p.Memory+p.Lines*p.Lines+p.Compute*p.Compute+p.Chain*p.Chain)
+}
 
-	memory := float64(ceil(x.M, s.Weights.TileM)*s.Weights.TileBytes(k)) / s.on.Read
-	lines := w.Lines * all / s.on.Lines
-	compute := (w.Instructions/s.on.Instructions + w.Dots/s.on.Dots) * all
+// Estimate is how long a product takes, in ns, if it waits for the one before it; infinite if a workgroup shares more than it may.
+func (s *Selected) Estimate(x tune.Purpose) float64 { return s.Parts(x).Ns() }
+
+// Parts are the parts of that time.
+func (s *Selected) Parts(x tune.Purpose) (p Parts) {
+	k := s.Problem.WholeK(x.K)
+	w := spirv.WorkOf(s.code, ceil(k, s.StepK), s.on.Subgroup)
+	p.Work, p.shared = w, s.on.Shared
+	p.Groups = float64(ceil(x.M, s.Rows) * ceil(x.N, s.Cols))
+	lanes := float64(ceil(w.Lanes, s.on.Subgroup) * s.on.Subgroup)
+	processors := float64(s.on.Processors)
+	p.Resident = s.resident(w, lanes)
+	all := lanes * p.Groups / busy(p.Groups/processors, p.Resident)
+
+	p.Memory = float64(ceil(x.M, s.Weights.TileM)*s.Weights.TileBytes(k)) / s.on.Read
+	p.Lines = w.Lines * all / s.on.Lines
+	p.Compute = (w.Instructions/s.on.Instructions + w.Dots/s.on.Dots) * all
 	if w.Matrices > 0 && s.on.Matrices > 0 {
 		const kilo = 1e3
-		compute += 2 * w.Matrices * groups / (kilo * s.on.Matrices)
+		p.Compute += 2 * w.Matrices * p.Groups / (kilo * s.on.Matrices)
 	}
 	own := (w.Instructions + w.Dots) * s.on.Step
 	loads := float64(w.Iterations) * s.on.Latency
-	chain := own + loads
+	p.Chain = own + loads
 	if w.Ahead {
-		chain = max(own, loads) + s.on.Latency
+		p.Chain = max(own, loads) + s.on.Latency
 	}
-	chain *= max(1, groups/(resident*processors))
-	return s.on.Launch + s.on.Start + math.Sqrt(memory*memory+lines*lines+compute*compute+chain*chain)
+	p.Chain *= max(1, p.Groups/(p.Resident*processors))
+	p.Launch = s.on.Launch + s.on.Start
+	return p
+}
+
+// Report says where the time of products goes, by the model of the device.
+func (s *Selected) Report(purposes ...tune.Purpose) string {
+	var b strings.Builder
+	for i, x := range purposes {
+		p := s.Parts(x)
+		if i == 0 {
+			fmt.Fprintf(&b, "a workgroup of %d lanes computes %d x %d results on a device as %s\n", p.Work.Lanes, s.Rows, s.Cols, s.on.Name)
+		}
+		fmt.Fprintf(&b, "%s: %.0f workgroups, %.0f at once on a processor\n", tune.PurposesText(x), p.Groups, p.Resident)
+		fmt.Fprintf(&b, "  each lane: %.0f instructions, %.0f dot products, %d iterations of %d bytes loaded\n", p.Work.Instructions, p.Work.Dots, p.Work.Iterations, p.Work.Loaded)
+		const micro = 1e3
+		fmt.Fprintf(&b, "%10s  %s\n", "us", "what takes it")
+		for _, part := range []struct {
+			ns   float64
+			what string
+		}{{p.Memory, "reading weights"}, {p.Lines, "touching lines of memory"}, {p.Compute, "computing"}, {p.Chain, "waiting for the instructions and loads before"}, {p.Launch, "the dispatch itself"}} {
+			fmt.Fprintf(&b, "%10.1f  %s\n", part.ns/micro, part.what)
+		}
+		if err := p.Refused(); err != nil {
+			fmt.Fprintf(&b, "is impossible: %v\n", err)
+			continue
+		}
+		fmt.Fprintf(&b, "%10.1f  in all: the dispatch, and the root of the sum of squares of the others\n", p.Ns()/micro)
+	}
+	return strings.TrimRight(b.String(), "\n")
 }
 
 // resident is how many workgroups of some lanes a processor holds at once.

@@ -23,11 +23,14 @@ import (
 	"github.com/tmacc/tmacc/gen/gomod"
 	"github.com/tmacc/tmacc/gen/order"
 	"github.com/tmacc/tmacc/ir"
+	"github.com/tmacc/tmacc/lower"
+	"github.com/tmacc/tmacc/lower/spirv"
 	"github.com/tmacc/tmacc/lower/targets"
 	"github.com/tmacc/tmacc/search/defaults"
 	"github.com/tmacc/tmacc/search/delivery"
 	"github.com/tmacc/tmacc/search/explore"
 	"github.com/tmacc/tmacc/search/session"
+	"github.com/tmacc/tmacc/search/shaders"
 	"github.com/tmacc/tmacc/search/targeting"
 	"github.com/tmacc/tmacc/search/tune"
 )
@@ -35,6 +38,7 @@ import (
 type exploreFlags struct {
 	format, kernel      string
 	target, core, trace string
+	device              string
 	act                 order.Act
 	cols                int
 	modes               []string
@@ -83,6 +87,7 @@ Steps are numbered from 0. A step is written as it is printed (split m 32 mt mi)
 	f.IntVar(&x.cols, "cols", 1, "columns of activations per call of the kernel, and of the products that are measured")
 	f.StringVar(&x.target, "target", hostWord, "target, see tmacc targets; one that this machine does not run is predicted only")
 	oneCoreVar(f, &x.core)
+	deviceVar(f, &x.device)
 	f.StringSliceVar(&x.modes, "mode", session.UsualModes, "where weights are: dram, l3 or l2; more than one all count")
 	x.sizeFlags.add(f, 0, 0)
 	f.StringVar(&x.trace, "trace", "", "JSON `file` with the schedule to begin with")
@@ -113,8 +118,13 @@ func (x *exploreFlags) validate(f *pflag.FlagSet) error {
 		return errors.New("-kernel and -trace: want one of them")
 	case x.json && !x.plain:
 		return errors.New("-json: is for -plain")
-	case strings.HasPrefix(x.target, "spirv"):
-		return fmt.Errorf("-target %s: schedules of shaders cannot be explored: name a target of a CPU, see tmacc targets", x.target)
+	case x.device != "" && x.kernel == "" && !isShaders(x.target):
+		return errors.New("-device: is for -target spirv")
+	}
+	for _, flag := range []string{"no-records", "only", "log"} {
+		if isShaders(x.target) && f.Changed(flag) {
+			return fmt.Errorf("-%s: is not for devices: leave it out with -target spirv", flag)
+		}
 	}
 	if err := delivery.CheckDir(x.dir); err != nil {
 		return err
@@ -181,6 +191,9 @@ func hangingUp(ctx context.Context) (context.Context, context.CancelFunc) {
 	return signal.NotifyContext(ctx, syscall.SIGHUP)
 }
 
+// isShaders says that a word is a target of shaders.
+func isShaders(word string) bool { _, ok := spirv.ByName(word); return ok }
+
 // exploring is what the flags ask for.
 func (c *cli) exploring(x exploreFlags, d *defaults.Chooser) (o explore.Options, err error) {
 	o = explore.Options{Columns: x.cols, Modes: x.modes, M: x.m, K: x.k, Only: x.only, Log: x.log, Defaults: d, Version: gomod.Compiler(), Probing: quick}
@@ -195,19 +208,46 @@ func (c *cli) exploring(x exploreFlags, d *defaults.Chooser) (o explore.Options,
 	if o.Problem, err = c.tunedProduct(x.format, x.act, x.k); err != nil {
 		return o, err
 	}
-	t, err := c.finder().One(x.target, x.core)
-	if err != nil {
+	if err := c.exploredTarget(&o, x); err != nil {
 		return o, err
 	}
-	o.Target, o.Lacks = t, lacks(t)
 	if x.trace != "" {
 		o.Origin = x.trace
 		if o.Trace, err = c.inputs().Trace(x.trace); err != nil {
 			return o, err
 		}
 	}
-	o.Flags = x.reproducing(t)
+	o.Flags = x.reproducing(o.Target.Machine())
 	return o, nil
+}
+
+// exploredTarget is the target of the flags, and what opens its device.
+func (c *cli) exploredTarget(o *explore.Options, x exploreFlags) error {
+	s, ok := spirv.ByName(x.target)
+	if !ok {
+		t, err := c.finder().One(x.target, x.core)
+		if err == nil {
+			o.Target, o.Lacks = t, lacks(t)
+		}
+		return err
+	}
+	var cores []string
+	if x.core != "" {
+		cores = []string{x.core}
+	}
+	chosen, err := c.chosenSpeeds(cores)
+	if err != nil {
+		return err
+	}
+	o.Target = withSpeeds([]spirv.Target{s}, chosen, s.Speeds())[0]
+	o.Device = func(ctx context.Context, say func(string)) (*shaders.Lab, error) {
+		lab, err := openLab(ctx, x.device, newProgress(io.Discard, true))
+		if err == nil && lab.Device().Software {
+			say(lab.Device().Name + " is a software device: its figures say nothing about GPUs")
+		}
+		return lab, err
+	}
+	return nil
 }
 
 // fromLock takes the format and the target of the entry that -kernel names.
@@ -218,13 +258,15 @@ func (x *exploreFlags) fromLock(path string) error {
 	}
 	var have []string
 	for _, e := range lock.Entries {
-		t := targets.ByName(e.Target)
-		if t == nil {
+		short := e.Target // of shaders
+		if t := targets.ByName(e.Target); t != nil {
+			short = t.Machine().ShortName()
+		} else if !isShaders(e.Target) {
 			have = append(have, e.Product+" on "+e.Target+", which cannot be explored")
 			continue
 		}
-		have = append(have, e.Product+" on "+t.Machine().ShortName())
-		if e.Product != x.kernel || x.chosenTarget && x.target != t.Machine().ShortName() && x.target != e.Target {
+		have = append(have, e.Product+" on "+short)
+		if e.Product != x.kernel || x.chosenTarget && x.target != short && x.target != e.Target {
 			continue
 		}
 		x.format, x.target, x.act.Group = e.Product, e.Target, e.ActGroup
@@ -236,11 +278,18 @@ func (x *exploreFlags) fromLock(path string) error {
 	return fmt.Errorf("-kernel %s: %s has %s", quotedIfOdd(x.kernel), path, strings.Join(have, ", "))
 }
 
-// reproducing are flags of tmacc compare that measure the same.
-func (x *exploreFlags) reproducing(t targets.Target) []string {
-	m := t.Machine()
+// reproducing are flags of tmacc compare that measure the same, or of tmacc bench on a device.
+func (x *exploreFlags) reproducing(m lower.Machine) []string {
 	out := []string{"-format", x.format, "-target", m.ShortName()}
 	switch {
+	case isShaders(x.target):
+		out[3] = x.target
+		if x.core != "" {
+			out = append(out, "-core", x.core)
+		}
+		if x.device != "" {
+			out = append(out, "-device", x.device)
+		}
 	case x.core != "":
 		out = append(out[:3], targeting.ISAName(m), "-core", x.core)
 	case !m.Ordinary():

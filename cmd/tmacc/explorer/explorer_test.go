@@ -233,7 +233,7 @@ func TestExplorer(t *testing.T) {
 	}
 }
 
-func runs(x lower.Target) bool {
+func runs(x lower.Selector) bool {
 	for _, t := range measure.Targets() {
 		if t.Machine().Name == x.Machine().Name {
 			return true
