@@ -54,7 +54,7 @@ func Commands() []Command {
 		{"measure", "", "compare it with the definition, and time it beside the default schedule", doMeasure},
 		{"roofline", "", "measure it, and draw it below what the machine can do", doRoofline},
 		{"compare", "[SCHEDULE [SCHEDULE]]", "time it beside the marked schedule or another one, or the second beside the first", doCompare},
-		{"search", "SECONDS", "search for faster schedules", doSearch},
+		{"search", "SECONDS", "search for faster schedules, from this one and all that are known", doSearch},
 		{"best", "", "take what the last search has found", doBest},
 		{"save", "[anyway]", "put it into the lock if it is faster than the default; the default itself removes the entry", doSave},
 		{"export", "[FILE]", "the schedule as JSON for -trace", doExport},

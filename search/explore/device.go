@@ -131,8 +131,11 @@ func (d *onDevice) roofline(ctx context.Context, t schedule.Trace, all []tune.Be
 	return out, err
 }
 
-func (d *onDevice) search(ctx context.Context, limit time.Duration) (*Found, error) {
+func (d *onDevice) search(ctx context.Context, limit time.Duration, from schedule.Trace) (*Found, error) {
 	s := d.given()
+	if use := (search.Use{Trace: from}); s.Compiles(ctx, use) {
+		s.Seeds = [][]search.Use{{use}}
+	}
 	s.Say = func(what string) { d.said(session.Step(what)) }
 	began := time.Now()
 	s.Options = tune.Options{Trials: session.UsualTrials, Patience: session.UsualPatience, Batch: 4, Rng: rand.New(rand.NewSource(1)), Progress: func(p tune.Progress) {

@@ -42,7 +42,8 @@ type gauge interface {
 	beside(ctx context.Context, t, base schedule.Trace, name string) ([]tune.Beside, error)
 	// roofline is what a schedule reaches, by its measurements.
 	roofline(ctx context.Context, t schedule.Trace, all []tune.Beside) (Roofline, error)
-	search(ctx context.Context, limit time.Duration) (*Found, error)
+	// search begins with a schedule, the default one and what else is known.
+	search(ctx context.Context, limit time.Duration, from schedule.Trace) (*Found, error)
 	keep(ctx context.Context, anyway bool, t schedule.Trace) (Saved, error)
 	Close() error
 }
@@ -146,8 +147,11 @@ func (s inSession) roofline(ctx context.Context, t schedule.Trace, all []tune.Be
 	return out, err
 }
 
-func (s inSession) search(ctx context.Context, limit time.Duration) (*Found, error) {
-	s.Limit = limit
+func (s inSession) search(ctx context.Context, limit time.Duration, from schedule.Trace) (*Found, error) {
+	s.Limit, s.From = limit, nil
+	if _, err := s.Contender("the schedule", from); err == nil {
+		s.From = []schedule.Trace{from}
+	}
 	f, err := s.Search(ctx)
 	if err != nil {
 		return nil, err

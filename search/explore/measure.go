@@ -256,7 +256,7 @@ func (e *Explorer) TakeBest() error {
 	return nil
 }
 
-// Search searches for so long, from the default and the locked schedules and schedules of the log on. Ended by ctx, it returns what it has.
+// Search searches for so long, from the schedule, the default and the locked ones and schedules of the log on. Ended by ctx, it returns what it has.
 func (e *Explorer) Search(ctx context.Context, limit time.Duration, hear func(session.Event)) (*Found, error) {
 	ctx, s, done, err := e.begins(ctx, "searching", hear)
 	if err != nil {
@@ -264,7 +264,7 @@ func (e *Explorer) Search(ctx context.Context, limit time.Duration, hear func(se
 	}
 	defer done()
 	e.finds(nil)
-	f, err := s.search(ctx, limit)
+	f, err := s.search(ctx, limit, e.Now())
 	if err != nil {
 		return nil, err
 	}

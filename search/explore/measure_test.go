@@ -67,6 +67,9 @@ func TestFaults(t *testing.T) {
 		}
 		e.session, e.Hung = nil, 0
 		e.Target = e.Target.(faulty).Target
+		if e.on, err = e.machineOf(); err != nil {
+			t.Fatal(err)
+		}
 		if m, err := e.Measure(t.Context(), nil); err != nil || m.Ratio.Median <= 0 || len(e.Problems()) != 0 {
 			t.Errorf("%s: then %v, %v, %v", body, m, err, e.Problems())
 		}

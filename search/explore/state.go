@@ -105,8 +105,13 @@ func (s State) String() string {
 
 // Figures are predicted and measured times, a line each.
 func (s State) Figures() string {
-	if s.Predicts.Refused != "" {
+	switch {
+	case s.Predicts.Refused != "" && len(s.Problems) > 0:
 		return "no prediction: there is no kernel"
+	case s.Predicts.Refused != "" && s.Measured == nil:
+		return "no prediction: without computing values again, the kernel " + s.Predicts.Refused
+	case s.Predicts.Refused != "":
+		return s.Measured.String()
 	}
 	var each []string
 	for i, c := range s.Predicts.Cycles {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand"
+	"slices"
 	"time"
 
 	"github.com/tmacc/tmacc/schedule"
@@ -80,7 +81,23 @@ func (s *Session) seeds(ctx context.Context) ([]*tune.Candidate, error) {
 	if !s.Scratch {
 		usual = append(usual, s.carried()...)
 	}
-	return append(before, usual...), nil
+	return slices.Concat(s.given(), before, usual), nil
+}
+
+// given are the schedules of From. One of them that does not compile makes all of them no candidate.
+func (s *Session) given() []*tune.Candidate {
+	var uses []search.Use
+	for _, t := range s.From {
+		k, err := schedule.Compile(s.Problem, t)
+		if err != nil {
+			return nil
+		}
+		uses = append(uses, search.Use{Cols: k.Cols, Trace: t})
+	}
+	if len(uses) == 0 {
+		return nil
+	}
+	return s.tuner.From(uses)
 }
 
 // known are the locked schedules, and the default ones that a record goes before.

@@ -17,6 +17,7 @@ import (
 	"github.com/tmacc/tmacc/ir"
 	"github.com/tmacc/tmacc/lower"
 	"github.com/tmacc/tmacc/lower/variant"
+	"github.com/tmacc/tmacc/schedule"
 	"github.com/tmacc/tmacc/search"
 	"github.com/tmacc/tmacc/search/bench"
 	"github.com/tmacc/tmacc/search/build"
@@ -77,6 +78,7 @@ type Options struct {
 	Log      string            // the file that gets each measurement; "": the user's log; NoLog: none
 	Resume   bool              // begin with what the log has of earlier searches on such a machine
 	Scratch  bool              // begin without the default schedules
+	From     []schedule.Trace  // begin also with these, one for each number of activations of the purposes, the fewest first
 	Trials   int               // candidates to measure at most; 0: UsualTrials
 	Patience int               // end after this number of candidates in a row that are no better; 0: UsualPatience
 	Limit    time.Duration     // of a search, without what comes before and after it; 0: UsualLimit

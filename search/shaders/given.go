@@ -36,6 +36,12 @@ func (s *Search) candidate(ctx context.Context, uses []search.Use) (*Candidate, 
 	return &Candidate{Uses: uses, shaders: v}, nil
 }
 
+// Compiles says that schedules can be measured.
+func (s *Search) Compiles(ctx context.Context, uses ...search.Use) bool {
+	_, err := s.candidate(ctx, uses)
+	return err == nil
+}
+
 // Beside compares schedules and the default ones with the definition, and measures them in turn for each purpose. An error for which no schedule is to
 // blame is a *tune.Unmeasured.
 func (s *Search) Beside(ctx context.Context, uses ...search.Use) ([]tune.Beside, error) {

@@ -47,6 +47,7 @@ type Model struct {
 	related       build.Related // lines and steps that belong to the one under the cursor
 	answer        string        // of the last command that said more than a line
 	help          bool
+	helpTop       int  // the first key that is shown
 	asking        bool // the user writes a command
 	input         textinput.Model
 	message       string
@@ -182,19 +183,21 @@ func (m *Model) turn(follow bool) tea.Cmd {
 		return nil
 	}
 	if p.name == pairPage {
+		width := m.boxes()[stagePane].w
 		return func() tea.Msg {
 			pair, err := m.Beside(ctx, build.AssemblyStage, explore.MarkedPoint, explore.NowPoint)
 			x := pagedMsg{number: number, pair: pair}
 			if err != nil {
-				x.lines = plainLines(err.Error())
+				x.lines = wrappedLines(err.Error(), width)
 			}
 			return x
 		}
 	}
+	width := m.boxes()[stagePane].w
 	return func() tea.Msg {
 		lines, err := p.lines(ctx, m.Explorer)
 		if err != nil {
-			lines = append(plainLines("stopped before: "+err.Error()), m.reasons()...)
+			lines = append(wrappedLines("stopped before: "+err.Error(), width), m.reasons()...)
 		}
 		return pagedMsg{number, lines, explore.Beside{}, m.Spans(m.Now()), follow}
 	}
@@ -231,7 +234,10 @@ func (m *Model) paged(x pagedMsg) {
 	if x.number != m.loading.number {
 		return
 	}
-	m.lines, m.pair, m.spans = x.lines, x.pair, x.spans
+	first := len(m.pair.Rows) == 0 // it was not shown before
+	if m.lines, m.pair, m.spans = x.lines, x.pair, x.spans; first {
+		m.differs(0)
+	}
 	if x.follow {
 		m.follow()
 	}

@@ -61,29 +61,23 @@ func (m *Model) tabs(width int) (out []tab) {
 	for i, p := range all {
 		out = append(out, tab{i, at, p.name})
 		at += len(p.name) + 1
-		for at > width && i <= m.page && len(out) > 1 {
+		for at-1 > width && i <= m.page && len(out) > 1 {
 			gone := len(out[0].name) + 1
 			out, at = out[1:], at-gone
 			for j := range out {
 				out[j].at -= gone
 			}
 		}
-		if at > width {
-			return out[:len(out)-1+btoi(i == m.page)]
+		if at-1 > width && i != m.page {
+			return out[:len(out)-1]
 		}
 	}
 	return out
 }
 
-func btoi(x bool) int {
-	if x {
-		return 1
-	}
-	return 0
-}
-
 // show turns to a page by its name.
 func (m *Model) show(name string) {
+	m.focus = stagePane
 	m.page, m.views[stagePane] = slices.IndexFunc(pages(), func(p page) bool { return p.name == name }), view{moved: true}
 }
 
@@ -107,6 +101,11 @@ func plainLines(s string) (out []explore.Line) {
 		out = append(out, explore.Line{Text: line, Op: explore.Same})
 	}
 	return out
+}
+
+// wrappedLines are a text in a pane of a width, which also has marks.
+func wrappedLines(text string, width int) []explore.Line {
+	return plainLines(strings.Join(wrapped(text, max(width-2, 1), len(text)+1), "\n"))
 }
 
 // shownLines are the lines of the stage pane.
@@ -141,6 +140,10 @@ func (m *Model) relate() {
 
 // follow moves the cursor of the stage pane to the first line that belongs to the one before.
 func (m *Model) follow() {
+	if m.paired() {
+		m.differs(m.views[stagePane].at + 1)
+		return
+	}
 	lines := m.related[pages()[m.page].stage]
 	if len(lines) == 0 {
 		return
@@ -152,6 +155,17 @@ func (m *Model) follow() {
 		}
 		if line == lines[0] {
 			m.views[stagePane].at, m.views[stagePane].moved = i, true
+			return
+		}
+	}
+}
+
+// differs moves the cursor to the first of some rows, from one on, in which two schedules differ.
+func (m *Model) differs(from int) {
+	rows := m.pair.Rows
+	for i := from; i < len(rows); i++ {
+		if rows[i].Op != explore.SameRow && (i == 0 || rows[i-1].Op == explore.SameRow) {
+			m.views[stagePane].at = i
 			return
 		}
 	}
