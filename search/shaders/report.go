@@ -3,7 +3,6 @@ package shaders
 import (
 	"context"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 
@@ -79,11 +78,11 @@ func Why(ctx context.Context, p ir.Problem, stages []build.Stage, t spirv.Target
 			return nil, err
 		}
 		for _, x := range shapes {
-			ns := s.Estimate(tune.Purpose{M: x.M, K: x.K, N: x.N})
-			if math.IsInf(ns, 1) {
-				return nil, s.sharesTooMuch(x)
+			purpose := tune.Purpose{M: x.M, K: x.K, N: x.N}
+			if err := s.Refused(purpose); err != nil {
+				return nil, err
 			}
-			all = append(all, ns)
+			all = append(all, s.Estimate(purpose))
 		}
 		return all, nil
 	})
@@ -93,10 +92,12 @@ func Why(ctx context.Context, p ir.Problem, stages []build.Stage, t spirv.Target
 	return out, err
 }
 
-// sharesTooMuch is the error of a workgroup that shares more than it may.
-func (s *Selected) sharesTooMuch(x Shape) error {
-	have := s.Times(tune.Purpose{M: x.M, K: x.K, N: x.N}).Work.Shared
-	return fmt.Errorf("a workgroup shares %d bytes: %s has %d", have, s.on.Name, s.on.Shared)
+// Refused says that the device cannot compute a product: a workgroup shares more memory than it may.
+func (s *Selected) Refused(x tune.Purpose) error {
+	if have := s.Times(x).Work.Shared; have > s.on.Shared {
+		return fmt.Errorf("a workgroup shares %d bytes: %s has %d", have, s.on.Name, s.on.Shared)
+	}
+	return nil
 }
 
 // CostReport says where the time of products of typical shapes goes, by the schedule among the stages of p and the speeds that t has.
@@ -113,16 +114,24 @@ func CostReport(ctx context.Context, p ir.Problem, stages []build.Stage, t spirv
 	if err != nil {
 		return "", err
 	}
-	shapes := shapesOf([]int{k.Cols})
-	var all []Times
-	for _, x := range shapes {
-		t := s.Times(tune.Purpose{M: x.M, K: x.K, N: x.N})
-		if math.IsInf(t.Total(), 1) {
-			return "", s.sharesTooMuch(x)
-		}
-		all = append(all, t)
+	var purposes []tune.Purpose
+	for _, x := range shapesOf([]int{k.Cols}) {
+		purposes = append(purposes, tune.Purpose{M: x.M, K: x.K, N: x.N})
 	}
-	return s.report(p, t, shapes, all), nil
+	return s.Report(t, purposes...)
+}
+
+// Report says where the time of products on t goes, by the speeds that t has.
+func (s *Selected) Report(t spirv.Target, purposes ...tune.Purpose) (string, error) {
+	var shapes []Shape
+	var all []Times
+	for _, x := range purposes {
+		if err := s.Refused(x); err != nil {
+			return "", err
+		}
+		shapes, all = append(shapes, Shape{M: x.M, K: x.K, N: x.N}), append(all, s.Times(x))
+	}
+	return s.report(s.Problem, t, shapes, all), nil
 }
 
 // report is a table of times: a column for each shape.
