@@ -136,7 +136,7 @@ func (p *Product) checkK(k int) error {
 	case k > p.spec.LimitK:
 		return p.spec.errorf("argument k", "is %d; %s", k, p.spec.beyond(k))
 	case k%g != 0:
-		return p.spec.errorf("argument k", "is %d; it must be a multiple of the group of %d, of weights or activations", k, g)
+		return p.spec.errorf("argument k", "is %d; it must be a multiple of the group of %d, of weights or activations: fill rows up to %d, weights with any code and activations with 0", k, g, (k+g-1)/g*g)
 	}
 	return nil
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/tmacc/tmacc/gen/message"
 	"github.com/tmacc/tmacc/ir"
 	"github.com/tmacc/tmacc/lower"
+	"github.com/tmacc/tmacc/schedule"
 	"github.com/tmacc/tmacc/search"
 	"github.com/tmacc/tmacc/search/build"
 	"github.com/tmacc/tmacc/search/picture"
@@ -52,17 +53,24 @@ var whole = template.Must(template.New("page").Parse(pageText))
 
 // content is what the page shows.
 type content struct {
-	Title, Source string
-	Font          template.CSS
-	Picture       template.HTML
-	Candidates    string
-	Ended         string
-	Best          float64
-	Families      []family
-	Dropped       []reason
-	Rates         []rate
-	Kernels       []kernel
-	Missing       string // why there are no stages
+	Title      string
+	Product    string // and target
+	Purposes   string
+	Source     string
+	Font       template.CSS
+	Search     drawing
+	Candidates string
+	Ended      string
+	Best       float64
+	Faster     bool // than the default
+	Families   []family
+	Dropped    []reason
+	Rates      []rate
+	Ceilings   *drawing // nil: not known
+	Forecasts  *drawing // nil: not recorded
+	Models     []model
+	Kernels    []kernel
+	Missing    string // why there are no stages
 }
 
 // family is the trials of one family of schedules.
@@ -72,6 +80,16 @@ type family struct {
 	Best             float64 // of the default's time, 0: none was measured
 }
 
+// drawing is a picture for wide screens, and for narrow ones.
+type drawing struct{ Wide, Narrow template.HTML }
+
+// model is a model of times, and how the order of the candidates by what it said agrees with the measured order.
+type model struct {
+	Name string
+	Of   int     // candidates
+	Rank float64 // correlation of the ranks, 1: the same order
+}
+
 type reason struct {
 	Number int
 	Why    string
@@ -79,17 +97,27 @@ type reason struct {
 
 // rate is what the best schedule reaches for a purpose.
 type rate struct {
-	Purpose string
-	Ns      float64
-	Ratio   float64
-	GMACS   float64 // products of a weight and an activation
-	GBS     float64 // bytes of weights, 0: unknown
+	Purpose      string
+	Ns           float64
+	Ratio        float64
+	GMACS        float64 // products of a weight and an activation
+	CeilingGMACS float64 // 0: unknown
+	GBS          float64 // bytes of weights and scales as stored, 0: unknown
+	CeilingGBS   float64 // 0: unknown
 }
 
 // kernel is a schedule of the best candidate.
 type kernel struct {
-	Trace  string
-	Stages []stage
+	For      string // which numbers of activations, "": all
+	Steps    []step
+	Compared bool // with the default schedule for that number of activations
+	Stages   []stage
+}
+
+// step is a step of a trace.
+type step struct {
+	Text string
+	New  bool // the default schedule does not have it
 }
 
 // Us is the time in microseconds.
@@ -103,18 +131,28 @@ func HTML(ctx context.Context, s Search) ([]byte, error) {
 	if best == nil {
 		return nil, fmt.Errorf("search %s of %s has measured nothing", s.ID, s.Title())
 	}
-	drawn, err := s.draw()
+	drawn, err := s.drawSearch()
 	if err != nil {
 		return nil, err
 	}
-	c := content{Title: s.Title(), Source: s.Source().String(), Picture: drawn, Candidates: message.Count(len(s.Trials), "candidate"), Best: best.Cost,
+	c := content{Title: s.Title(), Product: s.Product + " on " + s.Run.Target, Purposes: tune.PurposesText(s.Purposes...), Source: s.Source().String(), Search: drawn, Candidates: message.Count(len(s.Trials), "candidate"), Best: best.Cost, Faster: best.Cost < 1,
 		Ended: cmp.Or(s.Ended, "its process"), Families: s.families(), Dropped: s.dropped(), Rates: s.rates(best)}
 	c.Font = template.CSS(base64.StdEncoding.EncodeToString(liberationsansregular.TTF))
-	for _, g := range best.Genes {
-		c.Kernels = append(c.Kernels, s.kernel(ctx, g))
+	if c.Ceilings, err = s.drawCeilings(best); err != nil {
+		return nil, err
+	}
+	if c.Models, c.Forecasts, err = s.drawForecasts(); err != nil {
+		return nil, err
+	}
+	for i, g := range best.Genes {
+		k := s.kernel(ctx, g)
+		if ns := s.widths(); len(ns) == len(best.Genes) && len(ns) > 1 {
+			k.For = message.Count(ns[i], "activation")
+		}
+		c.Kernels = append(c.Kernels, k)
 	}
 	if s.Problem == nil {
-		c.Missing = "The stages are left out: " + s.Product + " is no built-in format, or its target no built-in one."
+		c.Missing = "The stages are left out: the log does not say what " + s.Product + " is, or " + s.Run.Target + " is no built-in target."
 	}
 	var out bytes.Buffer
 	if err := cmp.Or(ctx.Err(), whole.Execute(&out, c)); err != nil {
@@ -133,16 +171,28 @@ func (s Search) best() (best *tune.Trial) {
 	return best
 }
 
-// draw is the best so far over the trials, as SVG.
-func (s Search) draw() (template.HTML, error) {
+// drawSearch is the best so far over the trials.
+func (s Search) drawSearch() (drawing, error) {
 	var tried []tune.Tried
 	for i := range s.Trials {
 		tried = append(tried, tune.Tried{Family: familyOf(&s.Trials[i]), Cost: s.Trials[i].Cost})
 	}
-	p, err := picture.Search(s.Title(), s.Source(), tried)
+	return drawn(picture.Search(s.Title(), s.Source(), tried))
+}
+
+// drawn is a picture as SVG.
+func drawn(p *picture.Picture, err error) (out drawing, _ error) {
 	if err != nil {
-		return "", err
+		return out, err
 	}
+	if out.Narrow, err = svgOf(p.Narrow()); err != nil {
+		return out, err
+	}
+	out.Wide, err = svgOf(p)
+	return out, err
+}
+
+func svgOf(p *picture.Picture) (template.HTML, error) {
 	data, err := p.Encode(".svg")
 	if err != nil {
 		return "", err
@@ -198,24 +248,9 @@ func (s Search) dropped() (out []reason) {
 	return out
 }
 
-// rates are what a trial reaches for each purpose that it was measured for.
-func (s Search) rates(t *tune.Trial) (out []rate) {
-	for i, p := range s.Purposes {
-		if i >= len(t.Ns) || i >= len(t.Ratios) || t.Ns[i] == 0 {
-			continue
-		}
-		r := rate{Purpose: tune.PurposesText(p), Ns: t.Ns[i], Ratio: t.Ratios[i], GMACS: float64(p.M) * float64(p.N) * float64(p.K) / t.Ns[i]}
-		if s.Problem != nil {
-			r.GBS = float64(p.M) * float64(p.K) * float64(s.Problem.Weight.Bits) / 8 / t.Ns[i]
-		}
-		out = append(out, r)
-	}
-	return out
-}
-
 // kernel is a schedule with its stages, as far as this program makes them.
 func (s Search) kernel(ctx context.Context, g tune.Gene) kernel {
-	k := kernel{Trace: g.Trace.String()}
+	k := s.compared(g.Trace)
 	if s.Problem == nil {
 		return k
 	}
@@ -235,6 +270,46 @@ func (s Search) kernel(ctx context.Context, g tune.Gene) kernel {
 	report, err := build.CostReport(ctx, *s.Problem, all, s.Target)
 	k.add("where the cycles go, by the model of the core", report, err)
 	return k
+}
+
+// widths are the numbers of activations of the purposes, ascending: a candidate has a schedule for each.
+func (s Search) widths() (ns []int) {
+	for _, p := range s.Purposes {
+		ns = append(ns, p.N)
+	}
+	slices.Sort(ns)
+	return slices.Compact(ns)
+}
+
+// compared is a schedule beside the default one with its columns, if there is one.
+func (s Search) compared(t schedule.Trace) (k kernel) {
+	known := map[string]bool{}
+	for _, u := range s.Usual {
+		if s.columns(u) == s.columns(t) {
+			k.Compared = true
+			for _, x := range u {
+				known[schedule.Trace{x}.String()] = true
+			}
+		}
+	}
+	for _, x := range t {
+		text := schedule.Trace{x}.String()
+		k.Steps = append(k.Steps, step{text, k.Compared && !known[text]})
+	}
+	k.Compared = k.Compared && slices.ContainsFunc(k.Steps, func(x step) bool { return x.New })
+	return k
+}
+
+// columns is the number of columns of a schedule, 0 if this program cannot compile it.
+func (s Search) columns(t schedule.Trace) int {
+	if s.Problem == nil {
+		return 0
+	}
+	k, err := schedule.Compile(*s.Problem, t)
+	if err != nil {
+		return 0
+	}
+	return k.Cols
 }
 
 func (k *kernel) add(name, text string, err error) {

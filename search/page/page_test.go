@@ -2,6 +2,7 @@ package page
 
 import (
 	"encoding/json"
+	"math"
 	"os"
 	"strings"
 	"testing"
@@ -31,11 +32,11 @@ func searched(t *testing.T) Search {
 	table := schedule.Trace{schedule.Decompose{Family: "table", Value: "bits", Parts: []int{4}}}
 	return Search{
 		Run: tune.Run{ID: "0123456789abcdef", Start: time.Date(2026, 11, 27, 0, 0, 0, 0, time.UTC), Product: "w2", Target: "amd64/avx2",
-			Purposes: []tune.Purpose{{Mode: "l2", M: 64, N: 1, K: 256}}, CPU: "a <processor>", Compiler: "v1.2.3", Ended: "time", Dropped: map[string]int{"wrong & slow": 2}},
+			Purposes: []tune.Purpose{{Mode: "l2", M: 64, N: 1, K: 256}}, Ceilings: []tune.Ceilings{{ReadGBS: 123.4, DotGMACS: 567.8, ClockGHz: 3}}, Usual: []schedule.Trace{trace}, CPU: "a <processor>", Compiler: "v1.2.3", Ended: "time", Dropped: map[string]int{"wrong & slow": 2}},
 		Trials: []tune.Trial{
 			{Genes: []tune.Gene{{Trace: table}}, Error: "crashed SIGILL"},
-			{Genes: []tune.Gene{{Trace: table}}, Cost: 1.5, Ns: []float64{300}, Ratios: []float64{1.5}},
-			{Genes: []tune.Gene{{Trace: trace}}, Cost: 0.8, Ns: []float64{200}, Ratios: []float64{0.8}},
+			{Genes: []tune.Gene{{Trace: table}}, Cost: 1.5, Ns: []float64{300}, Ratios: []float64{1.5}, Estimate: 0.9, Predicted: 1.4},
+			{Genes: []tune.Gene{{Trace: trace}}, Cost: 0.8, Ns: []float64{200}, Ratios: []float64{0.8}, Estimate: 1.1, Predicted: 0.7},
 		},
 		Problem: &p, Target: targets.ByName("amd64/avx2"),
 	}
@@ -51,7 +52,9 @@ func TestPage(t *testing.T) {
 	for _, want := range []string{
 		"<b>0.800</b>", "3 candidates", "ended by time", "a &lt;processor&gt;", "2026-11-27", "v1.2.3", "<svg", "</svg>",
 		"81.9", // products in a nanosecond: 64 * 256 / 200
-		"20.5", // bytes in a nanosecond: a fourth of that
+		"21.1", // bytes in a nanosecond: a fourth of that, and scales
+		"l2: a core reads 123 GB/s", "multiplies 568 per ns at most", "of&nbsp;567.8", "of&nbsp;123.4", "the default schedule</text>",
+		`the model of the core</td><td class="n">2</td><td class="n">-1.00`, `as corrected by the search</td><td class="n">2</td><td class="n">1.00`, "as predicted</text>",
 		"wrong &amp; slow", "nest matmul(", "func matmul(", "VPMADDUBSW", "a tile of 8 rows", "execution units", "data:font/ttf;base64,AAE",
 	} {
 		if !strings.Contains(text, want) {
@@ -73,11 +76,40 @@ func TestPageMissing(t *testing.T) {
 	s := searched(t)
 	s.Problem, s.Product = nil, "mine"
 	data, err := HTML(t.Context(), s)
-	if err != nil || !strings.Contains(string(data), "The stages are left out: mine") || strings.Contains(string(data), "nest matmul(") {
+	if err != nil || !strings.Contains(string(data), "The stages are left out: the log does not say what mine is") || strings.Contains(string(data), "nest matmul(") {
+		t.Errorf("%v", err)
+	}
+	for i := range s.Trials {
+		s.Trials[i].Estimate, s.Trials[i].Predicted = 0, 0
+	}
+	data, err = HTML(t.Context(), s)
+	if err != nil || !strings.Contains(string(data), "There is no roofline") || !strings.Contains(string(data), "did not record predictions") {
+		t.Errorf("%v", err)
+	}
+	s.Trials[2].Cost = 1.01
+	if data, err = HTML(t.Context(), s); err != nil || !strings.Contains(string(data), "No candidate was faster than the default schedule. The best takes <b>1.010</b>") {
 		t.Errorf("%v", err)
 	}
 	s.Trials = s.Trials[:1]
 	if _, err := HTML(t.Context(), s); err == nil || !strings.Contains(err.Error(), "has measured nothing") {
 		t.Error(err)
+	}
+}
+
+// Ranks do not depend on the distances of values; equal values share a rank.
+func TestRankCorrelation(t *testing.T) {
+	for _, x := range []struct {
+		as, bs []float64
+		want   float64
+	}{
+		{[]float64{1, 2, 3, 4}, []float64{10, 20, 30, 4000}, 1},
+		{[]float64{1, 2, 3, 4}, []float64{4, 3, 2, 1}, -1},
+		{[]float64{1, 2, 3}, []float64{2, 2, 2}, 0},
+		{[]float64{1, 2, 3, 4}, []float64{1, 3, 2, 4}, 0.8},
+		{[]float64{1, 1, 2, 2}, []float64{1, 2, 3, 4}, 0.894427},
+	} {
+		if have := rankCorrelation(x.as, x.bs); math.Abs(have-x.want) > 1e-6 {
+			t.Errorf("%v and %v: %v, want %v", x.as, x.bs, have, x.want)
+		}
 	}
 }

@@ -247,6 +247,16 @@ func TestHostilePicturesAreLegible(t *testing.T) {
 	add("searches", p, err)
 	p, err = Roofline(hostileRecords())
 	add("roofline", p, err)
+	where := Source{machines: []string{hostile}}
+	places := []Place{{Name: hostile, ReadGBS: 1e-3, Best: []Attained{{1e-3, 1e4}}}, {Name: "l2", ReadGBS: 1e6, Candidates: []Attained{{1e3, 1}, {1e3, 1}, {}}, Default: []Attained{{1e3, 2}}}, {Name: "none", ReadGBS: 1}}
+	p, err = Ceilings(hostile, where, 100, places)
+	add("ceilings", p, err)
+	add("narrow ceilings", p.Narrow(), nil)
+	p, err = Ceilings(hostile, where, 0, []Place{{Name: "dram", Candidates: []Attained{{2, 3}}}})
+	add("no ceilings", p, err)
+	p, err = Forecasts(hostile, where, []Forecast{{hostile, []Foretold{{1, 1e-6}, {1e6, 1}}}, {"none", nil}})
+	add("forecasts", p, err)
+	add("narrow forecasts", p.Narrow(), nil)
 	for name, p := range pictures {
 		data, err := p.Encode(".svg")
 		if err != nil {

@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"unicode/utf8"
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/vg"
@@ -126,11 +125,11 @@ func (p *Picture) width() vg.Length { return vg.Length(p.columns)*(p.size.X+2*ga
 
 // shortenLegend cuts the names in the legend that are wider than the page.
 func (p *Picture) shortenLegend() {
-	most := int((p.width() - sampleLong - gap) / (widest * labelStyle.Font.Size))
+	width := p.width() - sampleLong - gap
 	for i := range p.legend {
 		e := &p.legend[i]
-		if e.name = drawable(e.name); utf8.RuneCountInString(e.name) > most {
-			e.name = string([]rune(e.name)[:max(0, most-1)]) + "…"
+		if e.name = drawable(e.name); room(labelStyle, e.name) > width {
+			e.name = e.name[:fitting(labelStyle, e.name, width-room(labelStyle, "…"))] + "…"
 		}
 	}
 }

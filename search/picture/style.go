@@ -116,6 +116,31 @@ func (shares) Ticks(low, high float64) (out []plot.Tick) {
 	return out
 }
 
+// spread marks a logarithmic axis as shares does, with at most that number of marks: else it takes the first of these series that has no more.
+//
+//	1 3 10         of each power of ten
+//	1 10 100       powers of ten
+//	1 100 1e+04    every second power, every third ...
+type spread int
+
+// Ticks implements plot.Ticker.
+func (most spread) Ticks(low, high float64) []plot.Tick {
+	out := (shares{}).Ticks(low, high)
+	for step := 0; len(out) > int(most); step++ {
+		digits, every := []float64{1}, float64(step)
+		if step == 0 {
+			digits, every = []float64{1, 3}, 1
+		}
+		out = nil
+		for power := every * math.Floor(math.Log10(low)/every); power <= math.Log10(high); power += every {
+			for _, d := range digits {
+				out = appendTick(out, low, high, d*math.Pow(10, power))
+			}
+		}
+	}
+	return out
+}
+
 // appendTick adds a tick at v if v is in the range.
 func appendTick(ticks []plot.Tick, low, high, v float64) []plot.Tick {
 	if v < low || v > high {

@@ -60,13 +60,28 @@ func wrapped(s text.Style, words string, width vg.Length) (lines []string) {
 		if line != "" {
 			lines = append(lines, line)
 		}
-		runes, most := []rune(word), max(1, int(width/(widest*s.Font.Size)))
-		for ; len(runes) > most; runes = runes[most:] {
-			lines = append(lines, string(runes[:most]))
+		for {
+			n := fitting(s, word, width)
+			if n == len(word) {
+				break
+			}
+			lines, word = append(lines, word[:n]), word[n:]
 		}
-		line = string(runes)
+		line = word
 	}
 	return append(lines, line)
+}
+
+// fitting is the number of bytes at the beginning of words, at least those of one character, whose room is at most width.
+func fitting(s text.Style, words string, width vg.Length) (n int) {
+	for at, r := range words {
+		end := at + utf8.RuneLen(r)
+		if at > 0 && room(s, words[:end]) > width {
+			return n
+		}
+		n = end
+	}
+	return n
 }
 
 // block draws lines of text at the top of c. It returns the part of c below them.

@@ -3,6 +3,7 @@ package session
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/tmacc/tmacc/schedule"
@@ -24,7 +25,10 @@ func LogAt(path string) (tune.Log, error) {
 func (s *Session) begin() (before []*tune.Candidate, err error) {
 	p, j := s.Problem, &s.journal
 	j.run = tune.Run{Start: time.Now(), Cost: tune.CostVersion, Default: s.tuner.DefaultHash, Product: p.Name(), ActGroup: p.Act.Group, Target: s.Target.Machine().Name,
-		Problem: tune.ProblemHash(p), Purposes: s.Purposes, Seed: s.Seed, CPU: s.Host.CPU, Compiler: s.Version}
+		Problem: tune.ProblemHash(p), Defined: &p, Ceilings: slices.Clone(s.ceilings), Purposes: s.Purposes, Seed: s.Seed, CPU: s.Host.CPU, Compiler: s.Version}
+	for _, u := range s.tuner.Default {
+		j.run.Usual = append(j.run.Usual, u.Trace)
+	}
 	s.tuner.Log = func(t tune.Trial) {
 		s.report(t)
 		j.add(t)

@@ -388,5 +388,5 @@ func (s *Search) Entry(ctx context.Context, c *Candidate, figures []tune.Beside,
 // Run is the search as a log has it.
 func (s *Search) Run(l *Lab, seed int64, version string) tune.Run {
 	return tune.Run{Start: time.Now(), Cost: tune.CostVersion, Product: s.Problem.Name(), ActGroup: s.Problem.Act.Group, Target: s.Target.Machine().Name,
-		Problem: tune.ProblemHash(s.Problem), Purposes: s.Purposes, Seed: seed, CPU: l.Device().Name, Compiler: version}
+		Problem: tune.ProblemHash(s.Problem), Defined: &s.Problem, Purposes: s.Purposes, Seed: seed, CPU: l.Device().Name, Compiler: version}
 }

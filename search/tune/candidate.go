@@ -38,6 +38,8 @@ type Candidate struct {
 	prepare *prepared
 	ns      []float64 // the least that was measured, of each purpose
 	ratios  []float64 // to the default's, 0: not measured
+	// The expected cost: by the model of the core alone, and as the search has corrected it. 0: nothing.
+	estimate, predicted float64
 }
 
 // Why candidates are dropped that have a kernel.
@@ -286,6 +288,7 @@ func (t *Tuner) point(c *Candidate) (Point, error) {
 		p, err := t.newPoint(c)
 		return pointed{c, p, err}
 	})
+	c.estimate = x.p.Estimate
 	if x.c != c {
 		c.Kernels, c.Hash, c.prepare = x.c.Kernels, x.c.Hash, x.c.prepare
 	}
@@ -357,7 +360,7 @@ func (t *Tuner) compileGene(g Gene, width int) (x lowered) {
 // describe returns the facts about c for a cost model. For each purpose they are the estimated time by the widest kernel that it uses. All
 // purposes of a width share the features of that kernel.
 func (t *Tuner) describe(c *Candidate, made map[*schedule.Kernel]lowered) Point {
-	p := Point{ID: c.Hash, Family: search.Family(c.Kernels[0].Schedule.Trace), Estimate: 1}
+	p := Point{ID: c.Hash, Family: search.Family(c.Kernels[0].Schedule.Trace), Estimate: 1 / t.usualEstimate()}
 	for i, purpose := range t.Purposes {
 		x := made[used(c.Kernels, purpose.N)[0].Schedule]
 		time := t.estimate(x, purpose)

@@ -30,6 +30,8 @@ type Space[G any] struct {
 	// classifies it. It is called for several things at once.
 	Point  func(g G) (Point, error)
 	Reason func(error) string
+	// Expect hears what the model predicts of the cost of g, just before g is measured; nil: nobody.
+	Expect func(g G, cost float64)
 	// Measure returns the cost of each, or why it has none.
 	Measure func(gs []G) []Result
 }
@@ -345,6 +347,9 @@ func (e *evolution[G]) measure(batch []proposal[G]) {
 	var gs []G
 	for _, x := range batch {
 		gs = append(gs, x.g)
+		if e.Expect != nil {
+			e.Expect(x.g, math.Exp(e.model.predict(x.p)))
+		}
 	}
 	best := math.Inf(1)
 	if len(e.measured) > 0 {

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/tmacc/tmacc/search/timing"
 )
 
 // genes is a point of a synthetic space: numbers from 0 to 7.
@@ -67,6 +69,33 @@ func synthetic(measured *[]genes) Space[genes] {
 			}
 			return out
 		},
+	}
+}
+
+// What the model predicts of each thing is heard before the thing is measured, and with what was learned it is near the cost.
+func TestEvolveExpects(t *testing.T) {
+	var measured []genes
+	expected := map[genes]float64{}
+	s := synthetic(&measured)
+	s.Expect = func(g genes, cost float64) {
+		if len(measured) != 0 && measured[len(measured)-1] == g {
+			t.Errorf("%v was measured before", g)
+		}
+		expected[g] = cost
+	}
+	var off, plain []float64 // distances of predictions from costs, and of estimates, as logarithms
+	measure := s.Measure
+	s.Measure = func(gs []genes) []Result {
+		out := measure(gs)
+		for i, g := range gs {
+			p, _ := s.Point(g)
+			off, plain = append(off, math.Abs(math.Log(expected[g]/out[i].Cost))), append(plain, math.Abs(math.Log(p.Estimate/out[i].Cost)))
+		}
+		return out
+	}
+	Evolve(t.Context(), s, Options{Trials: 200, Rng: rand.New(rand.NewSource(1))})
+	if a, b := timing.Median(off[100:]), timing.Median(plain[100:]); len(off) < 150 || a > b/2 {
+		t.Errorf("%d predictions are off by %.2f, estimates by %.2f", len(off), a, b)
 	}
 }
 

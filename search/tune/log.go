@@ -17,7 +17,9 @@ import (
 
 	"go.etcd.io/bbolt"
 
+	"github.com/tmacc/tmacc/ir"
 	"github.com/tmacc/tmacc/lower/targets"
+	"github.com/tmacc/tmacc/schedule"
 )
 
 // Log is the database of all measurements of all searches, a file. It is open only
@@ -39,28 +41,50 @@ const CostVersion = 3
 
 // Run describes a search.
 type Run struct {
-	ID       string         `json:"run"` // of 16 hexadecimal digits, by time
-	Start    time.Time      `json:"start"`
-	Product  string         `json:"product"` // ir.Problem.Name
-	ActGroup int            `json:"act_group"`
-	Target   string         `json:"target"`
-	Problem  string         `json:"problem"` // ProblemHash
-	Purposes []Purpose      `json:"purposes"`
-	Seed     int64          `json:"seed"`
-	CPU      string         `json:"cpu"`
-	Compiler string         `json:"compiler"`
-	Default  string         `json:"default"` // Tuner.DefaultHash
-	Cost     int            `json:"cost"`    // CostVersion
-	Trials   int            `json:"trials"`
-	Best     float64        `json:"best"`              // least ratio so far, 0: none
-	Ended    string         `json:"ended,omitempty"`   // "": it goes on, or was killed
-	Dropped  map[string]int `json:"dropped,omitempty"` // once it has ended
+	ID       string           `json:"run"` // of 16 hexadecimal digits, by time
+	Start    time.Time        `json:"start"`
+	Product  string           `json:"product"` // ir.Problem.Name
+	ActGroup int              `json:"act_group"`
+	Target   string           `json:"target"`
+	Problem  string           `json:"problem"`              // ProblemHash
+	Defined  *ir.Problem      `json:"definition,omitempty"` // what the hash is of; nil in logs of earlier versions
+	Purposes []Purpose        `json:"purposes"`
+	Seed     int64            `json:"seed"`
+	CPU      string           `json:"cpu"`
+	Compiler string           `json:"compiler"`
+	Default  string           `json:"default"`                  // Tuner.DefaultHash
+	Usual    []schedule.Trace `json:"default_traces,omitempty"` // of the default schedules, the narrowest first
+	Cost     int              `json:"cost"`                     // CostVersion
+	Trials   int              `json:"trials"`
+	Best     float64          `json:"best"`               // least ratio so far, 0: none
+	Ended    string           `json:"ended,omitempty"`    // "": it goes on, or was killed
+	Dropped  map[string]int   `json:"dropped,omitempty"`  // once it has ended
+	Ceilings []Ceilings       `json:"ceilings,omitempty"` // of the machine that measured, for each purpose; none: not known
 }
 
 // Same says that the measurements of r and o can be compared. They are of the same product on the same kind of machine,
 // for the same purposes, beside the same default kernels, by the same definition of cost.
 func (r *Run) Same(o *Run) bool {
 	return r.Cost == o.Cost && r.Default == o.Default && r.Problem == o.Problem && r.Target == o.Target && r.CPU == o.CPU && slices.Equal(r.Purposes, o.Purposes)
+}
+
+// Definition is the product of r. Of earlier versions' logs it is the one of the built-in format that has the name, if it is still the same.
+// The error says that this program does not know it.
+func (r *Run) Definition() (ir.Problem, error) {
+	if r.Defined != nil {
+		return *r.Defined, r.Defined.Validate()
+	}
+	p, err := ir.Named(r.Product)
+	if err != nil {
+		return p, err
+	}
+	if !p.Act.Floats() {
+		p.Act.Group = r.ActGroup
+	}
+	if r.Problem != "" && ProblemHash(p) != r.Problem {
+		return p, fmt.Errorf("%s meant something else when the search ran", r.Product)
+	}
+	return p, nil
 }
 
 // Trial is a candidate that was measured, or failed to be. Its names in JSON are the names in existing logs.
@@ -72,6 +96,9 @@ type Trial struct {
 	Ratios []float64 `json:"parts,omitempty"` // of its times to the default's in the same rounds, of each purpose, 0 of one that was not measured
 	Error  string    `json:"error,omitempty"` // why there is no cost
 	Fault  string    `json:"fault,omitempty"` // what it did that no schedule may do
+	// What was expected of the cost before it was measured: by the model of the core alone, and as the search has corrected it. 0: not recorded.
+	Estimate  float64 `json:"estimate,omitempty"`
+	Predicted float64 `json:"predicted,omitempty"`
 }
 
 // Buckets: runs by ID; trials by ID and number.

@@ -16,6 +16,9 @@ import (
 	"time"
 
 	"go.etcd.io/bbolt"
+
+	"github.com/tmacc/tmacc/ir"
+	"github.com/tmacc/tmacc/ir/format"
 )
 
 // Added trials are there, by run, and pruning removes runs of a time with all trials.
@@ -241,6 +244,35 @@ func TestOldTrials(t *testing.T) {
 	data, err := json.Marshal(x.Genes[0])
 	if err != nil || strings.Contains(string(data), "choice") {
 		t.Errorf("%v: %s", err, data)
+	}
+}
+
+// A run says what its product is. Logs of before do not: a built-in format is meant only if it is still the same.
+func TestDefinition(t *testing.T) {
+	own := ir.Problem{Weight: format.Weight{Name: "mine", Bits: 1, Levels: []int{-1, 1}, Per: format.PerRow, Scale: format.F32}}
+	w2, err := ir.Named("w2")
+	if err != nil {
+		t.Fatal(err)
+	}
+	grouped := w2
+	grouped.Act.Group = 32
+	for _, x := range []struct {
+		run  Run
+		want ir.Problem
+		why  string
+	}{
+		{Run{Product: "mine", Defined: &own}, own, ""},
+		{Run{Product: "w2"}, w2, ""},
+		{Run{Product: "w2", Problem: ProblemHash(w2)}, w2, ""},
+		{Run{Product: "w2", Problem: ProblemHash(grouped), ActGroup: 32}, grouped, ""},
+		{Run{Product: "w2", Problem: ProblemHash(own)}, ir.Problem{}, "w2 meant something else"},
+		{Run{Product: "mine"}, ir.Problem{}, "mine"},
+		{Run{Product: "mine", Defined: &ir.Problem{}}, ir.Problem{}, "has no name"},
+	} {
+		have, err := x.run.Definition()
+		if x.why == "" && (err != nil || !reflect.DeepEqual(have, x.want)) || x.why != "" && (err == nil || !strings.Contains(err.Error(), x.why)) {
+			t.Errorf("%+v: %+v, %v, want %+v, %q", x.run, have, err, x.want, x.why)
+		}
 	}
 }
 

@@ -215,7 +215,7 @@ func (t *Tuner) log(c *Candidate, r Result) {
 	if t.Log == nil || errors.As(r.Err, &broken) || errors.Is(r.Err, context.Canceled) {
 		return
 	}
-	x := Trial{Genes: c.Genes, Hash: c.Hash, Cost: r.Cost, Ns: c.ns, Ratios: c.ratios}
+	x := Trial{Genes: c.Genes, Hash: c.Hash, Cost: r.Cost, Ns: c.ns, Ratios: c.ratios, Estimate: c.estimate, Predicted: c.predicted}
 	if r.Err != nil {
 		x.Error, x.Cost = Reason(r.Err), 0
 		if worker.IsFault(r.Err) {

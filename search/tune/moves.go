@@ -26,6 +26,7 @@ func (t *Tuner) Space(ctx context.Context) Space[*Candidate] {
 		Join:    t.join,
 		Point:   t.point,
 		Reason:  Reason,
+		Expect:  func(c *Candidate, cost float64) { c.predicted = cost },
 		Measure: func(cs []*Candidate) []Result { return t.measure(ctx, cs) },
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -74,7 +75,8 @@ type Tuner struct {
 	prepares    map[string]*prepared // by tables
 	mu          sync.Mutex           // of prepares
 	space       *space.Space
-	repeats     func() bool // see again
+	repeats     func() bool    // see again
+	usual       func() float64 // see usualEstimate
 	places      memory[space.Point]
 	points      memory[pointed]
 	genes       memory[lowered]
@@ -104,7 +106,7 @@ func New(ctx context.Context, p Product) (*Tuner, error) {
 	if t.Default, err = usual(ctx, p.Problem, p.Target); err != nil {
 		return nil, err
 	}
-	t.repeats = sync.OnceValue(t.defaultRepeats)
+	t.repeats, t.usual = sync.OnceValue(t.defaultRepeats), sync.OnceValue(t.defaultEstimate)
 	all, err := space.For(p.Problem, p.Target)
 	if err != nil {
 		return nil, err
@@ -151,6 +153,29 @@ func (t *Tuner) lower(trace schedule.Trace, again bool) (x lowered) {
 
 // again says that kernels that compute values again are worth a measurement: the default does.
 func (t *Tuner) again() bool { return t.repeats != nil && t.repeats() }
+
+// usualEstimate is the estimate of the default schedules, so that other estimates are predicted ratios to their time.
+func (t *Tuner) usualEstimate() float64 {
+	if t.usual == nil {
+		return 1
+	}
+	return t.usual()
+}
+
+// defaultEstimate is the geometric mean of the times that the default schedules are estimated to take for the purposes.
+func (t *Tuner) defaultEstimate() float64 {
+	product := 1.0
+	for _, purpose := range t.Purposes {
+		trace := used(t.reference.Kernels, purpose.N)[0].Schedule.Trace
+		x := t.lower(trace, true)
+		if x.err != nil {
+			return 1
+		}
+		x.pipeline = cost.Run(context.Background(), x.k.Schedule, x.selected)
+		product *= math.Pow(t.estimate(x, purpose), 1/float64(len(t.Purposes)))
+	}
+	return product
+}
 
 // defaultRepeats says that a default schedule has not enough registers unless it computes values again.
 func (t *Tuner) defaultRepeats() bool {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -11,7 +12,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/tmacc/tmacc/ir"
 	"github.com/tmacc/tmacc/lower/targets"
 	"github.com/tmacc/tmacc/search/bench"
 	"github.com/tmacc/tmacc/search/delivery"
@@ -37,8 +37,9 @@ roofline, from records of tmacc bench -json: the bandwidth that kernels of one c
 bandwidth that is available, both in bytes per cycle of one core. A line shows each kernel's bound:
 the available bandwidth, or the most that the kernel consumes.
 
--html writes one search as a page that needs no other file: this picture, the families, what the best schedule reaches,
-and that schedule at each stage of the compiler. It is the last search in the log that has measured something, or the one of -run.
+-html writes one search as a page that needs no other file: this picture, what the best schedule reaches, all candidates below
+what the machine can do, what models predicted, the families, and the best schedule at each stage of the compiler. It is the last
+search in the log that has measured something, or the one of -run.
 
 Each picture names the machine, the date and the tmacc of its figures, if the log and the records
 name them.`,
@@ -59,7 +60,7 @@ name them.`,
 	cmd.MarkFlagsMutuallyExclusive("html", "type")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		switch {
-		case x.html != "":
+		case cmd.Flags().Changed("html"):
 			return c.writePage(cmd.Context(), x)
 		case x.run != "":
 			return errors.New("-run: is for -html")
@@ -142,6 +143,9 @@ func (c *cli) drawSearches(path string, save func(name string, p *picture.Pictur
 
 // writePage writes the page of one search.
 func (c *cli) writePage(ctx context.Context, x reportFlags) error {
+	if x.html == "" {
+		return errors.New("-html: want the name of a file: tmacc report -html search.html")
+	}
 	if err := noFolder(x.html); err != nil {
 		return fmt.Errorf("-html %w", err)
 	}
@@ -169,13 +173,10 @@ func (c *cli) writePage(ctx context.Context, x reportFlags) error {
 	case s.ID == "" && x.run != "":
 		return fmt.Errorf("-run %s: the log has no such search: tmacc log lists them", quotedIfOdd(x.run))
 	case s.ID == "":
-		return errors.New("report: the log has no search that has measured something: run tmacc tune")
+		return noSearch(l)
 	}
-	if p, err := ir.Named(s.Product); err == nil {
+	if p, err := s.Definition(); err == nil {
 		if t := targets.ByName(s.Run.Target); t != nil {
-			if !p.Act.Floats() {
-				p.Act.Group = s.ActGroup
-			}
 			s.Problem, s.Target = &p, t
 		}
 	}
@@ -188,6 +189,21 @@ func (c *cli) writePage(ctx context.Context, x reportFlags) error {
 	}
 	fmt.Fprintln(c.out, x.html)
 	return nil
+}
+
+// noSearch is the error of a page from a log without a search for it.
+func noSearch(l tune.Log) error {
+	if _, err := os.Stat(l.Path); errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("report: there is no log yet, %s: run tmacc tune, or name a log with -log", l.Path)
+	}
+	searches := 0
+	if err := l.Each(false, func(tune.Run, *tune.Trial) error { searches++; return nil }); err != nil && !errors.As(err, new(*tune.Unread)) {
+		return err
+	}
+	if searches == 0 {
+		return fmt.Errorf("report: the log %s is empty: run tmacc tune, or name another log with -log", l.Path)
+	}
+	return fmt.Errorf("report: no search of the log %s has measured something: run tmacc tune with more -time", l.Path)
 }
 
 // logAt is the log of -log; the user's may not have begun.

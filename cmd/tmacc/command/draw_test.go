@@ -49,6 +49,8 @@ func reportsPage(t *testing.T, log string) {
 		"-log " + log + " -html " + path + " -run 0": "-run 0: the log has no such search",
 		"-run 0":                           "-run: is for -html",
 		"-html x -o y":                     "html",
+		"-html":                            "flag needs an argument: -html file; see tmacc report -h",
+		"-html=":                           "-html: want the name of a file: tmacc report -html search.html",
 		"-log none -html " + path + ".not": "none",
 	} {
 		if code, _, text := tmacc(append([]string{"report"}, strings.Fields(args)...)...); code != exitUsage || !strings.Contains(text, want) {
@@ -104,11 +106,20 @@ func TestReport(t *testing.T) {
 		}
 	}
 	empty := filepath.Join(t.TempDir(), "no.db")
+	nothing := tune.Log{Path: filepath.Join(t.TempDir(), "nothing.db")}
+	if err := nothing.Begin(&tune.Run{Start: time.Unix(1, 0), Product: "w1", Target: "amd64/avx2"}); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("XDG_CACHE_HOME", filepath.Dir(empty))
 	for _, r := range []refusal{
 		{2, `want svg or png`, "report -type gif"},
 		{2, `no such file`, "report -log " + empty},
 		{2, `: is a folder: want a file`, "report -log " + filepath.Dir(empty)},
 		{2, `nothing to draw`, "report -log none"},
+		{2, `report: there is no log yet, ` + filepath.Join(filepath.Dir(empty), "tmacc", "tuning.db") + `: run tmacc tune, or name a log with -log`, "report -html x.html"},
+		{2, empty + `: no such file`, "report -html x.html -log " + empty},
+		{2, `is empty: run tmacc tune, or name another log with -log`, "report -html x.html -log " + file(t, "empty.db", "")},
+		{2, `nothing.db has measured something: run tmacc tune with more -time`, "report -html x.html -log " + nothing.Path},
 		{2, `-log none: -html needs a log`, "report -log none -html x.html"},
 		{2, `record 1: `, "report -log none -bench " + file(t, "bad.jsonl", "[]")},
 		{2, `no records of products with one column`, "report -log none -bench " + file(t, "none.jsonl", "{}")},

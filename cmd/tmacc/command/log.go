@@ -9,7 +9,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/tmacc/tmacc/ir"
 	"github.com/tmacc/tmacc/lower/targets"
 	"github.com/tmacc/tmacc/schedule/pairs"
 	"github.com/tmacc/tmacc/search/tune"
@@ -114,12 +113,9 @@ func (c *cli) exportPairs(ctx context.Context, l tune.Log) error {
 
 // pairsOf are the pairs of one search, which must be of a built-in format on a built-in core.
 func pairsOf(ctx context.Context, r tune.Run, trials []tune.Trial) ([]pairs.Pair, error) {
-	p, err := ir.Named(r.Product)
+	p, err := r.Definition()
 	if err != nil {
 		return nil, err
-	}
-	if !p.Act.Floats() {
-		p.Act.Group = r.ActGroup
 	}
 	on := targets.ByName(r.Target)
 	if on == nil {

@@ -183,7 +183,11 @@ func flagError(err error) string {
 	case errors.As(err, &unknown):
 		return "unknown flag: -" + cmp.Or(unknown.GetSpecifiedShortnames(), unknown.GetSpecifiedName())
 	case errors.As(err, &missing):
-		return "flag needs an argument: -" + missing.GetFlag().Name
+		text := "flag needs an argument: -" + missing.GetFlag().Name
+		if name, usage := pflag.UnquoteUsage(missing.GetFlag()); usage != missing.GetFlag().Usage { // which quotes the name
+			text += " " + name
+		}
+		return text
 	}
 	return strings.ReplaceAll(err.Error(), "--", "-")
 }

@@ -87,7 +87,7 @@ func TestRefusals(t *testing.T) {
 		{2, `tmacc: -k 131073: schedules are searched that are exact for K up to 131072`, "tune -format w2 -k 131073"},
 		{2, `unknown flag: -foo`, "show -foo"},
 		{2, `flag needs an argument: -format`, "show -format"},
-		{2, `tmacc: run: flag needs an argument: -p; see tmacc run -h`, "run -p"},
+		{2, `tmacc: run: flag needs an argument: -p text; see tmacc run -h`, "run -p"},
 		{2, `tmacc: run: unknown flag: -z; see tmacc run -h`, "run -z"},
 		{2, `tmacc: run: -temp: "x": want a number; see tmacc run -h`, "run -temp x"},
 		{2, `tmacc: run: -temp: "1e999": is too large; see tmacc run -h`, "run -temp 1e999"},
