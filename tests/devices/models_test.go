@@ -291,15 +291,6 @@ func (x idle) Open(name string, v *abi.Variant, l *format.Layout) (abi.Runner, e
 	return &idleRunner{r.(*rundevice.Runner)}, nil
 }
 
-func (x *idleRunner) Record(steps []abi.Step) (abi.Recording, error) {
-	for _, s := range steps {
-		if q, ok := s.(*abi.Quantizing); ok {
-			q.Product = q.Product.(*idleRunner).Runner
-		}
-	}
-	return x.Runner.Record(steps)
-}
-
 func (x *idleRunner) Run(abi.Recording) error { return nil }
 
 // TestFirstStep: a device whose first step has other bits than the CPU computes no more of them, and spoils no token.
