@@ -73,7 +73,7 @@ func (r *resident) covers() error {
 	case c.Growth > 0:
 		return errorf("device", "queries that grow with positions are computed on the CPU")
 	case m.options.Cache == CacheQ8:
-		return errorf("option Cache", "a cache of 8 bits is for the CPU: only products are computed on the device. Ask for another type of cache")
+		return errorf("option Cache", "q8 is for the CPU, so that only products are computed on the device: take f16 or f32")
 	case c.HeadSize%ops.Panel != 0:
 		return errorf("device", "heads of %d elements are computed on the CPU", c.HeadSize)
 	}

@@ -45,19 +45,25 @@ func Shaded(ctx context.Context, p ir.Problem, t spirv.Target, trace schedule.Tr
 // longest is the most elements of a row that a quantizer is made for. Longer rows have that of a part.
 const longest = 1 << 14
 
-// Quantizers compiles the preparation of activations for a kernel of p, by the first schedules for rows of ascending lengths. Each is for all multiples of a length.
+// Quantizers compiles the preparation of activations for a kernel of p, by the first schedules for rows of ascending lengths. Each is for all multiples of a length. The error is that of
+// the shortest rows if there is none for any length.
 func Quantizers(ctx context.Context, p ir.Problem, to *schedule.Kernel) (all []abi.Operator, err error) {
+	var refused error
 	for k := multiple(multiple(operator.Panel, p.GroupK()), p.Act.Group); k <= longest; k *= 2 {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		x, err := quantizer(p, to.Wants(), k)
-		if err != nil {
-			return nil, err
+		x, no := quantizer(p, to.Wants(), k)
+		if no != nil {
+			refused = cmp.Or(refused, no)
+			continue
 		}
 		if n := len(all); n == 0 || !bytes.Equal(x.Code, all[n-1].Code) {
 			all = append(all, *x)
 		}
+	}
+	if len(all) == 0 {
+		return nil, refused
 	}
 	return all, nil
 }
