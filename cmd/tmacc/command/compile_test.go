@@ -276,9 +276,9 @@ func TestPackageBeside(t *testing.T) {
 	}
 }
 
-// A schedule of the user's own is the one that is compiled.
+// A schedule of the user's own is the one that is compiled, in a file as show prints it.
 func TestCompileTrace(t *testing.T) {
-	shown := json1(t, ok(t, "show", "-format", "w2", "-cols", "2", "-target", "avx2", "-stage", "trace"))
+	shown := ok(t, "show", "-format", "w2", "-cols", "2", "-target", "avx2", "-stage", "trace")
 	r := report(t, 0, "-format", "w2", "-trace", file(t, "t.json", shown), "-target", "avx2", "-no-check", "-o", t.TempDir())
 	if k := r.Products[0].Kernels; len(k) != 1 || k[0].Cols != 2 {
 		t.Errorf("%+v", k)

@@ -77,10 +77,15 @@ func TestDevicePlaces(t *testing.T) {
 }
 
 func TestBenchDeviceRefused(t *testing.T) {
+	broken := file(t, "broken.json", "{\n]")
 	for _, c := range [][2]string{
 		{"bench -target spirv,avx2", "-target spirv,avx2: devices and CPUs are measured one after the other: name either"},
 		{"bench -target spirv -core zen4", "-core zen4: is not of a device, as -target spirv wants: have general, h200"},
 		{"bench -device 1", "-device 1: is for -target spirv"},
+		{"compile -format w2 -target spirv -o x -core none.json", "none.json: no such file"},
+		{"compile -format w2 -target spirv -o x -core " + broken, "broken.json:2: invalid character"},
+		{"compile -format w2 -target spirv -o x -core zen4", "-core zen4: is not of a device, as -target spirv wants"},
+		{"show -format w2 -target spirv -core " + broken, "broken.json:2: invalid character"},
 		{"run -device 1", "-device 1: is for -target spirv"},
 		{"run -target avx2", "-target avx2: want host, or spirv, for a device of Vulkan"},
 		{"bench -target spirv,spirv/plain -model x.gguf", "-target spirv,spirv/plain: a model runs by the shaders of one target"},
