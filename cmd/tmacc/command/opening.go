@@ -222,7 +222,7 @@ func (o *opened) close() {
 func (o *opened) load() error {
 	opt := model.Options{Threads: o.how.threads, Context: o.how.context, Cache: cacheTypes[o.how.cache], Head: headTypes[o.how.head]}
 	opt.Progress = func(done, total int64) {
-		o.bar.step("reading %s: %d %% of %d MB", o.how.name(), 100*done/max(total, 1), total/1e6)
+		o.bar.part(done >= total, "reading %s: %d %% of %d MB", o.how.name(), 100*done/max(total, 1), total/1e6)
 	}
 	store, err := o.store(o.how, o.file)
 	if err != nil {

@@ -45,7 +45,7 @@ func (c *cli) show() *cobra.Command {
   problem   weights and activations, as JSON
   expr      the definition of the product
   origin    where the schedule comes from: trace, lock, record or default
-  trace     the schedule: one line, then the JSON that -trace reads
+  trace     the schedule: one line, then JSON; -trace reads both
   nest      loops
   layout    where the packed weights lie
   vir       vector operations, the text that tmacc lower reads

@@ -111,7 +111,6 @@ func (s *screen) ended() int {
 
 // Ctrl-C stops an answer and not the program; at the prompt it says how to leave, and twice it leaves.
 func TestTerminal(t *testing.T) {
-	t.Setenv("TMACC_CACHE", t.TempDir())
 	template := file(t, "long.jinja", "It was a cold morning, and {{ messages[-1].content }}")
 	args := []string{"-template", template, "-temp", "100", "-logit-bias", "0-inf"}
 	s := newScreen(t, []string{pureGo, "NO_COLOR="}, args...) // slow enough to be stopped
