@@ -280,8 +280,10 @@ func (p *packing) complete(l nest.Loop) bool {
 	return n == l.N && l.N > 1
 }
 
-// overMatrix says that a loop counts rows or elements of K.
-func overMatrix(l nest.Loop) bool { return l.Root == "m" || l.Root == "k" || l.Root == "g" }
+// overMatrix says that a loop counts rows or elements of K. Parts of a sum are counted by iterations of another loop.
+func overMatrix(l nest.Loop) bool {
+	return (l.Root == "m" || l.Root == "k" || l.Root == "g") && l.Kind != nest.Part
+}
 
 // digits is the loop over the codes of an index, which only layouts see.
 func (s *Product) digits() nest.Loop {
