@@ -239,7 +239,7 @@ func Matmul(p Problem) *Graph {
 	out := &Tensor{Name: "out", Elem: format.F32, Dims: []string{"n", "m"}}
 	nm := []Expr{Axis{"n"}, Axis{"m"}}
 	scaled := Stage{Out: acc, Axes: []Dim{n, m}, Reduce: []Dim{g}, Combine: Add,
-		Body: p.Scaled(Read{sum.Out, append(nm[:2:2], Axis{"g"})}, p.Scale(p.Super()), p.Least(p.SuperMin(), p.ScaledSum(p.OfAct(t.Sums))))}
+		Body: p.Scaled(Read{sum.Out, append(nm[:2:2], Axis{"g"})}, p.Scale(p.Own(p.Super())), p.Least(p.OwnLeast(p.SuperMin()), p.ScaledSum(p.OfAct(t.Sums))))}
 	stages := []Stage{sum, scaled}
 	if p.Block() > 1 {
 		stages = append([]Stage{sum}, p.blocks(sum)...)
@@ -276,16 +276,16 @@ func (p Problem) blocks(sum Stage) []Stage {
 		out := &Tensor{Name: name, Elem: format.I32, Dims: []string{"n", "m", "b"}}
 		return Stage{Out: out, Axes: []Dim{sum.Axes[0], sum.Axes[1], b}, Reduce: []Dim{i}, Combine: Add, Body: each}
 	}
-	block := over("block", p.SubScaled(Read{sum.Out, []Expr{Axis{"n"}, Axis{"m"}, Axis{"g"}}}))
+	block := over("block", p.SubScaled(Read{sum.Out, []Expr{Axis{"n"}, Axis{"m"}, Axis{"g"}}}, p.SubScale()))
 	stages := []Stage{block}
 	var least Expr
 	if p.Weight.Min {
-		stages = append(stages, over("least", p.SubLeast()))
+		stages = append(stages, over("least", p.SubLeast(p.SubMin())))
 		least = p.ScaledSum(Read{stages[1].Out, nmb})
 	}
 	acc := &Tensor{Name: "acc", Elem: format.F32, Dims: []string{"n", "m"}}
 	return append(stages, Stage{Out: acc, Axes: sum.Axes[:2], Reduce: []Dim{b}, Combine: Add,
-		Body: first(p.Scaled(Read{block.Out, nmb}, p.Scale(p.Super()), p.Least(p.SuperMin(), least)))})
+		Body: first(p.Scaled(Read{block.Out, nmb}, p.Scale(p.Own(p.Super())), p.Least(p.OwnLeast(p.SuperMin()), least)))})
 }
 
 // OfGroup is e, of group g by its axis, of another group.
@@ -370,17 +370,27 @@ func (p Problem) Level(mk []Expr) (table []int, code Expr) {
 }
 
 // SubScaled is what the sum of group g adds to the integer of its block.
-func (p Problem) SubScaled(sum Expr) Expr {
-	return Binary{Mul, sum, Cast{format.I32, Read{p.Tensors().Scales, []Expr{Axis{"m"}, p.FirstK()}}}}
+func (p Problem) SubScaled(sum, scale Expr) Expr { return Binary{Mul, sum, scale} }
+
+// SubScale is the scale of group g in its block, an integer.
+func (p Problem) SubScale() Expr {
+	return Cast{format.I32, Read{p.Tensors().Scales, []Expr{Axis{"m"}, p.FirstK()}}}
 }
 
-// SubLeast is what the minimum of group g adds to that of its block, nil without minimums.
-func (p Problem) SubLeast() Expr {
+// SubLeast is what the minimum of group g, least, adds to that of its block, nil without minimums.
+func (p Problem) SubLeast(least Expr) Expr {
+	if least == nil {
+		return nil
+	}
+	return Binary{Mul, p.OfAct(p.Tensors().Sums), least}
+}
+
+// SubMin is the minimum of group g in its block, an integer, nil without minimums.
+func (p Problem) SubMin() Expr {
 	if !p.Weight.Min {
 		return nil
 	}
-	t := p.Tensors()
-	return Binary{Mul, p.OfAct(t.Sums), Cast{format.I32, Read{t.Mins, []Expr{Axis{"m"}, p.FirstK()}}}}
+	return Cast{format.I32, Read{p.Tensors().Mins, []Expr{Axis{"m"}, p.FirstK()}}}
 }
 
 // Scaled is what the sum of group g, or the integer of its block, adds to the sum of all, from its Scale
@@ -396,28 +406,36 @@ func (p Problem) Scaled(sum, scale, least Expr) Expr {
 	return Binary{Sub, term, least}
 }
 
-// Scale is the scale of weight times that of activation, if groups have one, of group g or, of
-// its block, what sub-scales leave; super is the super-scale if there are two levels.
-func (p Problem) Scale(super Expr) Expr {
-	scale := super
+// Scale is the scale of weight, own, times that of activation, if groups have one.
+func (p Problem) Scale(own Expr) Expr { return p.byActScale(own) }
+
+// Own is the scale of the weights of group g or, of its block, what sub-scales leave; super is the super-scale if there are two levels.
+func (p Problem) Own(super Expr) Expr {
 	if p.Block() == 1 {
-		scale = times(super, p.f32Of(p.Tensors().Scales))
+		return times(super, p.f32Of(p.Tensors().Scales))
 	}
-	return p.byActScale(scale)
+	return super
 }
 
 // Least is what the minimum of group g subtracts, nil without minimums: the
-// minimum times the ScaledSum of the activations, which is the same for all rows. Of a block of groups it is
+// minimum of its weights, own, times the ScaledSum of the activations, which is the same for all rows. Of a block of groups it is
 // the super-minimum times the ScaledSum of what SubLeast adds up.
-func (p Problem) Least(super, scaled Expr) Expr {
-	if !p.Weight.Min {
+func (p Problem) Least(own, scaled Expr) Expr {
+	if own == nil {
 		return nil
 	}
-	least := super
-	if p.Block() == 1 {
-		least = times(super, p.f32Of(p.Tensors().Mins))
+	return Binary{Mul, own, scaled}
+}
+
+// OwnLeast is the minimum of group g, nil without minimums; super is the super-minimum if there are two levels, which a block of groups has alone.
+func (p Problem) OwnLeast(super Expr) Expr {
+	switch {
+	case !p.Weight.Min:
+		return nil
+	case p.Block() == 1:
+		return times(super, p.f32Of(p.Tensors().Mins))
 	}
-	return Binary{Mul, least, scaled}
+	return super
 }
 
 // ScaledSum is the sum of the activations of group g as minimums are multiplied with it: scaled,

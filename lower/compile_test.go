@@ -296,6 +296,14 @@ func TestPressure(t *testing.T) {
 			if p.Need <= p.Have || p.At == "" {
 				t.Errorf("seed %d: %v", seed, err)
 			}
+			s, err := Select(t.Context(), newToy(toyAll), f)
+			if err != nil {
+				t.Fatal(err)
+			}
+			h, err := s.Held(t.Context())
+			if err != nil || h == nil || h.Kind == "vector" && len(h.Values) != h.Need || len(h.Values) == 0 {
+				t.Errorf("seed %d: %+v, %v: want what the registers hold", seed, h, err)
+			}
 			continue
 		case err != nil:
 			t.Fatal(err)

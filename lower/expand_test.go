@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand"
+	"slices"
 	"strings"
 	"testing"
 
@@ -191,17 +192,27 @@ func TestFindRow(t *testing.T) {
 func TestGeneralPressure(t *testing.T) {
 	target := newToy(toyAll)
 	target.m.NumGP = 3
-	_, err := Compile(target, parse(t, `func f(x ptr, y ptr, out ptr)
+	f := parse(t, `func f(x ptr, y ptr, out ptr)
 	loop l0 4
 		v0:i32x4 = load x+0 l0*16
 		v1:i32x4 = load y+0 l0*16
 		v2:i32x4 = add v0 v1
 		store out+0 l0*16 v2
 	end
-`))
+`)
+	_, err := Compile(target, f)
 	var p *Pressure
 	if !errors.As(err, &p) || *p != (Pressure{"general", 4, 3, "loop l0"}) {
 		t.Errorf("error %v", err)
+	}
+	s, err := Select(t.Context(), target, f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h, err := s.Held(t.Context())
+	want := []HeldValue{{Text: "the count of loop l0"}, {Text: "the address of x"}, {Text: "the address of y"}, {Text: "the address of out"}}
+	if err != nil || h == nil || h.Pressure != *p || !slices.Equal(h.Values, want) {
+		t.Errorf("%+v, %v, want %v", h, err, want)
 	}
 }
 

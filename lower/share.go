@@ -1,6 +1,7 @@
 package lower
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/tmacc/tmacc/ir/format"
@@ -20,25 +21,32 @@ import (
 //	                                              barrier
 func (v *vectorizer) share(body []vir.Node, param string) (fill, rest []vir.Node, err error) {
 	buf := v.params[param]
-	r := &region{v: v, buf: buf}
-	vir.Walk(body, r.add)
-	if r.err != nil || r.loads == 0 {
-		return nil, body, r.err
+	all := &region{v: v, buf: buf}
+	vir.Walk(body, all.add)
+	if all.err != nil || len(all.reads) == 0 {
+		return nil, body, all.err
 	}
-	r.row = r.v.rows(r.wholeRows(body))
-	copy := len(v.f.Params)
+	copy, size := len(v.f.Params), 0
 	v.f.Params = append(v.f.Params, vir.Param{Name: ParamName(param) + "_shared"})
-	if fill, err = r.fill(copy); err != nil {
-		return nil, nil, err
+	pieces := all.pieces()
+	for _, r := range pieces {
+		r.row = v.rows(r.wholeRows(body))
+		r.at = size
+		part, err := r.fill(copy)
+		if err != nil {
+			return nil, nil, err
+		}
+		fill, size = append(fill, part...), size+r.row.at(r.high-r.low)
 	}
-	v.f.Params[copy].Shared = r.row.at(r.high - r.low)
+	v.f.Params[copy].Shared = size
 	return fill, vir.Map(body, func(in *vir.Instr) []*vir.Instr {
 		if in.Op == vir.OpPrefetch && in.Mem.Buf == buf {
 			return nil
 		}
 		if in.HasMem() && in.Mem.Buf == buf {
+			r := pieces[slices.IndexFunc(pieces, func(r *region) bool { return r.has(in) })]
 			in = in.Clone()
-			in.Mem = vir.Mem{Buf: copy, Off: r.row.at(in.Mem.Off - r.low), Stride: r.split(in.Mem, false), Apart: in.Mem.Apart}
+			in.Mem = vir.Mem{Buf: copy, Off: r.at + r.row.at(in.Mem.Off-r.low), Stride: r.split(in.Mem, false), Apart: in.Mem.Apart}
 			in.Mem.Apart.Bytes = r.row.at(in.Mem.Apart.Bytes)
 			for i, s := range in.Mem.Stride {
 				in.Mem.Stride[i].Bytes = r.row.at(s.Bytes)
@@ -52,18 +60,53 @@ func (v *vectorizer) share(body []vir.Node, param string) (fill, rest []vir.Node
 type region struct {
 	v         *vectorizer
 	buf       int
-	loads     int
+	reads     [][2]int // the bytes of each load
 	base      vir.Mem
 	low, high int
 	row       row // of the copy
+	at        int // where the copy begins
 	err       error
+}
+
+// pieces are r without what lies between its loads, where that is at least as much as the piece before it.
+func (r *region) pieces() (out []*region) {
+	reads := slices.Clone(r.reads)
+	slices.SortFunc(reads, func(a, b [2]int) int { return cmp.Or(a[0]-b[0], a[1]-b[1]) })
+	for _, x := range reads {
+		if n := len(out); n > 0 && x[0]-out[n-1].high < out[n-1].high-out[n-1].low {
+			out[n-1].high = max(out[n-1].high, x[1])
+			continue
+		}
+		out = append(out, &region{v: r.v, buf: r.buf, base: r.base, low: x[0], high: x[1]})
+	}
+	if slices.ContainsFunc(out, func(p *region) bool { return (p.high-p.low)%(4*p.lanes()) != 0 }) {
+		return []*region{r}
+	}
+	return out
+}
+
+// has says that an instruction reads bytes of r. Loads move up from where they begin.
+func (r *region) has(in *vir.Instr) bool { return in.Mem.Off >= r.low && in.Mem.Off < r.high }
+
+// lanes is how many lanes copy.
+func (r *region) lanes() int {
+	n := r.v.n.Holders
+	if n == 0 {
+		n = 1
+	}
+	for _, o := range r.v.serial {
+		if o.node.Lane {
+			n *= o.node.Count.Const
+		}
+	}
+	return n
 }
 
 // wholeRows says that body reads rows of tiles, and the lanes copy units of them.
 func (r *region) wholeRows(body []vir.Node) bool {
 	n, whole := r.v.depth(), (r.high-r.low)%bank == 0
 	vir.Walk(body, func(in *vir.Instr, _ []*vir.Loop) {
-		if !in.HasMem() || in.Mem.Buf != r.buf || in.Op == vir.OpPrefetch || in.Op == vir.OpPrefetch2 {
+		if !in.HasMem() || in.Mem.Buf != r.buf || in.Op == vir.OpPrefetch || in.Op == vir.OpPrefetch2 || !r.has(in) {
 			return
 		}
 		_, bytes := r.v.f.TileRuns(in)
@@ -104,9 +147,10 @@ func (r *region) add(in *vir.Instr, loops []*vir.Loop) {
 		far := s.Bytes * (n.Const - 1)
 		low, high = low+min(far, 0), high+max(far, 0)
 	}
-	if r.loads++; r.loads == 1 {
+	if len(r.reads) == 0 {
 		r.base, r.low, r.high = base, low, high
 	}
+	r.reads = append(r.reads, [2]int{low, high})
 	if string(base.AppendKey(nil)) != string(r.base.AppendKey(nil)) {
 		r.err = refuse(r.v.n.Name, "lanes cannot share what they read at addresses that move differently")
 	}
@@ -150,7 +194,7 @@ func (r *region) fill(shared int) (out []vir.Node, err error) {
 		slices.SortFunc(from.Stride, byLoop)
 		x := r.v.reg(vir.Type{Elem: format.U8, Lanes: unit})
 		out = append(out, &vir.Instr{Op: vir.OpLoad, Dst: x, Mem: from},
-			&vir.Instr{Op: vir.OpStore, Dst: vir.NoReg, Args: []vir.Reg{x}, Mem: vir.Mem{Buf: shared, Off: r.row.at(at), Stride: near}})
+			&vir.Instr{Op: vir.OpStore, Dst: vir.NoReg, Args: []vir.Reg{x}, Mem: vir.Mem{Buf: shared, Off: r.at + r.row.at(at), Stride: near}})
 	}
 	return out, nil
 }

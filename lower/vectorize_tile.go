@@ -1,9 +1,13 @@
 package lower
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"maps"
+	"math"
 	"slices"
+	"strings"
 
 	"github.com/tmacc/tmacc/ir"
 	"github.com/tmacc/tmacc/ir/format"
@@ -74,6 +78,9 @@ func (v *vectorizer) tileVec(e ir.Expr) (vir.Reg, error) {
 	case ir.Read:
 		if b := v.n.Buffers[e.T.Name]; b != nil {
 			return v.loadTile(b, e.Index, v.lanes[0], v.lanes[1], v.laneType(e))
+		}
+		if d := v.decoded[e.T.Name]; d != nil {
+			return v.loadShared(e.T.Name, d, v.lanes[0], v.lanes[1], v.laneType(e))
 		}
 		key, lanes, err := v.tempIndex(e.T, e.Index)
 		if t := v.temps[key]; err == nil && t != nil && len(lanes) == len(v.lanes) {
@@ -238,6 +245,11 @@ func (v *vectorizer) factor(e ir.Expr, rows, columns nest.Loop, t vir.Type) (vir
 	if d == nil {
 		return 0, refuse(e.String(), "a tile is read from memory: stage it, shared")
 	}
+	return v.loadShared(r.T.Name, d, rows, columns, t)
+}
+
+// loadShared reads a tile of what lanes share.
+func (v *vectorizer) loadShared(name string, d *decoded, rows, columns nest.Loop, t vir.Type) (vir.Reg, error) {
 	mem := vir.Mem{Buf: d.buf, Stride: slices.Clone(d.lanes)}
 	for l, bytes := range d.strides {
 		if l != rows.Name && l != columns.Name {
@@ -245,7 +257,7 @@ func (v *vectorizer) factor(e ir.Expr, rows, columns nest.Loop, t vir.Type) (vir
 		}
 	}
 	apart := func(l nest.Loop) vir.Apart { return vir.Apart{Bytes: d.strides[l.Name]} }
-	return v.loadTileAt(r.T.Name, mem, apart(rows), apart(columns), t)
+	return v.loadTileAt(name, mem, apart(rows), apart(columns), t)
 }
 
 // decoded is a staged value in a buffer that lanes share. They fill it together, each an equal part of it.
@@ -283,61 +295,73 @@ func chain(s nest.Stmt) (loops []nest.Loop, a *nest.Assign) {
 	}
 }
 
-// digit is a loop whose values lanes share out: what a number of the value counts.
+// digit is a part of a loop whose values lanes share out: one of n values, which are coef iterations apart.
 type digit struct {
-	loop   nest.Loop
-	stride int // bytes of codes from one iteration to the next, 0 of a field of a cell
+	loop    nest.Loop
+	coef, n int
+	stride  int // bytes of codes from one value to the next, 0 of a field of a cell, and of tiles side by side
 }
 
-// digits are loops by how their codes lie: the ones of fields, and the others, innermost first, whose codes fill memory.
+// digits are parts of loops by how their codes lie: the ones of fields of cells and of tiles side by side, and the others by their strides.
 func (v *vectorizer) digits(loops []nest.Loop, codes nest.Buffer, index []ir.Expr) (fields, bytes []digit, err error) {
-	at := func(l nest.Loop, it int) (nest.Pos, error) {
+	for _, l := range loops {
+		v.set(l.Name, 0)
+	}
+	for _, l := range loops {
+		all, err := v.digitsOf(l, codes, index)
+		if err != nil {
+			return nil, nil, err
+		}
+		for _, d := range all {
+			if d.stride == 0 {
+				fields = append(fields, d)
+			} else {
+				bytes = append(bytes, d)
+			}
+		}
+	}
+	slices.SortStableFunc(bytes, func(a, b digit) int { return a.stride - b.stride })
+	return fields, bytes, nil
+}
+
+// digitsOf are the parts of a loop in which the place of codes moves by equal steps, innermost first.
+func (v *vectorizer) digitsOf(l nest.Loop, codes nest.Buffer, index []ir.Expr) (out []digit, err error) {
+	defer v.set(l.Name, 0)
+	places := make([]nest.Pos, l.N)
+	for it := range l.N {
 		v.set(l.Name, it)
-		defer v.set(l.Name, 0)
 		var room [4]int
 		idx := room[:len(index)]
 		for j := range index {
 			x, err := v.value(index, j)
 			if err != nil {
-				return nest.Pos{}, err
+				return nil, err
 			}
 			idx[j] = int(x)
 		}
-		return codes.Pos(idx), nil
+		places[it] = codes.Pos(idx)
 	}
-	for _, l := range loops {
-		v.set(l.Name, 0)
+	from := func(it int) nest.Pos {
+		p := places[it]
+		return nest.Pos{Byte: p.Byte - places[0].Byte, Steps: p.Steps, Sides: p.Sides - places[0].Sides, Field: p.Field - places[0].Field}
 	}
-	for _, l := range loops {
-		if l.N == 1 {
-			continue
+	for coef := 1; coef < l.N; {
+		step, n := from(coef), 2
+		for ; n*coef < l.N && from(n*coef) == (nest.Pos{Byte: n * step.Byte, Sides: n * step.Sides, Field: n * step.Field}); n++ {
 		}
-		first, err := at(l, 0)
-		if err != nil {
-			return nil, nil, err
+		for l.N/coef%n != 0 {
+			n--
 		}
-		second, err := at(l, 1)
-		if err != nil {
-			return nil, nil, err
+		if n == 1 {
+			return nil, refuse(codes.Name(), "the codes of %s lie at no steps that lanes could share out", l.Name)
 		}
-		if d := (digit{l, second.Byte - first.Byte}); d.stride == 0 {
-			fields = append(fields, d)
-		} else {
-			bytes = append(bytes, d)
+		if step.Sides != 0 {
+			step.Byte = 0
 		}
+		out = append(out, digit{l, coef, n, step.Byte})
+		coef *= n
 	}
-	slices.SortFunc(bytes, func(a, b digit) int { return a.stride - b.stride })
-	want := 1
-	for _, d := range bytes {
-		if d.stride != want {
-			return nil, nil, refuse(codes.Name(), "the codes that lanes decode together do not fill memory: %s is %d bytes apart, not %d", d.loop.Name, d.stride, want)
-		}
-		want *= d.loop.N
-	}
-	if len(bytes) == 0 {
-		return nil, nil, refuse(codes.Name(), "lanes have nothing to share out")
-	}
-	return fields, bytes, nil
+	return out, nil
 }
 
 // filling is how lanes share out what they decode.
@@ -346,6 +370,7 @@ type filling struct {
 	unit  int            // bytes of codes that a lane decodes at once
 	lanes map[string]int // by loop of lanes: units from one lane to the next
 	first int            // unit at which the first lane stands
+	at    map[string]int // by loop: where its parts stand that lanes do not share out
 }
 
 // settle sets the loops that lanes share out to where the loops of lanes stand.
@@ -357,15 +382,24 @@ func (v *vectorizer) settle() {
 	for name, units := range v.filling.lanes {
 		n += units * v.variable(name).at
 	}
-	for i, d := range v.filling.bytes {
-		count, by := d.loop.N, 1
+	for name, it := range v.filling.iterations(n) {
+		v.set(name, it)
+	}
+}
+
+// iterations is where the loops stand for a unit.
+func (f *filling) iterations(unit int) map[string]int {
+	at := maps.Clone(f.at)
+	for i, d := range f.bytes {
+		count, by := d.n, 1
 		if i == 0 {
-			by = v.filling.unit
+			by = f.unit
 			count /= by
 		}
-		v.set(d.loop.Name, n%count*by)
-		n /= count
+		at[d.loop.Name] += unit % count * by * d.coef
+		unit /= count
 	}
+	return at
 }
 
 // sharesOut says that lanes have different values of a loop or an axis.
@@ -377,45 +411,116 @@ func (v *vectorizer) sharesOut(axis string) bool {
 func (v *vectorizer) fill(loops []nest.Loop, a *nest.Assign) error {
 	codes, index := v.codesOf(a.Value)
 	if codes == nil {
-		return refuse(a.Dst.Name, "lanes share what they decode, and this is no code")
+		return v.fillValues(loops, a)
 	}
 	fields, bytes, err := v.digits(loops, codes, index)
+	if err == nil && (len(bytes) == 0 || bytes[0].stride != 1) {
+		err = refuse(codes.Name(), "lanes have no bytes beside each other to share out")
+	}
 	if err != nil {
 		return err
 	}
-	total, all := 1, 1
+	total := 1
 	for _, d := range bytes {
-		total *= d.loop.N
+		total *= d.n
 	}
 	f, lanes := v.sharedOut(index, bytes, total)
 	if f == nil {
 		return refuse(a.Dst.Name, "%d bytes of codes are no equal parts of %d lanes", total, lanes)
 	}
-	d := &decoded{strides: map[string]int{}, row: v.rows(bytes[0].loop.N == v.depth() && f.unit == bank)}
-	for _, x := range bytes {
-		d.strides[x.loop.Name] = d.row.at(x.stride)
+	d := &decoded{strides: map[string]int{}, row: v.rows(isDepth(bytes[0].loop) && (f.unit == bank || bytes[0].n == f.unit))}
+	all := 1
+	for _, l := range sharedOrder(loops, bytes) {
+		d.strides[l.Name] = d.row.at(all)
+		all *= l.N
 	}
-	all = d.row.at(total)
-	for _, x := range slices.Backward(fields) {
-		d.strides[x.loop.Name] = all
-		all *= x.loop.N
-	}
-	size := all
-	for _, o := range v.serial {
-		if o.node.Lane && f.lanes[o.loop.Name] == 0 {
-			d.lanes = append(d.lanes, vir.Stride{Loop: o.node.ID, Bytes: size})
-			size *= o.loop.N
-		}
-	}
-	v.f.Params = append(v.f.Params, vir.Param{Name: ParamName(a.Dst.Name) + "_shared", Shared: size})
-	d.buf = len(v.f.Params) - 1
-	v.decoded[a.Dst.Name] = d
+	all = d.row.at(all)
+	v.shareBuffer(a.Dst.Name, d, f, all)
 	defer func() {
 		for _, l := range loops {
 			*v.variable(l.Name) = variable{}
 		}
 	}()
 	return v.decode(a, d, f, fields, total/(f.unit*lanes), lanes)
+}
+
+// shareBuffer makes the buffer of d: of some bytes for each of the lanes that have parts of their own.
+func (v *vectorizer) shareBuffer(name string, d *decoded, f *filling, size int) {
+	for _, o := range v.serial {
+		if o.node.Lane && f.lanes[o.loop.Name] == 0 {
+			d.lanes = append(d.lanes, vir.Stride{Loop: o.node.ID, Bytes: size})
+			size *= o.loop.N
+		}
+	}
+	v.f.Params = append(v.f.Params, vir.Param{Name: ParamName(name) + "_shared", Shared: size})
+	d.buf = len(v.f.Params) - 1
+	v.decoded[name] = d
+}
+
+// fillValues computes values of rows that lanes share, such as scales, one at a time.
+func (v *vectorizer) fillValues(loops []nest.Loop, a *nest.Assign) error {
+	var read *ir.Read
+	ir.Walk(a.Value, func(x ir.Expr) {
+		if r, ok := x.(ir.Read); ok && read == nil && v.n.Buffers[r.T.Name] != nil {
+			read = &r
+		}
+	})
+	t := a.Dst.Elem
+	if read == nil || t.Bits() != 32 {
+		return refuse(a.Dst.Name, "is no value in memory that lanes could share")
+	}
+	apart, shared, err := v.digits(loops, v.n.Buffers[read.T.Name], read.Index)
+	if err != nil {
+		return err
+	}
+	slices.SortStableFunc(shared, func(x, y digit) int { return strings.Compare(y.loop.Root, x.loop.Root) }) // rows first: m, k, g
+	total := 1
+	for _, d := range shared {
+		total *= d.n
+	}
+	f := &filling{bytes: shared, unit: 1, lanes: map[string]int{}, at: map[string]int{}}
+	lanes := 1
+	all := slices.DeleteFunc(slices.Clone(v.serial), func(o *openLoop) bool { return !o.node.Lane || mentions(read.Index, o.loop) })
+	for _, o := range slices.Backward(append(all, v.holders()...)) {
+		if held := slices.Contains(v.inner, o); held || total%(lanes*o.loop.N) == 0 {
+			f.lanes[o.loop.Name], lanes = lanes, lanes*o.loop.N
+		}
+	}
+	if total%lanes != 0 || len(shared) == 0 {
+		return refuse(a.Dst.Name, "%d values are no equal parts of %d lanes", total, lanes)
+	}
+	d := &decoded{strides: map[string]int{}, row: row{1, 1}}
+	size := t.Bytes()
+	for _, l := range slices.Backward(loops) {
+		d.strides[l.Name] = size
+		size *= l.N
+	}
+	v.shareBuffer(a.Dst.Name, d, f, size)
+	defer func() {
+		for _, l := range loops {
+			*v.variable(l.Name) = variable{}
+		}
+	}()
+	return v.decode(a, d, f, apart, total/lanes, lanes)
+}
+
+// sharedOrder is the order of loops in the buffer that lanes share, innermost first: what a tile sums over, then the loops by the strides of
+// their codes, fields last.
+func sharedOrder(loops []nest.Loop, bytes []digit) []nest.Loop {
+	loops = slices.DeleteFunc(slices.Clone(loops), func(l nest.Loop) bool { return l.N == 1 })
+	slices.Reverse(loops)
+	least := func(l nest.Loop) int {
+		i := slices.IndexFunc(bytes, func(d digit) bool { return d.loop.Name == l.Name })
+		switch {
+		case isDepth(l):
+			return 0
+		case i < 0:
+			return math.MaxInt
+		}
+		return bytes[i].stride
+	}
+	slices.SortStableFunc(loops, func(a, b nest.Loop) int { return cmp.Compare(least(a), least(b)) })
+	return loops
 }
 
 // codesOf is the codes that e reads.
@@ -430,7 +535,21 @@ func (v *vectorizer) codesOf(e ir.Expr) (b nest.Buffer, index []ir.Expr) {
 
 // sharedOut gives lanes equal parts of some bytes, nil if that is not possible: the lanes that all need the same bytes.
 func (v *vectorizer) sharedOut(index []ir.Expr, bytes []digit, total int) (f *filling, lanes int) {
-	f = &filling{bytes: bytes, lanes: map[string]int{}}
+	f = &filling{bytes: bytes, lanes: map[string]int{}, at: map[string]int{}}
+	lanes = max(v.n.Holders, 1)
+	for _, o := range v.serial {
+		if o.node.Lane && !mentions(index, o.loop) {
+			lanes *= o.loop.N
+		}
+	}
+	for f.unit = 16; bytes[0].n%f.unit != 0 || total%(f.unit*lanes) != 0; f.unit /= 2 {
+		if f.unit == 4 {
+			return nil, lanes
+		}
+	}
+	if v.inner == nil {
+		v.hold(v.held(bytes, f.unit))
+	}
 	lanes = 1
 	add := func(o *openLoop) {
 		f.lanes[o.loop.Name] = lanes
@@ -444,12 +563,28 @@ func (v *vectorizer) sharedOut(index []ir.Expr, bytes []digit, total int) (f *fi
 			add(o)
 		}
 	}
-	for f.unit = 16; f.unit >= 4; f.unit /= 2 {
-		if bytes[0].loop.N%f.unit == 0 && total%(f.unit*lanes) == 0 {
-			return f, lanes
+	return f, lanes
+}
+
+// held is how the lanes that hold tiles are counted so that each count moves an address by equal steps, outermost first.
+func (v *vectorizer) held(bytes []digit, unit int) (counts []int) {
+	left, end := v.n.Holders, 1
+	for i, d := range bytes {
+		n := d.n
+		if i == 0 {
+			n /= unit
 		}
+		if d.stride == end && i > 1 { // as the one before
+			counts[0], left = counts[0]*min(n, left), left/min(n, left)
+		} else if n = min(n, left); n > 1 {
+			counts, left = append([]int{n}, counts...), left/n
+		}
+		end = d.stride * d.n
 	}
-	return nil, lanes
+	if left > 1 || len(counts) == 0 {
+		counts = append([]int{left}, counts...)
+	}
+	return counts
 }
 
 // bank is the number of bytes between the rows of tiles in shared memory. Without them, rows that are longer begin in the same banks.
@@ -487,22 +622,27 @@ func (v *vectorizer) holders() []*openLoop {
 		if n := v.depth() / bank; n > 1 && v.n.Holders%n == 0 {
 			counts = []int{v.n.Holders / n, n}
 		}
-		for i, n := range counts {
-			name := fmt.Sprint("holders", i)
-			v.inner = append(v.inner, &openLoop{nest.Loop{Name: name, N: n, Kind: nest.Lane}, &vir.Loop{ID: v.loopID, Count: vir.Extent{Const: n, Param: -1}, Lane: true}})
-			v.loopID++
-			if i > 0 {
-				v.inner[0].node.Body = []vir.Node{v.inner[1].node}
-			}
-		}
+		v.hold(counts)
 	}
 	return v.inner
+}
+
+// hold counts the lanes that hold tiles, outermost first.
+func (v *vectorizer) hold(counts []int) {
+	for i, n := range counts {
+		name := fmt.Sprint("holders", i)
+		v.inner = append(v.inner, &openLoop{nest.Loop{Name: name, N: n, Kind: nest.Lane}, &vir.Loop{ID: v.loopID, Count: vir.Extent{Const: n, Param: -1}, Lane: true}})
+		v.loopID++
+		if i > 0 {
+			v.inner[i-1].node.Body = []vir.Node{v.inner[i].node}
+		}
+	}
 }
 
 // decode writes the code that fills the buffer of d: for each field, each lane repeats times.
 func (v *vectorizer) decode(a *nest.Assign, d *decoded, f *filling, fields []digit, repeats, lanes int) error {
 	first := f.bytes[0].loop
-	vector := nest.Loop{Name: "decoded", Root: first.Root, Coef: first.Coef, N: f.unit, Kind: nest.Vector}
+	vector := nest.Loop{Name: "decoded " + first.Root, Root: first.Root, Coef: first.Coef, N: f.unit, Kind: nest.Vector}
 	if !slices.ContainsFunc(v.roots[first.Root], func(l nest.Loop) bool { return l.Name == vector.Name }) {
 		v.roots[first.Root] = append(v.roots[first.Root], vector)
 	}
@@ -512,7 +652,7 @@ func (v *vectorizer) decode(a *nest.Assign, d *decoded, f *filling, fields []dig
 	v.serial = append(slices.Clone(v.serial), v.holders()...)
 	for r := range repeats {
 		f.first = r * lanes
-		if err := v.decodeFields(a, d, f, fields, 0); err != nil {
+		if err := v.decodeFields(a, d, f, fields); err != nil {
 			return err
 		}
 	}
@@ -522,28 +662,46 @@ func (v *vectorizer) decode(a *nest.Assign, d *decoded, f *filling, fields []dig
 }
 
 // decodeFields decodes what one lane has of each combination of fields.
-func (v *vectorizer) decodeFields(a *nest.Assign, d *decoded, f *filling, fields []digit, off int) error {
+func (v *vectorizer) decodeFields(a *nest.Assign, d *decoded, f *filling, fields []digit) error {
 	if len(fields) > 0 {
-		defer v.set(fields[0].loop.Name, 0)
-		for it := range fields[0].loop.N {
-			v.set(fields[0].loop.Name, it)
-			if err := v.decodeFields(a, d, f, fields[1:], off+it*d.strides[fields[0].loop.Name]); err != nil {
+		x := fields[0]
+		defer func(before int) { f.at[x.loop.Name] = before }(f.at[x.loop.Name])
+		for range x.n {
+			if err := v.decodeFields(a, d, f, fields[1:]); err != nil {
 				return err
 			}
+			f.at[x.loop.Name] += x.coef
 		}
 		return nil
 	}
-	v.set("decoded", 0)
+	v.set("decoded "+f.bytes[0].loop.Root, 0)
+	for name, it := range f.at {
+		v.set(name, it)
+	}
 	v.settle()
 	r, err := v.vec(a.Value)
 	if err != nil {
 		return err
 	}
-	mem := vir.Mem{Buf: d.buf, Off: off + d.row.at(f.first*f.unit), Stride: slices.Clone(d.lanes)}
-	for _, o := range v.serial {
-		if units := f.lanes[o.loop.Name]; units > 0 {
-			mem.Stride = append(mem.Stride, vir.Stride{Loop: o.node.ID, Bytes: d.row.at(units * f.unit)})
+	place := func(unit int) (at int) {
+		for name, it := range f.iterations(unit) {
+			at += d.strides[name] * it
 		}
+		return at
+	}
+	mem := vir.Mem{Buf: d.buf, Off: place(f.first), Stride: slices.Clone(d.lanes)}
+	for _, o := range v.serial {
+		units := f.lanes[o.loop.Name]
+		if units == 0 {
+			continue
+		}
+		by := place(f.first+units) - mem.Off
+		for lane := range o.loop.N {
+			if place(f.first+lane*units)-mem.Off != lane*by {
+				return refuse(a.Dst.Name, "lanes write what they decode at no equal steps")
+			}
+		}
+		mem.Stride = append(mem.Stride, vir.Stride{Loop: o.node.ID, Bytes: by})
 	}
 	slices.SortFunc(mem.Stride, byLoop)
 	v.put(vir.Instr{Op: vir.OpStore, Dst: vir.NoReg, Args: []vir.Reg{r}, Mem: mem})

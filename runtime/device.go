@@ -3,7 +3,6 @@ package runtime
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/tmacc/tmacc/runtime/abi"
@@ -80,54 +79,60 @@ func (p *Product) Room() (int64, error) {
 	return n, p.spec.wrap(err)
 }
 
-// OneRow is how the product of a matrix and of one row of activations is computed by steps on a device.
-type OneRow struct {
+// Steps is how the product of a matrix and of rows of activations is computed by steps on a device.
+type Steps struct {
 	On       abi.Computer
-	Run      abi.Run // of the one block
-	ActBytes int     // of the block
-	Padded   int     // elements of the row, with zeros behind the activations
-	Whole    int     // rows of the result that are written at once
+	Blocks   []StepBlocks
+	ActBytes int  // of all blocks
+	Padded   bool // blocks have elements behind the k of a row, which no quantizer writes: they are 0
+	Columns  int  // rows of activations, with padding
+	Whole    int  // rows of the matrix whose results are written at once
 }
 
-// OneRow is for matrices of k columns. The error says why steps on a device do not compute such a product.
-func (p *Product) OneRow(k int) (x OneRow, err error) {
-	if err := p.ready(); err != nil {
+// StepBlocks are blocks of activations of one kernel. Their rows begin behind the blocks before.
+type StepBlocks struct {
+	abi.Run
+	Cols, Rows int // of a block, and the rows of all blocks without padding
+	Chunk      int // bytes of act from one row of a block to the next
+	Quantizer  *abi.Operator
+}
+
+// Steps is for matrices of k columns and n rows of activations. The error says why steps on a device do not compute such a product.
+func (p *Product) Steps(n, k int) (x Steps, err error) {
+	s, err := p.actShape(n, k)
+	if err != nil {
 		return x, err
 	}
 	on, ok := p.runner.(abi.Computer)
 	if !ok {
 		return x, p.spec.errorf("product", "does not run on a device that computes all of a step")
 	}
-	s, err := p.actShape(1, k)
-	if err != nil {
-		return x, err
+	x = Steps{On: on, ActBytes: s.bytes, Padded: s.padK > k}
+	for _, run := range s.runs() {
+		kernel := &p.variant.Kernels[run.Kernel]
+		b := StepBlocks{Run: run, Cols: kernel.Cols, Rows: min(run.Blocks*kernel.Cols, n-x.Columns), Chunk: kernel.Chunk, Quantizer: p.quantizer(run.Kernel, k)}
+		if b.Quantizer == nil {
+			return x, p.spec.errorf("product", "has rows of %d activations that only CPUs prepare", k)
+		}
+		x.Blocks = append(x.Blocks, b)
+		x.Columns += run.Blocks * kernel.Cols
+		x.Whole = max(x.Whole, kernel.Rows, p.layout.TileM)
 	}
-	run := s.runs()[0]
-	kernel := &p.variant.Kernels[run.Kernel]
-	switch {
-	case !on.Quantizes():
-		return x, p.spec.errorf("product", "has activations that only CPUs prepare")
-	case kernel.Cols != 1:
-		return x, p.spec.errorf("product", "has no kernel of one column")
-	case kernel.ScaledSums || kernel.SumBy != 1 || p.variant.Fill != 0:
-		return x, p.spec.errorf("product", "wants sums of activations that only CPUs make")
-	}
-	return p.oneRow(on, run, &s), nil
+	return x, nil
 }
 
-// oneRow lays out a block whose arrays have room for all that the shader writes: see abi.PrepareArgs.
-func (p *Product) oneRow(on abi.Computer, run abi.Run, s *shape) OneRow {
-	q := p.variant.Quantizer
-	x := OneRow{On: on, Run: run, Padded: s.padK, Whole: max(p.variant.Kernels[run.Kernel].Rows, p.layout.TileM)}
-	for _, d := range slices.Concat(q.CountDiv, q.Pads) {
-		x.Padded = max(x.Padded, roundUp(s.k, d))
+// quantizer prepares rows of k activations for a kernel, nil: none does.
+func (p *Product) quantizer(kernel, k int) *abi.Operator {
+	v := p.variant
+	if kernel >= len(v.Quantizers) || v.Fill != 0 {
+		return nil
 	}
-	sums, scales := p.cut.groupsOf(x.Padded)
-	x.Run.Sums = roundUp(x.Padded, 64)
-	x.Run.Scales = x.Run.Sums + roundUp(4*(sums+room), 64)
-	x.Run.Bytes = x.Run.Scales + roundUp(4*(scales+room), 64)
-	x.ActBytes = x.Run.Bytes
-	return x
+	for i := len(v.Quantizers[kernel]) - 1; i >= 0; i-- {
+		if x := &v.Quantizers[kernel][i]; x.Fits(map[string]int{"K": k}) == nil {
+			return x
+		}
+	}
+	return nil
 }
 
 // load copies a packed matrix to the device that p runs on, if it does.

@@ -199,7 +199,10 @@ func (x ReadScaled) Apply(s *Product) (*Product, error) {
 	if part.NumFields() < 2 {
 		return nil, illegal(x, "codes", "a byte holds one field")
 	}
-	field, loops := c.fieldOf(part)
+	field, loops, whole := c.fieldOf(part)
+	if !whole {
+		return nil, illegal(x, "codes", "a field is part of a loop")
+	}
 	shifts := fieldShifts(part.Unjoined(), x.Below)
 	classes := slices.Compact(slices.Sorted(slices.Values(shifts)))
 	classOf := make([]int, len(shifts))
@@ -215,16 +218,18 @@ func (x ReadScaled) Apply(s *Product) (*Product, error) {
 	return c, nil
 }
 
-// fieldOf is the field number of the current point in terms of loops.
-func (s *Product) fieldOf(part *format.Part) (ir.Expr, []fieldLoop) {
-	var field ir.Expr = ir.I32(0)
-	var loops []fieldLoop
+// fieldOf is the field number of the current point in terms of loops, if these are whole.
+func (s *Product) fieldOf(part *format.Part) (field ir.Expr, loops []fieldLoop, whole bool) {
+	field = ir.I32(0)
 	for _, d := range part.Fields {
-		l := s.loopOf(d)
+		l, ok := s.loopOf(d)
+		if !ok {
+			return nil, nil, false
+		}
 		loops = append(loops, fieldLoop{l.Name, l.N, d.Stride})
 		field = ir.Binary{Op: ir.Add, X: field, Y: ir.Binary{Op: ir.Mul, X: ir.Axis{Name: l.Name}, Y: ir.I32(d.Stride)}}
 	}
-	return field, loops
+	return field, loops, true
 }
 
 // fieldShifts chooses, for each field, where its code is read: the lowest bit

@@ -49,6 +49,11 @@ func (s *Product) complete() error {
 	if err := st.groups("w", s.decoded); err != nil {
 		return err
 	}
+	for _, x := range s.scales {
+		if err := st.groups("scales", x.At); err != nil {
+			return err
+		}
+	}
 	tile, err := s.completeTile()
 	if err != nil {
 		return err
@@ -219,7 +224,7 @@ func (s *Product) contiguous(k *Kernel) error {
 		}
 	}
 	for _, d := range s.weights.Part("codes").Fields {
-		if l := s.loopOf(d); l.Kind.Outside() {
+		if l, _ := s.loopOf(d); l.Kind.Outside() {
 			return &Unfinished{"loop " + l.Name, "a call takes all fields of a cell"}
 		}
 	}

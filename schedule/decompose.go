@@ -133,7 +133,11 @@ func (s *Product) product(unit int) *stage {
 func (s *Product) blockAccumulator() accumulator {
 	block := &ir.Tensor{Name: "block", Elem: format.I32}
 	acc := nest.Accumulator{Temp: block, Op: ir.Add, Flush: s.scaled(ir.Read{T: block})}
-	if each := s.Problem.SubLeast(); each != nil {
+	least := ir.Expr(nil)
+	if s.Problem.Weight.Min {
+		least = value("subleast", format.I32)
+	}
+	if each := s.Problem.SubLeast(least); each != nil {
 		acc.Beside = &nest.Beside{Temp: leastTemp, Each: each}
 	}
 	return accumulator{Accumulator: acc, root: "g"}
@@ -159,27 +163,32 @@ func lookup(levels []int, t format.DType, code ir.Expr) ir.Expr {
 func (s *Product) scalings(st *stage) {
 	p := s.Problem
 	st.superSpan, st.block = max(p.Weight.Super/max(p.GroupK(), 1), 1), p.Block()
-	named(st.values, "scale", p.Scale(named(st.values, "super", p.Super())))
+	super, supermin := named(st.values, "super", p.Super()), named(st.values, "supermin", p.SuperMin())
+	if st.block > 1 {
+		named(st.values, "sub", p.SubScale())
+		named(st.values, "subleast", p.SubMin())
+	}
+	named(st.values, "scale", p.Scale(named(st.values, "own", p.Own(super))))
 	least := ir.Expr(ir.Read{T: leastTemp})
 	if p.Block() == 1 && p.Weight.Min {
 		least = p.OfAct(p.Tensors().Sums)
 	}
-	named(st.values, "least", p.Least(named(st.values, "supermin", p.SuperMin()), p.ScaledSum(least)))
+	named(st.values, "least", p.Least(named(st.values, "ownleast", p.OwnLeast(supermin)), p.ScaledSum(least)))
 }
 
-// named makes e, an f32, a value of the name and reads it, nil of none.
+// named makes e a value of the name and reads it, nil of none.
 func named(values map[string]ir.Expr, name string, e ir.Expr) ir.Expr {
 	if e == nil {
 		return nil
 	}
 	values[name] = e
-	return value(name, format.F32)
+	return value(name, e.Type())
 }
 
 // flushed is what a group's sum adds to the sum of all, or to its block.
 func (s *Product) flushed(sum ir.Expr) ir.Expr {
 	if s.Problem.Block() > 1 {
-		return s.Problem.SubScaled(sum)
+		return s.Problem.SubScaled(sum, value("sub", format.I32))
 	}
 	return s.scaled(sum)
 }

@@ -47,10 +47,25 @@ func (s *Product) Buffers() string {
 }
 
 func buffersOf(t *ir.Tables, fill int, weights *format.Layout) string {
+	weights = oneWord(weights)
 	if t == nil {
 		return fmt.Sprint("fill ", fill, " ", weights.Hash())
 	}
 	return fmt.Sprint("tables ", t.ID(), " ", weights.Hash())
+}
+
+// oneWord is l with no distance between the words of cells that have one.
+func oneWord(l *format.Layout) *format.Layout {
+	codes := l.Part(format.Codes)
+	for _, bits := range codes.Map {
+		if slices.ContainsFunc(bits, func(b format.BitPos) bool { return b.Word > 0 }) {
+			return l
+		}
+	}
+	c := *l
+	c.Parts = slices.Clone(l.Parts)
+	c.Part(format.Codes).WordStride = 1
+	return &c
 }
 
 // SharesBuffers says that k and x read the same packed matrices and prepared activations.
@@ -104,8 +119,12 @@ func (k *Kernel) grid(columns bool) {
 	for _, p := range []string{"act", "sums", "ascale"} {
 		aligned(p, 0)
 	}
-	aligned(tileStep, k.Weights.HeaderBytes|k.Weights.RecordBytes)
-	aligned(rowsStep, 4*min(k.Rows, k.Weights.TileM))
+	for _, p := range []string{tileStep, sideStep} {
+		aligned(p, k.Weights.HeaderBytes|k.Weights.RecordBytes)
+	}
+	for _, p := range []string{rowsStep, sideRows} {
+		aligned(p, 4*min(k.Rows, k.Weights.TileM))
+	}
 	for _, p := range []string{"out", nest.StepParam("out")} { // columns are whole tiles
 		aligned(p, 4*k.Weights.TileM)
 	}

@@ -270,6 +270,11 @@ func (st *stage) plan() (*nest.Plan, error) {
 		if n.Init != nil {
 			n.Init = inline(n.Init)
 		}
+		if n.Beside != nil {
+			beside := *n.Beside
+			beside.Each = inline(beside.Each)
+			n.Beside = &beside
+		}
 		n.Keep = st.within(n.At, n.Keep)
 		p.Accumulators = append(p.Accumulators, n)
 	}

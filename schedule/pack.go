@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -20,7 +21,8 @@ import (
 // codes of their record; scales of whole rows lead their tile. The word "shared" in Order, after some of the constant
 // loops, divides a record into pieces, one for each iteration of these loops. Then the shared values of groups that lie
 // whole in a piece follow the codes of the piece, and the other shared values follow all pieces. With Lead, these other
-// values come before the codes of their record, in the order in which kernels read them.
+// values come before the codes of their record, in the order in which kernels read them. Alike, shared values lie in the order of codes also where
+// lanes hold tiles: as they do in layouts of other kernels for workgroups.
 //
 // Of 2-bit codes, in the order mt ks l j with fields f, where m = 16*mt + l and
 // k = 16*ks + 4*f + j:
@@ -51,6 +53,9 @@ import (
 // innermost. Planes of more than 8 fields have several words for each bit: "planes" in
 // Order says where the planes go, and "words" where the words of one plane go.
 //
+// "d/16" and "d%16" are the outer and the inner part of a loop d, in steps of 16 iterations: so loops that cannot be split, such as
+// those of tiles, may have fields inside.
+//
 // Tensor "act" packs the activations instead: Chunk consecutive elements of a
 // column lie together, with the columns of a block side by side. In a preparation of
 // activations, "table" says that the tables of Chunk elements lie together. The tables of the next Chunk elements are a
@@ -68,6 +73,7 @@ type Pack struct {
 	Chunk  int      `json:"chunk,omitempty"`
 
 	Fraction bool `json:"fraction,omitempty"`
+	Alike    bool `json:"alike,omitempty"`
 }
 
 // Apply implements Step.
@@ -120,7 +126,7 @@ func (x Pack) chunks(old, unit int) error {
 	if x.Chunk < unit || x.Chunk > MostChunk || x.Chunk%unit != 0 {
 		return illegal(x, x.Tensor, "chunk %d: want a multiple of %d up to %d", x.Chunk, unit, MostChunk)
 	}
-	if x.Order != nil || x.Fields != nil || x.Map != "" || x.Join != 0 || x.Mirror != 0 || x.Head != 0 || x.Lead || x.Word != 0 || x.Fraction {
+	if x.Order != nil || x.Fields != nil || x.Map != "" || x.Join != 0 || x.Mirror != 0 || x.Head != 0 || x.Lead || x.Word != 0 || x.Fraction || x.Alike {
 		return illegal(x, x.Tensor, "takes a chunk only")
 	}
 	return nil
@@ -203,6 +209,7 @@ type packing struct {
 	s      *Product
 	used   []string // loops and words named so far
 	fields []format.Digit
+	inside []nest.Loop // the loops of fields
 	bitmap [][]format.BitPos
 	words  int
 	joined *format.Codewords // nil: codes are stored one by one
@@ -212,6 +219,9 @@ type packing struct {
 
 // loop is the loop over rows or K called name, which may be named once.
 func (p *packing) loop(name string) (nest.Loop, error) {
+	if of, by, outer, ok := partOf(name); ok {
+		return p.part(name, of, by, outer)
+	}
 	loops := p.s.main().loops
 	i := slices.IndexFunc(loops, func(l nest.Loop) bool { return l.Name == name })
 	if t := p.s.tables; name == digitLoop && t != nil {
@@ -223,8 +233,57 @@ func (p *packing) loop(name string) (nest.Loop, error) {
 	return loops[i], p.use(name)
 }
 
-// overMatrix says that a loop counts rows or elements of K.
-func overMatrix(l nest.Loop) bool { return l.Root == "m" || l.Root == "k" || l.Root == "g" }
+// partOf takes the name of a part of a loop apart, "d/16" or "d%16".
+func partOf(name string) (of string, by int, outer, ok bool) {
+	i := strings.IndexAny(name, "/%")
+	if i < 0 {
+		return "", 0, false, false
+	}
+	by, err := strconv.Atoi(name[i+1:])
+	return name[:i], by, name[i] == '/', err == nil && by > 0
+}
+
+// part is the outer or the inner part of a loop in steps of some iterations.
+func (p *packing) part(name, of string, by int, outer bool) (nest.Loop, error) {
+	i := slices.IndexFunc(p.s.main().loops, func(l nest.Loop) bool { return l.Name == of && overMatrix(l) })
+	if i < 0 {
+		return nest.Loop{}, illegal(p.x, name, "no such loop over rows or K")
+	}
+	l := p.s.main().loops[i]
+	if l.N == 0 || l.N%by != 0 || slices.Contains(p.used, of) {
+		return nest.Loop{}, illegal(p.x, name, "is no part of a constant loop that is named in parts only")
+	}
+	l.Name = name
+	if outer {
+		l.Coef, l.N = l.Coef*by, l.N/by
+	} else {
+		l.N = by
+	}
+	return l, p.use(name)
+}
+
+// complete says that the layout has all of a loop: the loop, or parts of it.
+func (p *packing) complete(l nest.Loop) bool {
+	n := 1
+	for _, name := range p.used {
+		of, by, outer, ok := partOf(name)
+		switch {
+		case name == l.Name:
+			return true
+		case !ok || of != l.Name:
+		case outer:
+			n *= l.N / by
+		default:
+			n *= by
+		}
+	}
+	return n == l.N && l.N > 1
+}
+
+// overMatrix says that a loop counts rows or elements of K. Parts of a sum are counted by iterations of another loop.
+func overMatrix(l nest.Loop) bool {
+	return (l.Root == "m" || l.Root == "k" || l.Root == "g") && l.Kind != nest.Part
+}
 
 // digits is the loop over the codes of an index, which only layouts see.
 func (s *Product) digits() nest.Loop {
@@ -251,7 +310,7 @@ func (p *packing) cell() error {
 			return illegal(p.x, name, "a field loop needs a constant trip count")
 		}
 		if l.N > 1 {
-			p.fields = append([]format.Digit{p.s.digit(l, n)}, p.fields...)
+			p.fields, p.inside = append([]format.Digit{p.s.digit(l, n)}, p.fields...), append([]nest.Loop{l}, p.inside...)
 		}
 		n *= l.N
 	}
@@ -308,7 +367,7 @@ func (p *packing) order() error {
 		}
 	}
 	for _, l := range p.s.main().loops {
-		if overMatrix(l) && !slices.Contains(p.used, l.Name) {
+		if overMatrix(l) && !p.complete(l) {
 			return illegal(p.x, l.Name, "is not in the layout")
 		}
 	}
@@ -510,8 +569,8 @@ func (s *Product) digit(l nest.Loop, stride int) format.Digit {
 	return format.Digit{Axis: axis, Div: s.fullCoef(l), Mod: l.N, Stride: stride}
 }
 
-// loopOf is the loop that counts a digit: after pack, loops stay as they are.
-func (s *Product) loopOf(d format.Digit) nest.Loop {
+// loopOf is the loop that counts a digit: after pack, loops stay as they are. whole says that the digit is no part of it.
+func (s *Product) loopOf(d format.Digit) (l nest.Loop, whole bool) {
 	loops := s.main().loops
 	if s.tables != nil {
 		loops = append(slices.Clip(loops), s.digits())
@@ -520,8 +579,12 @@ func (s *Product) loopOf(d format.Digit) nest.Loop {
 		if !overMatrix(l) {
 			continue
 		}
-		if have := s.digit(l, d.Stride); have == d {
-			return l
+		have := s.digit(l, d.Stride)
+		if have == d {
+			return l, true
+		}
+		if have.Axis == d.Axis && d.Div%have.Div == 0 && d.Div*d.Mod <= have.Div*have.Mod {
+			return l, false
 		}
 	}
 	panic(fmt.Sprintf("BUG: schedule: no loop counts the fields (%s / %d) mod %d", d.Axis, d.Div, d.Mod))
@@ -592,10 +655,7 @@ func (p *packing) shared(lay *format.Layout) error {
 // tiles in the order of codes.
 func (p *packing) sharedLoops(span int) (loops []nest.Loop, err error) {
 	var all []nest.Loop
-	for _, d := range p.fields {
-		all = append(all, p.s.loopOf(d))
-	}
-	all = append(all, p.loops[2:]...)
+	all = append(slices.Clone(p.inside), p.loops[2:]...)
 	for _, l := range all {
 		switch {
 		case l.Root == "m":
@@ -608,7 +668,7 @@ func (p *packing) sharedLoops(span int) (loops []nest.Loop, err error) {
 		}
 	}
 	runs := func(kind nest.Kind) func(nest.Loop) bool { return func(l nest.Loop) bool { return l.Kind == kind } }
-	if slices.ContainsFunc(loops, runs(nest.Lane)) && !slices.ContainsFunc(p.s.Loops(), runs(nest.Tile)) {
+	if p.x.Alike || slices.ContainsFunc(loops, runs(nest.Lane)) && !slices.ContainsFunc(p.s.Loops(), runs(nest.Tile)) {
 		return loops, nil // like the codes: neighbouring lanes read neighbours
 	}
 	slices.SortStableFunc(loops, func(a, b nest.Loop) int {

@@ -19,11 +19,12 @@ type Product struct {
 	chunk   int            // activation elements of a column that lie together; 0: not chosen
 	streams nest.Streams   // prefetch distances
 	hoisted bool
-	tables  *ir.Tables // of activations; nil if the product has none
-	shared  string     // loop at which lanes share activations; "": they do not
-	decoded string     // loop at which lanes share decoded weights; "": they do not
-	ahead   bool       // they load them while the iteration before computes
-	halves  bool       // they fill one half of the buffers while the other is used
+	tables  *ir.Tables    // of activations; nil if the product has none
+	shared  string        // loop at which lanes share activations; "": they do not
+	decoded string        // loop at which lanes share decoded weights; "": they do not
+	ahead   bool          // they load them while the iteration before computes
+	scales  []nest.Shared // scales that lanes share
+	halves  bool          // they fill one half of the buffers while the other is used
 
 	parts     int       // workgroups that share sums over K; 0: none
 	quantized *Quantize // how groups prepare activations; nil: they do not
@@ -183,6 +184,7 @@ func (s *Product) kernel(scaledSums bool) *Kernel {
 	if s.decoded != "" {
 		k.Nest.Shared = append(k.Nest.Shared, nest.Shared{Temp: "w", At: s.decoded, Ahead: s.ahead, Halves: s.halves})
 	}
+	k.Nest.Shared = append(k.Nest.Shared, s.scales...)
 	k.Nest.Holders = s.main().holders
 	return k
 }
@@ -196,7 +198,7 @@ func (s *Product) scaledSums() (*Product, bool) {
 	}
 	c := s.clone()
 	values := c.main().values
-	values["least"] = p.Least(named(values, "supermin", p.SuperMin()), p.OfAct(p.Tensors().ScaledSums()))
+	values["least"] = p.Least(value("ownleast", format.F32), p.OfAct(p.Tensors().ScaledSums()))
 	return c, true
 }
 

@@ -13,7 +13,8 @@ import (
 // the index; "super" the super-scale and the super-minimum if the format has two levels.
 // "act" are all activations that an iteration of the serial loop At reads. The lanes of a workgroup copy them into a buffer that
 // they share. Shared, the decoded weights of an iteration of the serial loop At are in such a buffer too: each lane decodes
-// some of them. Ahead, lanes load what they decode, and activations that they share at the same loop, while the iteration before
+// some of them. "scales" are the scales, and the minimums, of the groups of an iteration, which lanes of tiles share in the same way: shared is then
+// said too. Ahead, lanes load what they decode, and activations that they share at the same loop, while the iteration before
 // computes. With Halves, they fill one half of the buffers while they multiply the other.
 //
 //	for r                              for r
@@ -33,7 +34,7 @@ type Stage struct {
 
 // Apply implements Step.
 func (x Stage) Apply(s *Product) (*Product, error) {
-	if (x.Shared || x.Ahead || x.Halves) && (x.Value != "w" || !x.Shared || x.Halves && !x.Ahead) {
+	if (x.Shared || x.Ahead || x.Halves) && (x.Value != "w" && x.Value != "scales" || x.Value == "scales" && x.Ahead || !x.Shared || x.Halves && !x.Ahead) {
 		return nil, illegal(x, x.Value, "is no value that lanes share so; have w, shared, and then ahead, and then by halves")
 	}
 	switch x.Value {
@@ -49,10 +50,12 @@ func (x Stage) Apply(s *Product) (*Product, error) {
 		return x.super(s)
 	case "act":
 		return x.shared(s)
+	case "scales":
+		return x.scales(s)
 	case "wide":
 		return nil, x.noWide()
 	}
-	return nil, illegal(x, x.Value, "no such value; have w, a, x, super, act, wide")
+	return nil, illegal(x, x.Value, "no such value; have w, a, x, super, scales, act, wide")
 }
 
 func (x Stage) noWide() error {
@@ -132,6 +135,39 @@ func (x Stage) sharedWeights(s *Product) (*Product, error) {
 		c.decoded, c.ahead, c.halves = x.At, x.Ahead, x.Halves
 	}
 	return c, err
+}
+
+// scales makes lanes share what the groups of weights of an iteration are scaled by, and their minimums.
+func (x Stage) scales(s *Product) (*Product, error) {
+	if err := s.decomposed(x, x.Value); err != nil {
+		return nil, err
+	}
+	if st, i := s.find(x.At); !x.Shared || st == nil || st.loops[i].Kind != nest.Serial {
+		return nil, illegal(x, x.At, "is no serial loop in which lanes share scales: say shared")
+	}
+	if s.Problem.Weight.Group == 0 {
+		return nil, illegal(x, x.Value, "groups have none of their own")
+	}
+	c := s
+	for _, name := range groupValues(s.Problem) {
+		if s.main().values[name] == nil {
+			continue
+		}
+		var err error
+		if c, err = stageAt(x, c, name, x.At); err != nil {
+			return nil, err
+		}
+		c.scales = append(slices.Clip(c.scales), nest.Shared{Temp: name, At: x.At})
+	}
+	return c, nil
+}
+
+// groupValues are the values that each group of weights has, beside its weights.
+func groupValues(p ir.Problem) []string {
+	if p.Block() > 1 {
+		return []string{"sub", "subleast"}
+	}
+	return []string{"own", "ownleast"}
 }
 
 func (x Stage) super(s *Product) (*Product, error) {

@@ -185,11 +185,13 @@ var pairs = []pair{
 // give different machine code, or the same one other places of the weights, both correct.
 func TestNoDecoration(t *testing.T) {
 	covered := map[string]bool{}
-	for _, p := range pairs {
+	targets := native.Targets(t)
+	kernels := compilePairs(t, targets)
+	for i, p := range pairs {
 		for _, param := range strings.Fields(p.params) {
 			covered[param] = true
 		}
-		t.Run(strings.ReplaceAll(p.params, " ", ","), func(t *testing.T) { p.run(t) })
+		t.Run(strings.ReplaceAll(p.params, " ", ","), func(t *testing.T) { p.run(t, targets, kernels[i]) })
 	}
 	for _, p := range preparations {
 		covered[p.param] = true
@@ -424,19 +426,53 @@ func paramName(s schedule.Step, i int) string {
 	return name
 }
 
-func (p pair) run(t *testing.T) {
+// both are the kernels of a pair on a target.
+type both [2]*native.Kernel
+
+// compilePairs compiles all pairs for each target, and assembles their kernels at once.
+func compilePairs(t *testing.T, targets []lower.Target) [][]both {
+	t.Helper()
+	out := make([][]both, len(pairs))
+	for _, target := range targets {
+		var all []*native.Kernel
+		for i, p := range pairs {
+			problem := p.problem(t)
+			var ks both
+			for j, v := range []variant{p.a, p.b} {
+				trace := v.trace(t, problem)
+				k, err := native.Compile(target, problem, trace)
+				if err != nil {
+					t.Fatalf("%s: %s: %v\n%s", p.params, target.Machine().Name, err, check.Replay{Problem: problem, Trace: trace})
+				}
+				ks[j], all = k, append(all, k)
+			}
+			out[i] = append(out[i], ks)
+		}
+		native.Load(t, target, all...)
+	}
+	return out
+}
+
+func (p pair) problem(t *testing.T) ir.Problem {
+	t.Helper()
 	problem, err := ir.Named(p.format)
 	if err != nil {
 		t.Fatal(err)
 	}
-	a, b := p.a.trace(t, problem), p.b.trace(t, problem)
+	return problem
+}
+
+// run compares the kernels of each target, which must be correct and differ.
+func (p pair) run(t *testing.T, targets []lower.Target, kernels []both) {
+	problem := p.problem(t)
+	a, b := kernels[0][0].Trace, kernels[0][1].Trace
 	for _, param := range strings.Fields(p.params) {
 		if slices.Equal(values(a, param), values(b, param)) {
 			t.Errorf("both traces have %s %v", param, values(a, param))
 		}
 	}
-	for _, target := range native.Targets(t) {
-		x, y := p.check(t, target, problem, a), p.check(t, target, problem, b)
+	for i, target := range targets {
+		x, y := checked(t, target, problem, kernels[i][0]), checked(t, target, problem, kernels[i][1])
 		if x == y {
 			t.Errorf("%s: the same machine code\n%v\n%v\n%s", target.Machine().Name, a, b, x)
 		}
@@ -472,18 +508,13 @@ func values(trace schedule.Trace, param string) []string {
 	return out
 }
 
-// check runs a trace and returns its instructions, and what tells its layout from others.
-func (p pair) check(t *testing.T, target lower.Target, problem ir.Problem, trace schedule.Trace) string {
+// checked runs a kernel and returns its instructions, and what tells its layout from others.
+func checked(t *testing.T, target lower.Target, problem ir.Problem, k *native.Kernel) string {
 	t.Helper()
-	k, err := native.Compile(target, problem, trace)
-	if err != nil {
-		t.Fatalf("%s: %v\n%s", target.Machine().Name, err, check.Replay{Problem: problem, Trace: trace})
-	}
-	native.Load(t, target, k)
 	rng, unit := rand.New(rand.NewSource(1)), max(problem.Unit(), 1)
 	for _, kind := range []check.Kind{check.Uniform, check.Extreme} {
 		if err := k.Check(check.New(rng, problem, k.Rows+3, k.Cols+1, (2*k.StepK+32)/unit*unit, kind)); err != nil {
-			t.Errorf("%s: %v\n%s", target.Machine().Name, err, check.Replay{Problem: problem, Trace: trace})
+			t.Errorf("%s: %v\n%s", target.Machine().Name, err, check.Replay{Problem: problem, Trace: k.Trace})
 		}
 	}
 	text, err := k.Text(target)

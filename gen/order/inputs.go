@@ -91,7 +91,7 @@ func (in Inputs) Weight(arg string) (format.Weight, error) {
 	}
 	var w format.Weight
 	if err := json.Unmarshal(data, &w); err != nil {
-		return w, lined(arg, data, err)
+		return w, Lined(arg, data, err)
 	}
 	if strings.HasSuffix(w.Name, ir.FloatSuffix) {
 		return w, fmt.Errorf("%s: format %q: names that end in %s say that activations are f32: choose another", arg, w.Name, ir.FloatSuffix)
@@ -110,22 +110,39 @@ func (in Inputs) Problem(name string, a Act) (ir.Problem, error) {
 	return a.Problem(w)
 }
 
-// Trace is the schedule in a JSON file.
+// steps says what a file with a trace holds.
+const steps = "a list of steps, as tmacc show -stage trace prints"
+
+// Trace is the schedule in a JSON file. A line of text may stand above the list, such as the one that tmacc show -stage trace prints
+// for people: it does not count.
 func (in Inputs) Trace(path string) (schedule.Trace, error) {
-	data, err := in.JSON(path, "a list of steps, as tmacc show -stage trace prints below its first line")
+	data, err := in.JSON(path, steps)
 	if err != nil {
 		return nil, err
 	}
+	data = blankTitle(data)
 	var list []map[string]json.RawMessage
 	var kind *json.UnmarshalTypeError
-	if err := json.Unmarshal(data, &list); errors.As(err, &kind) || err == nil && list == nil || !bytes.HasPrefix(bytes.TrimSpace(data), []byte("[")) {
-		return nil, fmt.Errorf("%s: not a trace: want a list of steps, as tmacc show -stage trace prints below its first line", path)
+	if err := json.Unmarshal(data, &list); errors.As(err, &kind) || err == nil && list == nil || !isList(data) {
+		return nil, fmt.Errorf("%s: not a trace: want %s", path, steps)
 	}
 	var t schedule.Trace
 	if err := json.Unmarshal(data, &t); err != nil {
-		return nil, lined(path, data, err)
+		return nil, Lined(path, data, err)
 	}
 	return t, nil
+}
+
+// isList says whether text begins as a list of JSON does.
+func isList(data []byte) bool { return bytes.HasPrefix(bytes.TrimSpace(data), []byte("[")) }
+
+// blankTitle makes spaces of a line of text above a list, so that the lines of errors are those of the file.
+func blankTitle(data []byte) []byte {
+	title, rest, _ := bytes.Cut(data, []byte("\n"))
+	if isList(data) || json.Valid(title) || !isList(rest) {
+		return data
+	}
+	return append(bytes.Repeat([]byte(" "), len(title)), data[len(title):]...)
 }
 
 // MaxCore bounds the size of a file with a core, in bytes.
@@ -141,13 +158,13 @@ func (in Inputs) Core(path string) (own core.Core, err error) {
 		return own, fmt.Errorf("%s: larger than %d MiB: this is no core", path, MaxCore>>20)
 	}
 	if own, err = core.Parse(data); err != nil {
-		return own, lined(path, data, err)
+		return own, Lined(path, data, err)
 	}
 	return own, nil
 }
 
-// lined is err, about a file of JSON, with the line if it is an error of syntax.
-func lined(path string, data []byte, err error) error {
+// Lined is err, about a file of JSON, with the line if it is an error of syntax.
+func Lined(path string, data []byte, err error) error {
 	if line := format.ErrorLine(data, err); line > 0 {
 		return fmt.Errorf("%s:%d: %w", path, line, err)
 	}

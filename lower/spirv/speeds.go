@@ -42,6 +42,14 @@ var speeds = []Speeds{general, h200}
 // AllSpeeds lists the built-in speeds. The first are for devices that the others do not name.
 func AllSpeeds() []Speeds { return slices.Clone(speeds) }
 
+// String names the device, and says if it is none.
+func (s Speeds) String() string {
+	if s.Name == general.Name {
+		return s.Name + ", of no device in particular"
+	}
+	return s.Name
+}
+
 // SpeedsOf are the speeds of a device with a name.
 func SpeedsOf(device string) Speeds {
 	for _, s := range speeds {

@@ -95,6 +95,7 @@ func (t *table) sums(f vir.Type) {
 	i := f.With(format.I32)
 	two(vir.OpAdd, i, module.OpIAdd)
 	two(vir.OpSub, i, module.OpISub)
+	two(vir.OpMul, i, module.OpIMul)
 	one := func(op vir.Op, dst, from vir.Type, code module.Op) {
 		t.need(Tiles, op, dst, []vir.Type{from}, code.String(), 8, func(p *printer, in *vir.Instr) []module.ID {
 			return []module.ID{p.m.Emit(code, p.tile(dst), p.arg(in, 0)[0])}

@@ -12,10 +12,12 @@ import (
 type Work struct {
 	Instructions float64 // on words, without dot products
 	Dots         float64 // dot products of four bytes in a word
+	Looped       float64 // of Instructions and Dots, the ones in the run-time loop
+	Exchanged    float64 // of Instructions, the ones by which lanes combine what they have
 	Lines        float64 // of memory that a subgroup's loads and stores touch, divided by its lanes
 	Matrices     float64 // products and sums by cooperative matrices, of all lanes together
-	Iterations   int     // of the run-time loop
-	Loaded       int     // bytes that one iteration of it loads from what the workgroup alone reads
+	Iterations   int     // of the run-time loop, or of the loop in it that loads
+	Loaded       int     // bytes that one iteration loads from what the workgroup alone reads
 	Ahead        bool    // they are loaded an iteration before
 	Carried      int     // words of a lane that it carries
 	Lanes        int     // of the workgroup
@@ -43,12 +45,11 @@ type counter struct {
 	lanes           []int
 }
 
-// where is a place in the code: how often it runs, loops of lanes around it, and how often it runs in an iteration of the run-time loop,
-// 0 outside.
+// where is a place in the code: how often it runs, loops of lanes around it, and whether it is in the run-time loop.
 type where struct {
 	times  float64
 	lanes  []*vir.Loop
-	inside int
+	inside bool
 	ahead  bool
 }
 
@@ -81,11 +82,13 @@ func (c *counter) loop(l *vir.Loop, at where) {
 		if l.Dealt { // the workgroup with most of them
 			n = ceil(n, c.Parts)
 		}
-		in.times, in.inside, in.ahead = at.times*float64(n), 1, l.Ahead || l.Count.Less > 0
+		in.times, in.inside, in.ahead = at.times*float64(n), true, l.Ahead || l.Count.Less > 0
 		c.Iterations = max(c.Iterations, n)
 		c.carry(l)
+		before := c.Instructions + c.Dots
+		defer func() { c.Looped += c.Instructions + c.Dots - before }()
 	default:
-		in.times, in.inside = at.times*float64(l.Count.Const), at.inside*l.Count.Const
+		in.times = at.times * float64(l.Count.Const)
 		in.ahead = at.ahead || l.Ahead
 	}
 	c.body(l.Body, in)
@@ -120,11 +123,12 @@ func (c *counter) instr(in *vir.Instr, at where) {
 		return
 	}
 	c.Lines += at.times * c.lines(in, at.lanes) / float64(c.subgroup)
-	if in.Op.Stores() || in.Dst == vir.NoReg || len(f.Grid) == 0 || at.inside == 0 {
+	if in.Op.Stores() || in.Dst == vir.NoReg || len(f.Grid) == 0 || !at.inside {
 		return
 	}
 	if slices.ContainsFunc(f.Grid[0].Moves, func(m vir.Move) bool { return m.Param == in.Mem.Buf }) {
-		c.Loaded += at.inside * f.Regs[in.Dst].Bits() / 8
+		c.Loaded += f.Regs[in.Dst].Bits() / 8
+		c.Iterations = max(c.Iterations, int(at.times))
 		c.Ahead = c.Ahead || at.ahead
 	}
 }
@@ -139,7 +143,8 @@ func (c *counter) across(l *vir.Loop, at where) {
 			words += n
 		}
 	}
-	n, inner := l.Count.Const, vir.Product(c.lanes[len(at.lanes)+1:])
+	n, inner, before := l.Count.Const, vir.Product(c.lanes[len(at.lanes)+1:]), c.Instructions
+	defer func() { c.Exchanged += c.Instructions - before }()
 	if n&(n-1) != 0 {
 		floats, words = floats+words, 0
 	}

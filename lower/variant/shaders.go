@@ -14,21 +14,15 @@ import (
 
 // Shaders is a product compiled for devices. Its kernels read one packed layout of the weights and differ in how many columns they compute at once.
 type Shaders struct {
-	Target    spirv.Target
-	Kernels   []Shaded
-	Quantizer *Quantizer // nil: only CPUs prepare activations
-}
-
-// Quantizer is a scheduled preparation of activations and its shaders.
-type Quantizer struct {
-	Schedule *schedule.PreparationKernel
-	Shaders  []*spirv.Shader
+	Target  spirv.Target
+	Kernels []Shaded
 }
 
 // Shaded is a scheduled product and its shaders. A device runs the first that it can.
 type Shaded struct {
-	Schedule *schedule.Kernel
-	Shaders  []*spirv.Shader
+	Schedule   *schedule.Kernel
+	Shaders    []*spirv.Shader
+	Quantizers []abi.Operator // as abi.Variant has them; none: only CPUs prepare activations
 }
 
 // Check says what kernels do not share, and what package runtime gives no shader.
@@ -62,9 +56,7 @@ func (v *Shaders) ABI(prefix string) abi.Variant {
 	for _, k := range v.Kernels {
 		out.Kernels = append(out.Kernels, Kernel{Schedule: k.Schedule}.abi(prefix))
 		out.Shaders = append(out.Shaders, shaders(k.Shaders))
-	}
-	if q := v.Quantizer; q != nil {
-		out.Quantizer = &abi.Quantizer{Shaders: shaders(q.Shaders), CountDiv: q.Schedule.CountDiv, Pads: q.Schedule.Pads}
+		out.Quantizers = append(out.Quantizers, k.Quantizers)
 	}
 	return out
 }

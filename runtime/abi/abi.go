@@ -29,8 +29,9 @@ type Variant struct {
 	// Shaders has shaders of each kernel, if the kernels run on a device. It runs the first that it can. Activations are prepared on this CPU.
 	Shaders [][]Shader
 	Device  Device // that runs the shaders, nil: none
-	// Quantizer prepares a row of activations on the device for a kernel of one column, nil: only CPUs prepare them.
-	Quantizer *Quantizer
+	// Quantizers prepare rows of activations on the device for each kernel, none: only CPUs prepare them. Of a kernel's, the last that fits K is the one. The tensors
+	// are x, the codes act, sums and ascale, as the kernel wants them; calls are for the columns of a block, and for blocks.
+	Quantizers [][]Operator
 }
 
 // Kernel is an assembly function that multiplies Rows rows by Cols rows of

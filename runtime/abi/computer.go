@@ -3,8 +3,6 @@ package abi
 // Computer is a Runner whose device also computes whole sequences of products and float operators, between memory that stays there.
 type Computer interface {
 	Runner
-	// Quantizes says that the device can prepare activations of the product itself: see Quantizing.
-	Quantizes() bool
 	// Operator is the float operator that package ir/operator calls so, nil if the device runs none of that name.
 	Operator(name string) *Operator
 	// Memory is memory of the device, at first all zeros.
@@ -36,24 +34,17 @@ type Place struct {
 	Bytes  int64 // up to the end of what a step may read or write there
 }
 
-// Step is a *Multiplying, a *Quantizing or an *Operating. One that runs beside the step before neither writes what that one reads or writes, nor reads what it writes.
+// Step is a *Multiplying or an *Operating. One that runs beside the step before neither writes what that one reads or writes, nor reads what it writes.
 type Step interface{ RunsBeside() bool }
 
-// Multiplying multiplies all rows of a matrix by one row of activations: Out receives them, whole tiles.
+// Multiplying multiplies all rows of a matrix by rows of activations, the blocks of Runs. Out receives a column for each of them, whole tiles of it. Columns
+// lie Column bytes apart.
 type Multiplying struct {
 	Beside   bool
 	Matrix   Loaded
-	Run      Run // of one block of one column
+	Runs     []Run
 	Act, Out Place
-}
-
-// Quantizing prepares a row of K activations for a product as Quantizer says. Scratch has room for three arrays of a word for each group, and 64 words more each.
-type Quantizing struct {
-	Beside          bool
-	Product         Computer
-	Run             Run
-	K               int
-	X, Act, Scratch Place
+	Column   int
 }
 
 // Operating makes calls of an operator. Tensors are in the order of Operator.Tensors.
@@ -76,13 +67,4 @@ type Tensor struct {
 func (x *Multiplying) RunsBeside() bool { return x.Beside }
 
 // RunsBeside implements Step.
-func (x *Quantizing) RunsBeside() bool { return x.Beside }
-
-// RunsBeside implements Step.
 func (x *Operating) RunsBeside() bool { return x.Beside }
-
-// Quantizer is a shader that quantizes a row of activations. The parameters of Shaders are in the order of PrepareArgs, and so are CountDiv and Pads.
-type Quantizer struct {
-	Shaders        []Shader // a device runs the first that it can
-	CountDiv, Pads []int
-}

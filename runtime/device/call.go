@@ -143,7 +143,7 @@ func (x *Matrix) Multiply(c *abi.DeviceCall) error {
 	}
 	s := o.lend()
 	defer o.giveBack(s)
-	for _, p := range x.parts(x.outputs(c)) {
+	for _, p := range x.parts(x.outputs(c, 0)) {
 		if err := x.multiply(o, s, c, p); err != nil {
 			return o.note(err)
 		}
@@ -194,10 +194,11 @@ type call struct {
 	column        int // of the output, of the first block
 	act           int // bytes of the activations where the first block begins
 	at, rows      int // bytes of the output, and rows of its columns
+	apart         int // bytes from one column to the next
 }
 
-// bytes is how many bytes the results of c have.
-func (c *call) bytes(k *abi.Kernel) int { return 4 * c.rows * k.Cols * c.blocks }
+// bytes is how many bytes the results of c have, from the first to the last.
+func (c *call) bytes(k *abi.Kernel) int { return c.apart*(k.Cols*c.blocks-1) + 4*c.rows }
 
 // outputs are the calls of a product, and how their results lie in the output.
 type outputs struct {
@@ -205,19 +206,21 @@ type outputs struct {
 	bytes int
 }
 
-// outputs divides a product into calls that the device can do: each sees a part of the weights, of the activations and of the output.
-func (x *Matrix) outputs(c *abi.DeviceCall) (out outputs) {
+// outputs divides a product into calls that the device can do: each sees a part of the weights, of the activations and of the output. Columns of the output are
+// some bytes apart, or with 0 dense in each call.
+func (x *Matrix) outputs(c *abi.DeviceCall, apart int) (out outputs) {
 	first := 0
 	for i := range c.Runs {
 		run := &c.Runs[i]
 		k := &x.r.variant.Kernels[run.Kernel]
-		tiles, blocks := x.most(c, run)
+		tiles, blocks := x.most(c, run, apart)
 		for b := 0; b < run.Blocks; b += blocks {
 			n := min(blocks, run.Blocks-b)
 			for _, p := range x.pieces {
 				for from := max(c.From, p.from); from < min(c.To, p.to); from += tiles {
 					to := min(from+tiles, c.To, p.to)
-					next := call{run, p, from, to, b, n, first + b*k.Cols, run.At + b*run.Bytes, out.bytes, x.rows(k, to-from)}
+					rows := x.rows(k, to-from)
+					next := call{run, p, from, to, b, n, first + b*k.Cols, run.At + b*run.Bytes, out.bytes, rows, max(apart, 4*rows)}
 					out.calls = append(out.calls, next)
 					out.bytes += next.bytes(k)
 				}
@@ -235,14 +238,14 @@ func (x *Matrix) rows(k *abi.Kernel, tiles int) int {
 }
 
 // most is how many tiles, and blocks of a run, a call has at most.
-func (x *Matrix) most(c *abi.DeviceCall, run *abi.Run) (tiles, blocks int) {
+func (x *Matrix) most(c *abi.DeviceCall, run *abi.Run, apart int) (tiles, blocks int) {
 	k, l := &x.r.variant.Kernels[run.Kernel], &x.on.d.Limits
 	room := min(int(l.Range-l.RangeAlignment)-behind, x.room())
 	tiles = max(1, min(l.Groups[0], room/(4*k.Rows*k.Cols))) * max(1, k.Rows/x.r.layout.TileM)
 	if len(x.on.kernels[run.Kernel].Grid) < 2 {
 		return tiles, 1
 	}
-	block := 4 * x.rows(k, min(tiles, c.To-c.From)) * k.Cols
+	block := max(apart, 4*x.rows(k, min(tiles, c.To-c.From))) * k.Cols
 	return tiles, max(1, min(run.Blocks, room/block, room/run.Bytes, l.Groups[1]))
 }
 
@@ -299,15 +302,15 @@ func (x *Matrix) dispatch(o *opened, c *call, act, result *vulkan.Buffer, shared
 	side := max(1, k.Rows/l.TileM)
 	apart := (c.to - c.from + side - 1) / side // tiles of a side
 	rows := min(k.Rows, l.TileM)
-	words := [params]int{outStepParam: 4 * c.rows, tilesParam: apart, tileStep: x.tileBytes, rowsStep: 4 * rows,
+	words := [params]int{outStepParam: c.apart, tilesParam: apart, tileStep: x.tileBytes, rowsStep: 4 * rows,
 		sideStep: apart * x.tileBytes, sideRows: 4 * apart * rows, countParam: c.run.Count,
-		blocksParam: c.blocks, actStep: c.run.Bytes, sumsStep: c.run.Bytes, blockStep: k.Cols * 4 * c.rows}
+		blocksParam: c.blocks, actStep: c.run.Bytes, sumsStep: c.run.Bytes, blockStep: k.Cols * c.apart}
 	ranges := [params]vulkan.Range{}
 	set := func(param int, b *vulkan.Buffer, at, bytes int) {
 		begin := at &^ int(o.d.Limits.RangeAlignment-1)
 		ranges[param], words[param] = vulkan.Range{Buffer: b, Offset: int64(begin), Size: min(b.Size()-int64(begin), int64(at-begin+bytes+behind))}, at-begin
 	}
-	set(outParam, result, c.at, 4*c.rows*k.Cols*c.blocks)
+	set(outParam, result, c.at, c.bytes(k))
 	set(actParam, act, c.act, c.blocks*c.run.Bytes)
 	for i, at := range []int{c.run.Sums, c.run.Scales} {
 		ranges[sumsParam+i], words[sumsParam+i] = ranges[actParam], words[actParam]+at

@@ -70,13 +70,13 @@ func TestShared(t *testing.T) {
 func TestDiffers(t *testing.T) {
 	d, v := open(t, vulkan.Options{})
 	d.FloatControls = nil
-	for _, v.Quantizer = range []*abi.Quantizer{nil, {}} {
+	for _, v.Quantizers = range [][][]abi.Operator{nil, {nil}} {
 		one := &One{Device: d}
 		if _, err := one.Open("", v, &format.Layout{TileM: 4}); err != nil {
 			t.Fatal(err)
 		}
-		if differs := one.Runner.Differs(); (differs != "") != (v.Quantizer != nil) {
-			t.Errorf("operators %t: %q", v.Quantizer != nil, differs)
+		if differs := one.Runner.Differs(); (differs != "") != (v.Quantizers != nil) {
+			t.Errorf("operators %t: %q", v.Quantizers != nil, differs)
 		}
 	}
 }

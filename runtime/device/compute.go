@@ -1,7 +1,6 @@
 package device
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 
@@ -23,9 +22,6 @@ type recording struct {
 	sums *vulkan.Buffer // that workgroups share; nil: none do
 	left bool           // a run has failed: the contents of sums are unknown
 }
-
-// Quantizes implements abi.Computer.
-func (r *Runner) Quantizes() bool { return r.variant.Quantizer != nil }
 
 // Operator implements abi.Computer.
 func (r *Runner) Operator(name string) *abi.Operator { return shaders.Find(name) }
@@ -98,8 +94,6 @@ func (r *Runner) Record(steps []abi.Step) (abi.Recording, error) {
 		switch s := s.(type) {
 		case *abi.Multiplying:
 			ds, err = c.multiplying(s, &shared)
-		case *abi.Quantizing:
-			ds, err = c.quantizing(s)
 		case *abi.Operating:
 			ds, err = c.operating(s)
 		default:
@@ -179,73 +173,23 @@ func (c *card) multiplying(s *abi.Multiplying, shared *sums) (all []*vulkan.Disp
 		return nil, errors.New("device: a product of matrices, activations and results on several devices")
 	}
 	tile := x.r.layout.TileM
-	k := &x.r.variant.Kernels[s.Run.Kernel]
-	call := abi.DeviceCall{To: len(x.tiles) / x.tileBytes, Runs: []abi.Run{s.Run}}
-	if most := 4 * int64(x.rows(k, call.To)); k.Cols != 1 || s.Out.Bytes < most {
-		return nil, fmt.Errorf("device: %d bytes for %d, or a kernel of %d columns", s.Out.Bytes, most, k.Cols)
-	}
-	for _, p := range x.outputs(&call).calls {
-		first := 4 * p.from * tile
-		if int64(first+4*p.rows) > s.Out.Bytes {
-			return nil, fmt.Errorf("device: rows %d and the next %d are written into %d bytes", p.from*tile, p.rows, s.Out.Bytes)
+	call := abi.DeviceCall{To: len(x.tiles) / x.tileBytes, Runs: s.Runs}
+	for _, p := range x.outputs(&call, s.Column).calls {
+		k := &x.r.variant.Kernels[p.run.Kernel]
+		first := p.column*s.Column + 4*p.from*tile
+		if end := first + p.bytes(k); 4*(p.from*tile+p.rows) > s.Column || int64(end) > s.Out.Bytes {
+			return nil, fmt.Errorf("device: %d columns of rows %d and the next %d are written into %d bytes, %d for a column", p.blocks*k.Cols, p.from*tile, p.rows, s.Out.Bytes, s.Column)
 		}
-		p.act, p.at = int(s.Act.At), int(s.Out.At)+first
+		p.act, p.at = p.act+int(s.Act.At), int(s.Out.At)+first
 		d, err := x.dispatch(o, &p, act.b, out.b, shared)
 		if err != nil {
 			return nil, err
 		}
-		d.Beside = len(all) > 0 && k.Rows <= tile
+		d.Beside = len(all) > 0 && (k.Rows <= tile || p.from == 0)
 		all = append(all, d)
 	}
 	return all, nil
 }
-
-// quantizing is a preparation as a dispatch.
-func (c *card) quantizing(s *abi.Quantizing) ([]*vulkan.Dispatch, error) {
-	r, ok := s.Product.(*Runner)
-	if !ok || r.variant.Quantizer == nil {
-		return nil, errors.New("device: a product whose activations it cannot prepare")
-	}
-	q := r.variant.Quantizer
-	k, err := c.kernel(q.Shaders)
-	if err != nil {
-		return nil, fmt.Errorf("preparation: %w", err)
-	}
-	part := func(of abi.Place, at int) abi.Place {
-		return abi.Place{Memory: of.Memory, At: of.At + int64(at), Bytes: of.Bytes - int64(at)}
-	}
-	third := int(s.Scratch.Bytes/3) &^ 3
-	places := []abi.Place{s.X, s.Act, part(s.Act, s.Run.Sums), part(s.Act, s.Run.Scales), s.Scratch, part(s.Scratch, third), part(s.Scratch, 2*third)}
-	d := &vulkan.Dispatch{Pipeline: k.pipeline}
-	for _, p := range k.Params {
-		word := 0
-		switch {
-		case p < len(places):
-			if _, word, err = c.bound(places[p]); err != nil {
-				return nil, err
-			}
-		case p >= firstCount && p-firstCount < len(q.CountDiv):
-			word = (s.K + q.CountDiv[p-firstCount] - 1) / q.CountDiv[p-firstCount]
-		default:
-			return nil, fmt.Errorf("device: a preparation has a parameter %d, which it is not given", p)
-		}
-		d.Push = binary.LittleEndian.AppendUint32(d.Push, uint32(word))
-	}
-	for _, p := range k.Buffers {
-		if p >= len(places) {
-			return nil, fmt.Errorf("device: a preparation reads parameter %d, which it is not given", p)
-		}
-		b, _, err := c.bound(places[p])
-		if err != nil {
-			return nil, err
-		}
-		d.Buffers = append(d.Buffers, b)
-	}
-	return []*vulkan.Dispatch{d}, nil
-}
-
-// firstCount is the number of the first count among the parameters of a preparation: as in abi.PrepareArgs.
-const firstCount = 16
 
 // operating is calls of an operator as a dispatch.
 func (c *card) operating(s *abi.Operating) ([]*vulkan.Dispatch, error) {

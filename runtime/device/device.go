@@ -215,7 +215,7 @@ func (r *Runner) Differs() string {
 	for _, k := range r.last.kernels {
 		all = append(all, k.without...)
 	}
-	if r.variant.Quantizer != nil { // float operators run there, too, and ask for all controls
+	if len(r.variant.Quantizers) > 0 { // float operators run there, too, and ask for all controls
 		_, without := fitted(shaders.Find("rmsnorm").Code, r.last.d)
 		all = append(all, without...)
 	}

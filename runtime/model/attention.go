@@ -148,9 +148,8 @@ func (a *attention) tilePositions() int {
 	return n
 }
 
-// newTiles divides the rows of the segments into tiles.
-func (a *attention) newTiles(tiles []tile, segments []segment) []tile {
-	most := a.tilePositions()
+// newTiles divides the rows of the segments into tiles of at most some positions, a divisor of a block.
+func (a *attention) newTiles(tiles []tile, segments []segment, most int) []tile {
 	for s, x := range segments {
 		for i := 0; i < x.n; {
 			at := x.position + i
@@ -259,7 +258,7 @@ func (a *attention) project(ws *workspace, layer int) error {
 // begin sets w to rows of a layer.
 func (w *attentionWork) begin(ws *workspace, a *attention, layer int, segments []segment) {
 	w.ws, w.a, w.layer, w.segments = ws, a, layer, segments
-	w.tiles = a.newTiles(w.tiles[:0], segments)
+	w.tiles = a.newTiles(w.tiles[:0], segments, a.tilePositions())
 	w.queries = grow(w.queries, ws.rows*a.heads*a.size)
 	for len(w.lanes) < ws.lanes() {
 		w.lanes = append(w.lanes, newLane(a))

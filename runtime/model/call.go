@@ -143,11 +143,11 @@ func (x *Item) width(m *Model) int {
 // nextBatch makes ws.segments of the next tokens, of the items from first on, and returns the first item that has more.
 func (ws *workspace) nextBatch(items []Item, first int) int {
 	ws.segments = ws.segments[:0]
-	rows := 0
-	for ; first < len(items) && rows < ws.model.options.Chunk; first++ {
+	rows, most := 0, ws.model.chunk()
+	for ; first < len(items) && rows < most; first++ {
 		x := &items[first]
 		done := len(x.Session.tokens) - x.Session.before
-		n := min(len(x.Tokens)-done, ws.model.options.Chunk-rows)
+		n := min(len(x.Tokens)-done, most-rows)
 		ws.segments = append(ws.segments, segment{session: x.Session, item: first, row: rows, angles: rows, n: n, position: len(x.Session.tokens)})
 		if rows += n; done+n < len(x.Tokens) {
 			break

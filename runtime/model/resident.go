@@ -1,6 +1,7 @@
 package model
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/binary"
@@ -9,14 +10,13 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/tmacc/tmacc/runtime"
 	"github.com/tmacc/tmacc/runtime/abi"
 	"github.com/tmacc/tmacc/runtime/ops"
 )
 
-// resident computes steps of one token on the device of the products: all layers, between memory that stays there, in one submission. What goes in is the row of the
-// embedding, the angles of the position, its place in the cache, and which positions of each block count. Keys and values, the last norm and logits come out. Steps of several tokens, and
-// models that it does not cover, are computed on the CPU, by products on the device.
+// resident computes steps on the device of the products, of tokens of one session: all layers, between memory that stays there, in one submission. What goes in is rows of the
+// embedding, the angles of the positions, their places in the cache, and which positions of blocks count. Keys and values, the last norms and logits of the wanted rows come out. Batches of several
+// sessions, and models that it does not cover, are computed on the CPU, by products on the device.
 //
 // Pages of caches are the host's. The device has a copy of one session's, page after page, which follows their versions.
 type resident struct {
@@ -27,11 +27,14 @@ type resident struct {
 	why error
 	// tried are the blocks of the step that had why, if it may pass: steps that see others try again
 	tried [][2]int
-	same  bool // the first step had the bits of products and of the CPU
-	rows  map[*matrix]runtime.OneRow
-	at    *layout // nil before the first step, and after a loss of the device
+	same  [2]bool // the first step of one token, and of more, had the bits of products and of the CPU
+	most  int     // tokens of a step that there is memory for
+	kept  *kept   // nil before the first step, and after a loss of the device
 	pages []copied
-	steps *recorded
+	work  abi.Memory // of steps, nil before the first
+	bytes int64      // of work
+	ran   *layout    // of the last step
+	steps []*recorded
 }
 
 // copied is the pages of a layer on the device.
@@ -41,15 +44,17 @@ type copied struct {
 	versions []uint64
 }
 
-// recorded is the steps of a token.
+// recorded is a step.
 type recorded struct {
 	abi.Recording
-	blocks [][2]int // of each kind of layers: from the first to before the end
+	at       *layout
+	position int      // of the first token
+	blocks   [][2]int // of each kind of layers: from the first to before the end
 }
 
 // newResident says whether steps of a model can stay on a device.
 func newResident(m *Model) *resident {
-	r := &resident{m: m, rows: map[*matrix]runtime.OneRow{}}
+	r := &resident{m: m}
 	if r.why = r.covers(); r.why != nil {
 		return r
 	}
@@ -68,7 +73,7 @@ func (r *resident) covers() error {
 	case c.Growth > 0:
 		return errorf("device", "queries that grow with positions are computed on the CPU")
 	case m.options.Cache == CacheQ8:
-		return errorf("device", "a cache of 8 bits is for the CPU")
+		return errorf("option Cache", "q8 is for the CPU, so that only products are computed on the device: take f16 or f32")
 	case c.HeadSize%ops.Panel != 0:
 		return errorf("device", "heads of %d elements are computed on the CPU", c.HeadSize)
 	}
@@ -84,7 +89,6 @@ func (r *resident) covers() error {
 			}
 		}
 	}
-	r.covered(m.head) // or the CPU multiplies by it
 	return nil
 }
 
@@ -96,59 +100,86 @@ func (r *resident) covered(x *matrix) error {
 	if x.packed == nil {
 		return errorf("device", "matrices of floats are multiplied on the CPU")
 	}
-	row, err := x.packed.Product().OneRow(x.k)
-	if err != nil {
-		return err
+	p := x.packed.Product()
+	for n := 1; n <= p.ActStep(); n++ { // by each kernel
+		steps, err := p.Steps(n, x.k)
+		if err != nil {
+			return err
+		}
+		r.on = cmp.Or(r.on, steps.On)
 	}
-	r.on, r.rows[x] = cmp.Or(r.on, row.On), row
 	return nil
 }
 
-// Resident is nil if steps of one token stay on the device of the products, and otherwise says why they do not.
+// onDevice says that the device multiplies by the head. Otherwise the CPU does.
+func (r *resident) onDevice(head *matrix) bool { return r.covered(head) == nil }
+
+// Resident is nil if steps of one session stay on the device of the products, and otherwise says why they do not.
 func (m *Model) Resident() error {
 	m.resident.mu.Lock()
 	defer m.resident.mu.Unlock()
 	return m.resident.why
 }
 
+// chunk is how many tokens a step has at most.
+func (m *Model) chunk() int {
+	r := m.resident
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch {
+	case r.why != nil:
+		return m.options.Chunk
+	case !r.same[1]: // it is computed twice
+		return min(r.most, ops.Block)
+	}
+	return r.most
+}
+
 func (r *resident) free() {
 	if r == nil {
 		return
 	}
-	if r.steps != nil {
-		r.steps.Free()
-	}
-	if r.at != nil {
-		r.at.memory.Free()
+	r.freeSteps()
+	if r.kept != nil && r.kept.memory != nil {
+		r.kept.memory.Free()
 	}
 	for _, p := range r.pages {
 		p.memory.Free()
 	}
-	r.at, r.pages, r.steps = nil, nil, nil
+	r.kept, r.pages = nil, nil
 }
 
-// forward computes the batch of ws, if it is one token, and says whether it did.
+// freeSteps frees the memory of steps, and those that are recorded for it.
+func (r *resident) freeSteps() {
+	for _, x := range r.steps {
+		x.Free()
+	}
+	if r.work != nil {
+		r.work.Free()
+	}
+	r.steps, r.work, r.bytes, r.ran = nil, nil, 0, nil
+}
+
+// forward computes the batch of ws, if it is tokens of one session, and says whether it did.
 func (r *resident) forward(ctx context.Context, ws *workspace) (done bool, err error) {
-	if ws.rows != 1 || len(ws.segments) != 1 {
+	if len(ws.segments) != 1 {
 		return false, nil
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if !r.same && len(ws.wanted) == 0 { // the CPU would compute nothing to compare with
-		return false, nil
-	}
 	if r.why != nil && !r.again(ws) || ctx.Err() != nil {
 		return false, ctx.Err()
 	}
-	if !r.readied(ws) {
+	step := r.readied(ws)
+	if step == nil {
 		return false, nil
 	}
-	if err := r.step(ws); err != nil {
+	if err := r.step(ws, step); err != nil {
 		r.free() // and the next step begins anew: after a loss the device is opened again
 		return true, err
 	}
-	err = r.finish(ws)
-	if !r.same {
+	err = r.finish(ws, step.at)
+	if !r.same[min(ws.rows-1, 1)] {
 		err = r.compare(ctx, ws)
 	}
 	return true, err
@@ -159,84 +190,153 @@ func (r *resident) again(ws *workspace) bool {
 	return r.tried != nil && !slices.Equal(r.tried, r.blocks(ws.segments[0].position))
 }
 
-// readied says whether a step can be computed, and otherwise remembers why not. It drops what a lost device had.
-func (r *resident) readied(ws *workspace) bool {
-	if r.at != nil && r.at.memory.Lost() {
+// readied is the step of ws, recorded. It is nil if there is none, and r remembers why. It drops what a lost device had.
+func (r *resident) readied(ws *workspace) (step *recorded) {
+	if r.kept != nil && r.kept.memory != nil && r.kept.memory.Lost() {
 		r.free()
 	}
 	passing := true
 	if r.why, r.tried = r.room(), nil; r.why == nil {
-		r.why = r.ready(ws)
-		passing = r.on.Passing(r.why) || r.at != nil && r.at.memory.Lost()
+		step, r.why = r.ready(ws)
+		passing = r.on.Passing(r.why)
 	}
-	if r.why == nil {
-		return true
-	}
-	if passing {
+	switch lost := r.kept != nil && r.kept.memory != nil && r.kept.memory.Lost(); {
+	case r.why == nil:
+		return step
+	case passing && ws.rows > 1 && r.kept != nil && !lost: // there may be memory for steps of one token
+		r.why = nil
+		return nil
+	case passing || lost:
 		r.tried = r.blocks(ws.segments[0].position)
 	}
 	r.free()
-	return false
+	return nil
 }
 
-// room is why the memory of the device does not suffice, nil if r has what it needs.
+// room is why the memory of the device does not suffice, nil if r has what it needs. It sets r.most.
 func (r *resident) room() error {
-	if r.at != nil {
+	if r.kept != nil {
 		return nil
 	}
-	need := r.lay().bytes
+	stays := r.newKept().bytes
 	for i := range r.m.layers {
-		need += r.m.layers[i].mixer.(*attention).deviceBytes()
+		stays += r.m.layers[i].mixer.(*attention).deviceBytes()
 	}
 	room, err := r.on.Room()
-	if err == nil && need > room {
-		err = errorf("option Context", "%d takes %s of the device's memory, and %s are free: only products are computed there. Ask for fewer tokens",
-			r.m.options.Context, size64(need), size64(room))
+	if err != nil {
+		return err
 	}
-	return err
+	for r.most = min(r.m.options.Chunk, r.m.options.Context); ; r.most = (r.most + 1) / 2 {
+		need := stays + r.lay(r.shapeOf(r.most, span{r.most - 1, 1}, false)).bytes
+		if need <= room {
+			return nil
+		}
+		if r.most == 1 {
+			return errorf("option Context", "%d takes %s of the device's memory, and %s are free: only products are computed there. Ask for fewer tokens",
+				r.m.options.Context, size64(need), size64(room))
+		}
+	}
+}
+
+// shapeOf is the shape of a step of n tokens.
+func (r *resident) shapeOf(n int, wanted span, noHead bool) shape {
+	return shape{n: n, wanted: wanted, head: !noHead && wanted.n > 0 && r.onDevice(r.m.head)}
 }
 
 // deviceBytes is how many bytes the copies of a layer's pages take, of a session of all positions.
 func (a *attention) deviceBytes() int64 { return int64(numBlocks(a.positions)) * int64(a.pageBytes()) }
 
-// compare computes the token of the first step again, by products, and compares. A device with other bits computes no more steps: its driver, or what it
+// compare computes the tokens of a first step again, by products, and compares. A device with other bits computes no more steps: its driver, or what it
 // cannot be asked of floats, is the reason.
 func (r *resident) compare(ctx context.Context, ws *workspace) error {
-	first := slices.Concat(ws.normedRow(0), ws.logits)
+	results := func() []float32 { return slices.Concat(ws.normed[:len(ws.wanted)*r.m.config.Embedding], ws.logits) }
+	first, pages := results(), r.written(ws)
 	if err := ws.forwardLayers(ctx); err != nil {
 		return err
 	}
-	r.same = slices.EqualFunc(first, slices.Concat(ws.normedRow(0), ws.logits), func(a, b float32) bool { return math.Float32bits(a) == math.Float32bits(b) })
-	if !r.same {
+	same := slices.EqualFunc(first, results(), func(a, b float32) bool { return math.Float32bits(a) == math.Float32bits(b) }) && bytes.Equal(pages, r.written(ws))
+	r.same[min(ws.rows-1, 1)] = same
+	if !same {
 		r.why = errorf("device", "a step there had other bits than its products and the CPU's float operators")
 		r.free()
 	}
 	return nil
 }
 
-// ready makes everything that is missing: memory, weights of norms, and steps for the blocks of the present position.
-func (r *resident) ready(ws *workspace) (err error) {
-	if r.at == nil {
-		if r.at, err = r.newLayout(); err != nil {
-			return err
+// written are the pages that a step has written.
+func (r *resident) written(ws *workspace) (all []byte) {
+	x := &ws.segments[0]
+	for _, state := range x.session.states {
+		for _, p := range state.(*cache).pages[x.position/ops.Block : numBlocks(x.position+x.n)] {
+			all = append(all, p.data...)
+		}
+	}
+	return all
+}
+
+// mostRecorded is how many steps are kept.
+const mostRecorded = 8
+
+// ready makes everything that is missing: memory, weights of norms, and the step of ws.
+func (r *resident) ready(ws *workspace) (step *recorded, err error) {
+	if r.kept == nil {
+		r.kept = r.newKept()
+		if err := r.kept.fill(r.on); err != nil {
+			return nil, err
 		}
 		if err := r.newPages(); err != nil {
-			return err
+			return nil, err
 		}
 	}
-	blocks := r.blocks(ws.segments[0].position)
-	if r.steps != nil && slices.Equal(r.steps.blocks, blocks) {
-		return nil
+	wanted := span{}
+	if n := len(ws.wanted); n > 0 {
+		wanted = span{int(ws.wanted[0]), int(ws.wanted[n-1]-ws.wanted[0]) + 1}
 	}
-	if r.steps != nil {
-		r.steps.Free()
-		r.steps = nil
+	of, position := r.shapeOf(ws.rows, wanted, ws.noHead), ws.segments[0].position
+	blocks := r.blocks(position)
+	same := func(x *recorded) bool {
+		return x.at.shape == of && (x.position == position || of.n == 1 && slices.EqualFunc(x.blocks, blocks, func(a, b [2]int) bool { return a == b }))
 	}
-	steps, err := r.record(blocks)
-	if err == nil {
-		r.steps = &recorded{steps, blocks}
+	if i := slices.IndexFunc(r.steps, same); i >= 0 {
+		step = r.steps[i]
+		copy(r.steps[1:], r.steps[:i])
+		r.steps[0] = step
+		return step, nil
 	}
-	return err
+	at, err := r.layout(of)
+	if err != nil {
+		return nil, err
+	}
+	recording, err := r.record(at, position)
+	if err != nil {
+		return nil, err
+	}
+	if n := len(r.steps); n == mostRecorded {
+		r.steps[n-1].Free()
+		r.steps = r.steps[:n-1]
+	}
+	step = &recorded{recording, at, position, blocks}
+	r.steps = slices.Insert(r.steps, 0, step)
+	return step, nil
+}
+
+// layout is the layout of a shape, with memory for it.
+func (r *resident) layout(of shape) (*layout, error) {
+	for _, x := range r.steps {
+		if x.at.shape == of {
+			return x.at, nil
+		}
+	}
+	at := r.lay(of)
+	if at.bytes <= r.bytes {
+		return at, nil
+	}
+	r.freeSteps()
+	var err error
+	if r.work, err = r.on.Memory(at.bytes); err == nil {
+		r.bytes = at.bytes
+	}
+	return at, err
 }
 
 // blocks are those that the query of a position sees, in each kind of layers.
@@ -271,11 +371,11 @@ func (r *resident) newPages() error {
 	return nil
 }
 
-// follow copies pages that have changed, from number first to before end.
-func (p *copied) follow(pages []*page, first, end int) error {
+// follow copies pages that have changed, from number first to before end, but those that a step of n positions writes all of.
+func (p *copied) follow(pages []*page, first, end, position, n int) error {
 	for i := first; i < end; i++ {
 		version := pages[i].version.Load()
-		if p.of[i] == pages[i] && p.versions[i] == version {
+		if p.of[i] == pages[i] && p.versions[i] == version || i*ops.Block >= position && (i+1)*ops.Block <= position+n {
 			continue
 		}
 		p.of[i] = nil
@@ -287,104 +387,157 @@ func (p *copied) follow(pages []*page, first, end int) error {
 	return nil
 }
 
-// step computes the token of ws.
-func (r *resident) step(ws *workspace) error {
+// step computes the tokens of ws.
+func (r *resident) step(ws *workspace, x *recorded) error {
+	position, end := ws.segments[0].position, numBlocks(ws.segments[0].position+ws.rows)
 	cacheOf := func(layer int) *cache { return ws.segments[0].session.states[layer].(*cache) }
 	for i := range r.pages {
-		b := r.steps.blocks[r.m.config.KindOf[i]]
-		if err := r.pages[i].follow(cacheOf(i).pages, b[0], b[1]); err != nil {
+		if err := r.pages[i].follow(cacheOf(i).pages, x.blocks[r.m.config.KindOf[i]][0], end, position, ws.rows); err != nil {
 			return err
 		}
 	}
-	if err := r.at.memory.Write(r.at.inputs.at, r.inputs(ws)); err != nil {
+	if err := r.begin(x.at); err != nil {
 		return err
 	}
-	if err := r.on.Run(r.steps.Recording); err != nil {
+	if err := r.work.Write(x.at.inputs.at, r.inputs(ws, x.at)); err != nil {
 		return err
 	}
-	data := make([]byte, r.at.outputs.bytes)
-	if err := r.at.memory.Read(r.at.outputs.at, data); err != nil {
+	if err := r.on.Run(x.Recording); err != nil {
 		return err
 	}
-	r.outputs(ws, data, cacheOf)
+	data := make([]byte, x.at.outputs.bytes)
+	if len(data) > 0 {
+		if err := r.work.Read(x.at.outputs.at, data); err != nil {
+			return err
+		}
+	}
+	r.outputs(ws, x.at, data)
+	if ws.rows == 1 {
+		r.takeKeys(ws, x.at, data, cacheOf)
+		return nil
+	}
+	return r.takePages(position/ops.Block, end, cacheOf)
+}
+
+// begin makes prepared activations 0, where steps leave them so, after a step with another layout.
+func (r *resident) begin(at *layout) error {
+	if r.ran == at {
+		return nil
+	}
+	r.ran = at
+	for _, x := range at.acts {
+		if x.padded {
+			if err := r.work.Write(x.at, make([]byte, x.bytes)); err != nil {
+				return err
+			}
+		}
+	}
 	return nil
 }
 
-// inputs is what a step is given: the row of the embedding, and of each kind of layers the angles and the positions of its blocks that count.
-func (r *resident) inputs(ws *workspace) []byte {
-	ws.begin(0)
-	data := make([]byte, r.at.inputs.bytes)
-	at := data[:0]
-	floats := func(x []float32) {
-		at, _ = binary.Append(at, binary.LittleEndian, x) // floats have a size
+// inputs is what a step is given: rows of the embedding, and of each kind of layers the angles and the positions of blocks that count.
+func (r *resident) inputs(ws *workspace, l *layout) []byte {
+	ws.each(ws.rows, (*workspace).begin)
+	data := make([]byte, l.inputs.bytes)
+	put := func(to region, at int, x any) {
+		if _, err := binary.Encode(data[to.at-l.inputs.at+int64(at):], binary.LittleEndian, x); err != nil {
+			panic("BUG: model: " + err.Error()) // the layout has room for it
+		}
 	}
-	floats(ws.hiddenRow(0))
-	position := ws.segments[0].position
-	for i, place := range r.attention(0).cells(position) {
-		binary.LittleEndian.PutUint32(data[r.at.cells.at-r.at.inputs.at+int64(4*i):], uint32(place))
-	}
-	for kind, k := range r.at.kinds {
-		cos, sin := ws.angles(kind, 0)
-		at = data[:k.cos.at-r.at.inputs.at]
-		floats(cos)
-		at = data[:k.sin.at-r.at.inputs.at]
-		floats(sin)
-		a, b := r.attention(kind), r.steps.blocks[kind]
-		for i, bound := range []region{k.first, k.end} {
-			at = data[:bound.at-r.at.inputs.at]
-			for block := b[0]; block < b[1]; block++ {
-				row := position - block*ops.Block
-				n := [2]int{max(row+1-a.window, 0), min(row+1, ops.Block)}[i]
-				for range a.heads {
-					at = binary.LittleEndian.AppendUint32(at, uint32(n))
-				}
+	put(l.hidden, 0, ws.hidden[:ws.rows*r.m.config.Embedding])
+	for row := range ws.rows {
+		for i, place := range r.attention(0).cells(int(ws.positions[row])) {
+			put(l.cells, 4*(i*ws.rows+row), uint32(place))
+		}
+		for kind, k := range l.kinds {
+			cos, sin := ws.angles(kind, row)
+			put(k.cos, row*k.cos.row, cos)
+			put(k.sin, row*k.sin.row, sin)
+			a, position := r.attention(kind), int(ws.positions[row])
+			for i, block := range []int{a.windowBlock(position), position / ops.Block} {
+				at := position - block*ops.Block
+				put(k.first[i], row*k.first[i].row, slices.Repeat([]int32{int32(max(at+1-a.window, 0))}, a.group()))
+				put(k.end[i], row*k.end[i].row, slices.Repeat([]int32{int32(min(at+1, ops.Block))}, a.group()))
 			}
 		}
 	}
 	return data
 }
 
-// outputs takes what a step has made: keys and values into the host's pages, the last norm, and logits.
-func (r *resident) outputs(ws *workspace, data []byte, cacheOf func(layer int) *cache) {
-	floats := func(to []float32, from region) []float32 {
-		if _, err := binary.Decode(data[from.at-r.at.outputs.at:], binary.LittleEndian, to); err != nil {
-			panic("BUG: model: " + err.Error()) // the layout has room for them
-		}
-		return to
+// take is the numbers of a region in the outputs of a step.
+func (l *layout) take(to []float32, data []byte, from region, at int) []float32 {
+	if _, err := binary.Decode(data[from.at-l.outputs.at+int64(at):], binary.LittleEndian, to); err != nil {
+		panic("BUG: model: " + err.Error()) // the layout has room for them
 	}
+	return to
+}
+
+// outputs takes the last norms, and logits, of the wanted rows.
+func (r *resident) outputs(ws *workspace, l *layout, data []byte) {
+	n := r.m.config.Vocabulary
+	if ws.logits = ws.logits[:0]; l.head {
+		ws.logits = grow(ws.logits, len(ws.wanted)*n)
+	}
+	for i, row := range ws.wanted {
+		at := int(row) - l.wanted.first
+		l.take(ws.normedRow(i), data, l.last, at*l.last.row)
+		if l.head {
+			l.take(ws.logits[i*n:][:n], data, l.logits, at*l.logits.row)
+		}
+	}
+}
+
+// takeKeys takes the key and the value of one token into the host's pages.
+func (r *resident) takeKeys(ws *workspace, l *layout, data []byte, cacheOf func(layer int) *cache) {
 	position := ws.segments[0].position
 	for i := range r.pages {
 		a := r.m.layers[i].mixer.(*attention)
-		keys, values := floats(ws.keys[:a.kvHeads*a.size], r.at.layers[i].key), floats(ws.values[:a.kvHeads*a.size], r.at.layers[i].value)
+		keys, values := l.take(ws.keys[:a.kvHeads*a.size], data, l.layers[i].key, 0), l.take(ws.values[:a.kvHeads*a.size], data, l.layers[i].value, 0)
 		p := cacheOf(i).pages[position/ops.Block]
 		for head := range a.kvHeads {
 			a.store(nil, p.data, head, position%ops.Block, keys[head*a.size:][:a.size], values[head*a.size:][:a.size])
 		}
 		r.pages[i].versions[position/ops.Block] = p.version.Add(1)
 	}
-	floats(ws.normedRow(0), r.at.last)
-	if ws.logits = ws.logits[:0]; len(ws.wanted) > 0 && !ws.noHead && r.at.logits.bytes > 0 {
-		ws.logits = floats(grow(ws.logits, r.m.config.Vocabulary), r.at.logits)
-	}
 }
 
-// finish computes logits where the device has not, caps them, and refuses numbers that are not finite.
-func (r *resident) finish(ws *workspace) error {
-	ws.clock(&ws.times.Products)
-	if !ops.Finite(ws.normedRow(0)[:1]) {
-		return errorf("a layer", "computes numbers that are not finite: the weights are damaged, or their activations are too large for 32-bit floats")
+// takePages takes pages into the host's, from number first to before end.
+func (r *resident) takePages(first, end int, cacheOf func(layer int) *cache) error {
+	for i := range r.pages {
+		copied := &r.pages[i]
+		for n, p := range cacheOf(i).pages[first:end] {
+			n += first
+			copied.of[n] = nil
+			if err := copied.memory.Read(int64(n)*int64(len(p.data)), p.data); err != nil {
+				return err
+			}
+			copied.of[n], copied.versions[n] = p, p.version.Add(1)
+		}
 	}
-	if len(ws.wanted) == 0 || ws.noHead {
+	return nil
+}
+
+// finish computes logits where the device has not, caps them, and refuses numbers that are not finite. Rows that are not wanted were not looked at: what they have in the cache spoils the
+// ones that see it.
+func (r *resident) finish(ws *workspace, l *layout) error {
+	ws.clock(&ws.times.Products)
+	n := len(ws.wanted)
+	for i := range n {
+		if !ops.Finite(ws.normedRow(i)[:1]) {
+			return errorf("a layer", "computes numbers that are not finite: the weights are damaged, or their activations are too large for 32-bit floats")
+		}
+	}
+	if n == 0 || ws.noHead {
 		return nil
 	}
-	if len(ws.logits) == 0 {
-		ws.logits = grow(ws.logits, r.m.config.Vocabulary)
-		if err := ws.multiply(ws.normed, 1, product{r.m.head, ws.logits}); err != nil {
+	if !l.head {
+		ws.logits = grow(ws.logits, n*r.m.config.Vocabulary)
+		if err := ws.multiply(ws.normed, n, product{r.m.head, ws.logits}); err != nil {
 			return err
 		}
 	}
 	if r.m.config.LogitCap > 0 {
-		ws.capLogits(0)
+		ws.each(n, (*workspace).capLogits)
 	}
 	ws.clock(&ws.times.Head)
 	return ws.finite()

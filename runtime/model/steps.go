@@ -4,258 +4,347 @@ import (
 	"encoding/binary"
 	"slices"
 
+	"github.com/tmacc/tmacc/runtime"
 	"github.com/tmacc/tmacc/runtime/abi"
 	"github.com/tmacc/tmacc/runtime/ops"
 )
 
-// layout is where everything lies in the memory of a resident: what a step reads, what it writes, and vectors that stay. All numbers are f32, unless a comment
-// says something else.
+// shape is what says where everything lies in the memory of a step.
+type shape struct {
+	n      int  // tokens
+	wanted span // the rows from the first to the last whose logits or hidden states are wanted
+	head   bool // logits are
+}
+
+// span is neighbouring rows.
+type span struct{ first, n int }
+
+// layout is where everything lies in the memory of a step: what it reads, what it writes, and vectors between. All numbers are f32, unless a comment says something
+// else. Where a comment does not say it, regions have n rows, and results of products some more.
 type layout struct {
 	*resident
-	memory  abi.Memory
-	bytes   int64
-	vectors map[*float32]region // weights of norms, and biases
-	numbers map[float32]region
-	uploads []upload
+	shape
+	bytes    int64
+	products map[sized]runtime.Steps
 
 	inputs, outputs        region
 	hidden, normed, mixed  region
-	cells                  region // 2 of u32: see attention.cells
+	cells                  region // [2][n] of u32: see attention.cells
 	mixed2                 region // after its norm
 	queries, queries2      region
-	rotated, keys, keys2   region
+	rotated                region // [KV heads][n][group][size]
+	keys, keys2            region
 	attended, attended2    region
 	gates, ups             region
 	gated, gated2          region
-	scores, capped, shares region // [blocks][heads][64]
-	tops, totals           region // [blocks][heads]
-	parts                  region // [blocks][heads][size]
+	slots                  int    // how many rows of scores there are at once
+	scores, capped, shares region // [slots][64]
+	tops, totals           region // [slots]
+	parts                  region // [slots][size]
 	merged                 [2]struct{ output, top, total region }
-	scratch                region
 	kinds                  []kindLayout
 	layers                 []layerLayout
-	last, logits           region
+	last, logits           region // of the wanted rows
 	acts                   []actLayout
 }
 
-// kindLayout is the inputs of a kind of layers. first and end are i32, [blocks][heads].
-type kindLayout struct{ cos, sin, first, end region }
+// sized is a matrix that multiplies a number of rows.
+type sized struct {
+	x *matrix
+	n int
+}
 
-// layerLayout is the outputs of a layer.
+// kindLayout is the inputs of a kind of layers. first and end are i32, of each row for all heads that share a head of keys: the positions that count in the block in which the window
+// of the row begins, and in the row's own.
+type kindLayout struct {
+	cos, sin   region
+	first, end [2]region
+}
+
+// layerLayout is the keys and values of a layer.
 type layerLayout struct{ key, value region }
 
 // actLayout is prepared activations, which products share whose layout of them is the same.
 type actLayout struct {
-	of *matrix
+	of sized
 	region
+	padded bool // it is 0 at first, and in part stays so
 }
 
-// region is a part of the memory, in bytes.
-type region struct{ at, bytes int64 }
-
-// upload is what a region holds from the beginning.
-type upload struct {
-	region
-	data []byte
+// region is a part of a memory, in bytes. Its rows lie some bytes apart; 0: it has none.
+type region struct {
+	at, bytes int64
+	row       int
+	kept      bool // it is in the memory of what stays
 }
 
 // apart is what regions begin at a multiple of.
 const apart = 256
 
-// take is a new region.
-func (l *layout) take(bytes int) region {
-	r := region{l.bytes, int64(bytes)}
-	l.bytes += (int64(bytes) + apart - 1) / apart * apart
+// taken is a region behind the first *bytes of a memory.
+func taken(bytes *int64, n int) region {
+	r := region{at: *bytes, bytes: int64(n)}
+	*bytes += (int64(n) + apart - 1) / apart * apart
 	return r
 }
 
-func (l *layout) floats(n int) region { return l.take(4 * n) }
+// words is a region of n numbers.
+func (l *layout) words(n int) region { return taken(&l.bytes, 4*n) }
 
-// result is a region for the product of a matrix, whose rows are written by several.
-func (l *layout) result(x *matrix) region { return l.floats(l.height(x)) }
-
-// height is the rows of x, by whole ones.
-func (l *layout) height(x *matrix) int {
-	whole := l.rows[x].Whole
-	return (x.m + whole - 1) / whole * whole
-}
-
-// row is a region for a row of k activations, with zeros behind it.
-func (l *layout) row(k int) region {
-	n := k
-	for x, row := range l.rows {
-		if x.k == k {
-			n = max(n, row.Padded)
-		}
-	}
-	return l.floats(n)
-}
-
-// kept is a region with floats that stay.
-func (l *layout) kept(x []float32) region {
-	r := l.floats(len(x))
-	u := upload{region: r}
-	u.data, _ = binary.Append(u.data, binary.LittleEndian, x) // floats have a size
-	l.uploads = append(l.uploads, u)
+// rows is n rows of k numbers.
+func (l *layout) rows(n, k int) region {
+	r := l.words(n * k)
+	r.row = 4 * k
 	return r
 }
 
-// lay lays all out.
-func (r *resident) lay() *layout {
-	l := &layout{resident: r, vectors: map[*float32]region{}, numbers: map[float32]region{}}
-	l.takeInputs()
-	l.takeOutputs()
-	l.takeBuffers()
-	l.takeWeights()
-	return l
-}
-
-// newLayout makes the memory and fills what stays.
-func (r *resident) newLayout() (*layout, error) {
-	l := r.lay()
-	var err error
-	if l.memory, err = r.on.Memory(l.bytes); err != nil {
-		return nil, err
-	}
-	for _, u := range l.uploads {
-		if err := l.memory.Write(u.at, u.data); err != nil {
-			l.memory.Free()
-			return nil, err
+// results is a region for the products of n rows by matrices, whose columns of results are whole, and which write some rows more.
+func (l *layout) results(n int, all ...*matrix) region {
+	height, more := 0, 0
+	for _, x := range all {
+		steps := l.steps(x, n)
+		height = max(height, (x.m+steps.Whole-1)/steps.Whole*steps.Whole)
+		for _, b := range steps.Blocks {
+			more = max(more, b.Cols)
 		}
 	}
-	l.uploads = nil
-	return l, nil
+	return l.rows(n+more, height)
 }
 
-func (l *layout) takeInputs() {
-	c, begin := &l.m.config, l.bytes
-	l.hidden, l.cells = l.floats(c.Embedding), l.floats(2)
-	for kind := range c.Kinds {
-		pairs, a := l.m.angles[kind].Pairs(), l.attention(kind)
-		n := numBlocks(a.positions) * a.heads
-		l.kinds = append(l.kinds, kindLayout{l.floats(pairs), l.floats(pairs), l.floats(n), l.floats(n)})
+// steps is how n rows are multiplied by a matrix that is covered.
+func (l *layout) steps(x *matrix, n int) runtime.Steps {
+	steps, known := l.products[sized{x, n}]
+	if !known {
+		steps, _ = x.packed.Product().Steps(n, x.k) // as for the rows when it was covered
+		l.products[sized{x, n}] = steps
 	}
-	l.inputs = region{begin, l.bytes - begin}
+	return steps
 }
 
-func (l *layout) takeOutputs() {
-	begin := l.bytes
-	for i := range l.m.layers {
-		x := &l.m.layers[i].matrices
-		l.layers = append(l.layers, layerLayout{l.result(x[keyWeights]), l.result(x[valueWeights])})
-	}
-	l.last = l.row(l.m.config.Embedding)
-	if l.rows[l.m.head].On != nil {
-		l.logits = l.result(l.m.head)
-	}
-	l.outputs = region{begin, l.bytes - begin}
+// kept is what stays in a memory of its own: weights of norms, biases, and numbers that operators read.
+type kept struct {
+	memory  abi.Memory
+	bytes   int64
+	vectors map[*float32]region
+	numbers map[float32]region
+	whole   [2]region // i32, of 64 rows as kindLayout has them: all positions of a block count
+	uploads []upload
 }
 
-// takeBuffers takes regions that one step after the other writes. All layers have matrices of the same shapes, but of several types.
-func (l *layout) takeBuffers() {
-	c := &l.m.config
-	widest := func(roles ...role) region {
-		n := 0
-		for i := range l.m.layers {
-			for _, role := range roles {
-				n = max(n, l.height(l.m.layers[i].matrices[role]))
-			}
-		}
-		return l.floats(n)
-	}
-	l.queries, l.keys, l.mixed, l.gates, l.ups = widest(queryWeights), widest(keyWeights), widest(mixedWeights, downWeights), widest(gateWeights), widest(upWeights)
-	l.normed, l.mixed2 = l.row(c.Embedding), l.floats(c.Embedding)
-	queries, keys := c.extent(sizeQueries), c.extent(sizeKeys)
-	l.queries2, l.rotated, l.keys2 = l.floats(queries), l.floats(queries), l.floats(keys)
-	l.attended, l.attended2, l.gated, l.gated2 = l.row(queries), l.row(queries), l.row(c.FeedForward), l.row(c.FeedForward)
-	blocks := numBlocks(l.m.options.Context)
-	scores := blocks * c.Heads * ops.Block
-	l.scores, l.capped, l.shares = l.floats(scores), l.floats(scores), l.floats(scores)
-	l.tops, l.totals, l.parts = l.floats(blocks*c.Heads), l.floats(blocks*c.Heads), l.floats(blocks*queries)
-	for i := range l.merged {
-		l.merged[i].output, l.merged[i].top, l.merged[i].total = l.floats(queries), l.floats(c.Heads), l.floats(c.Heads)
-	}
-	widestRow := 0
-	for _, row := range l.rows {
-		widestRow = max(widestRow, row.Padded)
-	}
-	l.scratch = l.floats(3 * (widestRow + ops.Block))
+// upload is what a region holds.
+type upload struct {
+	region
+	data []byte
 }
 
-// takeWeights takes regions for vectors, for numbers that operators read, and for prepared activations.
-func (l *layout) takeWeights() {
-	for i := range l.m.layers {
-		x := &l.m.layers[i]
+func (k *kept) keep(data any) region {
+	u := upload{}
+	u.data, _ = binary.Append(nil, binary.LittleEndian, data) // numbers have a size
+	u.region = taken(&k.bytes, len(u.data))
+	u.kept = true
+	k.uploads = append(k.uploads, u)
+	return u.region
+}
+
+func (k *kept) vector(v []float32) {
+	if len(v) > 0 {
+		k.vectors[&v[0]] = k.keep(v)
+	}
+}
+
+func (k *kept) number(v float32) {
+	if _, known := k.numbers[v]; !known && v == v {
+		k.numbers[v] = k.keep([]float32{v})
+	}
+}
+
+// newKept lays out what stays.
+func (r *resident) newKept() *kept {
+	k, c := &kept{vectors: map[*float32]region{}, numbers: map[float32]region{}}, &r.m.config
+	for i := range r.m.layers {
+		x := &r.m.layers[i]
 		for _, v := range x.vectors {
-			l.vector(v)
+			k.vector(v)
 		}
 		for _, w := range x.matrices {
-			l.act(w)
+			if w != nil {
+				k.number(w.packed.Scale())
+			}
 		}
 		a := x.mixer.(*attention)
-		l.number(a.scale)
-		l.number(2 * a.scale / a.cap)
+		k.number(a.scale)
+		k.number(2 * a.scale / a.cap)
 	}
-	c := &l.m.config
-	l.vector(l.m.outputNorm)
-	l.act(l.m.head)
-	l.number(1)
-	l.number(c.Epsilon)
-	l.number(c.ScoreCap)
+	k.vector(r.m.outputNorm)
+	if r.onDevice(r.m.head) {
+		k.number(r.m.head.packed.Scale())
+	}
+	k.number(1)
+	k.number(c.Epsilon)
+	k.number(c.ScoreCap)
 	for _, n := range []int{c.Embedding, c.HeadSize, c.FeedForward, c.extent(sizeQueries)} {
-		l.number(share(n))
+		k.number(share(n))
 	}
+	for i, n := range []int32{0, ops.Block} {
+		k.whole[i] = k.keep(slices.Repeat([]int32{n}, ops.Block*c.Heads/c.KVHeads))
+	}
+	return k
+}
+
+// fill makes the memory of what stays.
+func (k *kept) fill(on abi.Computer) (err error) {
+	if k.memory, err = on.Memory(k.bytes); err != nil {
+		return err
+	}
+	for _, u := range k.uploads {
+		if err := k.memory.Write(u.at, u.data); err != nil {
+			return err
+		}
+	}
+	k.uploads = nil
+	return nil
 }
 
 // share is what a norm multiplies a sum of n squares by.
 func share(n int) float32 { return 1 / float32(n) }
 
-func (l *layout) vector(v []float32) {
-	if len(v) > 0 {
-		l.vectors[&v[0]] = l.kept(v)
+// lay lays out the memory of a step.
+func (r *resident) lay(of shape) *layout {
+	l := &layout{resident: r, shape: of, products: map[sized]runtime.Steps{}}
+	l.takeInputs()
+	l.takeOutputs()
+	l.takeBuffers()
+	l.takeActs()
+	return l
+}
+
+func (l *layout) takeInputs() {
+	c, begin := &l.m.config, l.bytes
+	l.hidden, l.cells = l.rows(l.n, c.Embedding), l.words(2*l.n)
+	for kind := range c.Kinds {
+		pairs := l.m.angles[kind].Pairs()
+		k := kindLayout{cos: l.rows(l.n, pairs), sin: l.rows(l.n, pairs)}
+		for i := range k.first {
+			k.first[i], k.end[i] = l.rows(l.n, c.Heads/c.KVHeads), l.rows(l.n, c.Heads/c.KVHeads)
+		}
+		l.kinds = append(l.kinds, k)
+	}
+	l.inputs = region{at: begin, bytes: l.bytes - begin}
+}
+
+// takeOutputs takes regions that are read after a step. Keys and values of several tokens are read as pages, and layers have one region for them.
+func (l *layout) takeOutputs() {
+	begin := l.bytes
+	if l.wanted.n > 0 {
+		l.last = l.rows(l.wanted.n, l.m.config.Embedding)
+		if l.head {
+			l.logits = l.results(l.wanted.n, l.m.head)
+		}
+	}
+	if l.n == 1 {
+		for range l.m.layers {
+			l.layers = append(l.layers, l.takeKeys())
+		}
+	}
+	l.outputs = region{at: begin, bytes: l.bytes - begin}
+	if l.n > 1 {
+		l.layers = slices.Repeat([]layerLayout{l.takeKeys()}, len(l.m.layers))
 	}
 }
 
-// number is a region with one number.
-func (l *layout) number(v float32) {
-	if _, known := l.numbers[v]; !known && v == v {
-		l.numbers[v] = l.kept([]float32{v})
+func (l *layout) takeKeys() layerLayout {
+	return layerLayout{l.results(l.n, l.all(keyWeights)...), l.results(l.n, l.all(valueWeights)...)}
+}
+
+// all are the matrices of some roles in all layers.
+func (l *layout) all(roles ...role) (all []*matrix) {
+	for i := range l.m.layers {
+		for _, role := range roles {
+			all = append(all, l.m.layers[i].matrices[role])
+		}
+	}
+	return all
+}
+
+// takeBuffers takes regions that one layer after the other writes.
+func (l *layout) takeBuffers() {
+	c := &l.m.config
+	l.queries, l.keys = l.results(l.n, l.all(queryWeights)...), l.results(l.n, l.all(keyWeights)...)
+	l.mixed = l.results(l.n, l.all(mixedWeights, downWeights)...)
+	l.gates, l.ups = l.results(l.n, l.all(gateWeights)...), l.results(l.n, l.all(upWeights)...)
+	l.normed, l.mixed2 = l.rows(l.n, c.Embedding), l.rows(l.n, c.Embedding)
+	queries, keys := c.extent(sizeQueries), c.extent(sizeKeys)
+	l.queries2, l.rotated, l.keys2 = l.rows(l.n, queries), l.rows(l.n, queries), l.rows(l.n, keys)
+	l.attended, l.attended2, l.gated, l.gated2 = l.rows(l.n, queries), l.rows(l.n, queries), l.rows(l.n, c.FeedForward), l.rows(l.n, c.FeedForward)
+	l.slots = c.Heads * max(numBlocks(l.m.options.Context), blocksAtOnce*(l.n-1))
+	l.scores, l.capped, l.shares = l.words(l.slots*ops.Block), l.words(l.slots*ops.Block), l.words(l.slots*ops.Block)
+	l.tops, l.totals, l.parts = l.words(l.slots), l.words(l.slots), l.words(l.slots*c.HeadSize)
+	for i := range l.merged {
+		l.merged[i].output, l.merged[i].top, l.merged[i].total = l.words(l.n*queries), l.words(l.n*c.Heads), l.words(l.n*c.Heads)
 	}
 }
 
-// act takes a region for the activations of a matrix, unless an earlier matrix has them.
-func (l *layout) act(x *matrix) {
-	row, ok := l.rows[x]
-	if !ok {
-		return
+// blocksAtOnce is for how many blocks of each token but one there is memory for scores, at least two.
+const blocksAtOnce = 4
+
+// takeActs takes regions for prepared activations: of all rows, and in the last layer of those that are wanted.
+func (l *layout) takeActs() {
+	for i := range l.m.layers {
+		for _, x := range l.m.layers[i].matrices {
+			if x != nil {
+				l.act(x, l.n)
+			}
+		}
 	}
-	l.number(x.packed.Scale())
-	if l.actOf(x) == nil {
-		l.acts = append(l.acts, actLayout{x, l.take(row.ActBytes)})
+	if l.wanted.n > 0 {
+		for _, x := range l.m.layers[len(l.m.layers)-1].matrices {
+			if x != nil {
+				l.act(x, l.wanted.n)
+			}
+		}
+		if l.head {
+			l.act(l.m.head, l.wanted.n)
+		}
 	}
 }
 
-func (l *layout) actOf(x *matrix) *actLayout {
-	i := slices.IndexFunc(l.acts, func(a actLayout) bool { return a.of.k == x.k && a.of.packed.Product().SharesAct(x.packed.Product()) })
+// act takes a region for n rows of activations of a matrix, unless an earlier matrix has them.
+func (l *layout) act(x *matrix, n int) {
+	if l.actOf(x, n) == nil {
+		steps := l.steps(x, n)
+		l.acts = append(l.acts, actLayout{sized{x, n}, taken(&l.bytes, steps.ActBytes), steps.Padded})
+	}
+}
+
+func (l *layout) actOf(x *matrix, n int) *actLayout {
+	i := slices.IndexFunc(l.acts, func(a actLayout) bool {
+		return a.of.n == n && a.of.x.k == x.k && a.of.x.packed.Product().SharesAct(x.packed.Product())
+	})
 	if i < 0 {
 		return nil
 	}
 	return &l.acts[i]
 }
 
-// place is a region from a number of bytes on.
-func (l *layout) place(r region, from int) abi.Place {
-	return abi.Place{Memory: l.memory, At: r.at + int64(from), Bytes: r.bytes - int64(from)}
-}
-
-// list is steps in the making. The first error stays.
+// list is steps in the making, of some rows: all, but in the last layer those that are wanted. The first error stays.
 type list struct {
 	*layout
-	steps []abi.Step
-	err   error
+	span
+	position int // of row 0
+	steps    []abi.Step
+	err      error
 }
 
 func (s *list) add(x abi.Step) { s.steps = append(s.steps, x) }
+
+// place is a region from a number of bytes on.
+func (s *list) place(r region, from int) abi.Place {
+	memory := s.work
+	if r.kept {
+		memory = s.kept.memory
+	}
+	return abi.Place{Memory: memory, At: r.at + int64(from), Bytes: r.bytes - int64(from)}
+}
 
 // tensor is a tensor of an operator by its name.
 type tensorAt struct {
@@ -267,6 +356,9 @@ type tensorAt struct {
 func (s *list) at(name string, r region, from int, steps ...int) tensorAt {
 	return tensorAt{name, abi.Tensor{Place: s.place(r, from), Steps: steps}}
 }
+
+// each is the rows of s in a region, for calls along rows, or what all rows share.
+func (s *list) each(name string, r region) tensorAt { return s.at(name, r, s.first*r.row, r.row) }
 
 // rowsOf is t with rows some bytes apart.
 func (t tensorAt) rowsOf(bytes int) tensorAt {
@@ -281,11 +373,15 @@ func (s *list) operator(beside bool, name string, sizes map[string]int, calls []
 		s.fail(missing(name))
 		return
 	}
+	s.calls(beside, of, sizes, calls, tensors...)
+}
+
+func (s *list) calls(beside bool, of *abi.Operator, sizes map[string]int, calls []int, tensors ...tensorAt) {
 	x := &abi.Operating{Beside: beside, Operator: of, Sizes: sizes, Calls: calls, Tensors: make([]abi.Tensor, len(of.Tensors))}
 	for i, t := range of.Tensors {
 		n := slices.IndexFunc(tensors, func(have tensorAt) bool { return have.name == t.Name })
 		if n < 0 {
-			s.fail(missing(name + " without a tensor " + t.Name))
+			s.fail(missing(of.Name + " without a tensor " + t.Name))
 			return
 		}
 		x.Tensors[i] = tensors[n].Tensor
@@ -299,20 +395,28 @@ func (s *list) fail(err error) {
 	}
 }
 
-// norm adds the norm of n vectors of k elements, which have the same weights.
-func (s *list) norm(beside bool, out, x region, weights []float32, n, k int) {
-	s.operator(beside, "rmsnorm", map[string]int{"K": k}, []int{n}, s.at("x", x, 0, 4*k), s.at("w", s.vectors[&weights[0]], 0), s.at("share", s.numbers[share(k)], 0),
-		s.at("eps", s.numbers[s.m.config.Epsilon], 0), s.at("out", out, 0, 4*k))
+// norm adds the norms of rows of k elements.
+func (s *list) norm(out, x region, weights []float32, k int) {
+	s.normTo(s.each("out", out), x, weights, k)
 }
 
-// plus adds y to the k elements of x.
+func (s *list) normTo(out tensorAt, x region, weights []float32, k int) {
+	s.operator(false, "rmsnorm", map[string]int{"K": k}, []int{s.span.n}, append(s.weighted(weights, k), s.each("x", x), out)...)
+}
+
+// weighted is what norms of k elements read besides.
+func (s *list) weighted(weights []float32, k int) []tensorAt {
+	return []tensorAt{s.at("w", s.kept.vectors[&weights[0]], 0), s.at("share", s.kept.numbers[share(k)], 0), s.at("eps", s.kept.numbers[s.m.config.Epsilon], 0)}
+}
+
+// plus adds y to the k elements of rows of x.
 func (s *list) plus(beside bool, x, y region, k int) {
-	s.operator(beside, "add", map[string]int{"K": k}, nil, s.at("x", x, 0), s.at("y", y, 0), s.at("out", x, 0))
+	s.operator(beside, "add", map[string]int{"K": k}, []int{s.span.n}, s.each("x", x), s.each("y", y), s.each("out", x))
 }
 
-// biased adds a vector of weights to x.
+// biased adds a vector of weights to rows of x.
 func (s *list) biased(beside bool, x region, bias []float32) {
-	s.plus(beside, x, s.vectors[&bias[0]], len(bias))
+	s.plus(beside, x, s.kept.vectors[&bias[0]], len(bias))
 }
 
 // target is a matrix and where its product goes.
@@ -325,35 +429,55 @@ type target struct {
 func (s *list) multiply(in region, all ...target) {
 	var prepared []*actLayout
 	for _, t := range all {
-		act := s.actOf(t.x)
-		if slices.Contains(prepared, act) {
-			continue
+		if act := s.actOf(t.x, s.span.n); !slices.Contains(prepared, act) {
+			s.quantize(len(prepared) > 0, in, act)
+			prepared = append(prepared, act)
 		}
-		prepared = append(prepared, act)
-		row := s.rows[t.x]
-		s.add(&abi.Quantizing{Product: row.On, Run: row.Run, K: t.x.k, X: s.place(in, 0), Act: s.place(act.region, 0), Scratch: s.place(s.scratch, 0)})
 	}
 	for i, t := range all {
-		s.add(&abi.Multiplying{Beside: i > 0, Matrix: t.x.packed.Loaded(), Run: s.rows[t.x].Run, Act: s.place(s.actOf(t.x).region, 0), Out: s.place(t.out, 0)})
+		x := &abi.Multiplying{Beside: i > 0, Matrix: t.x.packed.Loaded(), Act: s.place(s.actOf(t.x, s.span.n).region, 0), Out: s.place(t.out, s.first*t.out.row), Column: t.out.row}
+		for _, b := range s.layout.steps(t.x, s.span.n).Blocks {
+			x.Runs = append(x.Runs, b.Run)
+		}
+		s.add(x)
 	}
+	beside := false
 	for _, t := range all {
 		if scale := t.x.packed.Scale(); scale != 1 {
-			s.operator(false, "scale", map[string]int{"K": t.x.m}, nil, s.at("x", t.out, 0), s.at("by", s.numbers[scale], 0), s.at("out", t.out, 0))
+			s.operator(beside, "scale", map[string]int{"K": t.x.m}, []int{s.span.n}, s.each("x", t.out), s.at("by", s.kept.numbers[scale], 0), s.each("out", t.out))
+			beside = true
 		}
 	}
 }
 
-// record records the steps of a token whose query sees blocks, by kinds of layers.
-func (r *resident) record(blocks [][2]int) (abi.Recording, error) {
-	m, s := r.m, &list{layout: r.at}
-	s.norm(false, s.normed, s.hidden, m.layers[0].vectors[attentionNorm], 1, m.config.Embedding)
+// quantize adds the preparation of activations.
+func (s *list) quantize(beside bool, in region, act *actLayout) {
+	row := s.first
+	for _, b := range s.layout.steps(act.of.x, s.span.n).Blocks {
+		calls := []int{b.Cols, b.Blocks}
+		if b.Rows < b.Cols {
+			calls = []int{b.Rows}
+		}
+		s.calls(beside, b.Quantizer, map[string]int{"K": act.of.x.k}, calls, s.at("x", in, row*in.row, in.row, b.Cols*in.row),
+			s.at("act", act.region, b.At, b.Chunk, b.Bytes), s.at("sums", act.region, b.At+b.Sums, 4, b.Bytes), s.at("ascale", act.region, b.At+b.Scales, 4, b.Bytes))
+		row, beside = row+b.Rows, true
+	}
+}
+
+// record records a step of tokens from a position on.
+func (r *resident) record(at *layout, position int) (abi.Recording, error) {
+	m, s := r.m, &list{layout: at, span: span{0, at.n}, position: position}
+	s.norm(s.normed, s.hidden, m.layers[0].vectors[attentionNorm], m.config.Embedding)
 	for i := range m.layers {
 		s.project(i)
-		s.store(i)
-		s.attend(i, blocks[m.config.KindOf[i]])
+		if s.span.n == 0 {
+			break
+		}
+		s.attend(i)
 		s.feed(i)
 	}
-	if s.logits.bytes > 0 {
+	if s.wanted.n > 0 && s.head {
+		s.span = span{0, s.wanted.n}
 		s.multiply(s.last, target{m.head, s.logits})
 	}
 	if s.err != nil {
@@ -362,7 +486,7 @@ func (r *resident) record(blocks [][2]int) (abi.Recording, error) {
 	return r.on.Record(s.steps)
 }
 
-// project adds the queries, keys and values of a layer, with biases, normed and rotated: keys and values in the outputs of the layer.
+// project adds the queries, keys and values of a layer, with biases, normed and rotated, and stores keys and values. In the last layer it leaves only the wanted rows.
 func (s *list) project(layer int) {
 	x, out := &s.m.layers[layer], &s.layers[layer]
 	a := x.mixer.(*attention)
@@ -371,57 +495,83 @@ func (s *list) project(layer int) {
 	if turned {
 		keys = s.keys
 	}
-	s.multiply(s.normed, target{x.matrices[queryWeights], s.queries}, target{x.matrices[keyWeights], keys}, target{x.matrices[valueWeights], out.value})
-	beside := false
-	for _, b := range []struct {
-		bias []float32
-		to   region
-	}{{x.vectors[queryBias], s.queries}, {x.vectors[keyBias], keys}, {x.vectors[valueBias], out.value}} {
-		if b.bias != nil {
-			s.biased(beside, b.to, b.bias)
-			beside = true
+	queries := target{x.matrices[queryWeights], s.queries}
+	all := []target{{x.matrices[keyWeights], keys}, {x.matrices[valueWeights], out.value}, queries}
+	narrow := layer+1 == len(s.m.layers) && s.wanted.n < s.layout.n
+	if narrow {
+		all = all[:2]
+	}
+	s.multiply(s.normed, all...)
+	for i, t := range all {
+		if bias := x.vectors[[...]role{keyBias, valueBias, queryBias}[i]]; bias != nil {
+			s.biased(i > 0 && x.vectors[keyBias] != nil, t.out, bias)
 		}
 	}
-	if !turned {
-		return
+	s.turn(a, a.kvHeads, s.byRow(keys, a, 1), s.byRow(s.keys2, a, 1), s.byRow(out.key, a, 1), x.vectors[keyNorm])
+	s.store(layer)
+	if narrow {
+		if s.span = s.wanted; s.span.n == 0 {
+			return
+		}
+		s.multiply(s.normed, queries)
+		if bias := x.vectors[queryBias]; bias != nil {
+			s.biased(false, s.queries, bias)
+		}
 	}
-	s.turn(a, a.heads, s.queries, s.queries2, s.rotated, x.vectors[queryNorm], false)
-	s.turn(a, a.kvHeads, s.keys, s.keys2, out.key, x.vectors[keyNorm], x.vectors[queryNorm] == nil)
+	s.turn(a, a.heads, s.byRow(s.queries, a, a.group()), s.byRow(s.queries2, a, a.group()), s.shared(a), x.vectors[queryNorm])
 }
 
-// turn norms n heads, if there are weights for it, and rotates them, if the kind of layers does.
-func (s *list) turn(a *attention, n int, x, normed, out region, weights []float32, beside bool) {
-	pairs := s.m.angles[a.kind].Pairs()
+// headed is vectors of heads in a region: bytes from one head to the next of those that share a head of keys, from these to the next, and from row to row.
+type headed struct {
+	region
+	head, group, row int
+}
+
+// byRow is rows of heads, of which `group` share a head of keys.
+func (s *list) byRow(r region, a *attention, group int) headed {
+	return headed{r, 4 * a.size, 4 * a.size * group, r.row}
+}
+
+// shared is queries as attention reads them: of each head of keys all that share it.
+func (s *list) shared(a *attention) headed {
+	each := 4 * a.size * a.group()
+	return headed{s.rotated, 4 * a.size, each * s.layout.n, each}
+}
+
+func (s *list) heads(name string, h headed, from int) tensorAt {
+	return s.at(name, h.region, from+s.first*h.row, h.head, h.group, h.row)
+}
+
+// turn norms n heads of each row, if there are weights for it, and rotates them, if the kind of layers does.
+func (s *list) turn(a *attention, n int, x, normed, out headed, weights []float32) {
+	pairs, calls := s.m.angles[a.kind].Pairs(), []int{n / a.kvHeads, a.kvHeads, s.span.n}
 	if weights != nil {
 		if pairs == 0 {
 			normed = out
 		}
-		s.norm(beside, normed, x, weights, n, a.size)
-		x, beside = normed, false
+		s.operator(false, "rmsnorm", map[string]int{"K": a.size}, calls, append(s.weighted(weights, a.size), s.heads("x", x, 0), s.heads("out", normed, 0))...)
+		x = normed
 	}
-	if pairs == 0 {
-		return
+	switch k := s.kinds[a.kind]; {
+	case pairs > 0:
+		s.operator(false, "rope", map[string]int{"H": pairs}, calls, s.heads("x", x, 0), s.heads("y", x, 4*pairs), s.angles("cos", k.cos), s.angles("sin", k.sin),
+			s.heads("low", out, 0), s.heads("high", out, 4*pairs))
+	case x != out:
+		s.operator(false, "row_f32", map[string]int{"K": a.size}, calls, s.heads("x", x, 0), s.heads("out", out, 0))
 	}
-	k := s.kinds[a.kind]
-	s.operator(beside, "rope", map[string]int{"H": pairs}, []int{n}, s.at("x", x, 0, 4*a.size), s.at("y", x, 4*pairs, 4*a.size), s.at("cos", k.cos, 0), s.at("sin", k.sin, 0),
-		s.at("low", out, 0, 4*a.size), s.at("high", out, 4*pairs, 4*a.size))
 }
 
-// query is where the queries of a layer are that attention reads.
-func (s *list) query(x *layer, a *attention) region {
-	if x.vectors[queryNorm] == nil && s.m.angles[a.kind].Pairs() == 0 {
-		return s.queries
-	}
-	return s.rotated
+func (s *list) angles(name string, r region) tensorAt {
+	return s.at(name, r, s.first*r.row, 0, 0, r.row)
 }
 
 // store adds the keys and values of a layer to its pages, at the places that the inputs have.
 func (s *list) store(layer int) {
-	a, out := s.m.layers[layer].mixer.(*attention), s.layers[layer]
-	s.operator(false, "column_"+elemName(a.elem)+"_paged", map[string]int{"K": a.size}, []int{a.kvHeads}, s.at("x", out.key, 0, 4*a.size), s.at("places", s.cells, 0),
+	a, out, n := s.m.layers[layer].mixer.(*attention), s.layers[layer], s.layout.n
+	s.operator(false, "column_"+elemName(a.elem)+"_paged", map[string]int{"K": a.size}, []int{a.kvHeads, 1, n}, s.at("x", out.key, 0, 4*a.size, 0, out.key.row), s.at("places", s.cells, 0),
 		s.page("out", layer, 0, a.headBytes()))
-	s.operator(true, "row_"+elemName(a.elem)+"_paged", map[string]int{"K": ops.Panel}, []int{a.kvHeads, a.size / ops.Panel}, s.at("x", out.value, 0, 4*a.size, 4*ops.Panel), s.at("places", s.cells, 4),
-		s.page("out", layer, 0, a.headBytes(), ops.Block*ops.Panel*a.elem.Bytes()))
+	s.operator(true, "row_"+elemName(a.elem)+"_paged", map[string]int{"K": ops.Panel}, []int{a.kvHeads, a.size / ops.Panel, n}, s.at("x", out.value, 0, 4*a.size, 4*ops.Panel, out.value.row),
+		s.at("places", s.cells, 4*n), s.page("out", layer, 0, a.headBytes(), ops.Block*ops.Panel*a.elem.Bytes()))
 }
 
 // page is a tensor in the pages of a layer.
@@ -444,64 +594,193 @@ func elemName(e ops.Elem) string {
 	return "f32"
 }
 
-// attend adds attention over blocks of the cache, from the first to before the end, and what it adds to the hidden state.
-func (s *list) attend(layer int, blocks [2]int) {
+// blocksOf are neighbouring blocks of one tile, whose scores are in memory at once. Their rows, of each block and head of keys the queries that share it, begin at a slot.
+type blocksOf struct {
+	*tile
+	first, end int
+	slot, rows int // rows of a block, of all heads
+	of, to     int // all blocks of the tile
+}
+
+// rounds are the blocks of tiles, in order, as memory for scores has room for them. The first two blocks of a tile are in one round, unless it has one only.
+func (s *list) rounds(a *attention, tiles []tile) (all [][]blocksOf) {
+	var round []blocksOf
+	used := 0
+	next := func() {
+		all, round, used = append(all, round), nil, 0
+	}
+	for i := range tiles {
+		t := &tiles[i]
+		first, end := a.blocks(t)
+		for rows, b := t.n*a.heads, first; b < end; {
+			n := min((s.slots-used)/rows, end-b)
+			if n == 0 || n == 1 && b == first && end-b > 1 {
+				next()
+				n = min(s.slots/rows, end-b)
+			}
+			round = append(round, blocksOf{tile: t, first: b, end: b + n, slot: used, rows: rows, of: first, to: end})
+			b, used = b+n, used+n*rows
+		}
+	}
+	next()
+	return all
+}
+
+// attend adds attention over blocks of the cache, and what it adds to the hidden state.
+func (s *list) attend(layer int) {
 	x := &s.m.layers[layer]
 	a := x.mixer.(*attention)
-	n := blocks[1] - blocks[0]
-	s.panels(s.query(x, a), 4*a.size, 0, a.size, layer, blocks[0], 0, []int{a.kvHeads, 2, n}, []int{a.headBytes(), a.keyBytes() / 2, a.pageBytes()},
-		s.scores, 4*ops.Block, []int{4 * ops.Block * a.group(), 4 * ops.Panel, 4 * ops.Block * a.heads}, a)
-	scores, scale := s.scores, a.scale
-	if a.cap > 0 {
-		s.operator(false, "softcap", map[string]int{"K": n * a.heads * ops.Block}, nil, s.at("x", scores, 0), s.at("cap", s.numbers[a.cap], 0),
-			s.at("twice", s.numbers[2*a.scale/a.cap], 0), s.at("out", s.capped, 0))
-		scores, scale = s.capped, 1
+	tiles := a.newTiles(nil, []segment{{row: s.first, n: s.span.n, position: s.position + s.first}}, ops.Block)
+	for _, round := range s.rounds(a, tiles) {
+		s.round(layer, a, round)
 	}
-	k, each := s.kinds[a.kind], 4*a.heads
-	s.operator(false, "softmax", map[string]int{"R": a.heads}, []int{n}, s.at("s", scores, 0, ops.Block*each), s.at("scale", s.numbers[scale], 0), s.at("first", k.first, 0, each), s.at("end", k.end, 0, each),
-		s.at("top1", s.tops, 0, each), s.at("e", s.shares, 0, ops.Block*each), s.at("total1", s.totals, 0, each))
-	s.panels(s.shares, 4*ops.Block, 4*ops.Block*a.heads, ops.Block, layer, blocks[0], a.keyBytes(), []int{a.kvHeads, a.size / ops.Panel, n},
-		[]int{a.headBytes(), ops.Block * ops.Panel * a.elem.Bytes(), a.pageBytes()}, s.parts, 4*a.size, []int{4 * a.size * a.group(), 4 * ops.Panel, 4 * a.size * a.heads}, a)
-	s.merge(a, n)
 	attended := s.attended
 	if weights := x.vectors[mixedNorm]; weights != nil {
-		s.norm(false, s.attended2, attended, weights, 1, a.heads*a.size)
+		s.norm(s.attended2, attended, weights, a.heads*a.size)
 		attended = s.attended2
 	}
 	s.multiply(attended, target{x.matrices[mixedWeights], s.mixed})
 	s.residual(x.vectors[mixedBias], x.vectors[mixedEndNorm])
-	s.norm(false, s.normed, s.hidden, x.vectors[feedNorm], 1, s.m.config.Embedding)
+	s.norm(s.normed, s.hidden, x.vectors[feedNorm], s.m.config.Embedding)
 }
 
-// panels adds products of rows by panels of pages: of the group of heads that share a head of keys, for each of that, of panels and of blocks. Rows of a lie rowBytes
-// apart, and move by blockBytes from block to block.
-func (s *list) panels(rows region, rowBytes, blockBytes, k, layer, block, from int, calls, moves []int, out region, outBytes int, outMoves []int, a *attention) {
-	panel := s.page("b", layer, block*a.pageBytes()+from, moves...)
-	for r := 0; r < a.group(); {
-		n := 8
-		for n > a.group()-r {
+// round adds blocks of attention whose scores are in memory at once.
+func (s *list) round(layer int, a *attention, all []blocksOf) {
+	key := 4 * a.size
+	for i, b := range all {
+		s.panels(i > 0, layer, a, &b, 0, a.size, 2, a.keyBytes()/2, rowsAt{s.rotated, b.row * key * a.group(), key, key * a.group() * s.layout.n, 0}, s.slotsOf(s.scores, &b, a, ops.Block))
+	}
+	scores, scale := s.scores, a.scale
+	if a.cap > 0 {
+		last := &all[len(all)-1]
+		s.operator(false, "softcap", map[string]int{"K": (last.slot + (last.end-last.first)*last.rows) * ops.Block}, nil, s.at("x", scores, 0), s.at("cap", s.kept.numbers[a.cap], 0),
+			s.at("twice", s.kept.numbers[2*a.scale/a.cap], 0), s.at("out", s.capped, 0))
+		scores, scale = s.capped, 1
+	}
+	beside := false
+	for i := range all {
+		beside = s.softmax(beside, a, &all[i], scores, scale)
+	}
+	for i, b := range all {
+		s.panels(i > 0, layer, a, &b, a.keyBytes(), ops.Block, a.size/ops.Panel, ops.Block*ops.Panel*a.elem.Bytes(), s.slotsOf(s.shares, &b, a, ops.Block), s.slotsOf(s.parts, &b, a, a.size))
+	}
+	s.merge(a, all)
+}
+
+// softmax adds the exponentials of blocks: of the one in which windows begin, of the queries' own, and of those between, of which all positions count.
+func (s *list) softmax(beside bool, a *attention, b *blocksOf, scores region, scale float32) bool {
+	k := s.kinds[a.kind]
+	own := b.row * k.first[0].row
+	for block := b.first; block < b.end; {
+		n, first, end, from := 1, s.kept.whole[0], s.kept.whole[1], 0
+		switch block {
+		case b.to - 1:
+			first, end, from = k.first[1], k.end[1], own
+		case b.of:
+			first, end, from = k.first[0], k.end[0], own
+		default:
+			n = min(b.end, b.to-1) - block
+		}
+		at, rows := b.slot+(block-b.first)*b.rows, b.rows/a.kvHeads
+		slots := func(name string, r region, k int) tensorAt { return s.at(name, r, 4*k*at, 4*k*rows, 4*k*b.rows) }
+		s.operator(beside, "softmax", map[string]int{"R": rows}, []int{a.kvHeads, n}, slots("s", scores, ops.Block), s.at("scale", s.kept.numbers[scale], 0),
+			s.at("first", first, from), s.at("end", end, from), slots("top1", s.tops, 1), slots("e", s.shares, ops.Block), slots("total1", s.totals, 1))
+		block, beside = block+n, true
+	}
+	return beside
+}
+
+// rowsAt is rows in a region, some bytes apart, which move from one head of keys to the next, and from one block to the next.
+type rowsAt struct {
+	region
+	from, row, head, block int
+}
+
+// slotsOf are the rows of blocks in a region with k numbers for each slot.
+func (s *list) slotsOf(r region, b *blocksOf, a *attention, k int) rowsAt {
+	return rowsAt{r, b.slot * 4 * k, 4 * k, b.rows / a.kvHeads * 4 * k, b.rows * 4 * k}
+}
+
+// mostRows is how many rows a product by a panel has at most.
+const mostRows = 8
+
+// panels adds products of rows by panels of pages: for each head of keys, panel and block, of the queries of a tile that share the head. The panels of a page begin at `from`. Calls
+// have three axes, so that of panels, blocks and rows one is a step for each.
+func (s *list) panels(beside bool, layer int, a *attention, b *blocksOf, from, k, panels, panelBytes int, in, out rowsAt) {
+	type axis struct{ n, in, page, out int }
+	blocks := axis{b.end - b.first, in.block, a.pageBytes(), out.block}
+	across := axis{panels, 0, panelBytes, 4 * ops.Panel}
+	rows := b.rows / a.kvHeads
+	for r := 0; r < rows; {
+		n := mostRows
+		for n > rows-r {
 			n /= 2
 		}
-		s.operator(r > 0, "matmul_"+elemName(a.elem)+"_"+string(rune('0'+n)), map[string]int{"K": k}, calls,
-			s.at("a", rows, r*rowBytes, rowBytes*a.group(), 0, blockBytes).rowsOf(rowBytes), panel, s.at("out", out, r*outBytes, outMoves...).rowsOf(outBytes))
-		r += n
+		times := axis{1, n * in.row, 0, n * out.row}
+		if n == mostRows {
+			times.n = (rows - r) / n
+		}
+		axes := []axis{across, blocks, times}
+		slices.SortStableFunc(axes, func(x, y axis) int { return x.n - y.n })
+		one, x, y := axes[0], axes[1], axes[2]
+		for i := range one.n {
+			s.operator(beside, "matmul_"+elemName(a.elem)+"_"+string(rune('0'+n)), map[string]int{"K": k}, []int{a.kvHeads, x.n, y.n},
+				s.at("a", in.region, in.from+r*in.row+i*one.in, in.head, x.in, y.in).rowsOf(in.row),
+				s.page("b", layer, b.first*a.pageBytes()+from+i*one.page, a.headBytes(), x.page, y.page),
+				s.at("out", out.region, out.from+r*out.row+i*one.out, out.head, x.out, y.out).rowsOf(out.row))
+			beside = true
+		}
+		r += n * times.n
 	}
 }
 
-// merge adds n blocks, one after the other, and divides by the sums.
-func (s *list) merge(a *attention, n int) {
-	each := 4 * a.heads
-	output, top, total := s.parts, s.tops, s.totals
-	sizes := map[string]int{"R": a.heads, "D": a.size}
-	for b := 1; b < n; b++ {
-		to := &s.merged[b%2]
-		s.operator(false, "merge", sizes, nil, s.at("o", output, 0).rowsOf(4*a.size), s.at("m", top, 0), s.at("l", total, 0),
-			s.at("o2", s.parts, b*a.size*each).rowsOf(4*a.size), s.at("m2", s.tops, b*each), s.at("l2", s.totals, b*each),
-			s.at("top", to.top, 0), s.at("total", to.total, 0), s.at("out", to.output, 0).rowsOf(4*a.size))
-		output, top, total = to.output, to.top, to.total
+// merge adds blocks to those of their tiles before, one after the other, and divides by the sums where a tile ends.
+func (s *list) merge(a *attention, all []blocksOf) {
+	d, most := 4*a.size, 0
+	for _, b := range all {
+		most = max(most, b.end-b.first)
 	}
-	s.operator(false, "finish", sizes, nil, s.at("o", output, 0).rowsOf(4*a.size), s.at("l", total, 0), s.at("out", s.attended, 0).rowsOf(4*a.size))
+	block := func(b *blocksOf, i int) (o, m, l tensorAt) {
+		at := b.slot + i*b.rows
+		return s.at("o", s.parts, at*d).rowsOf(d), s.at("m", s.tops, 4*at), s.at("l", s.totals, 4*at)
+	}
+	before := func(b *blocksOf, merges int) (o, m, l tensorAt) {
+		if merges == 0 { // the first block of the tile
+			return block(b, 0)
+		}
+		x, at := &s.merged[merges%2], b.row*a.heads
+		return s.at("o", x.output, at*d).rowsOf(d), s.at("m", x.top, 4*at), s.at("l", x.total, 4*at)
+	}
+	for i := range most {
+		beside := false
+		for j := range all {
+			b := &all[j]
+			if i >= b.end-b.first || b.first == b.of && i == 0 {
+				continue
+			}
+			o, m, l := before(b, b.merges(i))
+			o2, m2, l2 := block(b, i)
+			out, top, total := before(b, b.merges(i)+1)
+			o2.name, m2.name, l2.name, out.name, top.name, total.name = "o2", "m2", "l2", "out", "top", "total"
+			s.operator(beside, "merge", map[string]int{"R": b.rows, "D": a.size}, nil, o, m, l, o2, m2, l2, out, top, total)
+			beside = true
+		}
+	}
+	beside, rows := false, a.group()
+	for j := range all {
+		b := &all[j]
+		if b.end < b.to {
+			continue
+		}
+		o, _, l := before(b, b.to-b.of-1)
+		o.Steps, l.Steps = []int{d * rows * b.n, d * rows}, []int{4 * rows * b.n, 4 * rows}
+		s.operator(beside, "finish", map[string]int{"R": rows, "D": a.size}, []int{a.kvHeads, b.n}, o, l, s.at("out", s.attended, b.row*s.attended.row, d*rows, s.attended.row).rowsOf(d))
+		beside = true
+	}
 }
+
+// merges is how many merges of the tile come before that of block number i of b.
+func (b *blocksOf) merges(i int) int { return b.first + i - b.of - 1 }
 
 // residual adds what a part of a layer has computed to the hidden state, with its bias, and normed if it has a norm for it.
 func (s *list) residual(bias, ends []float32) {
@@ -510,7 +789,7 @@ func (s *list) residual(bias, ends []float32) {
 		s.biased(false, mixed, bias)
 	}
 	if ends != nil {
-		s.norm(false, s.mixed2, mixed, ends, 1, n)
+		s.norm(s.mixed2, mixed, ends, n)
 		mixed = s.mixed2
 	}
 	s.plus(false, s.hidden, mixed, n)
@@ -520,17 +799,17 @@ func (s *list) residual(bias, ends []float32) {
 func (s *list) feed(layer int) {
 	x, n := &s.m.layers[layer], s.m.config.FeedForward
 	s.multiply(s.normed, target{x.matrices[gateWeights], s.gates}, target{x.matrices[upWeights], s.ups})
-	s.operator(false, s.m.row.gate.operator, map[string]int{"K": n}, nil, s.at("gate", s.gates, 0), s.at("up", s.ups, 0), s.at("out", s.gated, 0))
+	s.operator(false, s.m.row.gate.operator, map[string]int{"K": n}, []int{s.span.n}, s.each("gate", s.gates), s.each("up", s.ups), s.each("out", s.gated))
 	gated := s.gated
 	if weights := x.vectors[gatedNorm]; weights != nil {
-		s.norm(false, s.gated2, gated, weights, 1, n)
+		s.norm(s.gated2, gated, weights, n)
 		gated = s.gated2
 	}
 	s.multiply(gated, target{x.matrices[downWeights], s.mixed})
 	s.residual(nil, x.vectors[feedEndNorm])
-	out, weights := s.last, s.m.outputNorm
 	if layer+1 < len(s.m.layers) {
-		out, weights = s.normed, s.m.layers[layer+1].vectors[attentionNorm]
+		s.norm(s.normed, s.hidden, s.m.layers[layer+1].vectors[attentionNorm], s.m.config.Embedding)
+	} else if s.wanted.n > 0 {
+		s.normTo(s.at("out", s.last, 0, s.last.row), s.hidden, s.m.outputNorm, s.m.config.Embedding)
 	}
-	s.norm(false, out, s.hidden, weights, 1, s.m.config.Embedding)
 }

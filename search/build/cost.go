@@ -12,7 +12,7 @@ import (
 
 // CostReport says where the cycles of a call of p go, by the schedule among its stages.
 func CostReport(ctx context.Context, p ir.Problem, stages []Stage, t lower.Target) (string, error) {
-	trace, err := traceOf(stages)
+	trace, err := TraceOf(stages)
 	if err != nil {
 		return "", err
 	}
@@ -27,8 +27,8 @@ func CostReport(ctx context.Context, p ir.Problem, stages []Stage, t lower.Targe
 	return cost.Report(ctx, k, code), nil
 }
 
-// traceOf is the schedule among stages.
-func traceOf(stages []Stage) (schedule.Trace, error) {
+// TraceOf is the schedule among stages.
+func TraceOf(stages []Stage) (schedule.Trace, error) {
 	for _, s := range stages {
 		if trace, ok := s.Value.(schedule.Trace); ok {
 			return trace, nil

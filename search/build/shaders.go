@@ -1,15 +1,19 @@
 package build
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"fmt"
 
+	"github.com/tmacc/tmacc/gen/operators"
 	"github.com/tmacc/tmacc/ir"
 	"github.com/tmacc/tmacc/ir/nest"
+	"github.com/tmacc/tmacc/ir/operator"
 	"github.com/tmacc/tmacc/lower"
 	"github.com/tmacc/tmacc/lower/spirv"
 	"github.com/tmacc/tmacc/lower/variant"
+	"github.com/tmacc/tmacc/runtime/abi"
 	"github.com/tmacc/tmacc/schedule"
 	"github.com/tmacc/tmacc/search"
 	"github.com/tmacc/tmacc/search/space"
@@ -38,22 +42,59 @@ func Shaded(ctx context.Context, p ir.Problem, t spirv.Target, trace schedule.Tr
 	return k, err
 }
 
-// Quantizer compiles the first schedule of the preparation of p's activations to shaders. A workgroup prepares a row.
-func Quantizer(ctx context.Context, p ir.Problem, t spirv.Target, controls ...spirv.Controls) (*variant.Quantizer, error) {
-	sp, err := space.ForPreparation(p, nil, 0, t)
+// longest is the most elements of a row that a quantizer is made for. Longer rows have that of a part.
+const longest = 1 << 14
+
+// Quantizers compiles the preparation of activations for a kernel of p, by the first schedules for rows of ascending lengths. Each is for all multiples of a length. The error is that of
+// the shortest rows if there is none for any length.
+func Quantizers(ctx context.Context, p ir.Problem, to *schedule.Kernel) (all []abi.Operator, err error) {
+	var refused error
+	for k := multiple(multiple(operator.Panel, p.GroupK()), p.Act.Group); k <= longest; k *= 2 {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		x, no := quantizer(p, to.Wants(), k)
+		if no != nil {
+			refused = cmp.Or(refused, no)
+			continue
+		}
+		if n := len(all); n == 0 || !bytes.Equal(x.Code, all[n-1].Code) {
+			all = append(all, *x)
+		}
+	}
+	if len(all) == 0 {
+		return nil, refused
+	}
+	return all, nil
+}
+
+// quantizer compiles the first schedule for rows of k elements.
+func quantizer(p ir.Problem, to schedule.Prepared, k int) (*abi.Operator, error) {
+	s, err := schedule.NewQuantizer(p, to, k)
 	if err != nil {
 		return nil, err
 	}
-	x, err := sp.First()
+	x, err := space.ForLoops(s, operators.ShaderTarget()).First()
 	if err != nil {
 		return nil, err
 	}
-	q := &variant.Quantizer{}
-	if q.Schedule, err = schedule.CompilePreparation(p, nil, x.Trace()); err != nil {
+	if s, err = x.Trace().ReplayOperator(s); err != nil {
 		return nil, err
 	}
-	q.Shaders, err = printed(ctx, q.Schedule.Nest, "prepare", t, controls)
-	return q, err
+	of, err := s.Kernel()
+	if err != nil {
+		return nil, err
+	}
+	return operators.Shader(of)
+}
+
+// multiple is the least common multiple of n and m, or n if m is 0.
+func multiple(n, m int) int {
+	least := n
+	for m > 0 && least%m != 0 {
+		least += n
+	}
+	return least
 }
 
 // printed is a nest as shaders, one for each of the controls that it can have.

@@ -16,12 +16,13 @@ import (
 //
 // Constants that several statements share, addresses and the counting of loops belong to no statement.
 type Spans struct {
-	vir, asm   []int          // of each line the number of the operation of vector IR that it is of, 0: of none
-	statements []int          // the line of each statement of the nest
-	lines      []nestLine     // of the nest
-	sources    []int32        // of operations: their statements
-	names      [][]string     // of each step
-	trace      schedule.Trace // whose steps are lines too
+	vir, asm   []int           // of each line the number of the operation of vector IR that it is of, 0: of none
+	statements []int           // the line of each statement of the nest
+	lines      []nestLine      // of the nest
+	sources    []int32         // of operations: their statements
+	unrolled   map[string]bool // loops of which each iteration is code of its own
+	names      [][]string      // of each step
+	trace      schedule.Trace  // whose steps are lines too
 }
 
 // nestLine is a line of a nest: a loop or a statement, with the loops around it.
@@ -58,6 +59,7 @@ func namesIn(step schedule.Trace) []string { return strings.Fields(step.String()
 // nest notes the lines of a nest.
 func (s *Spans) nest(n *nest.Nest, text string) {
 	var body []nestLine
+	s.unrolled = map[string]bool{}
 	var add func(list []nest.Stmt, loops []string)
 	add = func(list []nest.Stmt, loops []string) {
 		for _, x := range list {
@@ -67,6 +69,7 @@ func (s *Spans) nest(n *nest.Nest, text string) {
 				body = append(body, nestLine{loops: loops})
 				continue
 			}
+			s.unrolled[f.Loop.Name] = f.Loop.Kind == nest.Unrolled && f.Loop.N > 1
 			in := append(slices.Clip(loops), f.Loop.Name)
 			body = append(body, nestLine{loops: in, loop: true})
 			add(f.Body, in)
@@ -163,6 +166,28 @@ func (s Spans) Of(stage string, line int) Related {
 	out := Related{NestStage: sorted(nests), VirStage: having(s.vir, operations), AssemblyStage: having(s.asm, operations), TraceStage: s.steps(nests)}
 	if stage == TraceStage {
 		out[TraceStage] = []int{line}
+	}
+	return out
+}
+
+// OfOperation are the lines and steps that belong to an operation of vector IR, by its vir.Instr.From; none of 0.
+func (s Spans) OfOperation(from int) Related {
+	if from <= 0 || from > len(s.sources) {
+		return nil
+	}
+	nests := map[int]bool{s.statements[s.sources[from-1]]: true}
+	return Related{NestStage: sorted(nests), TraceStage: s.steps(nests)}
+}
+
+// Unrolled are the loops around a line of the nest of which each iteration is code of its own. Loops of one iteration do not count.
+func (s Spans) Unrolled(line int) (out []string) {
+	if line < 0 || line >= len(s.lines) {
+		return nil
+	}
+	for _, name := range s.lines[line].loops {
+		if s.unrolled[name] {
+			out = append(out, name)
+		}
 	}
 	return out
 }

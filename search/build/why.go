@@ -22,9 +22,11 @@ type Reasons struct {
 	Product   string         `json:"product"`
 	Origin    string         `json:"origin"` // of the schedule, as the caller knows it
 	Target    string         `json:"target"`
-	Columns   int            `json:"columns"` // of the kernel
-	Purposes  []cost.Purpose `json:"purposes"`
-	Cycles    []float64      `json:"cycles"` // predicted for each product of a weight and an activation, for each purpose
+	Device    string         `json:"device,omitempty"` // of a shader: whose speeds predict
+	Columns   int            `json:"columns"`          // of the kernel
+	Purposes  []fmt.Stringer `json:"purposes"`
+	Cycles    []float64      `json:"cycles,omitempty"` // of a kernel: predicted for each product of a weight and an activation, for each purpose
+	Ns        []float64      `json:"ns,omitempty"`     // of a shader: predicted for the product that each purpose is
 	Decisions []Decision     `json:"decisions"`
 }
 
@@ -60,7 +62,7 @@ func (a Alternative) mean() float64 {
 // would take with the weights at each of some places; an empty ns stands for the columns of the kernel. The error says which rule of the space
 // makes no such schedule, or why it does not compile for t, or is that of ctx.
 func Why(ctx context.Context, p ir.Problem, stages []Stage, t lower.Target, ns []int, at []cost.Place, most int) (Reasons, error) {
-	trace, err := traceOf(stages)
+	trace, err := TraceOf(stages)
 	if err != nil {
 		return Reasons{}, err
 	}
@@ -68,11 +70,7 @@ func Why(ctx context.Context, p ir.Problem, stages []Stage, t lower.Target, ns [
 	if err != nil {
 		return Reasons{}, err
 	}
-	x, err := sp.Parse(trace)
-	if err != nil {
-		return Reasons{}, fmt.Errorf("the rules of the space do not make this schedule: %w", err)
-	}
-	k, err := sp.Kernel(x)
+	x, k, err := Parsed(sp, trace)
 	if err != nil {
 		return Reasons{}, err
 	}
@@ -80,29 +78,50 @@ func Why(ctx context.Context, p ir.Problem, stages []Stage, t lower.Target, ns [
 	if len(ns) == 0 {
 		ns = []int{k.Cols}
 	}
+	var purposes []cost.Purpose
 	for _, n := range ns {
 		for _, place := range at {
+			purposes = append(purposes, cost.Purpose{N: n, At: place})
 			out.Purposes = append(out.Purposes, cost.Purpose{N: n, At: place})
 		}
 	}
-	w := why{ctx, sp, t, out.Purposes}
-	if out.Cycles, err = w.cycles(x); err != nil {
-		return Reasons{}, err
+	out.Cycles, out.Decisions, err = Decisions(sp, x, most, func(k *schedule.Kernel) ([]float64, error) {
+		return predicted(ctx, t, k, purposes)
+	})
+	return out, cmp.Or(err, ctx.Err())
+}
+
+// Parsed is the point of a schedule and its kernel. The error says which rule of the space makes no such schedule.
+func Parsed(sp *space.Space, trace schedule.Trace) (space.Point, *schedule.Kernel, error) {
+	x, err := sp.Parse(trace)
+	if err != nil {
+		return nil, nil, fmt.Errorf("the rules of the space do not make this schedule: %w", err)
+	}
+	k, err := sp.Kernel(x)
+	return x, k, err
+}
+
+// Prediction is what a kernel takes for each of some purposes. The error says why it has no code.
+type Prediction func(*schedule.Kernel) ([]float64, error)
+
+// Decisions are the decisions of a point, with at most `most` alternatives of each, and what the point itself takes.
+func Decisions(sp *space.Space, x space.Point, most int, of Prediction) (own []float64, all []Decision, err error) {
+	w := why{sp, of}
+	if own, err = w.predict(x); err != nil {
+		return nil, nil, err
 	}
 	for i, rule := range sp.Rules() {
-		others := w.alternatives(sp.Options(x, i, most), i, out.Cycles)
+		others := w.alternatives(sp.Options(x, i, most), i, own)
 		fastest := len(others) == 0 || others[0].mean() >= 1
-		out.Decisions = append(out.Decisions, Decision{Rule: rule, Fastest: fastest, Steps: x[i], Alternatives: others})
+		all = append(all, Decision{Rule: rule, Fastest: fastest, Steps: x[i], Alternatives: others})
 	}
-	return out, ctx.Err()
+	return own, all, nil
 }
 
 // why predicts points.
 type why struct {
-	ctx      context.Context
-	space    *space.Space
-	target   lower.Target
-	purposes []cost.Purpose
+	space *space.Space
+	of    Prediction
 }
 
 // alternatives are the decisions of rule i in points, the fastest first, beside a schedule that takes own.
@@ -115,12 +134,12 @@ func (w why) alternatives(points []space.Point, i int, own []float64) []Alternat
 		wg.Go(func() {
 			defer func() { <-free }()
 			a := Alternative{Steps: y[i]}
-			cycles, err := w.cycles(y)
+			times, err := w.predict(y)
 			if err != nil {
 				a.Refused = err.Error()
 			}
-			for k, c := range cycles {
-				a.Ratios = append(a.Ratios, c/own[k])
+			for k, n := range times {
+				a.Ratios = append(a.Ratios, n/own[k])
 			}
 			out[j] = a
 		})
@@ -130,13 +149,13 @@ func (w why) alternatives(points []space.Point, i int, own []float64) []Alternat
 	return out
 }
 
-// cycles are the predicted cycles of a point for a product of one weight and one activation, for each purpose.
-func (w why) cycles(x space.Point) (out []float64, err error) {
+// predict is what a point takes for each purpose.
+func (w why) predict(x space.Point) ([]float64, error) {
 	k, err := w.space.Kernel(x)
 	if err != nil {
 		return nil, err
 	}
-	return predicted(w.ctx, w.target, k, w.purposes)
+	return w.of(k)
 }
 
 // Predict is the predicted cycles of a schedule for a product of one weight and one activation, for each purpose. The error says why the
@@ -168,15 +187,26 @@ func predicted(ctx context.Context, t lower.Target, k *schedule.Kernel, purposes
 // String is a table: a line for each decision, then one for each of its alternatives, with their ratios for each purpose.
 func (r Reasons) String() string {
 	var b strings.Builder
-	indent := strings.Repeat(" ", 12*len(r.Purposes))
+	width := 12
 	for _, x := range r.Purposes {
-		fmt.Fprintf(&b, "%12s", x)
+		width = max(width, 2+len(x.String()))
+	}
+	indent := strings.Repeat(" ", width*len(r.Purposes))
+	for _, x := range r.Purposes {
+		fmt.Fprintf(&b, "%*s", width, x)
 	}
 	fmt.Fprintf(&b, "  %s on %s, kernel of %d column%s\n", r.Product, r.Target, r.Columns, strings.Repeat("s", min(r.Columns-1, 1)))
 	for _, c := range r.Cycles {
-		fmt.Fprintf(&b, "%12.4f", c)
+		fmt.Fprintf(&b, "%*.4f", width, c)
 	}
-	b.WriteString("  predicted cycles for a product of one weight and one activation\n")
+	for _, ns := range r.Ns {
+		fmt.Fprintf(&b, "%*.1f", width, ns/1e3)
+	}
+	if r.Device == "" {
+		b.WriteString("  predicted cycles for a product of one weight and one activation\n")
+	} else {
+		fmt.Fprintf(&b, "  predicted microseconds for the product, by the speeds of %s\n", r.Device)
+	}
 	fmt.Fprintf(&b, "%s  schedule from %s; below, its decisions, and the times of alternatives over its times\n", indent, r.Origin)
 	var alone []string
 	for _, d := range r.Decisions {
@@ -184,7 +214,7 @@ func (r Reasons) String() string {
 			alone = append(alone, d.Rule)
 			continue
 		}
-		d.write(&b, indent)
+		d.write(&b, width, indent)
 	}
 	if len(alone) > 0 {
 		fmt.Fprintf(&b, "%s  no alternative was found: %s\n", indent, strings.Join(alone, ", "))
@@ -192,8 +222,8 @@ func (r Reasons) String() string {
 	return b.String()
 }
 
-// write writes the lines of d, where indent is as wide as the columns of purposes.
-func (d Decision) write(b *strings.Builder, indent string) {
+// write writes the lines of d, where indent is as wide as the columns of purposes, which have some width each.
+func (d Decision) write(b *strings.Builder, width int, indent string) {
 	by := "the fastest by the model"
 	if !d.Fastest {
 		by = "not for this model's sake"
@@ -201,7 +231,7 @@ func (d Decision) write(b *strings.Builder, indent string) {
 	fmt.Fprintf(b, "%s  %s: %s (%s)\n", indent, d.Rule, stepsText(d.Steps), by)
 	for _, a := range d.Alternatives {
 		for _, x := range a.Ratios {
-			fmt.Fprintf(b, "%12.3f", x)
+			fmt.Fprintf(b, "%*.3f", width, x)
 		}
 		text := stepsText(a.Steps)
 		if a.Refused != "" {

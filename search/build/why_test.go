@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -43,7 +44,7 @@ func TestWhy(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r.Columns != 1 || len(r.Purposes) != 2 || r.Purposes[1] != (cost.Purpose{N: 1, At: cost.DRAM}) || len(r.Cycles) != 2 || !(r.Cycles[0] > 0) || r.Cycles[1] < r.Cycles[0] {
+	if r.Columns != 1 || len(r.Purposes) != 2 || r.Purposes[1] != fmt.Stringer(cost.Purpose{N: 1, At: cost.DRAM}) || len(r.Cycles) != 2 || !(r.Cycles[0] > 0) || r.Cycles[1] < r.Cycles[0] {
 		t.Errorf("%d columns, %v take %v cycles", r.Columns, r.Purposes, r.Cycles)
 	}
 	var all schedule.Trace
@@ -115,7 +116,7 @@ func TestWhyRefused(t *testing.T) {
 func TestReasons(t *testing.T) {
 	r := build.Reasons{
 		Product: "w2", Target: "amd64/avx2", Origin: "record: golden-cove", Columns: 1,
-		Purposes: []cost.Purpose{{N: 1, At: cost.L2}, {N: 1, At: cost.DRAM}}, Cycles: []float64{0.02, 0.1},
+		Purposes: []fmt.Stringer{cost.Purpose{N: 1, At: cost.L2}, cost.Purpose{N: 1, At: cost.DRAM}}, Cycles: []float64{0.02, 0.1},
 		Decisions: []build.Decision{
 			{Rule: "fill", Fastest: true},
 			{Rule: "scale", Fastest: false, Alternatives: []build.Alternative{{Steps: schedule.Trace{schedule.ScaleAt{Where: "begin"}}, Ratios: []float64{0.95, 1}}}},

@@ -146,7 +146,7 @@ func TestSplitKRecorded(t *testing.T) {
 		}
 		defer out.Free()
 		outs = append(outs, out)
-		steps = append(steps, &abi.Multiplying{Beside: i > 0, Matrix: w.copies[0], Run: runs[0],
+		steps = append(steps, &abi.Multiplying{Beside: i > 0, Matrix: w.copies[0], Runs: runs[:1], Column: 4 * rows,
 			Act: abi.Place{Memory: in, Bytes: int64(len(acts))}, Out: abi.Place{Memory: out, Bytes: 4 * rows}})
 	}
 	recorded, err := on.Record(steps)

@@ -45,21 +45,27 @@ func Commands() []Command {
 		{"reset", "", "go back to the schedule that all began with", doReset},
 		{"problems", "", "why there is no kernel, or none that may be used", doProblems},
 		{"show", "STAGE", "the schedule at a stage: " + strings.Join(StageNames(), ", "), doShow},
-		{"diff", "[STAGE] [marked]", "lines that the last change has added and removed, or all since mark", doDiff},
+		{"diff", "[STAGE] [SCHEDULE]", "lines that the last change has added and removed, or all that differ from another schedule", doDiff},
 		{"related", "STAGE LINE", "what belongs to a line (from 1; of trace: a step) of trace, nest, vir or asm in the others", doRelated},
 		{"cost", "", "where the cycles go, by the model of the core", doCost},
-		{"mark", "", "remember this schedule, for compare and diff", doMark},
+		{"mark", "[NAME]", "remember this schedule, as marked or by a name", doMark},
+		{"take", "SCHEDULE", "go on with " + strings.Join(pointNames[1:], ", ") + ", or one that mark has named", doTake},
+		{"beside", "[STAGE] [SCHEDULE [SCHEDULE]]", "two schedules in two columns: their assembly, or another stage; marked and this one, unless named", doBeside},
 		{"measure", "", "compare it with the definition, and time it beside the default schedule", doMeasure},
 		{"roofline", "", "measure it, and draw it below what the machine can do", doRoofline},
-		{"compare", "", "time it beside the marked schedule", doCompare},
-		{"search", "SECONDS", "search for faster schedules", doSearch},
+		{"compare", "[SCHEDULE [SCHEDULE]]", "time it beside the marked schedule or another one, or the second beside the first", doCompare},
+		{"search", "SECONDS", "search for faster schedules, from this one and all that are known", doSearch},
 		{"best", "", "take what the last search has found", doBest},
 		{"save", "[anyway]", "put it into the lock if it is faster than the default; the default itself removes the entry", doSave},
 		{"export", "[FILE]", "the schedule as JSON for -trace", doExport},
 		{"command", "", "a command line that measures this schedule", doCommand},
 		{"help", "", "this list", doHelp},
+		{"quit", "", "leave; commands behind it are not done", doQuit},
 	}
 }
+
+// ErrQuit is the error of the command quit.
+var ErrQuit = errors.New("quit")
 
 // Do runs a line: the name of a command and its arguments. Events of what takes seconds go to hear, nil: nowhere.
 func (e *Explorer) Do(ctx context.Context, line string, hear func(session.Event)) (Reply, error) {
@@ -70,7 +76,7 @@ func (e *Explorer) Do(ctx context.Context, line string, hear func(session.Event)
 	all := Commands()
 	i := slices.IndexFunc(all, func(c Command) bool { return c.Name == words[0] })
 	if i < 0 {
-		return nil, fmt.Errorf("unknown command %.40q: help lists them", words[0])
+		return nil, fmt.Errorf("unknown command %.40q: %shelp lists them", words[0], likely(words[0]))
 	}
 	c, args := all[i], words[1:]
 	if c.Name == "add" || c.Name == "edit" { // JSON may have spaces
@@ -80,10 +86,53 @@ func (e *Explorer) Do(ctx context.Context, line string, hear func(session.Event)
 		return nil, fmt.Errorf("%s: takes %s, and was also given %.40q", c.Name, cmp.Or(c.Args, "nothing"), args[n])
 	}
 	r, err := c.do(e, ctx, args, hear)
+	if err == ErrQuit {
+		return nil, err
+	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", words[0], err)
 	}
 	return r, nil
+}
+
+// likely names the command that is most like a word, "" if none is.
+func likely(word string) string {
+	best, least := "", len(word)/2+1
+	for _, c := range Commands() {
+		if n := distance(word, c.Name); n < least {
+			best, least = c.Name, n
+		}
+		if strings.HasPrefix(c.Name, word) { // as if it were complete
+			best, least = c.Name, 0
+		}
+	}
+	if best == "" {
+		return ""
+	}
+	return fmt.Sprintf("did you mean %s? ", best)
+}
+
+// distance is how many bytes have to be added, removed or exchanged to make b of a.
+func distance(a, b string) int {
+	if len(a) > 40 {
+		return len(a)
+	}
+	row := make([]int, len(b)+1) // for a[:i]
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		before := row[0] // of a[:i] and b[:j]
+		row[0] = i + 1
+		for j := range len(b) {
+			other := before
+			if a[i] != b[j] {
+				other = 1 + min(before, row[j], row[j+1])
+			}
+			before, row[j+1] = row[j+1], other
+		}
+	}
+	return row[len(b)]
 }
 
 // rest are the arguments of add, one, and of edit, a number and the rest.
@@ -300,7 +349,7 @@ func (p Problems) String() string {
 	}
 	var lines []string
 	for _, x := range p {
-		lines = append(lines, x.String())
+		lines = append(lines, x.Lines()...)
 	}
 	return strings.Join(lines, "\n")
 }
@@ -353,13 +402,13 @@ func (d Diff) String() string { return d.text }
 func doDiff(e *Explorer, _ context.Context, args []string, _ listening) (Reply, error) {
 	stage, before := build.AssemblyStage, e.Before()
 	for _, a := range args {
-		switch {
-		case a == "marked":
-			before = e.Marked()
-		case slices.Contains(StageNames(), a):
+		if slices.Contains(StageNames(), a) {
 			stage = a
-		default:
-			return nil, fmt.Errorf("unknown stage %.40q: have %s", a, strings.Join(StageNames(), ", "))
+			continue
+		}
+		var err error
+		if before, err = e.Point(a); err != nil {
+			return nil, fmt.Errorf("%.40q is no stage (%s), and %w", a, strings.Join(StageNames(), ", "), err)
 		}
 	}
 	lines, err := e.Lines(stage, e.Now(), before)
@@ -474,13 +523,48 @@ func doCost(e *Explorer, ctx context.Context, _ []string, _ listening) (Reply, e
 
 // CostReport says where the cycles of a call of the schedule's kernel go.
 func (e *Explorer) CostReport(ctx context.Context) (string, error) {
-	text, err := build.CostReport(ctx, e.Problem, e.Stages(e.Now()), e.Target)
-	return strings.TrimRight(text, "\n"), err
+	return e.on.cost(ctx, e.Now())
 }
 
-func doMark(e *Explorer, _ context.Context, _ []string, _ listening) (Reply, error) {
-	e.Mark()
-	return Text("compare and diff marked are about this schedule from now on"), nil
+func doMark(e *Explorer, _ context.Context, args []string, _ listening) (Reply, error) {
+	name := ""
+	if len(args) > 0 {
+		name = args[0]
+	}
+	if err := e.Mark(name); err != nil {
+		return nil, err
+	}
+	if name = cmp.Or(name, MarkedPoint); name == MarkedPoint {
+		return Text("compare and beside are about this schedule from now on"), nil
+	}
+	return Text(fmt.Sprintf("compare %s and beside %[1]s are about this schedule from now on", name)), nil
+}
+
+func doTake(e *Explorer, ctx context.Context, args []string, _ listening) (Reply, error) {
+	if len(args) == 0 {
+		return nil, errors.New("want the name of a schedule")
+	}
+	t, err := e.Point(args[0])
+	if err == nil {
+		e.Set(t, e.Cursor())
+	}
+	return e.changed(ctx, err)
+}
+
+func doBeside(e *Explorer, ctx context.Context, args []string, _ listening) (Reply, error) {
+	stage := build.AssemblyStage
+	if len(args) > 0 && slices.Contains(StageNames(), args[0]) {
+		stage, args = args[0], args[1:]
+	}
+	left, right, err := pair(args)
+	if err != nil {
+		return nil, err
+	}
+	b, err := e.Beside(ctx, stage, left, right)
+	if err != nil {
+		return nil, err
+	}
+	return b, nil
 }
 
 func doMeasure(e *Explorer, ctx context.Context, _ []string, hear listening) (Reply, error) {
@@ -495,8 +579,12 @@ func doRoofline(e *Explorer, ctx context.Context, _ []string, hear listening) (R
 	return e.Roofline(ctx, hear)
 }
 
-func doCompare(e *Explorer, ctx context.Context, _ []string, hear listening) (Reply, error) {
-	m, err := e.Compare(ctx, hear)
+func doCompare(e *Explorer, ctx context.Context, args []string, hear listening) (Reply, error) {
+	base, own, err := pair(args)
+	if err != nil {
+		return nil, err
+	}
+	m, err := e.Compare(ctx, own, base, hear)
 	if err != nil {
 		return nil, err
 	}
@@ -551,6 +639,8 @@ func doExport(e *Explorer, _ context.Context, args []string, _ listening) (Reply
 func doCommand(e *Explorer, _ context.Context, _ []string, _ listening) (Reply, error) {
 	return Text(e.Command()), nil
 }
+
+func doQuit(*Explorer, context.Context, []string, listening) (Reply, error) { return nil, ErrQuit }
 
 func doHelp(*Explorer, context.Context, []string, listening) (Reply, error) {
 	var lines []string

@@ -11,15 +11,17 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/tmacc/tmacc/ir"
 	"github.com/tmacc/tmacc/lower"
+	"github.com/tmacc/tmacc/lower/spirv"
 	"github.com/tmacc/tmacc/schedule"
 	"github.com/tmacc/tmacc/search"
 	"github.com/tmacc/tmacc/search/build"
-	"github.com/tmacc/tmacc/search/cost"
 	"github.com/tmacc/tmacc/search/defaults"
 	"github.com/tmacc/tmacc/search/session"
+	"github.com/tmacc/tmacc/search/shaders"
 	"github.com/tmacc/tmacc/search/space"
 	"github.com/tmacc/tmacc/search/timing"
 	"github.com/tmacc/tmacc/search/tune"
@@ -28,7 +30,7 @@ import (
 // Options name the product to explore. Problem, Target and Columns are required.
 type Options struct {
 	Problem  ir.Problem
-	Target   lower.Target
+	Target   lower.Selector    // a lower.Target of a CPU, or a spirv.Target of devices of Vulkan
 	Columns  int               // of activations for each call of the kernel, and for each product that is measured
 	Modes    []string          // where weights are, as measure.ModeL2; none: session.UsualModes
 	M, K     int               // of the matrix that is measured, 0: the mode's own
@@ -42,6 +44,9 @@ type Options struct {
 	Log      string            // as session.Options has it
 	Flags    []string          // of the command that name all of the above, for commands that reproduce
 	Probing  timing.Options    // as session.Options has it
+	Hung     time.Duration     // as session.Options has it
+	// Device opens a device of Vulkan, for targets of shaders; nil: nothing is measured. It says what takes long.
+	Device func(ctx context.Context, say func(string)) (*shaders.Lab, error)
 }
 
 // Explorer is one schedule, what it was before, and all known facts about both. Its methods may be called at once; only one of
@@ -49,20 +54,22 @@ type Options struct {
 type Explorer struct {
 	Options
 	space    *space.Space
-	purposes []cost.Purpose
+	on       machine
+	purposes []fmt.Stringer // of predictions
 	usual    schedule.Trace // the default schedule
-	baseline []float64      // its predicted cycles, for each purpose
+	baseline []float64      // its predicted times, for each purpose
 
 	mu      sync.Mutex
 	history []schedule.Trace
-	now     int // in history
-	cursor  int // a step, or the end
-	marked  schedule.Trace
-	list    []Next // what was offered last
+	now     int                       // in history
+	cursor  int                       // a step, or the end
+	marked  map[string]schedule.Trace // by name
+	pairs   map[[2]string]*Measured   // of schedules that were compared, the base last
+	list    []Next                    // what was offered last
 	known   map[string]*facts
 	found   *Found
 	stages  map[string][]build.Stage
-	session *session.Session
+	session gauge  // nil before the first action
 	busy    string // what works now
 	hear    func(session.Event)
 	stop    context.CancelFunc // of what works now
@@ -74,7 +81,8 @@ type Explorer struct {
 type facts struct {
 	predicted *Prediction
 	measured  *Measured
-	fault     string // why it cannot be measured
+	reached   Roofline // as last measured
+	fault     string   // why it cannot be measured
 }
 
 // ErrBusy is the error of an action while another one runs.
@@ -88,29 +96,31 @@ func Open(ctx context.Context, o Options) (*Explorer, error) {
 	if len(o.Modes) == 0 {
 		o.Modes = session.UsualModes
 	}
-	e := &Explorer{Options: o, known: map[string]*facts{}, stages: map[string][]build.Stage{}}
-	for _, mode := range o.Modes {
-		at, err := cost.PlaceOf(mode)
-		if err != nil {
-			return nil, err
-		}
-		e.purposes = append(e.purposes, cost.Purpose{N: o.Columns, At: at})
-	}
+	e := &Explorer{Options: o, marked: map[string]schedule.Trace{}, known: map[string]*facts{}, stages: map[string][]build.Stage{}}
 	var err error
-	if e.space, err = space.For(o.Problem, o.Target); err != nil {
+	if e.on, err = e.machineOf(); err != nil {
 		return nil, err
 	}
-	chosen, err := o.Defaults.Choose(ctx, o.Problem, o.Target)
+	e.purposes = e.on.purposes()
+	if t, ok := o.Target.(spirv.Target); ok {
+		e.space, err = shaders.Space(o.Problem, t, o.Columns)
+	} else {
+		e.space, err = space.For(o.Problem, o.Target)
+	}
 	if err != nil {
 		return nil, err
 	}
-	if e.usual, err = build.TraceFor(o.Problem, o.Target, chosen.Uses, o.Columns); err != nil {
+	uses, origin, err := e.on.usual(ctx)
+	if err != nil {
 		return nil, err
 	}
-	if e.baseline, err = build.Predict(ctx, o.Problem, e.usual, o.Target, e.purposes); err != nil {
+	if e.usual, err = build.TraceFor(o.Problem, o.Target, uses, o.Columns); err != nil {
+		return nil, err
+	}
+	if e.baseline, err = e.on.predict(ctx, e.usual); err != nil {
 		return nil, fmt.Errorf("the default schedule: %w", err)
 	}
-	begin, err := e.begin(chosen)
+	begin, err := e.begin(origin)
 	if err != nil {
 		return nil, err
 	}
@@ -119,7 +129,7 @@ func Open(ctx context.Context, o Options) (*Explorer, error) {
 }
 
 // begin is the schedule to begin with. It sets its origin.
-func (e *Explorer) begin(chosen defaults.Chosen) (schedule.Trace, error) {
+func (e *Explorer) begin(usual defaults.Origin) (schedule.Trace, error) {
 	if e.Trace != nil {
 		return e.Trace, nil
 	}
@@ -135,7 +145,7 @@ func (e *Explorer) begin(chosen defaults.Chosen) (schedule.Trace, error) {
 			}
 		}
 	}
-	e.Origin = string(chosen.Origin())
+	e.Origin = string(usual)
 	return e.usual, nil
 }
 
@@ -233,23 +243,6 @@ func (e *Explorer) Reset() {
 	first := e.history[0]
 	e.mu.Unlock()
 	e.Set(first, 0)
-}
-
-// Mark remembers the schedule to compare with.
-func (e *Explorer) Mark() {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.marked = e.history[e.now]
-}
-
-// Marked is what Mark remembers, the default schedule if nothing.
-func (e *Explorer) Marked() schedule.Trace {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.marked == nil {
-		return e.usual
-	}
-	return e.marked
 }
 
 // about finds the facts of a trace. The caller holds e.mu.

@@ -144,7 +144,7 @@ func TestNext(t *testing.T) {
 	}
 	refused := 0
 	for i, n := range list {
-		cycles, err := build.Predict(t.Context(), e.Problem, n.Trace, e.Target, e.purposes)
+		cycles, err := e.on.predict(t.Context(), n.Trace)
 		switch {
 		case n.Rule != "tile" || n.At != 5 || n.Number != i+1:
 			t.Errorf("%+v is no decision of the tile", n)
@@ -249,6 +249,20 @@ func TestCompared(t *testing.T) {
 	}
 }
 
+// Lines that two schedules have in common are in one row, and others beside a line of the same instruction.
+func TestAligned(t *testing.T) {
+	left := besideLines("#include\n\nTEXT f\nloop:\n\tVADD  X1, X2 // v1\n\tVAND X1, X2, X3\n\tRET\n", build.AssemblyStage)
+	right := besideLines("// head\n\nTEXT f\nloop:\n\tVADD X1,   X2 // v9\n\tVOR X1, X2\n\tVAND X4, X2, X3\n\tVSUB X1, X2\n\tRET\n", build.AssemblyStage)
+	want := []Row{{"TEXT f", "TEXT f", SameRow}, {"loop:", "loop:", SameRow}, {"  VADD X1, X2", "  VADD X1, X2", SameRow}, {"", "  VOR X1, X2", RightRow},
+		{"  VAND X1, X2, X3", "  VAND X4, X2, X3", OtherRow}, {"", "  VSUB X1, X2", RightRow}, {"  RET", "  RET", SameRow}}
+	if rows := aligned(left, right); !reflect.DeepEqual(rows, want) {
+		t.Errorf("%q\nwant\n%q", rows, want)
+	}
+	if rows := aligned(right, left); len(rows) != len(want) || rows[3] != (Row{"  VOR X1, X2", "", LeftRow}) {
+		t.Errorf("%q", rows)
+	}
+}
+
 // Problems say of what kind they are.
 func TestProblems(t *testing.T) {
 	for _, c := range []struct {
@@ -271,13 +285,23 @@ func TestProblems(t *testing.T) {
 		if len(p) != 1 || p[0].Kind != c.kind || p[0].Step != c.at {
 			t.Errorf("%s: %v, want %s at %d", c.line, p, c.kind, c.at)
 		}
+		if r := p[0].Registers; (r != nil) != (c.kind == PressureKind) || r != nil && numberOf(r.Values) != r.Need {
+			t.Errorf("%s: %+v, want as many values as registers are needed", c.line, r)
+		}
 	}
+}
+
+func numberOf(all []Live) (n int) {
+	for _, v := range all {
+		n += v.Number
+	}
+	return n
 }
 
 // A command with more arguments than it takes is refused, and changes nothing.
 func TestRefused(t *testing.T) {
 	e := opened(t, nil)
-	for _, line := range []string{"mark x", "go 3 4", "delete 1 2 3", "move 1 2 3", "reset x", "export a b", "help x", "steps 1 all 2"} {
+	for _, line := range []string{"mark x y", "go 3 4", "delete 1 2 3", "move 1 2 3", "reset x", "export a b", "help x", "steps 1 all 2"} {
 		if _, err := e.Do(t.Context(), line, nil); err == nil || !strings.Contains(err.Error(), "was also given") {
 			t.Errorf("%s: %v", line, err)
 		}
@@ -287,7 +311,12 @@ func TestRefused(t *testing.T) {
 			t.Errorf("%s: %v", line, err)
 		}
 	}
-	if e.marked != nil || e.Cursor() != 0 || len(e.history) > 1 {
+	for _, line := range []string{"mark best", "mark asm", "take nothing", "compare a b", "beside nest a", "take best"} {
+		if r, err := e.Do(t.Context(), line, nil); err == nil {
+			t.Errorf("%s: %v", line, r)
+		}
+	}
+	if len(e.marked) > 0 || e.Cursor() != 0 || len(e.history) > 1 {
 		t.Errorf("marked %v, cursor at %d, %d changes", e.marked, e.Cursor(), len(e.history)-1)
 	}
 }

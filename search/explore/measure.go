@@ -44,7 +44,7 @@ const defaultWords = "the default schedule"
 // Measure compares the schedule with the definition, in a worker process, and measures it beside the default schedule. A schedule that
 // crashes, hangs or computes something else is a problem of it from then on.
 func (e *Explorer) Measure(ctx context.Context, hear func(session.Event)) (*Measured, error) {
-	return e.beside(ctx, hear, e.Now(), nil)
+	return e.beside(ctx, hear, e.Now(), nil, DefaultPoint)
 }
 
 // Roofline is what the schedule reaches of what the machine can do.
@@ -75,7 +75,7 @@ func (r Roofline) String() string {
 	for _, x := range r {
 		lines = append(lines, tune.PurposesText(x.Purpose), bar(x.GBS, x.CeilingGBS, "GB/s"), bar(x.GMACS, x.CeilingGMACS, "GMAC/s"))
 	}
-	return strings.Join(append(lines, "GB/s: weights and scales, as stored", "GMAC/s: products of a weight and an activation", "ceilings: of one core, as measured"), "\n")
+	return strings.Join(append(lines, "GB/s: weights and scales, as stored", "GMAC/s: products of a weight and an activation", "ceilings: of one core, or of a device, as measured"), "\n")
 }
 
 // Roofline measures the schedule, and once what the machine can do.
@@ -86,47 +86,35 @@ func (e *Explorer) Roofline(ctx context.Context, hear func(session.Event)) (out 
 	}
 	defer done()
 	t := e.Now()
-	x, err := s.Contender("the schedule", t)
-	if err != nil {
-		return nil, err
-	}
-	all, err := s.Beside(ctx, nil, x)
+	all, err := s.beside(ctx, t, nil, "")
 	if err != nil {
 		return nil, e.blame(t, nil, err)
 	}
 	e.measured(t, measuredOf(all, defaultWords))
-	reached, err := s.Roofline(ctx, x, all)
-	for i, r := range reached {
-		out = append(out, Reach{all[i].Purpose, r.GBS, r.CeilingGBS, r.GWeightsS, r.CeilingGMACS})
+	if out, err = s.roofline(ctx, t, all); err == nil {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		e.about(t).reached = out
 	}
 	return out, err
 }
 
-// Compare measures the schedule beside the marked one.
-func (e *Explorer) Compare(ctx context.Context, hear func(session.Event)) (*Measured, error) {
-	return e.beside(ctx, hear, e.Now(), e.Marked())
+// Reached is what Roofline has measured of the schedule, nil if nothing.
+func (e *Explorer) Reached() Roofline {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.about(e.history[e.now]).reached
 }
 
-func (e *Explorer) beside(ctx context.Context, hear func(session.Event), t, base schedule.Trace) (*Measured, error) {
+// beside measures t beside a base of a name, nil for the default schedule.
+func (e *Explorer) beside(ctx context.Context, hear func(session.Event), t, base schedule.Trace, name string) (*Measured, error) {
 	ctx, s, done, err := e.begins(ctx, "measuring", hear)
 	if err != nil {
 		return nil, err
 	}
 	defer done()
-	own, err := s.Contender("the schedule", t)
-	if err != nil {
-		return nil, err
-	}
-	name := defaultWords
-	var other *session.Contender
-	if base != nil {
-		x, err := s.Contender("the marked schedule", base)
-		if err != nil {
-			return nil, fmt.Errorf("the marked schedule: %w", err)
-		}
-		other, name = &x, x.Name
-	}
-	all, err := s.Beside(ctx, other, own)
+	name = wordsOf(name)
+	all, err := s.beside(ctx, t, base, name)
 	if err != nil {
 		return nil, e.blame(t, base, err)
 	}
@@ -153,18 +141,24 @@ func (e *Explorer) measured(t schedule.Trace, m *Measured) {
 	e.about(t).measured, e.about(t).fault = m, ""
 }
 
-// blame remembers a fault of t, if err is one.
+// blame remembers a fault, if err is one, of the schedule that it names: t or its base.
 func (e *Explorer) blame(t, base schedule.Trace, err error) error {
-	if base == nil && worker.IsFault(err) {
-		e.mu.Lock()
-		defer e.mu.Unlock()
+	if err == nil || !worker.IsFault(err) {
+		return err
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	switch {
+	case base == nil || strings.Contains(err.Error(), t.String()):
 		e.about(t).fault = err.Error()
+	case strings.Contains(err.Error(), base.String()):
+		e.about(base).fault = err.Error()
 	}
 	return err
 }
 
 // begins is the session, which the caller uses alone until it calls done, and a context that Close ends too. Its events go to hear.
-func (e *Explorer) begins(ctx context.Context, what string, hear func(session.Event)) (_ context.Context, s *session.Session, done func(), err error) {
+func (e *Explorer) begins(ctx context.Context, what string, hear func(session.Event)) (_ context.Context, s gauge, done func(), err error) {
 	ctx, stop := context.WithCancel(ctx)
 	if err := e.occupy(what, hear, stop); err != nil {
 		stop()
@@ -200,24 +194,21 @@ func (e *Explorer) ends() {
 }
 
 // open is the session that measures, which the first action opens.
-func (e *Explorer) open(ctx context.Context) (*session.Session, error) {
+func (e *Explorer) open(ctx context.Context) (gauge, error) {
 	e.mu.Lock()
 	s := e.session
 	e.mu.Unlock()
 	if s != nil {
 		return s, nil
 	}
-	if e.Lacks != "" {
-		return nil, fmt.Errorf("this machine does not run %s: it lacks %s", e.Target.Machine().Name, e.Lacks)
+	s, err := e.on.open(ctx)
+	if err != nil {
+		return nil, err
 	}
-	o := session.Options{Problem: e.Problem, Target: e.Target, Only: e.Only, Lock: e.Lock, Defaults: e.Defaults,
-		Log: e.Log, Version: e.Version, Seed: 1, Probing: e.Probing, Events: e.said}
-	o.Purposes = session.Purposes(e.Problem, o.On.Host(), e.Modes, []int{e.Columns}, e.M, e.K)
-	s, err := session.Open(ctx, o)
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.session = s
-	return s, err
+	return s, nil
 }
 
 // said passes an event on, and remembers what a search has found.
@@ -265,7 +256,7 @@ func (e *Explorer) TakeBest() error {
 	return nil
 }
 
-// Search searches for so long, from the default and the locked schedules and schedules of the log on. Ended by ctx, it returns what it has.
+// Search searches for so long, from the schedule, the default and the locked ones and schedules of the log on. Ended by ctx, it returns what it has.
 func (e *Explorer) Search(ctx context.Context, limit time.Duration, hear func(session.Event)) (*Found, error) {
 	ctx, s, done, err := e.begins(ctx, "searching", hear)
 	if err != nil {
@@ -273,17 +264,12 @@ func (e *Explorer) Search(ctx context.Context, limit time.Duration, hear func(se
 	}
 	defer done()
 	e.finds(nil)
-	s.Limit = limit
-	f, err := s.Search(ctx)
+	f, err := s.search(ctx, limit, e.Now())
 	if err != nil {
 		return nil, err
 	}
-	if len(f.Best) == 0 {
-		return nil, session.ErrNothing
-	}
-	out := &Found{f.Best[0].Cost, f.Traces()[0], f.Ended, f.Trials}
-	e.finds(out)
-	return out, nil
+	e.finds(f)
+	return f, nil
 }
 
 // finds remembers what the search has found.
@@ -313,10 +299,6 @@ func (e *Explorer) Save(ctx context.Context, anyway bool, hear func(session.Even
 		return Saved{}, err
 	}
 	defer done()
-	d, err := s.Keep(ctx, anyway, t)
-	if err != nil {
-		return Saved{}, e.blame(t, nil, err)
-	}
-	x, err := s.Save(d)
-	return Saved{d.Outcome, x.Lock, x.String()}, err
+	saved, err := s.keep(ctx, anyway, t)
+	return saved, e.blame(t, nil, err)
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -48,14 +47,17 @@ func (f faulty) File(pkg string, fs ...lower.Named) (lower.File, error) {
 	return file, err
 }
 
+// endless is a body that never returns.
+const endless = "endless:\n\tJMP endless"
+
 // A schedule that crashes, hangs or computes something else is a problem from then on, and others can still be measured.
 func TestFaults(t *testing.T) {
-	bodies := map[string]string{"UNDEF": "SIGILL", "RET": "is wrong"}
-	if os.Getenv("TMACC_LONG") != "" {
-		bodies["endless:\n\tJMP endless"] = "did not return"
-	}
-	for body, why := range bodies {
-		e := measuring(t, func(o *Options) { o.Target = faulty{o.Target, body} })
+	for body, why := range map[string]string{"UNDEF": "SIGILL", "RET": "is wrong", endless: "did not return"} {
+		e := measuring(t, func(o *Options) {
+			if o.Target = (faulty{o.Target.(lower.Target), body}); body == endless {
+				o.Hung = 2 * time.Second
+			}
+		})
 		_, err := e.Measure(t.Context(), nil)
 		if !worker.IsFault(err) {
 			t.Fatalf("%s: %v", body, err)
@@ -63,10 +65,35 @@ func TestFaults(t *testing.T) {
 		if p := e.Problems(); len(p) != 1 || p[0].Kind != FaultKind || !strings.Contains(p[0].Text, why) {
 			t.Errorf("%s: %v, want %s", body, p, why)
 		}
-		e.session = nil
+		e.session, e.Hung = nil, 0
 		e.Target = e.Target.(faulty).Target
+		if e.on, err = e.machineOf(); err != nil {
+			t.Fatal(err)
+		}
 		if m, err := e.Measure(t.Context(), nil); err != nil || m.Ratio.Median <= 0 || len(e.Problems()) != 0 {
 			t.Errorf("%s: then %v, %v, %v", body, m, err, e.Problems())
+		}
+	}
+}
+
+// A measurement can be stopped even while a schedule hangs, which is no fault of the schedule then. So Close need not wait for it.
+func TestStopped(t *testing.T) {
+	for name, stop := range map[string]func(e *Explorer, cancel func()){
+		"context": func(_ *Explorer, cancel func()) { cancel() },
+		"close":   func(e *Explorer, _ func()) { e.Close() },
+	} {
+		e := measuring(t, func(o *Options) { o.Target, o.Hung = faulty{o.Target.(lower.Target), endless}, time.Hour })
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		ended := make(chan error, 1)
+		go func() {
+			_, err := e.Measure(ctx, nil)
+			ended <- err
+		}()
+		time.Sleep(2 * time.Second) // until the schedule runs, on most machines
+		stop(e, cancel)
+		if err := <-ended; !errors.Is(err, context.Canceled) || e.about(e.Now()).fault != "" {
+			t.Errorf("%s: %v, and the problems are %v", name, err, e.Problems())
 		}
 	}
 }

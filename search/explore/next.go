@@ -12,13 +12,13 @@ import (
 	"sync"
 
 	"github.com/tmacc/tmacc/schedule"
-	"github.com/tmacc/tmacc/search/build"
 	"github.com/tmacc/tmacc/search/space"
 )
 
 // Prediction is what the model of the core expects of a schedule.
 type Prediction struct {
 	Cycles  []float64 `json:"cycles,omitempty"`  // for a product of one weight and one activation, for each mode
+	Ns      []float64 `json:"ns,omitempty"`      // on a device: of the product, for each mode
 	Ratio   float64   `json:"ratio,omitempty"`   // of the time to the default schedule's, the geometric mean of the modes
 	Refused string    `json:"refused,omitempty"` // why the schedule has no kernel on the target
 }
@@ -40,14 +40,18 @@ func (e *Explorer) Predict(ctx context.Context, t schedule.Trace) (Prediction, e
 		return *known, nil
 	}
 	p := Prediction{}
-	cycles, err := build.Predict(ctx, e.Problem, t, e.Target, e.purposes)
+	times, err := e.on.predict(ctx, t)
 	switch {
 	case ctx.Err() != nil:
 		return p, ctx.Err()
 	case err != nil:
 		p.Refused = err.Error()
 	default:
-		p.Cycles, p.Ratio = cycles, mean(cycles, e.baseline)
+		if p.Ratio = mean(times, e.baseline); e.onDevice() {
+			p.Ns = times
+		} else {
+			p.Cycles = times
+		}
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/tmacc/tmacc/schedule"
-	"github.com/tmacc/tmacc/search/cost"
 )
 
 // State is the schedule with all known facts.
@@ -19,7 +18,7 @@ type State struct {
 	Changes  int            `json:"changes"`
 	Cursor   int            `json:"cursor"`
 	Steps    []Step         `json:"steps"`
-	Purposes []cost.Purpose `json:"purposes"` // of the predicted cycles
+	Purposes []fmt.Stringer `json:"purposes"` // of the predicted times
 	Predicts Prediction     `json:"predicted"`
 	Measured *Measured      `json:"measured,omitempty"`
 	Problems []Problem      `json:"problems"`
@@ -27,6 +26,7 @@ type State struct {
 	Redo     bool           `json:"redo"`
 	Busy     string         `json:"busy,omitempty"`
 	bad      map[int]bool
+	unit     string // of predicted times
 }
 
 // Step is a step of the schedule.
@@ -41,7 +41,7 @@ type Step struct {
 func (e *Explorer) State(ctx context.Context) (State, error) {
 	t := e.Now()
 	s := State{Product: e.Problem.Name(), Target: e.Target.Machine().Name, Columns: e.Columns, Origin: e.Origin,
-		Steps: []Step{}, Purposes: e.purposes, Problems: e.Problems(), bad: map[int]bool{}}
+		Steps: []Step{}, Purposes: e.purposes, Problems: e.Problems(), bad: map[int]bool{}, unit: e.on.unit()}
 	rules := e.rulesOf(t)
 	for i := range t {
 		x := Step{Number: i, Text: t[i : i+1].String(), Step: t[i : i+1]}
@@ -98,22 +98,29 @@ func (s State) String() string {
 		fmt.Fprintf(&b, "> %3d  (the end)\n", s.Cursor)
 	}
 	for _, p := range s.Problems {
-		fmt.Fprintln(&b, p)
+		b.WriteString(strings.Join(p.Lines(), "\n") + "\n")
 	}
 	return trimmed(b.String())
 }
 
 // Figures are predicted and measured times, a line each.
 func (s State) Figures() string {
-	if s.Predicts.Refused != "" {
+	switch {
+	case s.Predicts.Refused != "" && len(s.Problems) > 0:
 		return "no prediction: there is no kernel"
+	case s.Predicts.Refused != "" && s.Measured == nil:
+		return "no prediction: without computing values again, the kernel " + s.Predicts.Refused
+	case s.Predicts.Refused != "":
+		return s.Measured.String()
 	}
 	var each []string
 	for i, c := range s.Predicts.Cycles {
 		each = append(each, fmt.Sprintf("%.4f (n = %v)", c, s.Purposes[i]))
 	}
-	text := fmt.Sprintf("predicted %.3f of the default's time: %s cycles for a product of a weight and an activation",
-		s.Predicts.Ratio, strings.Join(each, ", "))
+	for i, ns := range s.Predicts.Ns {
+		each = append(each, fmt.Sprintf("%.0f (%v)", ns, s.Purposes[i]))
+	}
+	text := fmt.Sprintf("predicted %.3f of the default's time: %s %s", s.Predicts.Ratio, strings.Join(each, ", "), s.unit)
 	if s.Measured != nil {
 		text += "\n" + s.Measured.String()
 	}
@@ -155,7 +162,11 @@ func (e *Explorer) Command() string {
 	if err != nil {
 		panic("BUG: explore: " + err.Error())
 	}
-	args := append([]string{"tmacc", "compare"}, e.Flags...)
+	by := "compare"
+	if e.onDevice() {
+		by = "bench"
+	}
+	args := append([]string{"tmacc", by}, e.Flags...)
 	for i, a := range args {
 		if strings.ContainsAny(a, " '\"\\$`*?;&|<>()") {
 			args[i] = "'" + strings.ReplaceAll(a, "'", `'\''`) + "'"

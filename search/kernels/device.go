@@ -74,12 +74,14 @@ func (p *Provider) compileShaders(problem ir.Problem, e *tune.Entry) (*runtime.S
 	if err != nil {
 		return nil, err
 	}
-	// without a shader, only this CPU prepares activations
-	if v.Quantizer, err = build.Quantizer(p.ctx, problem, p.device.Target, p.device.Controls); err != nil {
-		v.Quantizer, err = nil, p.ctx.Err()
-	}
-	if err != nil {
-		return nil, err
+	for i := range v.Kernels {
+		k := &v.Kernels[i]
+		if k.Quantizers, err = build.Quantizers(p.ctx, problem, k.Schedule); err != nil { // only this CPU prepares activations
+			k.Quantizers, err = nil, p.ctx.Err()
+		}
+		if err != nil {
+			return nil, err
+		}
 	}
 	p.say(Verifying{problem, p.device.Target, p.step(problem)})
 	if p.lab == nil {

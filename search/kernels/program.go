@@ -205,7 +205,7 @@ func (x *linking) build(p *Provider, main string) ([]byte, error) {
 	if err := os.WriteFile(overlay, mustJSON(map[string]any{"Replace": x.files}), 0o600); err != nil {
 		return nil, err
 	}
-	cmd := exec.CommandContext(p.ctx, "go", "build", "-buildvcs=false", "-overlay", overlay, "-o", out, main)
+	cmd := exec.CommandContext(p.ctx, "go", "build", "-buildvcs=false", "-ldflags=-s -w", "-overlay", overlay, "-o", out, main)
 	cmd.Dir = x.root
 	cmd.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=", "CGO_ENABLED=0", "GOOS="+goruntime.GOOS, "GOARCH="+goruntime.GOARCH)
 	if said, err := cmd.CombinedOutput(); err != nil {

@@ -12,8 +12,9 @@ import (
 
 // Beside measures a contender again and again beside the default schedules, or beside another contender, in the same rounds: for each
 // purpose of the session. Both are first compared with the definition, in a process of their own. The error is a *tune.Unmeasured if no
-// other contender can be measured either, or that of ctx if it ends before something is measured.
+// other contender can be measured either, or that of ctx, whose end ends a measurement too.
 func (s *Session) Beside(ctx context.Context, base *Contender, x Contender) ([]tune.Beside, error) {
+	defer s.until(ctx)()
 	all := []Contender{x}
 	if base != nil {
 		all = append(all, *base)
@@ -69,6 +70,7 @@ func (s *Session) Keep(ctx context.Context, anyway bool, traces ...schedule.Trac
 			return nil, err
 		}
 	}
+	defer s.until(ctx)()
 	for _, t := range traces {
 		x.Genes = append(x.Genes, tune.Gene{Trace: t})
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand"
+	"slices"
 	"time"
 
 	"github.com/tmacc/tmacc/schedule"
@@ -81,7 +82,23 @@ func (s *Session) seeds(ctx context.Context) ([]*tune.Candidate, error) {
 	if !s.Scratch {
 		usual = append(usual, s.carried()...)
 	}
-	return append(before, usual...), nil
+	return slices.Concat(s.given(), before, usual), nil
+}
+
+// given are the schedules of From. One of them that does not compile makes all of them no candidate.
+func (s *Session) given() []*tune.Candidate {
+	var uses []search.Use
+	for _, t := range s.From {
+		k, err := schedule.Compile(s.Problem, t)
+		if err != nil {
+			return nil
+		}
+		uses = append(uses, search.Use{Cols: k.Cols, Trace: t})
+	}
+	if len(uses) == 0 {
+		return nil
+	}
+	return s.tuner.From(uses)
 }
 
 // known are the locked schedules, and the default ones that a record goes before.
@@ -117,6 +134,7 @@ func (s *Session) carried() []*tune.Candidate {
 func (s *Session) evolve(ctx context.Context, seeds []*tune.Candidate) (*Found, error) {
 	limited, stop := context.WithTimeout(ctx, s.Limit)
 	defer stop()
+	defer s.until(ctx)()
 	start := time.Now()
 	out, err := s.tuner.Search(limited, tune.Options{
 		Trials: s.Trials, Patience: s.Patience, Rng: rand.New(rand.NewSource(s.Seed)),
@@ -126,6 +144,15 @@ func (s *Session) evolve(ctx context.Context, seeds []*tune.Candidate) (*Found, 
 		out.Ended = "time"
 	}
 	return &Found{Outcome: out, Took: time.Since(start)}, err
+}
+
+// until makes the end of ctx end what is measured, until release is called.
+func (s *Session) until(ctx context.Context) (release func()) {
+	if s.tuner == nil { // of a test that replaces what measures
+		return func() {}
+	}
+	s.tuner.Context = ctx
+	return func() { s.tuner.Context = nil }
 }
 
 // progress is the event of p.

@@ -17,6 +17,7 @@ import (
 	"github.com/tmacc/tmacc/ir"
 	"github.com/tmacc/tmacc/lower"
 	"github.com/tmacc/tmacc/lower/variant"
+	"github.com/tmacc/tmacc/schedule"
 	"github.com/tmacc/tmacc/search"
 	"github.com/tmacc/tmacc/search/beam"
 	"github.com/tmacc/tmacc/search/bench"
@@ -78,9 +79,11 @@ type Options struct {
 	Log      string            // the file that gets each measurement; "": the user's log; NoLog: none
 	Resume   bool              // begin with what the log has of earlier searches on such a machine
 	Scratch  bool              // begin without the default schedules
+	From     []schedule.Trace  // begin also with these, one for each number of activations of the purposes, the fewest first
 	Trials   int               // candidates to measure at most; 0: UsualTrials
 	Patience int               // end after this number of candidates in a row that are no better; 0: UsualPatience
 	Limit    time.Duration     // of a search, without what comes before and after it; 0: UsualLimit
+	Hung     time.Duration     // a candidate that takes longer to be verified does not end; 0: what tune.New says
 	Seed     int64             // of the random numbers
 	Version  string            // of the program, for the log and the lock
 	On       *Machine          // the machine that measures; nil: this one
@@ -126,7 +129,7 @@ func Open(ctx context.Context, o Options) (*Session, error) {
 	if err != nil {
 		return nil, err
 	}
-	t.On = o.On
+	t.On, t.Limit = o.On, cmp.Or(o.Hung, t.Limit)
 	s.tuner, s.beside, s.completed = t, t.Beside, t.Complete
 	if _, err := s.locked(); err != nil { // now, not after the search
 		return nil, err

@@ -24,8 +24,8 @@ var columns = []int{4, 8}
 var typical = [][2]int{{4096, 14336}, {14336, 4096}, {16384, 16384}}
 
 // Default are the schedules of the space of workgroups that the model finds fastest, by the speeds that t has: a kernel for one column, and
-// kernels for more that read the same packed matrix. If products have many activations, ns of them, and t has cooperative matrices, it may be
-// one kernel by these.
+// kernels for more that read the same packed matrix. If t has cooperative matrices, one of these is by them, if the format allows it. If products
+// have many activations, ns of them, it may be the only one.
 func Default(ctx context.Context, p ir.Problem, t spirv.Target, ns ...int) (uses []search.Use, err error) {
 	if p.Act.Floats() {
 		return nil, fmt.Errorf("%s: shaders multiply 8-bit activations: compile it for a CPU", p.Name())
@@ -56,6 +56,7 @@ func Default(ctx context.Context, p ir.Problem, t spirv.Target, ns ...int) (uses
 	if err != nil {
 		return nil, fmt.Errorf("%s has no default schedule for %s: %w: give one with -trace", p.Name(), t.Machine().Name, err)
 	}
+	one, byMatrices := c.together(sp, one)
 	k, err := sp.Kernel(one)
 	if err != nil {
 		return nil, err
@@ -66,7 +67,87 @@ func Default(ctx context.Context, p ir.Problem, t spirv.Target, ns ...int) (uses
 			uses = append(uses, search.Use{Cols: n, Trace: x.Trace()})
 		}
 	}
-	return uses, ctx.Err()
+	return append(uses, byMatrices...), ctx.Err()
+}
+
+// many is a number of activations that kernels by matrices are chosen for if they have one packed matrix with kernels for one column, and
+// mostLayouts how many layouts of these they are tried with.
+const many, mostLayouts = 256, 4
+
+// together is a point for one column, as fast as x or not much slower, and a kernel by cooperative matrices that reads the same packed matrix:
+// the ones that are fastest together. It is x alone if there are none.
+func (c *choice) together(sp *space.Space, x space.Point) (space.Point, []search.Use) {
+	speeds := c.on.Speeds()
+	if len(speeds.Shapes) == 0 {
+		return x, nil
+	}
+	by := &choice{ctx: c.ctx, on: c.on, n: many, known: map[string]float64{}}
+	least, best := math.Inf(1), x
+	var of *space.Space
+	var tile space.Point
+	for _, y := range c.layouts(sp, x) {
+		k, err := sp.Kernel(y)
+		if err != nil {
+			continue
+		}
+		tiles, err := space.ForTilesOf(k, c.on, speeds.Subgroup, speeds.Shapes)
+		if err != nil {
+			continue
+		}
+		var z space.Point
+		if tile == nil {
+			z, err = by.best(tiles, nil)
+		} else {
+			z, err = tiles.Near(tile)
+		}
+		if err != nil {
+			continue
+		}
+		if n := c.cost(sp, y) + by.cost(tiles, z); n < least {
+			least, best, of, tile = n, y, tiles, z
+		}
+	}
+	if tile == nil {
+		return x, nil
+	}
+	tile, err := by.best(of, tile)
+	if err != nil {
+		return x, nil
+	}
+	k, err := of.Kernel(tile)
+	if err != nil {
+		return x, nil
+	}
+	return best, []search.Use{{Cols: k.Cols, Trace: tile.Trace()}}
+}
+
+// layouts are x and points like it with other packed matrices, the fastest first.
+func (c *choice) layouts(sp *space.Space, x space.Point) []space.Point {
+	one := sp.Spare().Spare().Columns(1)
+	var all []space.Point
+	c.spent = 0
+	for i, rule := range sp.Rules() {
+		if !slices.Contains(moved, rule) || !sp.Layout(i) {
+			continue
+		}
+		for _, y := range one.Options(x, i, mostOptions) {
+			if c.spent > budget || c.ctx.Err() != nil {
+				break
+			}
+			if !math.IsInf(c.cost(sp, y), 1) {
+				all = append(all, y)
+			}
+		}
+	}
+	slices.SortStableFunc(all, func(a, b space.Point) int { return cmp.Compare(c.cost(sp, a), c.cost(sp, b)) })
+	out, known := []space.Point{}, map[string]bool{}
+	for _, y := range append([]space.Point{x}, all...) {
+		k, err := sp.Kernel(y)
+		if err == nil && !known[k.Buffers()] && len(out) < mostLayouts {
+			known[k.Buffers()], out = true, append(out, y)
+		}
+	}
+	return out
 }
 
 // fewestOfTiles is the fewest activations of a product that matrices are worth a try for: a workgroup of them has at least this number.
@@ -101,7 +182,7 @@ const mostOptions, mostRounds, budget = 6, 2, 4096
 
 // moved are the decisions that say how a device is used. The others are the first offers.
 var moved = []string{"columns", "column lanes", "rows", "load", "row fields", "row lanes", "lanes", "fields", "steps", "book lanes", "group lanes", "order", "scaled", "shared", "prefetch", "parts", // of matrices:
-	"matrix", "column subgroups", "row subgroups", "depth", "stage"}
+	"matrix", "column subgroups", "row subgroups", "depth", "stage", "scales"}
 
 // best is the point of a space that the model finds fastest. It begins with the one nearest to x, or the first, and takes for one decision after
 // the other the best of its alternatives, until none is better or the budget is spent.

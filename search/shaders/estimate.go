@@ -37,45 +37,79 @@ const fewestWords, wordsOfLoaded, wordsOfCarried = 16, 2.5, 0.5
 // mostWords is the most registers that a lane has.
 const mostWords = 255
 
-// Estimate is how long a product takes, in ns, if it waits for the one before it. Its lanes read memory, touch lines, compute, and wait for
-// their own instructions. All of it goes on side by side, and each hinders the others: the times add up as orthogonal lengths do. It is
-// infinite if a workgroup shares more than it may.
-func (s *Selected) Estimate(x tune.Purpose) float64 {
+// Times are what a product's time is made of, in ns, if it waits for the one before it.
+type Times struct {
+	Launch, Start float64 // of a dispatch
+	// What goes on side by side. Each hinders the others: the times add up as orthogonal lengths do.
+	Memory, Lines, Compute, Chain float64
+
+	Instructions, Exchanged, Dots, Matrices float64 // parts of Compute; Exchanged is one of Instructions
+
+	Work     spirv.Work
+	Bytes    int     // of weights
+	Groups   float64 // workgroups
+	Resident float64 // of these, on one processor at once
+	Rounds   float64 // of workgroups that follow one another
+	Words    float64 // of registers of a lane
+}
+
+// Total is the time of the product, in ns.
+func (t Times) Total() float64 { return t.Launch + t.Start + t.Beside() }
+
+// Beside is the time of what goes on side by side.
+func (t Times) Beside() float64 {
+	return math.Sqrt(t.Memory*t.Memory + t.Lines*t.Lines + t.Compute*t.Compute + t.Chain*t.Chain)
+}
+
+// Estimate is how long a product takes, in ns, if it waits for the one before it.
+func (s *Selected) Estimate(x tune.Purpose) float64 { return s.Times(x).Total() }
+
+// Times are what the time of a product is made of. Its lanes read memory, touch lines, compute, and wait for their own instructions. The
+// time is infinite if a workgroup shares more than it may.
+func (s *Selected) Times(x tune.Purpose) Times {
 	k := s.Problem.WholeK(x.K)
 	w := spirv.WorkOf(s.code, ceil(k, s.StepK), s.on.Subgroup)
 	if w.Shared > s.on.Shared {
-		return math.Inf(1)
+		return Times{Work: w, Chain: math.Inf(1)}
 	}
 	groups := float64(ceil(x.M, s.Rows) * ceil(x.N, s.Cols) * w.Parts)
 	lanes := float64(ceil(w.Lanes, s.on.Subgroup) * s.on.Subgroup)
-	resident, processors := s.resident(w, lanes), float64(s.on.Processors)
+	words := wordsOf(w)
+	resident, processors := s.resident(words, lanes), float64(s.on.Processors)
 	all := lanes * groups / busy(groups/processors, resident)
 
-	memory := float64(ceil(x.M, s.Weights.TileM)*s.Weights.TileBytes(k)) / s.on.Read
-	lines := w.Lines * all / s.on.Lines
-	compute := (w.Instructions/s.on.Instructions + w.Dots/s.on.Dots) * all
+	t := Times{Work: w, Launch: s.on.Launch, Start: s.on.Start, Bytes: ceil(x.M, s.Weights.TileM) * s.Weights.TileBytes(k),
+		Groups: groups, Resident: resident, Rounds: max(1, groups/(resident*processors)), Words: words}
+	t.Memory = float64(t.Bytes) / s.on.Read
+	t.Lines = w.Lines * all / s.on.Lines
+	t.Instructions, t.Exchanged, t.Dots = w.Instructions/s.on.Instructions*all, w.Exchanged/s.on.Instructions*all, w.Dots/s.on.Dots*all
 	if w.Matrices > 0 && s.on.Matrices > 0 {
 		const kilo = 1e3
-		compute += 2 * w.Matrices * groups / (kilo * s.on.Matrices)
+		t.Matrices = 2 * w.Matrices * groups / (kilo * s.on.Matrices)
 	}
+	t.Compute = t.Instructions + t.Dots + t.Matrices
 	own := (w.Instructions + w.Dots) * s.on.Step
 	loads := float64(w.Iterations) * s.on.Latency
-	chain := own + loads
+	t.Chain = own + loads
 	if w.Ahead {
-		chain = max(own, loads) + s.on.Latency
+		t.Chain = max(own, loads) + s.on.Latency
 	}
-	chain += float64(w.Waits) * s.on.Latency
-	chain *= max(1, groups/(resident*processors))
-	return s.on.Launch + s.on.Start + math.Sqrt(memory*memory+lines*lines+compute*compute+chain*chain)
+	t.Chain += float64(w.Waits) * s.on.Latency
+	t.Chain *= t.Rounds
+	return t
 }
 
-// resident is how many workgroups of some lanes a processor holds at once.
-func (s *Selected) resident(w spirv.Work, lanes float64) float64 {
+// wordsOf is how many words of registers a lane needs.
+func wordsOf(w spirv.Work) float64 {
 	loaded := float64(w.Loaded) / 4
 	if w.Ahead {
 		loaded *= 2
 	}
-	words := min(mostWords, fewestWords+wordsOfLoaded*loaded+wordsOfCarried*float64(w.Carried))
+	return min(mostWords, fewestWords+wordsOfLoaded*loaded+wordsOfCarried*float64(w.Carried))
+}
+
+// resident is how many workgroups of some lanes, each with some words of registers, a processor holds at once.
+func (s *Selected) resident(words, lanes float64) float64 {
 	return max(1, min(float64(s.on.Groups), float64(s.on.Lanes)/lanes, float64(s.on.Words)/words/lanes))
 }
 

@@ -93,6 +93,19 @@ func TestCheck(t *testing.T) {
 	}
 }
 
+// readTrace reads a schedule of tests/shaders.
+func readTrace(t *testing.T, name string) (trace schedule.Trace) {
+	t.Helper()
+	data, err := os.ReadFile("../../tests/shaders/testdata/" + name + ".json")
+	if err == nil {
+		err = json.Unmarshal(data, &trace)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return trace
+}
+
 // TestPackaged: what a search may lock packages can have, tiles of small subgroups too. Alternatives are all shaders, the last ones again where a kernel has fewer.
 func TestPackaged(t *testing.T) {
 	target, _ := spirv.ByName("spirv/coop")
@@ -101,15 +114,7 @@ func TestPackaged(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, subgroups := range map[string][]int{"w4.tiles8": {8}, "w4.tiles16": {32, 32}} {
-		var trace schedule.Trace
-		data, err := os.ReadFile("../../tests/shaders/testdata/" + name + ".json")
-		if err == nil {
-			err = json.Unmarshal(data, &trace)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		v, err := build.Shaders(t.Context(), p, target, []search.Use{{Trace: trace}}, Packaged...)
+		v, err := build.Shaders(t.Context(), p, target, []search.Use{{Trace: readTrace(t, name)}}, Packaged...)
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}

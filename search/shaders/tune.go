@@ -328,7 +328,7 @@ func (s *Search) Best(ctx context.Context, out tune.Outcome[*Candidate]) (best *
 		if hash(f.G.shaders) == hash(s.base) {
 			continue
 		}
-		if _, err := build.Shaders(ctx, s.Problem, s.Target, f.G.Uses, Packaged...); err != nil {
+		if s.packaged(ctx, f.G) != nil {
 			continue
 		}
 		b, err := s.confirmed(ctx, f.G)
@@ -342,6 +342,12 @@ func (s *Search) Best(ctx context.Context, out tune.Outcome[*Candidate]) (best *
 		}
 	}
 	return best, figures, nil
+}
+
+// packaged says why packages cannot have c.
+func (s *Search) packaged(ctx context.Context, c *Candidate) error {
+	_, err := build.Shaders(ctx, s.Problem, s.Target, c.Uses, Packaged...)
+	return err
 }
 
 // confirmed are repeated measurements of c and of the default schedules, if c has the bits of the definition.

@@ -62,6 +62,9 @@ func (sp *Space) Moves(i int) bool {
 	return sp.moves == nil || slices.Contains(sp.moves, sp.rules[i].Name)
 }
 
+// Layout says that how weights are packed follows from rule i.
+func (sp *Space) Layout(i int) bool { return sp.rules[i].Layout }
+
 // Columns is sp with kernels of n columns only.
 func (sp *Space) Columns(n int) *Space {
 	return sp.only(anyRule, func(s schedule.State) bool { c := columnsOf(s); return c == 0 || c == n })

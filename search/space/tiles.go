@@ -15,11 +15,27 @@ import (
 // ForTiles is the space of p's schedules by products of matrices that the lanes of a subgroup hold together. Shapes are the rows, columns
 // and depth of the ones that the device has. The error says that the target has none of them.
 func ForTiles(p ir.Problem, t lower.Selector, subgroup int, shapes [][3]int) (*Space, error) {
+	return tileGrid{lanes: subgroup}.space(p, t, shapes)
+}
+
+// ForTilesOf is the part of ForTiles whose kernels read the packed matrices of k, which may be a kernel without such products.
+func ForTilesOf(k *schedule.Kernel, t lower.Selector, subgroup int, shapes [][3]int) (*Space, error) {
+	if k.Fill != 0 {
+		return nil, fmt.Errorf("%s: tiles have no groups that are filled", k.Problem.Name())
+	}
+	sp, err := tileGrid{lanes: subgroup, like: k}.space(k.Problem, t, shapes)
+	if err != nil {
+		return nil, err
+	}
+	return sp.only("pack", func(s schedule.State) bool { return s.(*schedule.Product).Buffers() == k.Buffers() }), nil
+}
+
+// space has the schedules of g by those of some shapes that t has.
+func (g tileGrid) space(p ir.Problem, t lower.Selector, shapes [][3]int) (*Space, error) {
 	sp, err := For(p, t)
 	if err != nil {
 		return nil, err
 	}
-	g := tileGrid{lanes: subgroup}
 	for _, x := range shapes {
 		if lower.Can(t, func(r lower.Row) bool {
 			return r.Op == vir.OpMatMul && r.Args[1].Elem == format.I8 && [3]int{r.Args[1].Rows, r.Args[2].Columns(), r.Args[1].Columns()} == x
@@ -35,18 +51,19 @@ func ForTiles(p ir.Problem, t lower.Selector, subgroup int, shapes [][3]int) (*S
 }
 
 // tileGrid makes the rules of products of matrices in workgroups. Loops: columns n = nt groups, wn subgroups, tn, j of a matrix; rows m = mt
-// groups, wm subgroups, tm, i; groups g = gt, f fields or gi; elements k = ks, f fields, u, d of a matrix.
+// groups, wm subgroups, tm, i; groups g = gt, gr in turn, f fields or gi; elements k = ks, ku and kr in turn, f fields, u, d of a matrix.
 type tileGrid struct {
 	shapes [][3]int
 	lanes  int
+	like   *schedule.Kernel // whose packed matrices are read, nil: any
 }
 
 func (g tileGrid) rules() []Rule {
-	return []Rule{
+	rules := []Rule{
 		{Name: "decompose", Layout: true, Must: true, Offers: decomposeDots},
 		{Name: "zero", Offers: ahead(zeroOfTiles)},
-		{Name: "columns", Must: true, Offers: inGroups("n", "nt", "nn")},
-		{Name: "rows", Layout: true, Must: true, Offers: inGroups("m", "mt", "mm")},
+		{Name: "columns", Must: true, Offers: inGroups("n", "nt", "nn", 1)},
+		{Name: "rows", Layout: true, Must: true, Offers: inGroups("m", "mt", "mm", 1)},
 		{Name: "matrix", Layout: true, Must: true, Offers: g.matrix},
 		{Name: "column subgroups", Must: true, Offers: inSubgroups("nn", "wn", "tn")},
 		{Name: "row subgroups", Layout: true, Must: true, Offers: inSubgroups("mm", "wm", "tm")},
@@ -55,9 +72,17 @@ func (g tileGrid) rules() []Rule {
 		{Name: "order", Must: true, Offers: tileOrder},
 		{Name: "pack", Layout: true, Must: true, Offers: tilePack},
 		{Name: "stage", Must: true, Offers: tileStage, Whole: true},
+		{Name: "scales", Offers: g.scales},
 		{Name: "chunk", Layout: true, Offers: tileChunk},
 		{Name: "shared", Offers: tileActs},
 	}
+	if g.like == nil {
+		return rules
+	}
+	for name, offers := range map[string]offers{"rows": inGroups("m", "mt", "mm", g.like.Weights.TileM), "depth": g.iterationOf, "fields": g.fieldsOf, "pack": g.packAlike} {
+		rules[slices.IndexFunc(rules, func(r Rule) bool { return r.Name == name })].Offers = offers
+	}
+	return rules
 }
 
 // mostOfMatrices bounds the matrices that a subgroup multiplies in an iteration, and the words of sums of a lane.
@@ -85,10 +110,13 @@ func zeroOfTiles(s schedule.State, m schedule.Machine) []schedule.Trace {
 	return nil
 }
 
-// inGroups: what a workgroup has of an axis.
-func inGroups(axis, outer, inner string) offers {
+// inGroups: what a workgroup has of an axis, in whole tiles.
+func inGroups(axis, outer, inner string, tile int) offers {
 	return func(s schedule.State, m schedule.Machine) (out []schedule.Trace) {
 		for _, n := range []int{128, 64, 256, 32} {
+			if n%tile != 0 || tile > 1 && n/tile > format.MostTiles {
+				continue
+			}
 			out = append(out, schedule.Trace{split(axis, n, outer, inner), bind(outer, "group")})
 		}
 		return out
@@ -169,7 +197,13 @@ func tileOrder(s schedule.State, m schedule.Machine) []schedule.Trace {
 	if loop(s, "f").Root == "g" {
 		middle = []string{"f", "gi", "u"}
 	}
-	order := slices.Concat([]string{"nt", "mt", "wm", "wn"}, present(s, "ks", "gt"), present(s, middle...), []string{"tm", "tn", "i", "j", "d"})
+	turns := []string{"ks", "gt", "kr", "gr"}
+	if loop(s, "ku").Kind == nest.Serial {
+		turns = slices.Insert(turns, 2, "ku")
+	} else {
+		middle = slices.Insert(middle, 1, "ku")
+	}
+	order := slices.Concat([]string{"nt", "mt", "wm", "wn"}, present(s, turns...), present(s, middle...), []string{"tm", "tn", "i", "j", "d"})
 	return []schedule.Trace{{schedule.Reorder{Order: order}}}
 }
 
@@ -179,12 +213,41 @@ func tilePack(s schedule.State, m schedule.Machine) []schedule.Trace {
 	return each(schedule.Pack{Tensor: "codes", Order: order, Fields: []string{"f"}})(s, m)
 }
 
-// outermost is the run-time loop of the lanes.
-func outermost(s schedule.State) string { return present(s, "ks", "gt")[0] }
+// iterated is the innermost loop that lanes run in turn.
+func iterated(s schedule.State) (name string) {
+	for _, l := range s.Loops() {
+		if l.Kind == nest.Serial && (l.Root == "k" || l.Root == "g") {
+			name = l.Name
+		}
+	}
+	return name
+}
+
+// scales: lanes share the scales of groups, or each subgroup reads them from memory, which has halves and floats of rows beside each other.
+func (g tileGrid) scales(s schedule.State, m schedule.Machine) []schedule.Trace {
+	p := s.(*schedule.Product).Problem
+	if p.Weight.Group == 0 {
+		return nil
+	}
+	share := schedule.Trace{schedule.Stage{Value: "scales", At: iterated(s), Shared: true}}
+	apart := slices.ContainsFunc(p.Weight.Shared(), func(x format.Shared) bool { return x.Span > 0 && x.Elem != format.F16 && x.Elem != format.F32 })
+	if g.like != nil {
+		apart = apart || slices.ContainsFunc(g.like.Weights.Parts, rowsApart)
+	}
+	if apart {
+		return []schedule.Trace{share, nil}
+	}
+	return []schedule.Trace{nil, share}
+}
+
+// rowsApart says that neighbouring rows of what groups share do not lie beside each other.
+func rowsApart(p format.Part) bool {
+	return p.Elem != format.Invalid && slices.ContainsFunc(p.Digits, func(d format.Digit) bool { return d.Axis == "m" && d.Div == 1 && d.Stride != p.Elem.Bytes() })
+}
 
 // tileStage: all lanes decode weights into a buffer that they share, with loads an iteration ahead, by halves, or neither.
 func tileStage(s schedule.State, m schedule.Machine) (out []schedule.Trace) {
-	w := schedule.Stage{Value: "w", At: outermost(s), Shared: true}
+	w := schedule.Stage{Value: "w", At: iterated(s), Shared: true}
 	early, halves := w, w
 	early.Ahead, halves.Ahead, halves.Halves = true, true, true
 	return []schedule.Trace{{early}, {halves}, {w}}
@@ -195,5 +258,5 @@ func tileChunk(s schedule.State, m schedule.Machine) []schedule.Trace {
 }
 
 func tileActs(s schedule.State, m schedule.Machine) []schedule.Trace {
-	return []schedule.Trace{{schedule.Stage{Value: "act", At: outermost(s)}}, nil}
+	return []schedule.Trace{{schedule.Stage{Value: "act", At: iterated(s)}}, nil}
 }

@@ -212,7 +212,7 @@ func (t *Tuner) blame(code *worker.Code, err error) error {
 // log passes on what was measured.
 func (t *Tuner) log(c *Candidate, r Result) {
 	var broken *Unmeasured
-	if t.Log == nil || errors.As(r.Err, &broken) {
+	if t.Log == nil || errors.As(r.Err, &broken) || errors.Is(r.Err, context.Canceled) {
 		return
 	}
 	x := Trial{Genes: c.Genes, Hash: c.Hash, Cost: r.Cost, Ns: c.ns, Ratios: c.ratios, Estimate: c.estimate, Predicted: c.predicted}
@@ -242,7 +242,7 @@ func (t *Tuner) loadFor(limit time.Duration, cs []*Candidate) (*worker.Code, err
 	if err != nil {
 		return nil, err
 	}
-	return worker.Load(worker.Options{Limit: limit, On: t.On}, f)
+	return worker.Load(worker.Options{Limit: limit, On: t.On, Context: t.Context}, f)
 }
 
 // functions prints what members need: the kernels of all, then each preparation once.

@@ -60,7 +60,7 @@ func (p *program) make(m *Machine, root string, files []lower.File) error {
 	if err := p.write(root, files); err != nil {
 		return err
 	}
-	cmd := exec.Command("go", "build", "-mod=mod", "-o", p.path, ".")
+	cmd := exec.Command("go", "build", "-mod=mod", "-ldflags=-s -w", "-o", p.path, ".")
 	cmd.Dir = p.dir
 	cmd.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=", "CGO_ENABLED=0", "GOOS="+m.os, "GOARCH="+m.arch)
 	if out, err := cmd.CombinedOutput(); err != nil {

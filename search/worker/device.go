@@ -334,7 +334,7 @@ func buildProgram(ctx context.Context, say func(string)) (*program, error) {
 		say("building " + DeviceProgram)
 	}
 	p := &program{dir: dir, path: filepath.Join(dir, deviceFile())}
-	cmd := exec.CommandContext(ctx, "go", "build", "-mod=readonly", "-buildvcs=false", "-o", p.path, deviceMain)
+	cmd := exec.CommandContext(ctx, "go", "build", "-mod=readonly", "-buildvcs=false", "-ldflags=-s -w", "-o", p.path, deviceMain)
 	cmd.Dir = root
 	cmd.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=", "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {

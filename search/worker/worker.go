@@ -45,6 +45,8 @@ type Options struct {
 	Limit time.Duration // of a request, 0: DefaultLimit
 	On    *Machine      // nil: this one
 	Build bool          // by go build even where functions can be mapped, as with TMACC_JIT=off
+	// Context ends requests, and the process that runs one; nil: only their limit does.
+	Context context.Context
 }
 
 // DefaultLimit is how long a request may take: a thousand times what one takes
@@ -55,6 +57,7 @@ const DefaultLimit = 20 * time.Second
 // take turns.
 type Code struct {
 	limit   time.Duration
+	until   context.Context // of all requests, nil: none
 	on      *Machine
 	object  *jit.Object // to be mapped by a worker without functions
 	built   *program    // or what has them linked
@@ -67,7 +70,7 @@ type Code struct {
 // Load makes functions of files callable. Where they cannot be mapped, or the
 // object files of this Go are not known, it builds a program with them.
 func Load(opt Options, files ...lower.File) (*Code, error) {
-	c := &Code{limit: cmp.Or(opt.Limit, DefaultLimit), on: opt.On.on()}
+	c := &Code{limit: cmp.Or(opt.Limit, DefaultLimit), until: opt.Context, on: opt.On.on()}
 	if !opt.Build && c.on.Unmapped() == "" {
 		if c.on == here && !hooked.Load() {
 			return nil, ErrNoMain
@@ -243,11 +246,17 @@ func Run(t lower.Target, k *lower.Kernel, args []vir.Arg) error {
 	return f.Run(k.Func.Params, args)
 }
 
-// ask sends a request about what to the process and waits for the reply, until ctx ends. It asks again if the process
+// ask sends a request about what to the process and waits for the reply, until ctx or the one of all requests ends. It asks again if the process
 // is lost for no fault of its own: requests change nothing.
 func (c *Code) ask(ctx context.Context, what string, q request) (r *reply, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.until != nil {
+		var stop context.CancelFunc
+		ctx, stop = context.WithCancel(ctx)
+		defer stop()
+		defer context.AfterFunc(c.until, stop)()
+	}
 	err = c.on.persist(what, func() error {
 		r, err = c.askOnce(ctx, what, q)
 		return err

@@ -246,6 +246,9 @@ func (c *Case) calls(k *schedule.Kernel) ([][]vir.Arg, error) {
 		return nil, err
 	}
 	tile := k.Weights.TileBytes(c.K)
+	if sides := k.Rows / k.Weights.TileM; len(k.Nest.Grid) > 0 && sides > 1 { // a device has room for tiles behind the last ones
+		packed = append(packed, make([]byte, (sides-1)*tile)...)
+	}
 	var all [][]vir.Arg
 	for n0 := 0; n0 < c.N; n0 += c.cols(k) {
 		b := c.blocks(k, n0)
@@ -306,13 +309,16 @@ func (c *Case) tiles(k *schedule.Kernel, m0 int) int {
 		return 1
 	}
 	left := (c.M - m0 + tile - 1) / tile
+	if sides := k.Rows / tile; len(k.Nest.Grid) > 0 && sides > 1 { // workgroups have all of their tiles
+		return min(cmp.Or(c.Tiles, 3), (left+sides-1)/sides)
+	}
 	return min(cmp.Or(c.Tiles, 3), max(left/(k.Rows/tile), 1))
 }
 
 // apart is how many tiles apart those are that the call for the rows from m0 on has side by side: each
-// takes all of a call, one after the other. It is 0 if the matrix has fewer, which stands for the first one again.
+// takes all of a call, one after the other. It is 0 if the matrix has fewer, which stands for the first one again; workgroups have room for more.
 func (c *Case) apart(k *schedule.Kernel, m0 int) int {
-	if k.Rows > k.Weights.TileM && c.M-m0 <= k.Rows-k.Weights.TileM {
+	if k.Rows > k.Weights.TileM && c.M-m0 <= k.Rows-k.Weights.TileM && len(k.Nest.Grid) == 0 {
 		return 0
 	}
 	return c.tiles(k, m0)

@@ -101,13 +101,17 @@ func TestModels(t *testing.T) {
 
 // opened is a small model on a device, or with nil on the CPU, and a session.
 func opened(t *testing.T, on *kernels.Device) (*model.Model, *model.Session) {
+	return openedFor(t, on, model.Options{Context: 64})
+}
+
+func openedFor(t *testing.T, on *kernels.Device, opt model.Options) (*model.Model, *model.Session) {
 	t.Helper()
 	p, err := kernels.New(context.Background(), kernels.Options{Device: on})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { p.Close() })
-	m, err := model.Open("../../testdata/gguf/llama-q4_0.gguf", p, model.Options{Context: 64})
+	m, err := model.Open("../../testdata/gguf/llama-q4_0.gguf", p, opt)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -184,10 +188,10 @@ func logits(t *testing.T, f *gguf.File, on *kernels.Device) (all [][]float32) {
 	forward(other, 7)
 	if on != nil && os.Getenv("TMACC_LONG") == "" {
 		if err := m.Resident(); err != nil || said > 0 {
-			t.Errorf("steps of one token: %v; %d products run on the CPU", err, said)
+			t.Errorf("steps: %v; %d products run on the CPU", err, said)
 		}
 	} else if on != nil {
-		t.Logf("steps of one token: %v", m.Resident())
+		t.Logf("steps: %v", m.Resident())
 	}
 	return all
 }
@@ -291,16 +295,95 @@ func (x idle) Open(name string, v *abi.Variant, l *format.Layout) (abi.Runner, e
 	return &idleRunner{r.(*rundevice.Runner)}, nil
 }
 
-func (x *idleRunner) Record(steps []abi.Step) (abi.Recording, error) {
+func (x *idleRunner) Run(abi.Recording) error { return nil }
+
+// counted is a device that counts submissions of steps, and products that are computed one at a time.
+type counted struct {
+	abi.Device
+	steps, products *int
+}
+
+type countedRunner struct {
+	*rundevice.Runner
+	counted
+}
+
+type countedMatrix struct {
+	abi.Loaded
+	counted
+}
+
+func (x counted) Open(name string, v *abi.Variant, l *format.Layout) (abi.Runner, error) {
+	r, err := x.Device.Open(name, v, l)
+	if err != nil {
+		return nil, err
+	}
+	return &countedRunner{r.(*rundevice.Runner), x}, nil
+}
+
+func (x *countedRunner) Load(tiles []byte, tileBytes int) (abi.Loaded, error) {
+	w, err := x.Runner.Load(tiles, tileBytes)
+	return &countedMatrix{w, x.counted}, err
+}
+
+func (x *countedMatrix) Multiply(c *abi.DeviceCall) error {
+	*x.products++
+	return x.Loaded.Multiply(c)
+}
+
+func (x *countedRunner) Record(steps []abi.Step) (abi.Recording, error) {
 	for _, s := range steps {
-		if q, ok := s.(*abi.Quantizing); ok {
-			q.Product = q.Product.(*idleRunner).Runner
+		if m, ok := s.(*abi.Multiplying); ok {
+			m.Matrix = m.Matrix.(*countedMatrix).Loaded
 		}
 	}
 	return x.Runner.Record(steps)
 }
 
-func (x *idleRunner) Run(abi.Recording) error { return nil }
+func (x *countedRunner) Run(r abi.Recording) error {
+	*x.steps++
+	return x.Runner.Run(r)
+}
+
+// TestPrompts: a prompt is one submission for each part of it, once the first part has been compared. It has the CPU's bits in the middle of a block, across blocks, for
+// all of its tokens, for hidden states, and for none; and so does what follows it.
+func TestPrompts(t *testing.T) {
+	here, err := device.Here("")
+	if err != nil {
+		t.Skip(err)
+	}
+	steps, products := 0, 0
+	counts := *here
+	counts.On = counted{here.On, &steps, &products}
+	target, _ := spirv.ByName("spirv")
+	var all [][]float32
+	for _, on := range []*kernels.Device{nil, {Here: &counts, Target: target}} {
+		m, s := openedFor(t, on, model.Options{Context: 400, Chunk: 100})
+		tokens := func(n int) (all []int32) {
+			for i := range n {
+				all = append(all, int32(1+(s.Len()+i)*37%(m.Config().Vocabulary-1)))
+			}
+			return all
+		}
+		for i, x := range []model.Item{{Tokens: tokens(3)}, {Tokens: tokens(1)}, {Tokens: tokens(9)}, {Tokens: tokens(160), Want: model.WantNone}, {Tokens: tokens(70), Want: model.WantAll},
+			{Tokens: tokens(2), Want: model.WantAll, WantHidden: true}, {Tokens: tokens(1)}, {Tokens: tokens(130)}} {
+			x.Session = s
+			items, before, multiplied := []model.Item{x}, steps, products
+			if err := m.Forward(context.Background(), items); err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, slices.Concat(items[0].Logits, items[0].Hidden))
+			if want := (len(x.Tokens) + 99) / 100; on != nil && (steps-before != want || i > 1 && products > multiplied || m.Resident() != nil) {
+				t.Errorf("call %d: %d submissions of %d, %d products, %v", i, steps-before, want, products-multiplied, m.Resident())
+			}
+		}
+	}
+	for i := range len(all) / 2 {
+		if !slices.Equal(all[i], all[len(all)/2+i]) {
+			t.Errorf("other results of call %d", i)
+		}
+	}
+}
 
 // TestFirstStep: a device whose first step has other bits than the CPU computes no more of them, and spoils no token.
 func TestFirstStep(t *testing.T) {

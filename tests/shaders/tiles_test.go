@@ -51,7 +51,7 @@ const tileText = `func tiles(a ptr align 16, b ptr align 16, c ptr align 16, sca
 
 func tileFunc(t *testing.T, s spirv.Shape, lanes int) *vir.Func {
 	t.Helper()
-	sum, convert := "i32", "v17:i32xRxCc = add v4 v3\n\t\tv18:i32xRxCc = splat -7\n\t\tv19:i32xRxCc = sub v17 v18\n\t\tv5:f32xRxCc = cvtf32 v19"
+	sum, convert := "i32", "v20:i32xRxCc = mul v4 v3\n\t\tv17:i32xRxCc = add v20 v3\n\t\tv18:i32xRxCc = splat -7\n\t\tv19:i32xRxCc = sub v17 v18\n\t\tv5:f32xRxCc = cvtf32 v19"
 	if s.From == format.F16 {
 		sum, convert = "f32", "v5:f32xRxCc = add v4 v4"
 	}

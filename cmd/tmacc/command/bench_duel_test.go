@@ -2,12 +2,12 @@ package command
 
 import (
 	"encoding/json"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/tmacc/tmacc/search/bench/duel"
+	"github.com/tmacc/tmacc/tests/drawn"
 )
 
 // TestDuelRefusals: folders without llama.cpp, and machines that do not load libraries.
@@ -21,16 +21,12 @@ func TestDuelRefusals(t *testing.T) {
 	refused(t, refusal{2, "has no libllama*.so; npm i", model + t.TempDir()})
 }
 
-// TestDuel measures small models beside the real library: every figure is there, whatever it is, and both sides have nearly the
+// TestDuel measures a small model, one in three, beside the real library: every figure is there, whatever it is, and both sides have nearly the
 // same logits.
 func TestDuel(t *testing.T) {
 	needMeasuring(t)
-	dir := os.Getenv("TMACC_GGML")
-	if dir == "" {
-		t.Skip("TMACC_GGML names no folder of llama.cpp's libraries; .ci/run downloads them")
-	}
-	t.Setenv("TMACC_CACHE", t.TempDir())
-	for _, name := range []string{"llama-q4_0", "bitnet-tq2_0", "qwen3-q2_0"} {
+	dir := peers(t)
+	for _, name := range drawn.Some(drawn.New(t), 3, []string{"llama-q4_0", "bitnet-tq2_0", "qwen3-q2_0"}) {
 		var records []duel.Record
 		out := ok(t, "bench", "-q", "-model", "../../../testdata/gguf/"+name+".gguf", "-peer", "llama="+dir, "-p", "16", "-n", "2", "-d", "0,70", "-r", "2", "-o", "json")
 		if err := json.Unmarshal([]byte(out), &records); err != nil {

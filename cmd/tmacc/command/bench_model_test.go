@@ -11,7 +11,6 @@ import (
 // TestBenchModel measures a small model beside the machine: every figure is there, whatever it is.
 func TestBenchModel(t *testing.T) {
 	needMeasuring(t)
-	t.Setenv("TMACC_CACHE", t.TempDir())
 	const file = "../../../testdata/gguf/llama-q4_0.gguf"
 	out := ok(t, "bench", "-q", "-model", file, "-p", "16", "-n", "2", "-d", "0,3", "-r", "2", "-o", "json")
 	var records []inference.Record

@@ -35,10 +35,10 @@ Figures are ratios to the default's time in the same rounds, for each -n in each
 geometric mean. As for tmacc tune, the mean is larger if one of them is slower. The default is also measured
 beside itself: how far that ratio is from 1 is noise.
 
--trace files are schedules of your own, such as tmacc show -stage trace prints them below its first
-line. -near adds schedules that differ from the default ones in their prefetches, or do the same
-in another order, for each -n. There are some tens of them; each takes about half a second per -mode.`,
-		Example: `  tmacc show -format w2 -stage trace | sed 1d > my.json
+-trace files are schedules of your own, such as tmacc show -stage trace prints them. -near adds
+schedules that differ from the default ones in their prefetches, or do the same in another order,
+for each -n. There are some tens of them; each takes about half a second per -mode.`,
+		Example: `  tmacc show -format w2 -stage trace > my.json
   tmacc compare -format w2 -trace my.json
   tmacc compare -format w4-g32 -near -mode l2,l3,dram -n 1,4 -json > near.jsonl`,
 	}

@@ -378,7 +378,7 @@ func (x *compilation) targetList() ([]targets.Target, error) {
 			return nil, x.from.At("target", word, err)
 		}
 	}
-	if err := x.shadersFor(); err != nil {
+	if err := x.shadersFor(len(ofCPUs) == 0); err != nil {
 		return nil, err
 	}
 	for _, word := range x.tunedFor {
@@ -392,8 +392,9 @@ func (x *compilation) targetList() ([]targets.Target, error) {
 	return x.cli.targetList(ofCPUs, x.tunedFor)
 }
 
-// shadersFor takes the speeds of a device out of the words of -core: shaders are for them, and without any for general ones.
-func (x *compilation) shadersFor() (err error) {
+// shadersFor takes the speeds of a device out of the words of -core: shaders are for them, and without any for general ones. Without
+// targets of CPUs, no word can stand for a core.
+func (x *compilation) shadersFor(alone bool) (err error) {
 	var devices, cores []string
 	for _, word := range x.tunedFor {
 		_, ok, err := x.speedsOf(word)
@@ -402,6 +403,8 @@ func (x *compilation) shadersFor() (err error) {
 			err = fmt.Errorf("-core %s: %w", quotedIfOdd(word), errNotDevice)
 		case ok:
 			devices = append(devices, word)
+		case alone && len(x.shaders) > 0:
+			_, err = x.deviceCalled(word)
 		default: // whose error targetList says
 			cores, err = append(cores, word), nil
 		}

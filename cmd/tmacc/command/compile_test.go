@@ -276,9 +276,9 @@ func TestPackageBeside(t *testing.T) {
 	}
 }
 
-// A schedule of the user's own is the one that is compiled.
+// A schedule of the user's own is the one that is compiled, in a file as show prints it.
 func TestCompileTrace(t *testing.T) {
-	shown := json1(t, ok(t, "show", "-format", "w2", "-cols", "2", "-target", "avx2", "-stage", "trace"))
+	shown := ok(t, "show", "-format", "w2", "-cols", "2", "-target", "avx2", "-stage", "trace")
 	r := report(t, 0, "-format", "w2", "-trace", file(t, "t.json", shown), "-target", "avx2", "-no-check", "-o", t.TempDir())
 	if k := r.Products[0].Kernels; len(k) != 1 || k[0].Cols != 2 {
 		t.Errorf("%+v", k)
@@ -299,17 +299,21 @@ func needMeasuring(t *testing.T) {
 }
 
 // All of compile: kernels are compared with the definition, the package builds,
-// vets and passes its tests, and speeds are there.
+// vets and passes its tests, and speeds are there. TestConfigMeasures does the same by a file, with activations in f32.
 func TestCompileChecks(t *testing.T) {
 	needMeasuring(t)
-	for name, c := range map[string]struct {
-		target string
-		want   delivery.Exactness
-	}{"ternary": {"host", delivery.Checked}, "w1-f32act": {"avx2", delivery.Bounded}} {
-		for _, k := range report(t, 0, "-format", name, "-target", c.target, "-o", t.TempDir()).Products[0].Kernels {
-			if k.Exact != c.want || k.Speed == nil || k.Speed.GEMV <= 0 || k.Speed.ReadShare <= 0 {
-				t.Errorf("%s: %+v", name, k)
-			}
+	checked(t, report(t, 0, "-format", "ternary", "-target", "host", "-o", t.TempDir()), delivery.Checked)
+}
+
+// checked looks at the only product of a report, whose kernels must be as exact as said, and measured.
+func checked(t *testing.T, r delivery.Report, want delivery.Exactness) {
+	t.Helper()
+	if len(r.Products) != 1 || len(r.Products[0].Kernels) == 0 {
+		t.Fatalf("%+v", r)
+	}
+	for _, k := range r.Products[0].Kernels {
+		if k.Exact != want || k.Speed == nil || k.Speed.GEMV <= 0 || k.Speed.ReadShare <= 0 {
+			t.Errorf("%+v", k)
 		}
 	}
 }

@@ -130,10 +130,8 @@ func TestConfigTargets(t *testing.T) {
 // Speeds are measured if the file says so.
 func TestConfigMeasures(t *testing.T) {
 	needMeasuring(t)
-	config(t, "format: w2\ntarget: avx2\nno-measure: false")
-	if k := report(t, 0).Products[0].Kernels; len(k) == 0 || k[0].Speed == nil {
-		t.Errorf("%+v", k)
-	}
+	config(t, "format: w1-f32act\ntarget: avx2\nno-measure: false")
+	checked(t, report(t, 0), delivery.Bounded)
 }
 
 // docs/command.md lists the keys.
@@ -241,7 +239,7 @@ func TestTraceForEachTarget(t *testing.T) {
 	if err := json.Unmarshal([]byte(text), &plan); err != nil || strings.Contains(text, "null") || len(plan.Products) != 2 || len(plan.Products[0].Traced) != 2 || plan.Products[1].Traced != nil {
 		t.Error(text, err)
 	}
-	code, out, stderr := tmacc("compile", "-json")
+	code, out, stderr := tmacc("compile", "-json", "-no-measure")
 	if code != 0 { // the package does not build, or its tests fail
 		t.Fatalf("exit code %d\n%s", code, stderr)
 	}

@@ -46,7 +46,6 @@ const shouting = "{% for m in messages %}{{ m.role | upper }} said: {{ m.content
 
 // Each line is answered by the whole conversation so far. A saved one goes on as if it had never ended.
 func TestConversation(t *testing.T) {
-	t.Setenv("TMACC_CACHE", t.TempDir())
 	template, saved := file(t, "shouting.jinja", shouting), filepath.Join(t.TempDir(), "saved.json")
 	args := []string{"-q", "-template", template, "-n", "6", "-system", "Be kind."}
 	code, first, stderr := chatProcess("How are you?\n\n/save "+saved+"\n//slashes\\\nand lines\n", args...)
@@ -84,7 +83,6 @@ func TestConversation(t *testing.T) {
 
 // A full context ends an answer with a line that says what helps, and then the conversation.
 func TestConversationFull(t *testing.T) {
-	t.Setenv("TMACC_CACHE", t.TempDir())
 	template := file(t, "shouting.jinja", shouting)
 	code, out, stderr := chatProcess("How are you?\nAnd how is she?\n", "-template", template, "-context", "30")
 	if code != 2 || strings.Count(out, "\n") != 1 || !strings.Contains(stderr, "the answer ends here, because the context of 30 tokens is full: /clear begins a new conversation") ||
@@ -115,7 +113,6 @@ func TestConversationFull(t *testing.T) {
 
 // Each answer is one of the grammar.
 func TestConversationGrammar(t *testing.T) {
-	t.Setenv("TMACC_CACHE", t.TempDir())
 	code, out, stderr := chatProcess("Yes?\nNo?\n", "-q", "-template", file(t, "shouting.jinja", shouting), "-grammar", `root ::= "yes" | "no, " "never"`)
 	for i, answer := range strings.Split(strings.TrimSuffix(out, "\n"), "\n") {
 		if answer != "yes" && answer != "no, never" || i > 1 {
@@ -129,7 +126,6 @@ func TestConversationGrammar(t *testing.T) {
 
 // ChatML is taken if asked for; its end of a message ends the answer of a model that has no token for it.
 func TestConversationChatML(t *testing.T) {
-	t.Setenv("TMACC_CACHE", t.TempDir())
 	code, out, stderr := chatProcess("Good morning\n", "-q", "-template", "chatml", "-n", "5")
 	want := continued(t, "5", "<|im_start|>user\nGood morning<|im_end|>\n<|im_start|>assistant\n")
 	if code != 0 || !strings.HasSuffix(want, "assistant\n"+out) || strings.TrimSpace(out) == "" {
@@ -139,7 +135,6 @@ func TestConversationChatML(t *testing.T) {
 
 // Bad usage, templates and files are one line that says what helps. It comes before kernels are made.
 func TestConversationRefusals(t *testing.T) {
-	t.Setenv("TMACC_CACHE", t.TempDir())
 	none := "../../../testdata/gguf/llama-q4_0.gguf"
 	for _, r := range []refusal{
 		{2, none + ": the file has no chat template: continue a text with -p, or give a template with -template FILE or -template chatml", "run " + none},

@@ -61,7 +61,7 @@ func TestCoresOfFile(t *testing.T) {
 // A file that is no core is refused by its file and the field.
 func TestOwnCoreRefused(t *testing.T) {
 	big := filepath.Join(t.TempDir(), "big.json")
-	if err := os.WriteFile(big, []byte(`{"version": 2}`+strings.Repeat(" ", order.MaxCore)), 0o600); err != nil {
+	if err := os.WriteFile(big, []byte(`{"version": 3}`+strings.Repeat(" ", order.MaxCore)), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []struct{ path, want string }{
@@ -71,8 +71,8 @@ func TestOwnCoreRefused(t *testing.T) {
 		{ownCoreFile(t, "zen5", `avx512vbmi`, `avx1024`), `core.json: isas[0] is "amd64/avx1024": want an instruction set, see tmacc targets`},
 		{ownCoreFile(t, "zen5", `amd64/avx512vbmi`, `dotprod`), `core.json: costs.logic is missing: arm64 needs a cost for each of logic, `},
 		{ownCoreFile(t, "zen5", `"shuffle"`, `"shuffles"`), `core.json: costs.shuffle is missing`},
-		{ownCoreFile(t, "zen5", `"version": 2,`, `"version": 2`), `core.json:3: invalid character`},
-		{ownCoreFile(t, "zen5", `"halves"`, `"quarters"`), `core.json: unknown field "quarters"; there are version, name, `},
+		{ownCoreFile(t, "zen5", `"version": 3,`, `"version": 3`), `core.json:3: invalid character`},
+		{ownCoreFile(t, "zen5", `"pipeline"`, `"pipelines"`), `core.json: unknown field "pipelines"; there are version, name, `},
 		{file(t, "empty.json", " "), `empty.json: is empty: want a core, as tmacc cores -json NAME prints one`},
 		{file(t, "binary.json", "\x00\xff"), `binary.json: is no text in UTF-8`},
 		{file(t, "model.json", "GGUF1234"), `model.json: is a GGUF file`},
@@ -83,7 +83,7 @@ func TestOwnCoreRefused(t *testing.T) {
 		refused(t, refusal{2, c.want, "cores " + c.path})
 	}
 	refused(t, refusal{2, `is a core for amd64/avx512vbmi, which -target does not name`, "compile -format w2 -dry-run -target avx2 -core " + ownCoreFile(t, "zen5")})
-	one, other := ownCoreFile(t, "zen5"), ownCoreFile(t, "zen5", `"fresh": 25`, `"fresh": 30`)
+	one, other := ownCoreFile(t, "zen5"), ownCoreFile(t, "zen5", `"fills": 24`, `"fills": 25`)
 	refused(t, refusal{2, `: another core is called my-core`, "compile -format w2 -dry-run -target all -core " + one + " -core " + other})
 	refused(t, refusal{2, `-core zen6: there is no such core: have all, golden-cove, `, "compile -format w2 -dry-run -target avx2 -core zen6"})
 	refused(t, refusal{2, `cores zen6: there is no such core: have golden-cove, `, "cores zen6"})

@@ -14,7 +14,6 @@ const taleFile = "../tale/tale-bitnet-4m-tq2_0.gguf"
 // Embeddings come as lines or as JSON, of one text or of the lines of a file, with the pooling that is asked for.
 func TestEmbed(t *testing.T) {
 	needMeasuring(t)
-	t.Setenv("TMACC_CACHE", t.TempDir())
 	texts := []string{"It was a cold morning.", "Ah!", "The ship sailed at noon."}
 	file := filepath.Join(t.TempDir(), "texts")
 	if err := os.WriteFile(file, []byte(texts[0]+"\r\n"+texts[1]+"\n"+texts[2]+"\n"), 0o600); err != nil {
@@ -71,7 +70,6 @@ func square(v []float64) (sum float64) {
 // Bad usage is one line that says what helps.
 func TestEmbedRefusals(t *testing.T) {
 	needMeasuring(t)
-	t.Setenv("TMACC_CACHE", t.TempDir())
 	for _, r := range []refusal{
 		{2, "embed: want a text with -p, or a file of texts with -f", "embed " + taleFile},
 		{2, "embed: want a text with -p, or a file of texts with -f", "embed " + taleFile + " -p a -f b"},

@@ -9,8 +9,11 @@ import (
 	"io"
 	"iter"
 	"os"
+	"os/signal"
 	"strconv"
 	"strings"
+	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -20,11 +23,14 @@ import (
 	"github.com/tmacc/tmacc/gen/gomod"
 	"github.com/tmacc/tmacc/gen/order"
 	"github.com/tmacc/tmacc/ir"
+	"github.com/tmacc/tmacc/lower"
+	"github.com/tmacc/tmacc/lower/spirv"
 	"github.com/tmacc/tmacc/lower/targets"
 	"github.com/tmacc/tmacc/search/defaults"
 	"github.com/tmacc/tmacc/search/delivery"
 	"github.com/tmacc/tmacc/search/explore"
 	"github.com/tmacc/tmacc/search/session"
+	"github.com/tmacc/tmacc/search/shaders"
 	"github.com/tmacc/tmacc/search/targeting"
 	"github.com/tmacc/tmacc/search/tune"
 )
@@ -32,6 +38,7 @@ import (
 type exploreFlags struct {
 	format, kernel      string
 	target, core, trace string
+	device              string
 	act                 order.Act
 	cols                int
 	modes               []string
@@ -80,6 +87,7 @@ Steps are numbered from 0. A step is written as it is printed (split m 32 mt mi)
 	f.IntVar(&x.cols, "cols", 1, "columns of activations per call of the kernel, and of the products that are measured")
 	f.StringVar(&x.target, "target", hostWord, "target, see tmacc targets; one that this machine does not run is predicted only")
 	oneCoreVar(f, &x.core)
+	deviceVar(f, &x.device)
 	f.StringSliceVar(&x.modes, "mode", session.UsualModes, "where weights are: dram, l3 or l2; more than one all count")
 	x.sizeFlags.add(f, 0, 0)
 	f.StringVar(&x.trace, "trace", "", "JSON `file` with the schedule to begin with")
@@ -110,8 +118,13 @@ func (x *exploreFlags) validate(f *pflag.FlagSet) error {
 		return errors.New("-kernel and -trace: want one of them")
 	case x.json && !x.plain:
 		return errors.New("-json: is for -plain")
-	case strings.HasPrefix(x.target, "spirv"):
-		return fmt.Errorf("-target %s: schedules of shaders cannot be explored: name a target of a CPU, see tmacc targets", x.target)
+	case x.device != "" && x.kernel == "" && !isShaders(x.target):
+		return errors.New("-device: is for -target spirv")
+	}
+	for _, flag := range []string{"no-records", "only", "log"} {
+		if isShaders(x.target) && f.Changed(flag) {
+			return fmt.Errorf("-%s: is not for devices: leave it out with -target spirv", flag)
+		}
 	}
 	if err := delivery.CheckDir(x.dir); err != nil {
 		return err
@@ -127,6 +140,8 @@ func (c *cli) runExplore(ctx context.Context, x exploreFlags) error {
 	if !x.plain && !c.onTerminal() {
 		return errors.New("explore: standard input and output are no terminal: give -plain, and commands on standard input")
 	}
+	ctx, release := hangingUp(ctx)
+	defer release()
 	bar := newProgress(c.err, x.quiet)
 	defer bar.done()
 	d := c.keptDefaults(x.noRecords, bar)
@@ -140,14 +155,44 @@ func (c *cli) runExplore(ctx context.Context, x exploreFlags) error {
 	if err != nil {
 		return fmt.Errorf("explore: %w", err)
 	}
-	defer e.Close()
+	defer closed(e)
 	bar.done()
 	if !x.plain {
-		return explorer.Run(ctx, e, c.in, terminal(c.out))
+		err := explorer.Run(ctx, e, c.in.(*os.File), terminal(c.out))
+		if errors.Is(err, context.Canceled) {
+			return failed("%w", errInterrupted)
+		} else if errors.Is(err, explorer.ErrGone) {
+			return failed("explore: %w", err)
+		}
+		return err
 	}
-	p := plainExplorer{e, c.out, c.err, bar, x.json}
+	p := plainExplorer{e, c.out, c.err, bar, x.json, 0}
 	return p.run(ctx, c.in)
 }
+
+// closed ends what still runs, and waits a moment for that. Workers end with this process.
+func closed(e *explore.Explorer) {
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		e.Close()
+	}()
+	select {
+	case <-ended:
+	case <-time.After(300 * time.Millisecond):
+	}
+}
+
+// hangingUp is ctx, which also ends when the terminal hangs up, unless that is to be ignored (nohup).
+func hangingUp(ctx context.Context) (context.Context, context.CancelFunc) {
+	if signal.Ignored(syscall.SIGHUP) {
+		return context.WithCancel(ctx)
+	}
+	return signal.NotifyContext(ctx, syscall.SIGHUP)
+}
+
+// isShaders says that a word is a target of shaders.
+func isShaders(word string) bool { _, ok := spirv.ByName(word); return ok }
 
 // exploring is what the flags ask for.
 func (c *cli) exploring(x exploreFlags, d *defaults.Chooser) (o explore.Options, err error) {
@@ -163,19 +208,46 @@ func (c *cli) exploring(x exploreFlags, d *defaults.Chooser) (o explore.Options,
 	if o.Problem, err = c.tunedProduct(x.format, x.act, x.k); err != nil {
 		return o, err
 	}
-	t, err := c.finder().One(x.target, x.core)
-	if err != nil {
+	if err := c.exploredTarget(&o, x); err != nil {
 		return o, err
 	}
-	o.Target, o.Lacks = t, lacks(t)
 	if x.trace != "" {
 		o.Origin = x.trace
 		if o.Trace, err = c.inputs().Trace(x.trace); err != nil {
 			return o, err
 		}
 	}
-	o.Flags = x.reproducing(t)
+	o.Flags = x.reproducing(o.Target.Machine())
 	return o, nil
+}
+
+// exploredTarget is the target of the flags, and what opens its device.
+func (c *cli) exploredTarget(o *explore.Options, x exploreFlags) error {
+	s, ok := spirv.ByName(x.target)
+	if !ok {
+		t, err := c.finder().One(x.target, x.core)
+		if err == nil {
+			o.Target, o.Lacks = t, lacks(t)
+		}
+		return err
+	}
+	var cores []string
+	if x.core != "" {
+		cores = []string{x.core}
+	}
+	chosen, err := c.chosenSpeeds(cores)
+	if err != nil {
+		return err
+	}
+	o.Target = withSpeeds([]spirv.Target{s}, chosen, s.Speeds())[0]
+	o.Device = func(ctx context.Context, say func(string)) (*shaders.Lab, error) {
+		lab, err := openLab(ctx, x.device, newProgress(io.Discard, true))
+		if err == nil && lab.Device().Software {
+			say(lab.Device().Name + " is a software device: its figures say nothing about GPUs")
+		}
+		return lab, err
+	}
+	return nil
 }
 
 // fromLock takes the format and the target of the entry that -kernel names.
@@ -186,13 +258,15 @@ func (x *exploreFlags) fromLock(path string) error {
 	}
 	var have []string
 	for _, e := range lock.Entries {
-		t := targets.ByName(e.Target)
-		if t == nil {
+		short := e.Target // of shaders
+		if t := targets.ByName(e.Target); t != nil {
+			short = t.Machine().ShortName()
+		} else if !isShaders(e.Target) {
 			have = append(have, e.Product+" on "+e.Target+", which cannot be explored")
 			continue
 		}
-		have = append(have, e.Product+" on "+t.Machine().ShortName())
-		if e.Product != x.kernel || x.chosenTarget && x.target != t.Machine().ShortName() && x.target != e.Target {
+		have = append(have, e.Product+" on "+short)
+		if e.Product != x.kernel || x.chosenTarget && x.target != short && x.target != e.Target {
 			continue
 		}
 		x.format, x.target, x.act.Group = e.Product, e.Target, e.ActGroup
@@ -204,11 +278,18 @@ func (x *exploreFlags) fromLock(path string) error {
 	return fmt.Errorf("-kernel %s: %s has %s", quotedIfOdd(x.kernel), path, strings.Join(have, ", "))
 }
 
-// reproducing are flags of tmacc compare that measure the same.
-func (x *exploreFlags) reproducing(t targets.Target) []string {
-	m := t.Machine()
+// reproducing are flags of tmacc compare that measure the same, or of tmacc bench on a device.
+func (x *exploreFlags) reproducing(m lower.Machine) []string {
 	out := []string{"-format", x.format, "-target", m.ShortName()}
 	switch {
+	case isShaders(x.target):
+		out[3] = x.target
+		if x.core != "" {
+			out = append(out, "-core", x.core)
+		}
+		if x.device != "" {
+			out = append(out, "-device", x.device)
+		}
 	case x.core != "":
 		out = append(out[:3], targeting.ISAName(m), "-core", x.core)
 	case !m.Ordinary():
@@ -241,10 +322,12 @@ type plainExplorer struct {
 	out, err io.Writer
 	bar      *progress
 	json     bool
+	line     int // of standard input
 }
 
 // answer is a line of -plain -json: the answer to a command, or an event while it runs.
 type answer struct {
+	Line    int           `json:"line"` // of standard input, from 1
 	Command string        `json:"command"`
 	Event   string        `json:"event,omitempty"`
 	Reply   explore.Reply `json:"reply,omitempty"`
@@ -253,11 +336,11 @@ type answer struct {
 }
 
 // run does what the lines of a text say. The error says how many commands failed, or that a line cannot be read.
-func (p plainExplorer) run(ctx context.Context, in io.Reader) error {
+func (p *plainExplorer) run(ctx context.Context, in io.Reader) error {
 	failures := 0
 	for line, err := range linesOf(ctx, in) {
-		if err != nil {
-			return fmt.Errorf("explore: standard input, whose rest is not done: %w", err)
+		if p.line++; err != nil {
+			return fmt.Errorf("explore: standard input, line %d, whose rest is not done: %w", p.line, err)
 		}
 		if line, _, _ = strings.Cut(line, "#"); strings.TrimSpace(line) == "" {
 			continue
@@ -265,7 +348,7 @@ func (p plainExplorer) run(ctx context.Context, in io.Reader) error {
 		line = strings.TrimSpace(line)
 		r, err := p.Do(ctx, line, func(e session.Event) { p.event(line, e) })
 		p.bar.done()
-		if ctx.Err() != nil {
+		if ctx.Err() != nil || err == explore.ErrQuit {
 			break
 		}
 		if err != nil {
@@ -280,7 +363,7 @@ func (p plainExplorer) run(ctx context.Context, in io.Reader) error {
 }
 
 // event shows what happens while a command runs.
-func (p plainExplorer) event(line string, e session.Event) {
+func (p *plainExplorer) event(line string, e session.Event) {
 	kind := ""
 	switch e := e.(type) {
 	case session.Better:
@@ -297,21 +380,21 @@ func (p plainExplorer) event(line string, e session.Event) {
 		p.bar.step("%s", e)
 	}
 	if p.json && kind != "" {
-		json.NewEncoder(p.out).Encode(answer{Command: line, Event: kind, Text: e.String()})
+		json.NewEncoder(p.out).Encode(answer{Line: p.line, Command: line, Event: kind, Text: e.String()})
 	}
 }
 
-func (p plainExplorer) answer(line string, r explore.Reply, err error) {
+func (p *plainExplorer) answer(line string, r explore.Reply, err error) {
 	text, isText := r.(explore.Text)
 	switch {
 	case p.json && err != nil:
-		json.NewEncoder(p.out).Encode(answer{Command: line, Error: oneLine(err)})
+		json.NewEncoder(p.out).Encode(answer{Line: p.line, Command: line, Error: oneLine(err)})
 	case p.json && isText:
-		json.NewEncoder(p.out).Encode(answer{Command: line, Text: string(text)})
+		json.NewEncoder(p.out).Encode(answer{Line: p.line, Command: line, Text: string(text)})
 	case p.json:
-		json.NewEncoder(p.out).Encode(answer{Command: line, Reply: r})
+		json.NewEncoder(p.out).Encode(answer{Line: p.line, Command: line, Reply: r})
 	case err != nil:
-		fmt.Fprintf(p.err, "tmacc: %s\n", oneLine(err))
+		fmt.Fprintf(p.err, "tmacc: line %d: %s\n", p.line, oneLine(err))
 	default:
 		fmt.Fprintf(p.out, "%v\n", r)
 	}

@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -38,14 +39,55 @@ func TestExploreKilled(t *testing.T) {
 	if line, err := bufio.NewReader(out).ReadString('\n'); err != nil || !strings.Contains(line, `"event"`) {
 		t.Fatalf("%q, %v", line, err)
 	}
-	workers := children(cmd.Process.Pid)
-	for len(workers) == 0 { // it starts a worker for each batch
-		time.Sleep(time.Millisecond)
-		workers = children(cmd.Process.Pid)
-	}
+	workers := workersOf(cmd.Process.Pid)
 	cmd.Process.Kill()
 	begin.Close()
 	cmd.Wait()
+	gone(t, workers)
+}
+
+// A terminal that hangs up, is closed without a signal, or is not read any more ends the program, and so do signals. No worker is left.
+func TestExploreGone(t *testing.T) {
+	needMeasuring(t)
+	if lacks(targets.ByName("amd64/avx2")) != "" {
+		t.Skip("needs AVX2")
+	}
+	for _, c := range []struct {
+		name     string
+		controls bool
+		end      func(s *screen)
+	}{
+		{"hangs up", true, func(s *screen) { s.keys.Close() }},
+		{"is closed", false, func(s *screen) { s.keys.Close() }},
+		{"SIGHUP", false, func(s *screen) { s.cmd.Process.Signal(syscall.SIGHUP) }},
+		{"SIGTERM", false, func(s *screen) { s.cmd.Process.Signal(syscall.SIGTERM) }},
+		{"q", true, func(s *screen) { s.press("q") }},
+	} {
+		s := newTerminal(t, c.controls, nil, "explore", "-format", "w2", "-target", "avx2", "-trace", "../../../search/explore/testdata/w2.json",
+			"-mode", "l2", "-m", "64", "-k", "256", "-only", "-log", session.NoLog, "-o", t.TempDir())
+		s.await("nest matmul")
+		s.press(":search 600\r")
+		workers := workersOf(s.cmd.Process.Pid)
+		c.end(s)
+		code := s.ended()
+		if (code == 0) != (c.name == "q") || code > exitFailed {
+			t.Errorf("%s: exit code %d, %q", c.name, code, s.text.String())
+		}
+		gone(t, workers)
+	}
+}
+
+// workersOf are processes that one has started, of which there is at least one.
+func workersOf(pid int) (workers []string) {
+	for workers = children(pid); len(workers) == 0; workers = children(pid) { // it starts a worker for each batch
+		time.Sleep(time.Millisecond)
+	}
+	return workers
+}
+
+// gone waits for the end of processes.
+func gone(t *testing.T, workers []string) {
+	t.Helper()
 	for end := time.Now().Add(time.Minute); len(workers) > 0; workers = living(workers) {
 		if time.Now().After(end) {
 			t.Fatalf("workers %v are left", workers)

@@ -107,7 +107,9 @@ func TestExploreRefused(t *testing.T) {
 		{"-format w2", "are no terminal: give -plain"},
 		{"-kernel w2 -plain -o " + dir, tune.LockName + " has no schedule: run tmacc tune, or give a -format"},
 		{"-format w2 -plain -target sse", `unknown target "sse"`},
-		{"-format w2 -plain -target spirv", "-target spirv: schedules of shaders cannot be explored"},
+		{"-format w2 -plain -target spirv -only", "-only: is not for devices: leave it out with -target spirv"},
+		{"-format w2 -plain -target avx2 -device 0", "-device: is for -target spirv"},
+		{"-format w2 -plain -target spirv -core zen4", "-core zen4: is not of a device"},
 		{"-format w2 -plain -trace none.json", "none.json"},
 	} {
 		code, _, text := tmacc(append([]string{"explore"}, strings.Fields(c[0])...)...)

@@ -1,9 +1,11 @@
 package command
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/tmacc/tmacc/gen/message"
+	"github.com/tmacc/tmacc/runtime/model"
 	"github.com/tmacc/tmacc/runtime/model/generation"
 	"github.com/tmacc/tmacc/search/kernels"
 )
@@ -66,12 +68,16 @@ func (o *opened) ranKernels() []ranKernels {
 	return out
 }
 
-// steps says where steps of one token are computed, if a device was asked for: "device", or why not there.
+// steps says where steps of one session are computed, if a device was asked for: "device", or why not there.
 func (o *opened) steps() string {
 	if o.device == nil {
 		return ""
 	}
-	if err := o.model.Resident(); err != nil {
+	err := o.model.Resident()
+	if bad := (*model.Error)(nil); errors.As(err, &bad) && bad.Thing == "device" {
+		return bad.Problem
+	}
+	if err != nil {
 		return oneLine(asFlag(err))
 	}
 	return "device"

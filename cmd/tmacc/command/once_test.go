@@ -15,6 +15,7 @@ import (
 	"github.com/tmacc/tmacc/search/beam"
 	"github.com/tmacc/tmacc/search/build"
 	"github.com/tmacc/tmacc/search/tune"
+	"github.com/tmacc/tmacc/tests/drawn"
 )
 
 // compile lowers each kernel once and prints each kernel once, with default schedules, by a trace and by a lock, with the
@@ -25,7 +26,7 @@ func TestCompiledOnce(t *testing.T) {
 	if _, err := exec.LookPath("go"); err == nil && !testing.Short() {
 		check = []string{"-no-measure"} // which verifies what this machine runs, and builds the package
 	}
-	for _, name := range []string{"w2", "w4-g32"} {
+	for _, name := range drawn.Some(drawn.New(t), 2, []string{"w2", "w4-g32"}) {
 		t.Setenv(cache.EnvFolder, t.TempDir())
 		w, err := format.Lookup(name)
 		if err != nil {

@@ -109,8 +109,10 @@ func (x *opening) blamed(err error) error {
 
 // asFlag names the flag of an option in err.
 func asFlag(err error) error {
-	if bad := (*model.Error)(nil); errors.As(err, &bad) && bad.Thing == "option Context" {
-		return fmt.Errorf("-context %s", bad.Problem)
+	if bad := (*model.Error)(nil); errors.As(err, &bad) {
+		if flag := map[string]string{"option Context": "-context", "option Cache": "-cache"}[bad.Thing]; flag != "" {
+			return fmt.Errorf("%s %s", flag, bad.Problem)
+		}
 	}
 	return err
 }
@@ -220,7 +222,7 @@ func (o *opened) close() {
 func (o *opened) load() error {
 	opt := model.Options{Threads: o.how.threads, Context: o.how.context, Cache: cacheTypes[o.how.cache], Head: headTypes[o.how.head]}
 	opt.Progress = func(done, total int64) {
-		o.bar.step("reading %s: %d %% of %d MB", o.how.name(), 100*done/max(total, 1), total/1e6)
+		o.bar.part(done >= total, "reading %s: %d %% of %d MB", o.how.name(), 100*done/max(total, 1), total/1e6)
 	}
 	store, err := o.store(o.how, o.file)
 	if err != nil {
@@ -236,7 +238,7 @@ func (o *opened) load() error {
 	o.bar.done()
 	o.noteStored(o.how, store)
 	if steps := o.steps(); strings.HasPrefix(steps, "-context") && !o.how.quiet {
-		fmt.Fprintf(o.err, "tmacc: steps of one token do not stay on the device: %s\n", steps)
+		fmt.Fprintf(o.err, "tmacc: the steps of a session do not stay on the device: %s\n", steps)
 	}
 	return nil
 }
@@ -333,7 +335,7 @@ func (o *opened) ran() string {
 	switch steps := o.steps(); steps {
 	case "":
 	case "device":
-		operators = "steps of one token stay on the device, others: " + operators
+		operators = "steps of one session stay on the device, others: " + operators
 	default:
 		operators += ", as " + steps
 	}

@@ -67,7 +67,7 @@ func (c *cli) loading(ctx context.Context, quiet bool) error {
 	bar := newProgress(c.err, quiet)
 	defer bar.done()
 	bar.step("building a tmacc that loads libraries: this one is static")
-	args := []string{"build", "-tags", library.Tag, "-o", exe}
+	args := []string{"build", "-tags", library.Tag, "-o", exe, "-ldflags=-s -w"}
 	if bench.Commit() != "" { // records name the commit then, whatever GOFLAGS says
 		args = append(args, "-buildvcs=true")
 	}

@@ -3,11 +3,15 @@ package command
 import (
 	"encoding/json"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
+	"github.com/tmacc/tmacc/runtime/cache"
 	"github.com/tmacc/tmacc/search/measure"
+	"github.com/tmacc/tmacc/search/measure/library"
 )
 
 // TestPeerRefusals: what -peer refuses before it measures.
@@ -31,14 +35,46 @@ func TestPeerRefusals(t *testing.T) {
 	refused(t, refusal{2, "has no libggml-cpu-*.so and no libggml-cpu.so; npm i", "bench -peer ggml=" + t.TempDir()})
 }
 
+// peers returns the folder of ggml's and llama.cpp's real libraries, or skips the test. A tmacc that loads libraries is linked once for
+// all tests: the go command in PATH copies it when it is to be built again.
+func peers(t *testing.T) string {
+	t.Helper()
+	libraries := os.Getenv("TMACC_GGML")
+	if libraries == "" {
+		t.Skip("TMACC_GGML names no folder of the libraries; .ci/run downloads them")
+	}
+	real, err := exec.LookPath("go")
+	if err != nil {
+		t.Skip(err)
+	}
+	dir, err := linked()
+	if err != nil {
+		t.Fatal(err)
+	}
+	script := `#!/bin/sh
+case "$*" in "build -tags ` + library.Tag + ` -o "*)
+	[ -e '` + dir + `/tmacc' ] || { '` + real + `' "$@" && cp "$5" '` + dir + `/tmacc'; } || exit
+	exec cp '` + dir + `/tmacc' "$5" ;;
+esac
+exec '` + real + `' "$@"
+`
+	if err := os.WriteFile(filepath.Join(dir, "go"), []byte(script), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", dir+string(filepath.ListSeparator)+os.Getenv("PATH"))
+	return libraries
+}
+
+// linked is a folder for the tmacc that loads libraries.
+var linked = sync.OnceValues(func() (string, error) {
+	return os.MkdirTemp(os.Getenv(cache.EnvFolder), "linked-") // which goes with the tests
+})
+
 // TestPeer measures small products beside ggml's real libraries.
 func TestPeer(t *testing.T) {
-	dir := os.Getenv("TMACC_GGML")
-	if dir == "" {
-		t.Skip("TMACC_GGML names no folder of ggml's libraries; .ci/run downloads them")
-	}
+	dir := peers(t)
 	fast := file(t, "ratios.json", `[{"types": ["Q4_0"], "n": 1, "threads": 1, "ratio": 1e9}]`)
-	code, out, stderr := tmacc("bench", "-q", "-json", "-peer", "ggml="+dir, "-format", "Q4_0,Q2_K", "-mode", "l3", "-m", "64", "-k", "512", "-n", "1,32", "-check", fast)
+	code, out, stderr := tmacc("bench", "-q", "-json", "-peer", "ggml="+dir, "-format", "Q4_0,Q2_K", "-mode", "l3", "-m", "64", "-k", "512", "-n", "1,32", "-rounds", "1", "-check", fast)
 	if code != 1 || !strings.Contains(stderr, "1 of 1 limits are missed") {
 		t.Errorf("exit code %d: %s", code, stderr)
 	}
@@ -66,7 +102,7 @@ func TestPeer(t *testing.T) {
 			t.Errorf("%s: ggml shares scales among %d activations, want %d", r.Type, r.Theirs[0].ActGroup, want)
 		}
 	}
-	text := ok(t, "bench", "-q", "-peer", "ggml="+dir, "-format", "TQ2_0", "-mode", "dram", "-m", "2048", "-k", "4096", "-n", "1")
+	text := ok(t, "bench", "-q", "-peer", "ggml="+dir, "-format", "TQ2_0", "-mode", "l2", "-m", "64", "-k", "512", "-n", "1", "-rounds", "1")
 	if !strings.HasPrefix(text, "ggml 0.") || !strings.Contains(text, "times ggml") || strings.Count(text, "\n") != 3 {
 		t.Errorf("text:\n%s", text)
 	}

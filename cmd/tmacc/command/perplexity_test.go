@@ -15,7 +15,6 @@ var novel = strings.Repeat("It was a cold morning, and the two young ladies were
 // TestPerplexity: a model is measured, saves its predictions, and is compared with them.
 func TestPerplexity(t *testing.T) {
 	needMeasuring(t)
-	t.Setenv("TMACC_CACHE", t.TempDir())
 	text, base := file(t, "text", novel), filepath.Join(t.TempDir(), "base")
 	measure := func(args ...string) (m measured) {
 		t.Helper()
@@ -64,7 +63,6 @@ func TestPerplexity(t *testing.T) {
 
 // TestPerplexityRefusals: bad usage is one line that says what helps.
 func TestPerplexityRefusals(t *testing.T) {
-	t.Setenv("TMACC_CACHE", t.TempDir())
 	for _, r := range []refusal{
 		{2, "perplexity: no text: name its file with -f", "perplexity"},
 		{2, "-save: needs the name of a file", "perplexity -f a -save"},

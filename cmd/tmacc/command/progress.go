@@ -18,8 +18,15 @@ type progress struct {
 	mu       sync.Mutex
 	last     time.Time
 	shown    bool
-	pending  string      // a step that is shown when patience is over
+	begun    bool        // the last line is a part of a step that has not ended
+	pending  stage       // what is shown when patience is over, if it has a text
 	over     *time.Timer // runs until then; nil before the first such step
+}
+
+// stage is a step, or a part of one.
+type stage struct {
+	text string
+	part bool
 }
 
 const (
@@ -36,15 +43,22 @@ func newProgress(w io.Writer, quiet bool) *progress {
 }
 
 // step says what begins now.
-func (p *progress) step(format string, args ...any) {
+func (p *progress) step(format string, args ...any) { p.say(stage{text: fmt.Sprintf(format, args...)}) }
+
+// part says how far a step is, and that it has ended. Where lines stay, the end is shown if a part is the last line.
+func (p *progress) part(ended bool, format string, args ...any) {
+	p.say(stage{fmt.Sprintf(format, args...), !ended})
+}
+
+func (p *progress) say(s stage) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	switch text := fmt.Sprintf(format, args...); {
+	switch ends := p.begun && !s.part && !p.terminal; {
 	case p.w == nil:
-	case time.Since(p.last) > p.patience():
-		p.show(text)
+	case ends, time.Since(p.last) > p.patience():
+		p.show(s)
 	default:
-		p.wait(text)
+		p.wait(s)
 	}
 }
 
@@ -57,22 +71,22 @@ func (p *progress) patience() time.Duration {
 }
 
 // show shows a step now.
-func (p *progress) show(text string) {
-	p.last, p.pending = time.Now(), ""
+func (p *progress) show(s stage) {
+	p.last, p.pending, p.begun = time.Now(), stage{}, s.part
 	if !p.terminal {
-		fmt.Fprintln(p.w, text)
+		fmt.Fprintln(p.w, s.text)
 		return
 	}
-	fmt.Fprintf(p.w, "\r\x1b[K%s", shorten(text, widthOf(p.w)-1))
+	fmt.Fprintf(p.w, "\r\x1b[K%s", shorten(s.text, widthOf(p.w)-1))
 	p.shown = true
 }
 
 // wait shows a step when patience is over, unless another has begun or all is done. Only files can be written to at any time.
-func (p *progress) wait(text string) {
+func (p *progress) wait(s stage) {
 	if _, ok := p.w.(*os.File); !ok {
 		return
 	}
-	p.pending = text
+	p.pending = s
 	rest := p.patience() - time.Since(p.last)
 	if p.over != nil {
 		p.over.Reset(rest)
@@ -81,7 +95,7 @@ func (p *progress) wait(text string) {
 	p.over = time.AfterFunc(rest, func() {
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		if p.pending != "" {
+		if p.pending.text != "" {
 			p.show(p.pending)
 		}
 	})
@@ -91,7 +105,7 @@ func (p *progress) wait(text string) {
 func (p *progress) done() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.pending = ""
+	p.pending = stage{}
 	if p.shown {
 		fmt.Fprint(p.w, "\r\x1b[K")
 		p.shown = false

@@ -30,6 +30,17 @@ func TestProgressLines(t *testing.T) {
 	if !lines.Scan() || lines.Text() != "long" {
 		t.Errorf("shown is %q, want the step that takes long", lines.Text())
 	}
+	p.part(true, "soon read: 100 %%")
+	almost()
+	p.part(false, "read: 38 %%")
+	if !lines.Scan() || lines.Text() != "read: 38 %" {
+		t.Errorf("shown is %q, want a part that takes long", lines.Text())
+	}
+	p.part(false, "read: 39 %%")
+	p.part(true, "read: 100 %%")
+	if !lines.Scan() || lines.Text() != "read: 100 %" {
+		t.Errorf("shown is %q, want the end of what was shown in part", lines.Text())
+	}
 	almost()
 	p.step("done")
 	p.done()

@@ -14,7 +14,6 @@ import (
 
 // Bad values of flags, and flags without effect, are one line with the name of the flag.
 func TestSamplingRefusals(t *testing.T) {
-	t.Setenv("TMACC_CACHE", t.TempDir())
 	for _, r := range []refusal{
 		{2, "-top-k -1: want 1 or more, or 0: all", "run -temp 1 -top-k -1"},
 		{2, "-top-k 40: has no effect on -temp 0, which takes the likeliest token: give -temp, such as -temp 0.8", "run -top-k 40"},
@@ -58,7 +57,6 @@ func TestSamplingRefusals(t *testing.T) {
 // The same seed gives the same text on every target, with every sampler.
 func TestSamplingTargets(t *testing.T) {
 	needMeasuring(t)
-	t.Setenv("TMACC_CACHE", t.TempDir())
 	targets := []string{"purego"}
 	if runtime.GOARCH == "amd64" {
 		targets = append(targets, "avx2")
@@ -85,7 +83,6 @@ func TestSamplingTargets(t *testing.T) {
 // -stop ends a text.
 func TestStopFlag(t *testing.T) {
 	needMeasuring(t)
-	t.Setenv("TMACC_CACHE", t.TempDir())
 	all := strings.TrimSuffix(ok(t, "run", "-q", "-n", "16"), "\n")
 	stop := all[len(all)-6:]
 	var g generated
@@ -100,7 +97,6 @@ func TestStopFlag(t *testing.T) {
 // A schema is held to within the limit of tokens, and a grammar ends the text.
 func TestGrammarFlags(t *testing.T) {
 	needMeasuring(t)
-	t.Setenv("TMACC_CACHE", t.TempDir())
 	file := filepath.Join(t.TempDir(), "schema.json")
 	const schema = `{"type":"object","properties":{"name":{"type":"string"},"age":{"type":"integer"}},"required":["name","age"]}`
 	if err := os.WriteFile(file, []byte(schema), 0o600); err != nil {

@@ -22,7 +22,6 @@ func generates(t *testing.T, args ...string) (g generated) {
 // TestRunSession: a session that was saved saves the work for what it has, and does not change the text. Another model's is refused.
 func TestRunSession(t *testing.T) {
 	needMeasuring(t)
-	t.Setenv("TMACC_CACHE", t.TempDir())
 	path := filepath.Join(t.TempDir(), "session")
 	all := generates(t, "-p", talePrompt, "-n", "12")
 	half := generates(t, "-p", talePrompt, "-n", "6", "-session", path)
@@ -65,7 +64,6 @@ func runShift(t *testing.T) {
 
 // TestRememberingRefusals: bad usage is one line that says what helps.
 func TestRememberingRefusals(t *testing.T) {
-	t.Setenv("TMACC_CACHE", t.TempDir())
 	for _, r := range []refusal{
 		{2, "-keep: is for -context-shift", "run -keep 3"},
 		{2, "-keep -2: want 0 or more, or -1", "run -context-shift -keep -2"},

@@ -13,11 +13,13 @@ import (
 	"github.com/tmacc/tmacc/gen/order"
 	"github.com/tmacc/tmacc/ir"
 	"github.com/tmacc/tmacc/ir/operator"
+	"github.com/tmacc/tmacc/lower"
 	"github.com/tmacc/tmacc/lower/spirv"
 	"github.com/tmacc/tmacc/lower/targets"
 	"github.com/tmacc/tmacc/search"
 	"github.com/tmacc/tmacc/search/build"
 	"github.com/tmacc/tmacc/search/defaults"
+	"github.com/tmacc/tmacc/search/shaders"
 )
 
 type showFlags struct {
@@ -43,7 +45,7 @@ func (c *cli) show() *cobra.Command {
   problem   weights and activations, as JSON
   expr      the definition of the product
   origin    where the schedule comes from: trace, lock, record or default
-  trace     the schedule: one line, then the JSON that -trace reads
+  trace     the schedule: one line, then JSON; -trace reads both
   nest      loops
   layout    where the packed weights lie
   vir       vector operations, the text that tmacc lower reads
@@ -53,13 +55,15 @@ func (c *cli) show() *cobra.Command {
   cost      the cycles that search expects it to take
 
 -cost says where the cycles of a call go, by the model of the core: what bounds the code of each loop, and
-what it waits for if weights come from the second-level cache (l2), the third (l3) or memory (dram).
+what it waits for if weights come from the second-level cache (l2), the third (l3) or memory (dram). Of a shader it
+says where the time of products goes, with weights in memory, by the speeds of the device that -core names.
 
 -why says what each rule of the schedule space decided, and the times that the model predicts for alternatives, over the
-schedule's own: of n activations with the weights in each place. It takes any schedule that the rules can make.
+schedule's own: of n activations with the weights in each place, or of shaders for each of some shapes. It takes any
+schedule that the rules can make.
 
 A float operator of language models, -op, has no problem, no origin, no layout and no cost. Attention is several operators.
-A shader, -target spirv, has no machine and no cost.`,
+A shader, -target spirv, has no stages machine and cost.`,
 		Example: `  tmacc show -format w2 -stage trace,nest
   tmacc show -format w4-g32 -cols 8 -target avx2 -stage asm
   tmacc show -format w4 -stage vir > w4.vir && tmacc lower w4.vir -target avx512vbmi
@@ -79,7 +83,7 @@ A shader, -target spirv, has no machine and no cost.`,
 	noRecordsVar(f, &x.noRecords)
 	f.StringSliceVar(&x.stages, "stage", []string{allWord}, "what to print; may be repeated")
 	f.BoolVar(&x.prepare, "prepare", false, "show the kernel that prepares activations for the schedule")
-	f.BoolVar(&x.cost, "cost", false, "show where the cycles go, instead of the stages")
+	f.BoolVar(&x.cost, "cost", false, "show where the cycles go, or the time of a shader, instead of the stages")
 	whyVar(f, &x.why)
 	cmd.MarkFlagsMutuallyExclusive("cost", "why", "stage")
 	cmd.MarkFlagsMutuallyExclusive("cost", "why", "prepare")
@@ -89,6 +93,7 @@ A shader, -target spirv, has no machine and no cost.`,
 				return fmt.Errorf("show: -%s is for -why", name)
 			}
 		}
+		x.why.placed = cmd.Flags().Changed("mode")
 		if x.op == "" {
 			return c.runShow(cmd.Context(), x)
 		}
@@ -129,8 +134,6 @@ func (c *cli) runShow(ctx context.Context, x showFlags) error {
 	switch {
 	case onCPU:
 		all, err = c.stagesOf(ctx, x, p, t, bar)
-	case x.cost || x.why.asked:
-		err = fmt.Errorf("show: there is no model of devices for -cost and -why: leave it out with -target %s", x.target)
 	default:
 		all, err = c.shaderStages(ctx, x, p, selector.(spirv.Target))
 	}
@@ -139,11 +142,11 @@ func (c *cli) runShow(ctx context.Context, x showFlags) error {
 	}
 	if x.why.asked {
 		bar.step("predicting alternatives")
-		return c.printWhy(ctx, x.why, p, all, t)
+		return c.printWhy(ctx, x.why, p, all, selector)
 	}
 	bar.done()
 	if x.cost {
-		report, err := build.CostReport(ctx, p, all, t)
+		report, err := costReport(ctx, p, all, selector)
 		if err != nil {
 			return fmt.Errorf("show: %w", err)
 		}
@@ -151,6 +154,14 @@ func (c *cli) runShow(ctx context.Context, x showFlags) error {
 		return err
 	}
 	return printStages(c.out, all, names)
+}
+
+// costReport says where the time of the kernel among stages goes.
+func costReport(ctx context.Context, p ir.Problem, stages []build.Stage, on lower.Selector) (string, error) {
+	if t, ok := on.(spirv.Target); ok {
+		return shaders.CostReport(ctx, p, stages, t)
+	}
+	return build.CostReport(ctx, p, stages, on.(targets.Target))
 }
 
 // originStage is the stage that says where a schedule comes from.

@@ -8,6 +8,7 @@ import (
 	"io"
 	"strings"
 
+	"github.com/tmacc/tmacc/gen/order"
 	"github.com/tmacc/tmacc/lower/spirv"
 	"github.com/tmacc/tmacc/search/targeting"
 )
@@ -27,7 +28,10 @@ func (c *cli) speedsOf(word string) (s spirv.Speeds, ok bool, err error) {
 		return s, false, err
 	}
 	var head map[string]json.RawMessage
-	if json.Unmarshal(data, &head) != nil || head["device_version"] == nil {
+	if err := json.Unmarshal(data, &head); err != nil {
+		return s, false, order.Lined(word, data, err)
+	}
+	if head["device_version"] == nil {
 		return s, false, nil
 	}
 	if s, err = spirv.ParseSpeeds(data); err != nil {
@@ -36,17 +40,23 @@ func (c *cli) speedsOf(word string) (s spirv.Speeds, ok bool, err error) {
 	return s, true, err
 }
 
+// deviceCalled are the speeds of a device that a word of -core stands for, where it cannot stand for a core.
+func (c *cli) deviceCalled(word string) (spirv.Speeds, error) {
+	s, ok, err := c.speedsOf(word)
+	if err == nil && !ok {
+		err = fmt.Errorf("-core %s: is not of a device, as -target spirv wants: have %s, and files of tmacc host -calibrate -target spirv -json",
+			quotedIfOdd(word), strings.Join(speedsNames(), ", "))
+	}
+	return s, err
+}
+
 // chosenSpeeds are the speeds of the device that cores, the words of -core, stand for; nil: there is no word.
 func (c *cli) chosenSpeeds(cores []string) (*spirv.Speeds, error) {
 	switch len(cores) {
 	case 0:
 		return nil, nil
 	case 1:
-		s, ok, err := c.speedsOf(cores[0])
-		if err == nil && !ok {
-			err = fmt.Errorf("-core %s: is not of a device, as -target spirv wants: have %s, and files of tmacc host -calibrate -target spirv -json",
-				quotedIfOdd(cores[0]), strings.Join(speedsNames(), ", "))
-		}
+		s, err := c.deviceCalled(cores[0])
 		return &s, err
 	}
 	return nil, fmt.Errorf("-core %s: default schedules of shaders are for one device: name one", strings.Join(cores, ","))

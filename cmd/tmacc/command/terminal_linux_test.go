@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// screen is a terminal of its own that a process of tmacc run has, and what it shows.
+// screen is a terminal of its own that a process of tmacc has, and what it shows.
 type screen struct {
 	t     *testing.T
 	keys  *os.File
@@ -22,8 +22,14 @@ type screen struct {
 	cmd   *exec.Cmd
 }
 
-// newScreen runs tmacc run on a terminal.
+// newScreen runs tmacc run on a terminal, which controls it.
 func newScreen(t *testing.T, env []string, args ...string) *screen {
+	t.Helper()
+	return newTerminal(t, true, env, append([]string{"run"}, args...)...)
+}
+
+// newTerminal runs tmacc on a terminal. Only one that controls a process sends it a signal when it closes.
+func newTerminal(t *testing.T, controls bool, env []string, args ...string) *screen {
 	t.Helper()
 	keys, err := os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY, 0)
 	if err != nil {
@@ -45,10 +51,10 @@ func newScreen(t *testing.T, env []string, args ...string) *screen {
 		t.Fatal(err)
 	}
 	defer terminal.Close()
-	s := &screen{t: t, keys: keys, shown: make(chan []byte, 1), cmd: exec.Command(os.Args[0], append([]string{"run"}, args...)...)}
+	s := &screen{t: t, keys: keys, shown: make(chan []byte, 1), cmd: exec.Command(os.Args[0], args...)}
 	s.cmd.Env = append(append(os.Environ(), "TMACC_TEST_MAIN=1", "TERM=xterm"), env...)
 	s.cmd.Stdin, s.cmd.Stdout, s.cmd.Stderr = terminal, terminal, terminal
-	s.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
+	s.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: controls}
 	if err := s.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -105,7 +111,6 @@ func (s *screen) ended() int {
 
 // Ctrl-C stops an answer and not the program; at the prompt it says how to leave, and twice it leaves.
 func TestTerminal(t *testing.T) {
-	t.Setenv("TMACC_CACHE", t.TempDir())
 	template := file(t, "long.jinja", "It was a cold morning, and {{ messages[-1].content }}")
 	args := []string{"-template", template, "-temp", "100", "-logit-bias", "0-inf"}
 	s := newScreen(t, []string{pureGo, "NO_COLOR="}, args...) // slow enough to be stopped

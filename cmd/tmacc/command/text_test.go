@@ -51,7 +51,7 @@ func TestEmptyFiles(t *testing.T) {
 		}
 		for args, want := range map[string]string{
 			"show -format x.json":                                    "x.json: is empty: want a format, as tmacc formats -json prints them",
-			"show -format w2 -trace x.json":                          "x.json: is empty: want a list of steps, as tmacc show -stage trace prints below its first line",
+			"show -format w2 -trace x.json":                          "x.json: is empty: want a list of steps, as tmacc show -stage trace prints",
 			"compile -target avx2 -format w2 -dry-run -trace x.json": "x.json: is empty: want a list of steps",
 			"bench -check x.json":                                    "x.json: is empty: want limits, such as docs/lab/limits.json",
 			"bench -peer ggml=. -check x.json":                       "x.json: is empty: want ratios, such as docs/lab/ratios.json",

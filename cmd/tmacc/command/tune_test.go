@@ -26,6 +26,7 @@ import (
 	"github.com/tmacc/tmacc/search/session"
 	"github.com/tmacc/tmacc/search/tune"
 	"github.com/tmacc/tmacc/search/worker/loopback"
+	"github.com/tmacc/tmacc/tests/drawn"
 )
 
 // A search measures, counts what it drops, and ends by saying what it found and what
@@ -34,8 +35,8 @@ func TestTune(t *testing.T) {
 	needMeasuring(t)
 	dir := t.TempDir()
 	log := filepath.Join(dir, "tuning.db")
-	out := ok(t, "tune", "-q", "-only", "-format", "w2", "-target", "avx2", "-mode", "l2", "-n", "1", "-m", "64", "-k", "256", "-trials", "20", "-o", dir, "-log", log)
-	for _, want := range []string{"w2 on amd64/avx2, 64 x 256 times 1", "20 candidates measured", "ended by trials", "because", "best: ", "locked"} {
+	out := ok(t, "tune", "-q", "-only", "-format", "w2", "-target", "avx2", "-mode", "l2", "-n", "1", "-m", "64", "-k", "256", "-trials", "8", "-o", dir, "-log", log)
+	for _, want := range []string{"w2 on amd64/avx2, 64 x 256 times 1", ": 8 candidates measured", "ended by trials", "because", "best: ", "locked"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("output lacks %q:\n%s", want, out)
 		}
@@ -64,8 +65,8 @@ func checkLog(t *testing.T, log string) {
 		}
 		lines++
 	}
-	if lines != 20 {
-		t.Errorf("%d trials in the log, want 20", lines)
+	if lines != 8 {
+		t.Errorf("%d trials in the log, want 8", lines)
 	}
 	time.Sleep(time.Millisecond)
 	if out := ok(t, "log", "-log", log, "-prune", "1ns"); !strings.Contains(out, "removed 1 searches") {
@@ -112,34 +113,34 @@ func TestTuneKilled(t *testing.T) {
 	log := filepath.Join(dir, "tuning.db")
 	cmd, _, _ := tuneProcess(t, nil, "-format", "w2", "-trials", "1000", "-o", dir, "-log", log)
 	var before []string
-	for len(before) < 20 {
+	for len(before) < 8 {
 		time.Sleep(50 * time.Millisecond)
 		before = logged(t, log)
 	}
 	cmd.Process.Kill()
 	cmd.Wait()
-	if before = logged(t, log); len(before) < 20 {
+	if before = logged(t, log); len(before) < 8 {
 		t.Fatalf("%d candidates are left", len(before))
 	}
-	out := ok(t, "tune", "-q", "-only", "-target", "avx2", "-mode", "l2", "-n", "1", "-m", "64", "-k", "256", "-format", "w2", "-trials", "10", "-o", dir, "-log", log, "-resume")
-	if !strings.Contains(out, ": 10 candidates measured") {
+	out := ok(t, "tune", "-q", "-only", "-target", "avx2", "-mode", "l2", "-n", "1", "-m", "64", "-k", "256", "-format", "w2", "-trials", "4", "-o", dir, "-log", log, "-resume")
+	if !strings.Contains(out, ": 4 candidates measured") {
 		t.Error(out)
 	}
 	all := logged(t, log)
 	slices.Sort(all)
-	if n := len(slices.Compact(all)); n != len(before)+10 || len(all) != n {
-		t.Errorf("%d candidates of %d in the log are different, after %d and 10", n, len(all), len(before))
+	if n := len(slices.Compact(all)); n != len(before)+4 || len(all) != n {
+		t.Errorf("%d candidates of %d in the log are different, after %d and 4", n, len(all), len(before))
 	}
 }
 
-// Ctrl-C ends the search with the best so far, and begins none of the others; so does SIGTERM.
+// Ctrl-C ends the search with the best so far, and begins none of the others; so does SIGTERM: one of them is tried.
 func TestTuneInterrupted(t *testing.T) {
 	needMeasuring(t)
-	for _, signal := range []os.Signal{os.Interrupt, syscall.SIGTERM} {
+	for _, signal := range drawn.Some(drawn.New(t), 2, []os.Signal{os.Interrupt, syscall.SIGTERM}) {
 		dir := t.TempDir()
 		log := filepath.Join(dir, "tuning.db")
 		cmd, out, stderr := tuneProcess(t, nil, "-format", "w2,w4", "-o", dir, "-log", log)
-		for len(logged(t, log)) < 20 {
+		for len(logged(t, log)) < 8 {
 			time.Sleep(50 * time.Millisecond)
 		}
 		cmd.Process.Signal(signal)
@@ -156,14 +157,14 @@ func TestTuneTwice(t *testing.T) {
 	needMeasuring(t)
 	dir := t.TempDir()
 	log := filepath.Join(dir, "tuning.db")
-	args := []string{"-trials", "20", "-o", dir, "-log", log, "-format"}
+	args := []string{"-trials", "8", "-o", dir, "-log", log, "-format"}
 	one, out1, err1 := tuneProcess(t, nil, append(args, "w2")...)
 	two, out2, err2 := tuneProcess(t, nil, append(args, "w4")...)
 	if err := errors.Join(one.Wait(), two.Wait()); err != nil || err1.Len()+err2.Len() > 0 {
 		t.Fatalf("%v\n%s%s", err, err1, err2)
 	}
-	if n := len(logged(t, log)); n != 40 {
-		t.Errorf("%d candidates in the log, want 40", n)
+	if n := len(logged(t, log)); n != 16 {
+		t.Errorf("%d candidates in the log, want 16", n)
 	}
 	want := 2 - strings.Count(out1.String()+out2.String(), "not locked")
 	l, err := tune.ReadLock(filepath.Join(dir, tune.LockName))
@@ -179,7 +180,7 @@ func TestTuneRunner(t *testing.T) {
 	server := loopback.Start(t)
 	dir := t.TempDir()
 	log := filepath.Join(dir, "tuning.db")
-	cmd, out, stderr := tuneProcess(t, nil, "-format", "w2", "-trials", "60", "-o", dir, "-log", log, "-runner", server.URL, "-runner-exec", "env LANG=C")
+	cmd, out, stderr := tuneProcess(t, nil, "-format", "w2", "-trials", "40", "-o", dir, "-log", log, "-runner", server.URL, "-runner-exec", "env LANG=C")
 	disturb := []func(){
 		func() { server.Kill(t) },
 		func() { server.Cut(false) },
@@ -193,18 +194,18 @@ func TestTuneRunner(t *testing.T) {
 			t.Fatalf("%v before %d disturbances\n%s%s", err, len(disturb), out, stderr)
 		case <-time.After(20 * time.Millisecond):
 		}
-		if n := len(logged(t, log)); n >= 40-10*len(disturb) {
+		if n := len(logged(t, log)); n >= 32-8*len(disturb) {
 			disturb[0]()
 			disturb = disturb[1:]
 		}
 	}
-	if err := <-done; err != nil || !strings.Contains(out.String(), ": 60 candidates measured") || stderr.Len() > 0 {
+	if err := <-done; err != nil || !strings.Contains(out.String(), ": 40 candidates measured") || stderr.Len() > 0 {
 		t.Errorf("%v\n%s%s", err, out, stderr)
 	}
 	all := logged(t, log)
 	slices.Sort(all)
-	if n := len(slices.Compact(all)); n != 60 {
-		t.Errorf("%d candidates in the log, want 60", n)
+	if n := len(slices.Compact(all)); n != 40 {
+		t.Errorf("%d candidates in the log, want 40", n)
 	}
 	for _, reason := range []string{"crashed", "timed out", "wrong", "other:"} {
 		if strings.Contains(out.String(), reason) {
@@ -254,19 +255,22 @@ func unwritable(t *testing.T) string {
 }
 
 // Where no log can be written, because the disk is full or the user's cache cannot be written, the search says
-// so and finds the same.
+// so and finds the same. One of the two is tried.
 func TestTuneNotLogged(t *testing.T) {
 	needMeasuring(t)
 	cache, err := exec.Command("go", "env", "GOCACHE").Output()
 	if err != nil {
 		t.Fatal(err)
 	}
-	for what, c := range map[string]struct{ env, args []string }{
-		"no space left": {args: []string{"-log", "/dev/full"}},
-		"mkdir":         {env: []string{"XDG_CACHE_HOME=" + unwritable(t), "GOCACHE=" + strings.TrimSpace(string(cache))}},
-	} {
-		dir := t.TempDir()
-		cmd, out, stderr := tuneProcess(t, c.env, append([]string{"-format", "w2", "-trials", "8", "-o", dir}, c.args...)...)
+	for _, c := range drawn.Some(drawn.New(t), 2, []struct {
+		what      string
+		env, args []string
+	}{
+		{what: "no space left", args: []string{"-log", "/dev/full"}},
+		{what: "mkdir", env: []string{"XDG_CACHE_HOME=" + unwritable(t), "GOCACHE=" + strings.TrimSpace(string(cache))}},
+	}) {
+		dir, what := t.TempDir(), c.what
+		cmd, out, stderr := tuneProcess(t, c.env, append([]string{"-format", "w2", "-trials", "4", "-o", dir}, c.args...)...)
 		if err := cmd.Wait(); err != nil || !strings.Contains(stderr.String(), "not logged: ") || !strings.Contains(stderr.String(), what) {
 			t.Errorf("%s: %v\n%s", what, err, stderr)
 		}
@@ -277,22 +281,26 @@ func TestTuneNotLogged(t *testing.T) {
 }
 
 // A search that can measure no more, because there is no room where kernels are assembled, says so and prints the best
-// that it has; so does one whose lock cannot be read when it ends. What was measured is logged.
+// that it has; so does one whose lock cannot be read when it ends. What was measured is logged. One of the two is tried.
 func TestTuneBroken(t *testing.T) {
 	needMeasuring(t)
-	for what, breaks := range map[string]func(dir, temp string) error{
-		"cannot measure: ": func(_, temp string) error { return os.RemoveAll(temp) },
-		tune.LockName + ": has": func(dir, _ string) error {
+	for _, c := range drawn.Some(drawn.New(t), 2, []struct {
+		what   string
+		breaks func(dir, temp string) error
+	}{
+		{"cannot measure: ", func(_, temp string) error { return os.RemoveAll(temp) }},
+		{tune.LockName + ": has", func(dir, _ string) error {
 			return os.WriteFile(filepath.Join(dir, tune.LockName), []byte(`{"version":0}`), 0o666)
-		},
-	} {
+		}},
+	}) {
+		what := c.what
 		dir, temp := t.TempDir(), t.TempDir()
 		log := filepath.Join(dir, "tuning.db")
-		cmd, out, stderr := tuneProcess(t, []string{"TMPDIR=" + temp}, "-format", "w2", "-trials", "60", "-o", dir, "-log", log)
-		for len(logged(t, log)) < 20 {
+		cmd, out, stderr := tuneProcess(t, []string{"TMPDIR=" + temp}, "-format", "w2", "-trials", "30", "-o", dir, "-log", log)
+		for len(logged(t, log)) < 8 {
 			time.Sleep(50 * time.Millisecond)
 		}
-		if err := breaks(dir, temp); err != nil {
+		if err := c.breaks(dir, temp); err != nil {
 			t.Fatal(err)
 		}
 		err := cmd.Wait()

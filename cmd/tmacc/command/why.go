@@ -8,18 +8,22 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/tmacc/tmacc/ir"
+	"github.com/tmacc/tmacc/lower"
+	"github.com/tmacc/tmacc/lower/spirv"
 	"github.com/tmacc/tmacc/lower/targets"
 	"github.com/tmacc/tmacc/search/build"
 	"github.com/tmacc/tmacc/search/cost"
+	"github.com/tmacc/tmacc/search/shaders"
 )
 
 // whyFlags ask why a schedule is as it is.
 type whyFlags struct {
-	asked bool
-	ns    []int
-	modes []string
-	most  int
-	json  bool
+	asked  bool
+	ns     []int
+	modes  []string
+	placed bool // the user names modes
+	most   int
+	json   bool
 }
 
 // mostAlternatives is how many alternatives of a decision are shown unless the user asks for another number.
@@ -28,7 +32,7 @@ const mostAlternatives = 6
 func whyVar(f *pflag.FlagSet, x *whyFlags) {
 	f.BoolVar(&x.asked, "why", false, "show what the schedule decides and what alternatives would cost, instead of the stages")
 	f.IntSliceVarP(&x.ns, "n", "n", nil, "with -why: activations per product (default the columns of the kernel)")
-	f.StringSliceVar(&x.modes, "mode", []string{cost.L2.String(), cost.L3.String(), cost.DRAM.String()}, "with -why: where weights are")
+	f.StringSliceVar(&x.modes, "mode", []string{cost.L2.String(), cost.L3.String(), cost.DRAM.String()}, "with -why: where weights are; for CPUs")
 	f.IntVar(&x.most, "most", mostAlternatives, "with -why: alternatives of each decision, at most")
 	f.BoolVar(&x.json, "json", false, "with -why: print one JSON object")
 }
@@ -60,12 +64,19 @@ func (x whyFlags) places() (out []cost.Place, err error) {
 }
 
 // printWhy prints what the schedule among stages decides.
-func (c *cli) printWhy(ctx context.Context, x whyFlags, p ir.Problem, stages []build.Stage, t targets.Target) error {
+func (c *cli) printWhy(ctx context.Context, x whyFlags, p ir.Problem, stages []build.Stage, on lower.Selector) error {
 	at, err := x.places()
 	if err != nil {
 		return err
 	}
-	r, err := build.Why(ctx, p, stages, t, x.ns, at, x.most)
+	var r build.Reasons
+	if t, ok := on.(spirv.Target); !ok {
+		r, err = build.Why(ctx, p, stages, on.(targets.Target), x.ns, at, x.most)
+	} else if x.placed {
+		err = errors.New("-mode: weights of shaders are in memory: leave it out with -target spirv")
+	} else {
+		r, err = shaders.Why(ctx, p, stages, t, x.ns, x.most)
+	}
 	if err != nil {
 		return fmt.Errorf("show: %w", err)
 	}

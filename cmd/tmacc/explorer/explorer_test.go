@@ -209,7 +209,7 @@ func TestExplorer(t *testing.T) {
 	s.keys("enter", "m")
 	s.shows("measured")
 	s.keys("c")
-	s.shows("of the time of the ma", "VPXOR")
+	s.shows("of the time of the ma", "right/left: predicted ", ", measured ", "the marked schedule", "the schedule ", " | ", "VPXOR")
 	s.keys("[", "W")
 	s.shows("locked in ")
 	if l, err := tune.ReadLock(s.Lock); err != nil || len(l.Entries) != 1 || l.Entries[0].Kernels[0].Trace.String() != s.Now().String() {
@@ -223,7 +223,8 @@ func TestExplorer(t *testing.T) {
 	s.settle()
 	s.shows("candidates, ended by")
 	s.keys("b", "U")
-	s.Set(s.Marked(), 0) // the default schedule
+	s.keys(":", "'take default", "enter")
+	s.settle()
 	s.keys("w")
 	s.shows("removed from")
 	s.keys("q")
@@ -232,7 +233,7 @@ func TestExplorer(t *testing.T) {
 	}
 }
 
-func runs(x lower.Target) bool {
+func runs(x lower.Selector) bool {
 	for _, t := range measure.Targets() {
 		if t.Machine().Name == x.Machine().Name {
 			return true
@@ -283,11 +284,13 @@ func TestMouse(t *testing.T) {
 	column := 0
 	for i, p := range pages()[:len(pages())-1] {
 		click(b.x+column+1, b.y)
-		if column += len(p.name) + 2; s.page != i {
+		if column += len(p.name) + 1; s.page != i {
 			t.Errorf("page %d, want %s", s.page, p.name)
 		}
+		if p.name == "cost" {
+			s.shows("execution units")
+		}
 	}
-	s.shows("execution units")
 	b = s.boxes()[nextPane]
 	before := s.Now().String()
 	click(b.x+1, b.y+2)
@@ -341,6 +344,29 @@ func TestMarks(t *testing.T) {
 	}
 	s.keys("o")
 	s.shows("* ", "dot ji 2")
+}
+
+// The help scrolls where the screen is too small for all keys. The list of what is live is one key away, and two schedules stand side by side.
+func TestSmall(t *testing.T) {
+	s := started(t, 40, 10)
+	s.keys("?")
+	s.shows("this help")
+	s.keys("end")
+	s.shows("quit (also Ctrl-C)")
+	s.keys("home")
+	s.shows("this help")
+	s.keys("esc", ":", "'edit 11 by=1", "enter")
+	s.settle()
+	s.shows("p: what is live")
+	s.keys("p")
+	s.shows("registers are needed, and", "nest 24: acc2")
+	s.keys("u")
+	s.send(tea.WindowSizeMsg{Width: 100, Height: 30})
+	s.keys("M", ":", "'edit 11 by=4", "enter")
+	s.settle()
+	s.keys(":", "'beside", "enter")
+	s.settle()
+	s.shows("the marked schedule", "right/left: predicted ", "not measured", " | ", " > ")
 }
 
 // Colours differ for light and dark, and without any the marks stay.

@@ -21,7 +21,7 @@ func bind(keys, about string, do func(m *Model) tea.Cmd, more ...string) binding
 // bindings are all keys, in the order of the help.
 func bindings() []binding {
 	return []binding{
-		bind("?", "this help, on and off", func(m *Model) tea.Cmd { m.help = !m.help; return nil }),
+		bind("?", "this help, on and off", func(m *Model) tea.Cmd { m.help, m.helpTop = !m.help, 0; return nil }),
 		bind("tab", "next pane (shift+tab: back)", func(m *Model) tea.Cmd { m.focus = (m.focus + 1) % panes; m.relate(); return nil }),
 		bind("shift+tab", "", func(m *Model) tea.Cmd { m.focus = (m.focus + panes - 1) % panes; m.relate(); return nil }),
 		bind("up", "move (also k j g G, pages)", moving(-1), "k"),
@@ -33,7 +33,7 @@ func bindings() []binding {
 		bind("enter", "take the offer, edit the step", (*Model).enter),
 		bind("[", "page before (also left)", turning(-1), "left"),
 		bind("]", "next page (also right)", turning(1), "right"),
-		bind("o", "go to the marked line (*)", func(m *Model) tea.Cmd { m.follow(); return nil }),
+		bind("o", "to a line with *, next difference", func(m *Model) tea.Cmd { m.follow(); return nil }),
 		bind("-", "also show removed lines", func(m *Model) tea.Cmd { m.both = !m.both; return nil }),
 		bind("z", "one pane, or all", func(m *Model) tea.Cmd { m.zoom = !m.zoom; return nil }),
 		bind(">", "shift the page (<: back)", func(m *Model) tea.Cmd { m.views[stagePane].left += 8; return nil }),
@@ -49,6 +49,7 @@ func bindings() []binding {
 		bind("u", "undo (U: all)", func(m *Model) tea.Cmd { return m.changed(m.Undo()) }, "ctrl+z"),
 		bind("U", "", func(m *Model) tea.Cmd { m.Reset(); return m.changed(nil) }),
 		bind("r", "redo", func(m *Model) tea.Cmd { return m.changed(m.Redo()) }, "ctrl+y"),
+		bind("p", "problems in full", doing("problems")),
 		bind("m", "measure beside the default", doing("measure")),
 		bind("R", "roofline: reached, and ceilings", doing("roofline")),
 		bind("M", "mark, to compare others with", doing("mark")),
@@ -78,6 +79,9 @@ func turning(by int) func(*Model) tea.Cmd {
 	}
 }
 
+// scrolls are half screens that keys scroll the help by.
+var scrolls = map[string]int{"up": -1, "down": 1, "pgup": -2, "pgdown": 2, "home": -100, "end": 100}
+
 // key does what a key is bound to, or writes it.
 func (m *Model) key(k tea.KeyPressMsg) tea.Cmd {
 	if m.asking && k.String() != "ctrl+c" {
@@ -86,6 +90,10 @@ func (m *Model) key(k tea.KeyPressMsg) tea.Cmd {
 	all := bindings()
 	i := slices.IndexFunc(all, func(b binding) bool { return key.Matches(k, b.Binding) })
 	if i < 0 {
+		return nil
+	}
+	if by, ok := scrolls[all[i].Help().Key]; m.help && ok {
+		m.helpTop = max(m.helpTop+by*max(m.height-2, 1)/2, 0)
 		return nil
 	}
 	if m.help && all[i].Help().Key != "?" {
@@ -138,11 +146,15 @@ func (m *Model) enter() tea.Cmd {
 	return nil
 }
 
-// compare measures beside the marked schedule, and shows the lines of assembly that differ.
-func (m *Model) compare() tea.Cmd { return tea.Batch(m.do(markedLines), m.do("compare")) }
+// compare measures beside the marked schedule, and shows the assembly of both in two columns.
+func (m *Model) compare() tea.Cmd {
+	m.show(pairPage)
+	return tea.Batch(m.turn(false), m.do("compare"))
+}
 
 func (m *Model) copy() tea.Cmd {
-	m.say("copied: "+m.Command(), false)
+	m.answer = m.Command() // for terminals that copy nothing
+	m.say("copied, and on the page answer: "+m.Command(), false)
 	return tea.SetClipboard(m.Command())
 }
 
@@ -183,6 +195,9 @@ func (m *Model) rows(pane int) int {
 	case nextPane:
 		return len(m.list)
 	}
+	if m.paired() {
+		return len(m.pair.Rows)
+	}
 	return len(m.shownLines())
 }
 
@@ -194,11 +209,11 @@ func (m *Model) click(x tea.Mouse) tea.Cmd {
 			continue
 		}
 		m.focus = pane
-		row := x.Y - b.y - 1 + m.views[pane].top
+		row := x.Y - b.y - 1 - len(m.fixed(pane, b.w)) + m.views[pane].top
 		switch {
 		case x.Y == b.y && pane == stagePane:
 			return m.clickTab(x.X - b.x)
-		case x.Y == b.y || row >= m.rows(pane):
+		case x.Y == b.y || row < m.views[pane].top || row >= m.rows(pane):
 			return nil
 		case pane == nextPane && row == m.views[pane].at:
 			return m.enter()
@@ -210,16 +225,19 @@ func (m *Model) click(x tea.Mouse) tea.Cmd {
 
 // clickTab shows the page whose name is at a column.
 func (m *Model) clickTab(column int) tea.Cmd {
-	at := 0
-	for i, p := range pages() {
-		if at += len(p.name) + 2; column < at {
-			return turning(i - m.page)(m)
+	for _, t := range m.tabs(m.boxes()[stagePane].w) {
+		if column >= t.at-1 && column < t.at+len(t.name) {
+			return turning(t.page - m.page)(m)
 		}
 	}
 	return nil
 }
 
 func (m *Model) wheel(x tea.Mouse) tea.Cmd {
+	if m.help {
+		m.helpTop += map[bool]int{true: -3, false: 3}[x.Button == tea.MouseWheelUp]
+		return nil
+	}
 	for pane, b := range m.boxes() {
 		if x.X >= b.x && x.X < b.x+b.w && x.Y >= b.y && x.Y < b.y+b.h {
 			m.focus = pane

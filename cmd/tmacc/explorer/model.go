@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"strings"
 
 	"charm.land/bubbles/v2/textinput"
@@ -17,17 +16,6 @@ import (
 	"github.com/tmacc/tmacc/search/explore"
 	"github.com/tmacc/tmacc/search/session"
 )
-
-// Run shows e on a terminal until the user leaves or ctx ends.
-func Run(ctx context.Context, e *explore.Explorer, in io.Reader, out io.Writer) error {
-	m := New(ctx, e)
-	defer m.stop()
-	_, err := tea.NewProgram(m, tea.WithContext(ctx), tea.WithInput(in), tea.WithOutput(out), tea.WithoutSignalHandler()).Run()
-	if ctx.Err() != nil {
-		return ctx.Err()
-	}
-	return err
-}
 
 // The panes.
 const (
@@ -54,12 +42,12 @@ type Model struct {
 	trace         schedule.Trace // of this frame or message: commands beside the interface may change the schedule meanwhile
 	list          []explore.Next
 	lines         []explore.Line
-	stageError    string
+	pair          explore.Beside // of the page of that name
 	spans         build.Spans
 	related       build.Related // lines and steps that belong to the one under the cursor
 	answer        string        // of the last command that said more than a line
-	answered      string        // that command
 	help          bool
+	helpTop       int  // the first key that is shown
 	asking        bool // the user writes a command
 	input         textinput.Model
 	message       string
@@ -103,9 +91,9 @@ type (
 	pagedMsg struct {
 		number int
 		lines  []explore.Line
+		pair   explore.Beside
 		spans  build.Spans
 		follow bool
-		err    error
 	}
 	listedMsg struct {
 		number int
@@ -191,13 +179,38 @@ func (m *Model) refresh() tea.Cmd {
 func (m *Model) turn(follow bool) tea.Cmd {
 	number, p, ctx := m.loading.number, pages()[m.page], m.ctx
 	if p.name == answerPage {
-		m.lines, m.stageError = plainLines(m.answer), ""
+		m.lines = plainLines(m.answer)
 		return nil
 	}
+	if p.name == pairPage {
+		width := m.boxes()[stagePane].w
+		return func() tea.Msg {
+			pair, err := m.Beside(ctx, build.AssemblyStage, explore.MarkedPoint, explore.NowPoint)
+			x := pagedMsg{number: number, pair: pair}
+			if err != nil {
+				x.lines = wrappedLines(err.Error(), width)
+			}
+			return x
+		}
+	}
+	width := m.boxes()[stagePane].w
 	return func() tea.Msg {
 		lines, err := p.lines(ctx, m.Explorer)
-		return pagedMsg{number, lines, m.Spans(m.Now()), follow, err}
+		if err != nil {
+			lines = append(wrappedLines("stopped before: "+err.Error(), width), m.reasons()...)
+		}
+		return pagedMsg{number, lines, explore.Beside{}, m.Spans(m.Now()), follow}
 	}
+}
+
+// reasons are what is to be said of a schedule without the stage that is shown, besides the error: which values need registers, say.
+func (m *Model) reasons() (out []explore.Line) {
+	for _, p := range m.Problems() {
+		for _, line := range p.Lines()[1:] {
+			out = append(out, explore.Line{Text: line, Op: explore.Same})
+		}
+	}
+	return out
 }
 
 // relist makes the list of next steps.
@@ -221,11 +234,10 @@ func (m *Model) paged(x pagedMsg) {
 	if x.number != m.loading.number {
 		return
 	}
-	m.lines, m.stageError = x.lines, ""
-	if x.err != nil {
-		m.lines, m.stageError = nil, x.err.Error()
+	first := len(m.pair.Rows) == 0 // it was not shown before
+	if m.lines, m.pair, m.spans = x.lines, x.pair, x.spans; first {
+		m.differs(0)
 	}
-	m.spans = x.spans
 	if x.follow {
 		m.follow()
 	}
@@ -264,18 +276,12 @@ func (m *Model) changed(err error) tea.Cmd {
 	return m.refresh()
 }
 
-// markedLines is the command that shows the lines of assembly that differ from the marked schedule's.
-const markedLines = "diff marked"
-
 // slow are the commands that measure: one at a time, and Esc ends them.
 var slow = map[string]bool{"measure": true, "roofline": true, "compare": true, "search": true, "save": true}
 
 // do runs a command beside the interface.
 func (m *Model) do(line string) tea.Cmd {
 	name, _, _ := strings.Cut(strings.TrimSpace(line), " ")
-	if name == "quit" || name == "q" {
-		return tea.Quit
-	}
 	if !slow[name] {
 		return func() tea.Msg {
 			r, err := m.Do(m.ctx, line, nil)
@@ -327,6 +333,9 @@ func (m *Model) done(x doneMsg) tea.Cmd {
 		m.job.stop()
 		m.job = nil
 	}
+	if x.err == explore.ErrQuit {
+		return tea.Quit
+	}
 	if x.err != nil {
 		m.say(x.err.Error(), true)
 		return m.refresh() // a fault is a problem now
@@ -353,11 +362,13 @@ func (m *Model) answers(x doneMsg) {
 	if m.say(first, false); !more {
 		return
 	}
-	if x.line == "compare" && m.answered == markedLines {
-		text += "\n\n" + m.answer
-	}
-	m.answer, m.answered = text, x.line
-	if name := strings.Fields(x.line)[0]; !slow[name] || name == "roofline" {
-		m.page, m.views[stagePane] = len(pages())-1, view{moved: true}
+	m.answer = text
+	switch name := strings.Fields(x.line)[0]; {
+	case name == "roofline":
+		m.show(roofPage)
+	case x.line == "beside":
+		m.show(pairPage)
+	case !slow[name]:
+		m.show(answerPage)
 	}
 }

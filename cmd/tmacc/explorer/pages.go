@@ -16,8 +16,12 @@ type page struct {
 	lines func(ctx context.Context, e *explore.Explorer) ([]explore.Line, error)
 }
 
-// answerPage shows what the last command has answered.
-const answerPage = "answer"
+// Pages that are no stages.
+const (
+	answerPage = "answer" // what the last command has answered
+	pairPage   = "pair"   // the marked schedule and this one in two columns
+	roofPage   = "roof"
+)
 
 // firstPage is the one that is shown first.
 const firstPage = 1
@@ -31,8 +35,50 @@ func pages() []page {
 		stage("vir", build.VirStage),
 		stage("asm", build.AssemblyStage),
 		{"cost", "", func(ctx context.Context, e *explore.Explorer) ([]explore.Line, error) { return text(e.CostReport(ctx)) }},
+		{roofPage, "", func(_ context.Context, e *explore.Explorer) ([]explore.Line, error) { return text(reached(e), nil) }},
+		{pairPage, "", nil},
 		{answerPage, "", nil},
 	}
+}
+
+// reached is what the schedule reaches of what the machine can do.
+func reached(e *explore.Explorer) string {
+	if r := e.Reached(); r != nil {
+		return r.String()
+	}
+	return "not measured: R measures the schedule, and what the\nmachine can do"
+}
+
+// tab is the name of a page in the title of the stage pane.
+type tab struct {
+	page, at int // column
+	name     string
+}
+
+// tabs are those that fit a width, the one of the page that is shown among them.
+func (m *Model) tabs(width int) (out []tab) {
+	all, at := pages(), 1
+	for i, p := range all {
+		out = append(out, tab{i, at, p.name})
+		at += len(p.name) + 1
+		for at-1 > width && i <= m.page && len(out) > 1 {
+			gone := len(out[0].name) + 1
+			out, at = out[1:], at-gone
+			for j := range out {
+				out[j].at -= gone
+			}
+		}
+		if at-1 > width && i != m.page {
+			return out[:len(out)-1]
+		}
+	}
+	return out
+}
+
+// show turns to a page by its name.
+func (m *Model) show(name string) {
+	m.focus = stagePane
+	m.page, m.views[stagePane] = slices.IndexFunc(pages(), func(p page) bool { return p.name == name }), view{moved: true}
 }
 
 // stage is the page of a stage, whose lines are compared with the schedule before the last change.
@@ -55,6 +101,11 @@ func plainLines(s string) (out []explore.Line) {
 		out = append(out, explore.Line{Text: line, Op: explore.Same})
 	}
 	return out
+}
+
+// wrappedLines are a text in a pane of a width, which also has marks.
+func wrappedLines(text string, width int) []explore.Line {
+	return plainLines(strings.Join(wrapped(text, max(width-2, 1), len(text)+1), "\n"))
 }
 
 // shownLines are the lines of the stage pane.
@@ -89,6 +140,10 @@ func (m *Model) relate() {
 
 // follow moves the cursor of the stage pane to the first line that belongs to the one before.
 func (m *Model) follow() {
+	if m.paired() {
+		m.differs(m.views[stagePane].at + 1)
+		return
+	}
 	lines := m.related[pages()[m.page].stage]
 	if len(lines) == 0 {
 		return
@@ -100,6 +155,17 @@ func (m *Model) follow() {
 		}
 		if line == lines[0] {
 			m.views[stagePane].at, m.views[stagePane].moved = i, true
+			return
+		}
+	}
+}
+
+// differs moves the cursor to the first of some rows, from one on, in which two schedules differ.
+func (m *Model) differs(from int) {
+	rows := m.pair.Rows
+	for i := from; i < len(rows); i++ {
+		if rows[i].Op != explore.SameRow && (i == 0 || rows[i-1].Op == explore.SameRow) {
+			m.views[stagePane].at = i
 			return
 		}
 	}

@@ -89,7 +89,7 @@ func (m *Model) screen() string {
 	m.trace = m.Now()
 	lines := []string{m.head()}
 	if m.help {
-		lines = append(lines, m.helpRows(m.height-2)...)
+		lines = append(lines, m.helpRows(max(m.height-2, 0))...)
 	} else {
 		lines = append(lines, m.middle()...)
 		lines = append(lines, m.messages()...)
@@ -115,14 +115,15 @@ func (m *Model) middle() []string {
 // pane draws a pane: a title, and the rows around its cursor.
 func (m *Model) pane(pane int, b box) []string {
 	rows, v := m.rows(pane), &m.views[pane]
-	shown := max(b.h-1, 0)
+	out := append([]string{m.title(pane, b.w)}, m.fixed(pane, b.w)...)
+	above := len(out)
+	shown := max(b.h-above, 0)
 	v.at = max(min(v.at, rows-1), 0)
 	v.top = max(min(v.top, v.at, rows-shown), 0)
 	if v.at >= v.top+shown {
 		v.top = v.at - shown + 1
 	}
-	out := []string{m.title(pane, b.w)}
-	for i := v.top; len(out) <= shown; i++ {
+	for i := v.top; len(out) < above+shown; i++ {
 		if i >= rows {
 			out = append(out, fit(m.empty(pane, i), b.w))
 			continue
@@ -151,19 +152,21 @@ func (m *Model) title(pane, width int) string {
 		return style.Render(fit(" instead: predicted, measured", width))
 	}
 	var b strings.Builder
-	at := 0
-	for i, p := range pages() {
-		name := " " + p.name + " "
-		if at += len(name); at > width {
-			break
-		}
-		if i == m.page {
-			b.WriteString(style.Render(name))
+	for _, t := range m.tabs(width) {
+		b.WriteString(" ")
+		if t.page == m.page {
+			b.WriteString(style.Render(t.name))
 		} else {
-			b.WriteString(m.styles.quiet.Render(name))
+			b.WriteString(m.styles.quiet.Render(t.name))
 		}
 	}
-	return b.String() + strings.Repeat(" ", max(0, width-lipgloss.Width(b.String())))
+	return cut(b.String(), width)
+}
+
+// cut is text with colours of a width in columns.
+func cut(text string, width int) string {
+	text = lipgloss.NewStyle().MaxWidth(max(width, 1)).Render(text)
+	return text + strings.Repeat(" ", max(0, width-lipgloss.Width(text)))
 }
 
 // row is a row of a pane, without its colours, and its style.
@@ -175,9 +178,12 @@ func (m *Model) row(pane, i int) (string, lipgloss.Style) {
 	case nextPane:
 		return m.offer(m.list[i])
 	}
+	if m.paired() {
+		return m.pairRow(i)
+	}
 	l := m.shownLines()[i]
 	text := strings.ReplaceAll(l.Text, "\t", "    ")
-	text = string([]rune(text)[min(m.views[pane].left, utf8.RuneCountInString(text)):])
+	text = shifted(text, m.views[pane].left)
 	mark := " "
 	if m.isRelated(pane, i) {
 		mark, plain = "*", m.styles.good
@@ -191,10 +197,38 @@ func (m *Model) row(pane, i int) (string, lipgloss.Style) {
 	return " " + mark + text, plain
 }
 
+// paired says that the stage pane shows two schedules.
+func (m *Model) paired() bool { return pages()[m.page].name == pairPage && len(m.pair.Rows) > 0 }
+
+// fixed are rows below the title of a pane that do not scroll: what two schedules are, and the ratio of their times.
+func (m *Model) fixed(pane, width int) (out []string) {
+	if pane != stagePane || !m.paired() {
+		return nil
+	}
+	for _, text := range []string{m.pair.Names().Text((width - 4) / 2), "right/left: " + m.pair.Ratios()} {
+		out = append(out, m.styles.title.Render(fit(" "+text, width)))
+	}
+	return out
+}
+
+// pairRow is a row of two schedules.
+func (m *Model) pairRow(i int) (string, lipgloss.Style) {
+	width := (m.boxes()[stagePane].w - 4) / 2
+	r := m.pair.Rows[i]
+	r.Left, r.Right = shifted(r.Left, m.views[stagePane].left), shifted(r.Right, m.views[stagePane].left)
+	style := map[explore.RowOp]lipgloss.Style{explore.LeftRow: m.styles.removed, explore.RightRow: m.styles.added, explore.OtherRow: m.styles.good}[r.Op]
+	return " " + r.Text(width), style
+}
+
+// shifted is text without its first characters.
+func shifted(text string, by int) string {
+	return string([]rune(text)[min(by, utf8.RuneCountInString(text)):])
+}
+
 // offer is a row of the list: predicted and measured times, and the steps.
 func (m *Model) offer(n explore.Next) (string, lipgloss.Style) {
 	if n.Predicts.Refused != "" {
-		return fmt.Sprintf("%6s %s: %s", "no", n.Text(), n.Predicts.Refused), m.styles.quiet
+		return fmt.Sprintf("%6s %s: %s", "?", n.Text(), n.Predicts.Refused), m.styles.quiet
 	}
 	measured := ""
 	if n.Measured != nil {
@@ -223,8 +257,6 @@ func (m *Model) step(i int) (string, lipgloss.Style) {
 // empty is a row of a pane that has no more.
 func (m *Model) empty(pane, i int) string {
 	switch {
-	case pane == stagePane && i == 0 && m.stageError != "":
-		return " stopped before: " + m.stageError
 	case pane == stagePane && i == 0 && len(m.lines) == 0:
 		return " ..."
 	case pane == nextPane && i == 0:
@@ -240,8 +272,12 @@ func (m *Model) head() string {
 	switch {
 	case s.Product == "":
 		text = " compiling"
-	case s.Predicts.Refused != "":
+	case s.Predicts.Refused != "" && len(s.Problems) > 0:
 		text += " | no kernel"
+	case s.Predicts.Refused != "" && s.Measured != nil:
+		text += fmt.Sprintf(" | measured %v of the default", s.Measured.Ratio)
+	case s.Predicts.Refused != "":
+		text += " | not predicted"
 	case s.Measured != nil:
 		text += fmt.Sprintf(" | predicted %.3f, measured %v of the default", s.Predicts.Ratio, s.Measured.Ratio)
 	default:
@@ -261,7 +297,11 @@ func (m *Model) messages() []string {
 	}
 	var all []line
 	for _, p := range m.state.Problems {
-		all = append(all, line{"! " + p.String(), m.styles.bad})
+		text := "! " + p.String()
+		if p.Registers != nil {
+			text = "! p: what is live. " + p.String()
+		}
+		all = append(all, line{text, m.styles.bad})
 	}
 	if m.job != nil {
 		all = append(all, line{fmt.Sprintf("~ %s: %s", m.job.line, m.job.said), m.styles.good})
@@ -301,10 +341,10 @@ func (m *Model) foot() string {
 		m.input.SetWidth(max(m.width-3, 1))
 		return m.input.View()
 	}
-	return m.styles.quiet.Render(fit("? help  tab pane  enter choose/edit  m measure  s search  w save  u undo  [ ] page  q quit", m.width))
+	return m.styles.quiet.Render(fit("? help  q quit  tab pane  [] page  m measure  s search  w save  u undo  c pair", m.width))
 }
 
-// helpRows are the keys, in all columns that fit.
+// helpRows are the keys, in all columns that fit, from the one that is shown first.
 func (m *Model) helpRows(rows int) []string {
 	var all []string
 	for _, b := range bindings() {
@@ -312,12 +352,13 @@ func (m *Model) helpRows(rows int) []string {
 			all = append(all, fmt.Sprintf(" %-9s %s", b.Help().Key, b.Help().Desc))
 		}
 	}
-	out := make([]string, max(rows, 0))
+	out := make([]string, rows)
 	column := m.width
 	if len(all) > rows && m.width >= wide {
 		column = m.width / 2
 	}
-	for i, text := range all {
+	m.helpTop = max(min(m.helpTop, len(all)-rows*(m.width/column)), 0)
+	for i, text := range all[m.helpTop:] {
 		if r := i % max(rows, 1); i < rows*(m.width/column) {
 			out[r] += fit(text, column)
 		}
