@@ -72,7 +72,7 @@ func wrapped(s text.Style, words string, width vg.Length) (lines []string) {
 	return append(lines, line)
 }
 
-// fitting is the number of bytes at the beginning of words, at least those of one character, whose room is at most width.
+// fitting is the number of bytes at the beginning of words, at least one character, whose room is at most width.
 func fitting(s text.Style, words string, width vg.Length) (n int) {
 	for at, r := range words {
 		end := at + utf8.RuneLen(r)
