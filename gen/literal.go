@@ -8,6 +8,7 @@ import (
 	"github.com/dave/jennifer/jen"
 
 	"github.com/tmacc/tmacc/ir/format"
+	"github.com/tmacc/tmacc/runtime/abi"
 )
 
 // literal is v as Go has it, of any type that a runtime.Spec is made of: all fields that are not zero. A function is the
@@ -77,6 +78,8 @@ func scalar(v reflect.Value) *jen.Statement {
 		return jen.Lit(x)
 	case uint32:
 		return jen.Id(fmt.Sprint(x))
+	case abi.WordKind:
+		return jen.Id(fmt.Sprint(uint8(x)))
 	default:
 		panic(fmt.Sprintf("BUG: gen: no literal of %T", x))
 	}

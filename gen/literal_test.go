@@ -11,6 +11,7 @@ import (
 
 	"github.com/tmacc/tmacc/ir/format"
 	"github.com/tmacc/tmacc/runtime"
+	"github.com/tmacc/tmacc/runtime/abi"
 )
 
 // Every field is written with its value: each is another number, or the text of one.
@@ -87,6 +88,8 @@ func (w *filler) fill(v reflect.Value, field string) {
 		*x, text = format.F16, "format.F16"
 	case *format.Per:
 		*x, text = format.PerGroup, "format.PerGroup"
+	case *abi.WordKind:
+		*x, text = abi.CountWord, "3"
 	}
 	if text != "" {
 		w.want = append(w.want, `\b`+field+`:\s+`+text)
