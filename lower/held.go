@@ -12,7 +12,7 @@ import (
 // Held is what registers hold where a function needs more of them than there are.
 type Held struct {
 	Pressure
-	// Values of vector registers are as many as the function needs, in the order in which they are made. Of general registers they are the counts of
+	// Values of vector registers are all that the function needs, in the order in which they are made. Of general registers they are the counts of
 	// loops and the buffers whose addresses are needed there; one of these may need several registers.
 	Values []HeldValue
 }

@@ -49,7 +49,7 @@ func tensor(name string, e format.DType, axes []ir.Dim) *ir.Tensor {
 	return t
 }
 
-// sum adds the stages of a sum over one vector: Panel partial sums, of which number j adds of(b, j) for ascending b, and a
+// sum adds the stages of a sum over one vector: Panel partial sums: number j adds of(b, j) for ascending b, and a
 // tree. With rows there is one sum for each. The result is name1.
 func (b *builder) sum(name string, rows func(stage string) ir.Dim, over func(name string) ir.Dim, of func(b, j ir.Expr) ir.Expr) *ir.Tensor {
 	part := fmt.Sprintf("%s%d", name, Panel)
@@ -65,7 +65,7 @@ func fixed(n int) func(string) ir.Dim {
 	return func(loop string) ir.Dim { return ir.Dim{Name: loop, N: n} }
 }
 
-// tree adds the stages that make one element of Panel: each of half as many elements as the one before.
+// tree adds the stages that make one element of Panel: each has half the elements of the one before.
 func (b *builder) tree(name string, op ir.Op, rows func(stage string) ir.Dim, of *ir.Tensor) *ir.Tensor {
 	for n := Panel / 2; n > 0; n /= 2 {
 		of = b.halve(fmt.Sprintf("%s%d", name, n), op, rows, of, n)

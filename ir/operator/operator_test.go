@@ -57,7 +57,7 @@ func TestNames(t *testing.T) {
 		}
 	}
 	if Find("none") != nil {
-		t.Error("Find finds what is not there")
+		t.Error("Find finds an operator that does not exist")
 	}
 }
 

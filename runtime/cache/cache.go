@@ -283,7 +283,7 @@ func ours(e fs.DirEntry) bool {
 	return strings.HasPrefix(name, writing) || err == nil && 2*len(key) == keyDigits
 }
 
-// tidy removes what is out of use, and what is beyond f.Most. Another process may be as quick.
+// tidy removes files out of use, and files beyond f.Most. Another process may be as quick.
 func (f *Folder) tidy() error {
 	var kept []fs.FileInfo
 	var bytes int64

@@ -64,7 +64,7 @@ func (a *attention) values(page []byte, head, i int) []byte {
 	return page[head*a.headBytes()+a.keyBytes()+i*size:][:size]
 }
 
-// scales are those of the keys of one head, or of its values: an f32 for each position.
+// scales belong to the keys of one head, or to its values: an f32 for each position.
 func (a *attention) scales(page []byte, head int, of scaled) []byte {
 	return page[(head+1)*a.headBytes()-int(of)*a.scaleBytes():][:a.scaleBytes()]
 }

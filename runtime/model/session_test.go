@@ -210,7 +210,7 @@ func TestCacheIsFull(t *testing.T) {
 	oracle.Feed(t, second, model.WantNone, text(200, 1))
 }
 
-// ending is a context that ends when it has been asked so many times.
+// ending is a context that ends when it has been asked a number of times.
 type ending struct {
 	context.Context
 	left int

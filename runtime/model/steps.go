@@ -527,7 +527,7 @@ type headed struct {
 	head, group, row int
 }
 
-// byRow is rows of heads, of which `group` share a head of keys.
+// byRow is rows of heads: each `group` of them share a head of keys.
 func (s *list) byRow(r region, a *attention, group int) headed {
 	return headed{r, 4 * a.size, 4 * a.size * group, r.row}
 }

@@ -36,7 +36,7 @@ type workspace struct {
 	step    func(ws *workspace, row int)
 	layer   *layer
 	weights []float32 // of the norm that ends the step, or nil
-	bias    []float32 // of what is added to hidden, or nil
+	bias    []float32 // added to hidden, or nil
 	width   int       // of rows of gates
 	ends    []float32 // weights of a norm of it, or nil
 	stage   int32     // how many norms came before

@@ -201,7 +201,7 @@ func (c call) items(n int) int {
 	return (c.x.m + Panel - 1) / Panel * ((n + blockRows - 1) / blockRows)
 }
 
-// Do implements pool.Work. Items of one matrix follow those of another.
+// Do implements pool.Work. Items of one matrix follow the items of another.
 func (w *Products) Do(thread, first, end int) {
 	for _, c := range w.calls {
 		items, panels := c.items(w.n), (c.x.m+Panel-1)/Panel

@@ -77,7 +77,7 @@ func TestExploreGone(t *testing.T) {
 	}
 }
 
-// workersOf are processes that one has started, of which there is at least one.
+// workersOf are the processes that one has started, at least one.
 func workersOf(pid int) (workers []string) {
 	for workers = children(pid); len(workers) == 0; workers = children(pid) { // it starts a worker for each batch
 		time.Sleep(time.Millisecond)

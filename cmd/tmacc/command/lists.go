@@ -281,7 +281,7 @@ func (c *cli) host() *cobra.Command {
 		Long: `Describe this machine: its CPU, which of the features that targets need it has, what -target host means, and with -ceilings what it can do at best.
 
 -calibrate measures how its core reads caches and memory, in about a minute. With -json it prints a core file that
--core accepts, whose other values are those of the built-in core that this machine's kernels are for.
+-core accepts, whose other values come from the built-in core that this machine's kernels are for.
 
 -target spirv describes a device of Vulkan instead: the speeds that default schedules of shaders are chosen by. They are
 known for a few devices, and others have general ones. With -calibrate they are measured there, in some seconds, and

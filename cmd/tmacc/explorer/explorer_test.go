@@ -346,7 +346,7 @@ func TestMarks(t *testing.T) {
 	s.shows("* ", "dot ji 2")
 }
 
-// The help scrolls where the screen is too small for all keys. The list of what is live is one key away, and two schedules stand side by side.
+// The help scrolls where the screen is too small for all keys. The list of live values is one key away, and two schedules stand side by side.
 func TestSmall(t *testing.T) {
 	s := started(t, 40, 10)
 	s.keys("?")
@@ -357,7 +357,7 @@ func TestSmall(t *testing.T) {
 	s.shows("this help")
 	s.keys("esc", ":", "'edit 11 by=1", "enter")
 	s.settle()
-	s.shows("p: what is live")
+	s.shows("p: live values")
 	s.keys("p")
 	s.shows("registers are needed, and", "nest 24: acc2")
 	s.keys("u")

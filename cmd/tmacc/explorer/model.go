@@ -203,7 +203,7 @@ func (m *Model) turn(follow bool) tea.Cmd {
 	}
 }
 
-// reasons are what is to be said of a schedule without the stage that is shown, besides the error: which values need registers, say.
+// reasons say more of a schedule without the stage that is shown, besides the error: which values need registers, say.
 func (m *Model) reasons() (out []explore.Line) {
 	for _, p := range m.Problems() {
 		for _, line := range p.Lines()[1:] {

@@ -299,7 +299,7 @@ func (m *Model) messages() []string {
 	for _, p := range m.state.Problems {
 		text := "! " + p.String()
 		if p.Registers != nil {
-			text = "! p: what is live. " + p.String()
+			text = "! p: live values. " + p.String()
 		}
 		all = append(all, line{text, m.styles.bad})
 	}

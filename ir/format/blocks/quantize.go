@@ -116,7 +116,7 @@ const (
 	nothing = 1e-15
 )
 
-// quantizeQ6 finds a scale for each group, and a super-scale of which they are multiples. The largest of them is -128 times that.
+// quantizeQ6 finds a scale for each group, and a super-scale that they are multiples of. The largest of them is -128 times that.
 // Then it rounds the values to the scales as they are stored.
 func quantizeQ6(q *Quantizer, x []float32) float32 {
 	var scales [16]float32
