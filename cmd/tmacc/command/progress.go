@@ -19,7 +19,7 @@ type progress struct {
 	last     time.Time
 	shown    bool
 	begun    bool        // the last line is a part of a step that has not ended
-	pending  stage       // what is shown when patience is over, if it has a text
+	pending  stage       // shown when patience is over, if it has a text
 	over     *time.Timer // runs until then; nil before the first such step
 }
 
