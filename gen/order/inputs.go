@@ -136,7 +136,7 @@ func (in Inputs) Trace(path string) (schedule.Trace, error) {
 // isList says whether text begins as a list of JSON does.
 func isList(data []byte) bool { return bytes.HasPrefix(bytes.TrimSpace(data), []byte("[")) }
 
-// blankTitle makes spaces of a line of text above a list, so that errors have the numbers of the file's lines.
+// blankTitle makes spaces of a line of text above a list, so that errors name the lines of the file.
 func blankTitle(data []byte) []byte {
 	title, rest, _ := bytes.Cut(data, []byte("\n"))
 	if isList(data) || json.Valid(title) || !isList(rest) {

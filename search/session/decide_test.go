@@ -2,12 +2,14 @@ package session
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"math/rand"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -66,24 +68,50 @@ func newSettler(t *testing.T) *settler {
 	t.Helper()
 	m, k := measure.Shape(measure.ModeL2)
 	s := &settler{Session: unmeasured(t, Options{Purposes: []tune.Purpose{{Mode: measure.ModeL2, M: m, N: 1, K: k}}})}
-	var err error
-	if s.tuner, err = tune.New(t.Context(), s.product()); err != nil {
+	x, err := sampled(s.product())
+	if err != nil {
 		t.Fatal(err)
 	}
-	space, rng := s.tuner.Space(t.Context()), rand.New(rand.NewSource(1))
-	sample := func() *tune.Candidate {
-		for range 10000 {
-			c := space.Sample(rng)
-			if _, err := space.Point(c); err == nil && !s.tuner.IsDefault(c) {
-				return c
-			}
-		}
-		t.Fatal("no sample compiles")
-		return nil
-	}
-	s.old, s.found = sample(), sample()
+	s.tuner, s.old, s.found = x.tuner, x.old, x.found
 	s.completed = func(c *tune.Candidate) (*tune.Candidate, error) { return c, nil }
 	return s
+}
+
+// samples are two candidates that are not the default, and their tuner.
+type samples struct {
+	tuner      *tune.Tuner
+	old, found *tune.Candidate
+}
+
+var (
+	sampling sync.Once
+	shared   samples
+	failed   error
+)
+
+// sampled are samples of the product that all settlers tune, which are compiled once.
+func sampled(p tune.Product) (samples, error) {
+	sampling.Do(func() { shared, failed = sample(p) })
+	return shared, failed
+}
+
+func sample(p tune.Product) (x samples, err error) {
+	if x.tuner, err = tune.New(context.Background(), p); err != nil {
+		return x, err
+	}
+	space, rng := x.tuner.Space(context.Background()), rand.New(rand.NewSource(1))
+	for range 10000 {
+		c := space.Sample(rng)
+		if _, err := space.Point(c); err != nil || x.tuner.IsDefault(c) {
+			continue
+		}
+		if x.old != nil {
+			x.found = c
+			return x, nil
+		}
+		x.old = c
+	}
+	return x, errors.New("no two samples compile")
 }
 
 // measures makes besides of what a test says.
