@@ -18,7 +18,7 @@ import (
 func (t *table) constants(f *vir.Func, legal bool) (*vir.Func, error) {
 	c := &constFolder{
 		t: t, legal: legal, b: &Builder{F: clone(f)}, mut: mutable(f),
-		data: make([][]byte, len(f.Regs)), to: identity(len(f.Regs)), known: map[typed]vir.Reg{},
+		data: make([][]byte, len(f.Regs)), to: identity(len(f.Regs)), known: map[typed]vir.Reg{}, folded: map[constant][]byte{},
 	}
 	body := vir.Map(f.Body, c.instr)
 	c.b.F.Body = append(c.top, body...)
@@ -26,14 +26,15 @@ func (t *table) constants(f *vir.Func, legal bool) (*vir.Func, error) {
 }
 
 type constFolder struct {
-	t     *table
-	legal bool
-	b     *Builder
-	mut   []bool
-	data  [][]byte // bytes of each register that is a constant
-	to    []vir.Reg
-	known map[typed]vir.Reg
-	top   []vir.Node
+	t      *table
+	legal  bool
+	b      *Builder
+	mut    []bool
+	data   [][]byte // bytes of each register that is a constant
+	to     []vir.Reg
+	known  map[typed]vir.Reg
+	folded map[constant][]byte
+	top    []vir.Node
 }
 
 // typed is a type and the bytes of a constant.
@@ -99,8 +100,29 @@ func (c *constFolder) eval(in *vir.Instr) []byte {
 			return nil
 		}
 	}
-	return evalPure(c.b.F, in, c.data)
+	if len(in.Args) > maxPureArgs {
+		return evalPure(c.b.F, in, c.data)
+	}
+	key := constant{op: in.Op, imm: in.Imm, of: c.b.TypeOf(in.Dst), args: [maxPureArgs]vir.Reg{vir.NoReg, vir.NoReg, vir.NoReg}}
+	copy(key.args[:], in.Args)
+	out, ok := c.folded[key]
+	if !ok {
+		out = evalPure(c.b.F, in, c.data)
+		c.folded[key] = out
+	}
+	return out
 }
+
+// constant is an operation on registers that are constants: code that is repeated has it many times.
+type constant struct {
+	op   vir.Op
+	imm  int64
+	of   vir.Type
+	args [maxPureArgs]vir.Reg
+}
+
+// maxPureArgs bounds the arguments of operations whose results are remembered.
+const maxPureArgs = 3
 
 // evalPure runs in on constant arguments; nil if that is an error.
 func evalPure(f *vir.Func, in *vir.Instr, data [][]byte) []byte {

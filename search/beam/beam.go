@@ -23,6 +23,8 @@ type Search struct {
 	Most   int // other decisions of a rule that are tried, for each of these points
 	Passes int // over all rules, at most
 	Budget int // calls of Cost, at most
+	// Hopeless is a cost that a search gives up with if its best point still has it, or more, after two thirds of the budget. 0: there is none.
+	Hopeless float64
 	// Strict says that points that are wrong are given up once one is right.
 	Strict bool
 	// Skip says that other decisions of a rule would gain nothing: its decisions stay. Nil: they may.
@@ -62,7 +64,7 @@ func (s *Search) Improve(ctx context.Context, sp *space.Space, start ...space.Po
 			if s.Backward {
 				i = len(rules) - 1 - n
 			}
-			if rule := rules[i]; s.calls >= s.Budget || !sp.Moves(i) || s.Skip != nil && s.Skip(rule, best[0]) {
+			if rule := rules[i]; s.spent(best) || !sp.Moves(i) || s.Skip != nil && s.Skip(rule, best[0]) {
 				continue
 			}
 			var others []space.Point
@@ -88,6 +90,11 @@ func (s *Search) Improve(ctx context.Context, sp *space.Space, start ...space.Po
 		return nil, err
 	}
 	return slices.DeleteFunc(best, func(f *Found) bool { return f.err != nil }), nil
+}
+
+// spent says that no call is left, or that calls would be in vain.
+func (s *Search) spent(best []*Found) bool {
+	return s.calls >= s.Budget || s.Hopeless != 0 && 3*s.calls >= 2*s.Budget && best[0].Cost >= s.Hopeless
 }
 
 // try finds what points cost, several at once, in their order.

@@ -192,7 +192,12 @@ func (c *chooser) oneColumn() error {
 		if err != nil {
 			return err
 		}
-		if _, err := c.search(earlySearch, of(1)).Improve(c.ctx, one, found[0].Point); err != nil {
+		s := c.search(earlySearch, of(1))
+		s.Hopeless = math.Inf(1)
+		for _, k := range c.right() {
+			s.Hopeless = min(s.Hopeless, c.score(k, of(1))+notMuchWorse)
+		}
+		if _, err := s.Improve(c.ctx, one, found[0].Point); err != nil {
 			return err
 		}
 	}
@@ -238,8 +243,12 @@ func (c *chooser) starts(one *space.Space) (starts []space.Point, err error) {
 	if err != nil {
 		return nil, err
 	}
-	first = found[0].Point
-	if found, err = try(kinds); err != nil {
+	best, before := found[0], first
+	first = best.Point
+	found, err = try(func(sp *space.Space) []space.Point {
+		return append(c.worthAsking(sp.Kinds(first, eachKind), before, best.Cost+muchWorse), first)
+	})
+	if err != nil {
 		return nil, err
 	}
 	least := math.Inf(1)
@@ -312,6 +321,35 @@ func (c *chooser) repeating() *kernel {
 		}
 	}
 	return nil
+}
+
+// worthAsking are points that may cost less than most, or of those with tables and of those without the one that costs least. What they cost
+// without any waiting is known from points that ask ahead for something else, as x does.
+func (c *chooser) worthAsking(all []space.Point, x space.Point, most float64) (out []space.Point) {
+	type sibling struct {
+		point space.Point
+		least float64
+	}
+	by := map[bool][]sibling{}
+	for _, y := range all {
+		k := c.find(slices.Concat(y[:len(y)-1], x[len(x)-1:]), of(1), math.Inf(1))
+		if k.err != nil {
+			continue
+		}
+		alone := &kernel{Kernel: k.Kernel, least: k.least}
+		tables := c.space.Means(y).Tables
+		by[tables] = append(by[tables], sibling{y, c.score(set{alone}, of(1))})
+	}
+	for _, tables := range []bool{false, true} {
+		s := by[tables]
+		slices.SortStableFunc(s, func(a, b sibling) int { return cmp.Compare(a.least, b.least) })
+		for i, y := range s {
+			if i == 0 || y.least < most {
+				out = append(out, y.point)
+			}
+		}
+	}
+	return out
 }
 
 // right are the kernels for one column that are known to be possible, each alone.

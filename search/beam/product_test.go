@@ -11,6 +11,7 @@ import (
 	"github.com/tmacc/tmacc/ir"
 	"github.com/tmacc/tmacc/ir/format"
 	"github.com/tmacc/tmacc/ir/format/blocks"
+	"github.com/tmacc/tmacc/ir/nest"
 	"github.com/tmacc/tmacc/lower"
 	"github.com/tmacc/tmacc/lower/targets"
 	"github.com/tmacc/tmacc/schedule"
@@ -160,5 +161,31 @@ func TestWorth(t *testing.T) {
 	}
 	if best := new(chooser).worth(ks); !reflect.DeepEqual(best, set{one, four}) {
 		t.Errorf("%d kernels are worth having", len(best))
+	}
+}
+
+// A search without hope ends after two thirds of its budget, every other one at its end.
+func TestHopeless(t *testing.T) {
+	for _, x := range []struct {
+		calls          int
+		cost, hopeless float64
+		want           bool
+	}{{19, 1, 1, false}, {20, 1, 1, true}, {20, 0.9, 1, false}, {20, 1, 0, false}, {30, 0.9, 1, true}} {
+		s := &Search{Budget: 30, Hopeless: x.hopeless, calls: x.calls}
+		if s.spent([]*Found{{Cost: x.cost}}) != x.want {
+			t.Errorf("after %d calls of 30, at %v where %v is hopeless: want spent %v", x.calls, x.cost, x.hopeless, x.want)
+		}
+	}
+}
+
+// Equal loops and layouts are one code; other loops or another layout are not.
+func TestCodeOf(t *testing.T) {
+	of := func(loops string, recordK int) *schedule.Kernel {
+		return &schedule.Kernel{Rows: 16, Cols: 1, StepK: 4, Nest: &nest.Nest{Name: loops}, Weights: &format.Layout{TileM: 16, RecordK: recordK}}
+	}
+	c := &chooser{codes: map[sizes][]*code{}}
+	first := c.codeOf(of("a", 4))
+	if c.codeOf(of("a", 4)) != first || c.codeOf(of("b", 4)) == first || c.codeOf(of("a", 8)) == first {
+		t.Error("kernels have the code of other ones, or equal ones have not")
 	}
 }
