@@ -146,7 +146,7 @@ func (s *Session) evolve(ctx context.Context, seeds []*tune.Candidate) (*Found, 
 	return &Found{Outcome: out, Took: time.Since(start)}, err
 }
 
-// until makes the end of ctx end what is measured, until release is called.
+// until makes the end of ctx end measurements, until release is called.
 func (s *Session) until(ctx context.Context) (release func()) {
 	if s.tuner == nil { // of a test that replaces what measures
 		return func() {}

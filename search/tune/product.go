@@ -69,7 +69,7 @@ type Tuner struct {
 	On          *worker.Machine // that measures, nil: this one
 	DefaultHash string          // of the default's assembly
 	ReferenceNs []float64       // the least times of the default so far, of each purpose
-	Context     context.Context // ends what is measured, nil: nothing does
+	Context     context.Context // ends measurements, nil: nothing does
 	Log         func(Trial)     // gets each candidate that was measured, nil: nobody
 	layouts     [][]search.Use  // of beam.Layouts, nil: not found yet
 	reference   member
