@@ -175,7 +175,7 @@ func (c *chooser) choose() ([]set, error) {
 	return sets, nil
 }
 
-// oneColumn searches kernels for one column by early decisions, since most others follow from them. What is done by different means has
+// oneColumn searches kernels for one column by early decisions, since most others follow from them. Kernels by different means have
 // little in common, so each is searched by itself.
 func (c *chooser) oneColumn() error {
 	one := c.space.Columns(1)

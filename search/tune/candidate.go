@@ -53,10 +53,11 @@ var (
 // If it is interrupted, it leaves out the schedules that it has not found yet.
 func (t *Tuner) Seeds(ctx context.Context) []*Candidate {
 	out := t.From(t.Default)
-	if layouts, err := beam.Layouts(ctx, t.Problem, t.Target); err == nil {
-		for _, uses := range layouts {
-			out = append(out, t.From(uses)...)
-		}
+	if t.layouts == nil {
+		t.layouts, _ = beam.Layouts(ctx, t.Problem, t.Target)
+	}
+	for _, uses := range t.layouts {
+		out = append(out, t.From(uses)...)
 	}
 	return out
 }

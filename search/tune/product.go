@@ -71,6 +71,7 @@ type Tuner struct {
 	ReferenceNs []float64       // the least times of the default so far, of each purpose
 	Context     context.Context // ends measurements, nil: nothing does
 	Log         func(Trial)     // gets each candidate that was measured, nil: nobody
+	layouts     [][]search.Use  // of beam.Layouts, nil: not found yet
 	reference   member
 	prepares    map[string]*prepared // by tables
 	mu          sync.Mutex           // of prepares
@@ -98,12 +99,13 @@ func New(ctx context.Context, p Product) (*Tuner, error) {
 	}
 	t := &Tuner{Product: p, Limit: limit, ReferenceNs: make([]float64, len(p.Purposes)),
 		prepares: map[string]*prepared{}, known: map[string]Result{}, verified: map[string]bool{}, times: map[string]took{}, widthBests: map[string][]widthBest{}}
-	usual := p.Usual
-	if usual == nil {
-		usual = beam.Product
-	}
 	var err error
-	if t.Default, err = usual(ctx, p.Problem, p.Target); err != nil {
+	if p.Usual != nil {
+		t.Default, err = p.Usual(ctx, p.Problem, p.Target)
+	} else if t.layouts, err = beam.Layouts(ctx, p.Problem, p.Target); err == nil {
+		t.Default = t.layouts[0]
+	}
+	if err != nil {
 		return nil, err
 	}
 	t.repeats, t.usual = sync.OnceValue(t.defaultRepeats), sync.OnceValue(t.defaultEstimate)

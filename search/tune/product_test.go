@@ -9,6 +9,7 @@ import (
 	"math/rand"
 	"os/exec"
 	"slices"
+	"sync"
 	"testing"
 
 	"github.com/tmacc/tmacc/ir"
@@ -18,6 +19,8 @@ import (
 	"github.com/tmacc/tmacc/lower/amd64"
 	"github.com/tmacc/tmacc/lower/variant"
 	"github.com/tmacc/tmacc/schedule"
+	"github.com/tmacc/tmacc/search"
+	"github.com/tmacc/tmacc/search/beam"
 	"github.com/tmacc/tmacc/search/jit"
 	"github.com/tmacc/tmacc/search/measure"
 	"github.com/tmacc/tmacc/search/space"
@@ -29,6 +32,9 @@ func TestMain(m *testing.M) {
 	worker.Main()
 	sparing.Run(m)
 }
+
+// layoutsOf are beam.Layouts of formats, found once for all tests: a func() ([][]search.Use, error) by format.
+var layoutsOf sync.Map
 
 // tuner is one of a format on AVX2.
 func tuner(t *testing.T, name string, ps ...Purpose) *Tuner {
@@ -48,10 +54,18 @@ func tuner(t *testing.T, name string, ps ...Purpose) *Tuner {
 		t.Skip(measure.ErrNoTarget)
 	}
 	target := here[0]
-	x, err := New(t.Context(), Product{Problem: ir.Problem{Weight: w}, Target: target, Purposes: ps})
+	p := ir.Problem{Weight: w}
+	find, _ := layoutsOf.LoadOrStore(name, sync.OnceValues(func() ([][]search.Use, error) { return beam.Layouts(context.Background(), p, target) }))
+	layouts, err := find.(func() ([][]search.Use, error))()
 	if err != nil {
 		t.Fatal(err)
 	}
+	usual := func(context.Context, ir.Problem, lower.Target) ([]search.Use, error) { return layouts[0], nil }
+	x, err := New(t.Context(), Product{Problem: p, Target: target, Purposes: ps, Usual: usual})
+	if err != nil {
+		t.Fatal(err)
+	}
+	x.layouts = layouts
 	return x
 }
 
