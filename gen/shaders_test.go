@@ -50,6 +50,25 @@ func shadersOf(t *testing.T, p ir.Problem, name string) variant.Shaders {
 	return v
 }
 
+// TestSharedSums: a package says how many workgroups share sums, and how many words they need for them.
+func TestSharedSums(t *testing.T) {
+	p, err := ir.Named("w2")
+	if err != nil {
+		t.Fatal(err)
+	}
+	v := shadersOf(t, p, "w2.split")
+	files, err := Package(Spec{Package: "toy", Products: []Product{{Name: "W2", Problem: p, Shaders: []variant.Shaders{v}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := string(files[slices.IndexFunc(files, func(f lower.File) bool { return f.Name == "toy_spirv.go" })].Data)
+	text = strings.Join(strings.Fields(text), " ")
+	const parts, sums = "Parts: 4,", "Sums: 5," // a word that counts, and one for each of four rows
+	if n := strings.Count(text, parts); n != 2 || strings.Count(text, sums) != n {
+		t.Errorf("want %s and %s twice in\n%s", parts, sums, text)
+	}
+}
+
 // TestShaders: what calls Vulkan is in one file of Go, which is built where Vulkan is; modules are files as they are.
 func TestShaders(t *testing.T) {
 	p, err := ir.Named("w2")

@@ -241,18 +241,22 @@ func (x *Matrix) rows(k *abi.Kernel, tiles int) int {
 func (x *Matrix) most(c *abi.DeviceCall, run *abi.Run, apart int) (tiles, blocks int) {
 	k, l := &x.r.variant.Kernels[run.Kernel], &x.on.d.Limits
 	room := min(int(l.Range-l.RangeAlignment)-behind, x.room())
-	tiles = max(1, min(l.Groups[0], room/(4*k.Rows*k.Cols))) * max(1, k.Rows/x.r.layout.TileM)
+	side, sums := max(1, k.Rows/x.r.layout.TileM), 4*x.on.kernels[run.Kernel].Sums
+	groups := max(1, min(l.Groups[0], room/max(4*k.Rows*k.Cols, sums)))
+	tiles = groups * side
 	if len(x.on.kernels[run.Kernel].Grid) < 2 {
 		return tiles, 1
 	}
 	block := max(apart, 4*x.rows(k, min(tiles, c.To-c.From))) * k.Cols
-	return tiles, max(1, min(run.Blocks, room/block, room/run.Bytes, l.Groups[1]))
+	groups = min(groups, (c.To-c.From+side-1)/side)
+	return tiles, max(1, min(run.Blocks, room/max(block, sums*groups), room/run.Bytes, l.Groups[1]))
 }
 
 // part is calls whose activations, which are the bytes from from to to, and results are on the device at once.
 type part struct {
 	outputs
 	from, to int
+	sums     int // bytes of sums that workgroups share
 }
 
 // mostPart bounds the bytes of activations and of results that are on a device at once: what a link carries in some milliseconds.
@@ -271,14 +275,15 @@ func (x *Matrix) parts(all outputs) (parts []part) {
 	most := x.room() + begins
 	for _, c := range all.calls {
 		from, to := c.act&^(begins-1), c.act+c.blocks*c.run.Bytes
-		bytes := c.bytes(&x.r.variant.Kernels[c.run.Kernel])
+		k := &x.r.variant.Kernels[c.run.Kernel]
+		bytes, sums := c.bytes(k), 4*x.on.kernels[c.run.Kernel].Sums*c.rows/k.Rows*c.blocks+begins
 		n := len(parts)
-		if n == 0 || from < parts[n-1].from || parts[n-1].bytes+bytes > most || to-parts[n-1].from > most {
+		if n == 0 || from < parts[n-1].from || parts[n-1].bytes+bytes > most || parts[n-1].sums+sums > most || to-parts[n-1].from > most {
 			parts, n = append(parts, part{from: from}), n+1
 		}
 		p := &parts[n-1]
 		c.act, c.at = c.act-p.from, p.bytes
-		p.to, p.bytes, p.calls = max(p.to, to), p.bytes+bytes, append(p.calls, c)
+		p.to, p.bytes, p.sums, p.calls = max(p.to, to), p.bytes+bytes, p.sums+sums, append(p.calls, c)
 	}
 	return parts
 }

@@ -102,6 +102,24 @@ func TestSplitK(t *testing.T) {
 	}
 }
 
+// TestSplitKDivided: products are divided so that their shared sums fit a buffer, which are more bytes than the results.
+func TestSplitKDivided(t *testing.T) {
+	opened(t)
+	d, err := vulkan.Open(vulkan.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	d.Limits.Allocation = 8 << 10
+	x := product(t, d, "w2.split")
+	if bytes := 4 * x.Kernels[0].Shader.Sums * 336 / 4 * 5; int64(bytes) < d.Limits.Allocation {
+		t.Fatalf("%d bytes of sums fit a buffer", bytes)
+	}
+	if err := x.Check(333, 5, 512, 1); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestSplitKRecorded: two products at once, in a recording that runs twice, have sums of their own.
 func TestSplitKRecorded(t *testing.T) {
 	const rows, k = 64, 5 * 512
