@@ -12,8 +12,8 @@ import (
 // Held is what registers hold where a function needs more of them than there are.
 type Held struct {
 	Pressure
-	// Values of vector registers are as many as the function needs, in the order in which they are made. Of general registers they are the counts of
-	// loops and the buffers whose addresses are needed there; one of these may need several registers.
+	// Values are one for each vector register that the function needs, in the order in which they are made. For general registers they are the counts
+	// of loops and the buffers whose addresses are needed there. One of these may need several registers.
 	Values []HeldValue
 }
 

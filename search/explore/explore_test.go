@@ -286,7 +286,7 @@ func TestProblems(t *testing.T) {
 			t.Errorf("%s: %v, want %s at %d", c.line, p, c.kind, c.at)
 		}
 		if r := p[0].Registers; (r != nil) != (c.kind == PressureKind) || r != nil && numberOf(r.Values) != r.Need {
-			t.Errorf("%s: %+v, want as many values as registers are needed", c.line, r)
+			t.Errorf("%s: %+v, want a value for each register that is needed", c.line, r)
 		}
 	}
 }

@@ -67,7 +67,7 @@ type Tuner struct {
 	On          *worker.Machine // that measures, nil: this one
 	DefaultHash string          // of the default's assembly
 	ReferenceNs []float64       // the least times of the default so far, of each purpose
-	Context     context.Context // ends what is measured, nil: nothing does
+	Context     context.Context // ends measurements, nil: nothing does
 	Log         func(Trial)     // gets each candidate that was measured, nil: nobody
 	reference   member
 	prepares    map[string]*prepared // by tables
