@@ -68,6 +68,7 @@ func addressed(f *vir.Func, all []step, where string) (out []HeldValue) {
 			buffers = append(buffers, s.in.Mem.Buf)
 		}
 	}
+	slices.Sort(buffers)
 	for _, b := range buffers {
 		out = append(out, HeldValue{Text: "the address of " + f.Params[b].Name})
 	}
