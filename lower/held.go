@@ -12,8 +12,8 @@ import (
 // Held is what registers hold where a function needs more of them than there are.
 type Held struct {
 	Pressure
-	// Values of vector registers are all that the function needs, in the order in which they are made. Of general registers they are the counts of
-	// loops and the buffers whose addresses are needed there; one of these may need several registers.
+	// Values are one for each vector register that the function needs, in the order in which they are made. For general registers they are the counts
+	// of loops and the buffers whose addresses are needed there. One of these may need several registers.
 	Values []HeldValue
 }
 
@@ -45,13 +45,16 @@ func (s *Selected) Held(ctx context.Context) (*Held, error) {
 // held are the values that are live where most are.
 func (l *lives) held(f *vir.Func) (out []HeldValue) {
 	_, worst := l.pressure()
-	for at, x := range l.steps[:worst+1] {
-		if x.in == nil || x.in.Dst == vir.NoReg {
-			continue
+	var made []int // steps; several registers may be united, so that another one's first instruction is theirs
+	for r, from := range l.from {
+		if from >= 0 && from <= worst && worst < max(l.to[r], from+1) {
+			made = append(made, from)
 		}
-		if r := x.in.Dst; l.from[r] == at && worst < max(l.to[r], at+1) {
-			out = append(out, HeldValue{f.Format(x.in), x.in.From})
-		}
+	}
+	slices.Sort(made)
+	for _, at := range made {
+		in := l.steps[at].in
+		out = append(out, HeldValue{f.Format(in), in.From})
 	}
 	return out
 }
@@ -68,6 +71,7 @@ func addressed(f *vir.Func, all []step, where string) (out []HeldValue) {
 			buffers = append(buffers, s.in.Mem.Buf)
 		}
 	}
+	slices.Sort(buffers)
 	for _, b := range buffers {
 		out = append(out, HeldValue{Text: "the address of " + f.Params[b].Name})
 	}

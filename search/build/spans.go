@@ -20,7 +20,7 @@ type Spans struct {
 	statements []int           // the line of each statement of the nest
 	lines      []nestLine      // of the nest
 	sources    []int32         // of operations: their statements
-	unrolled   map[string]bool // loops whose iterations are code of their own
+	unrolled   map[string]bool // loops whose iterations are each code of their own
 	names      [][]string      // of each step
 	trace      schedule.Trace  // whose steps are lines too
 }
@@ -179,7 +179,7 @@ func (s Spans) OfOperation(from int) Related {
 	return Related{NestStage: sorted(nests), TraceStage: s.steps(nests)}
 }
 
-// Unrolled are the loops around a line of the nest whose iterations are code of their own. Loops of one iteration do not count.
+// Unrolled are the loops around a line of the nest whose iterations are each code of their own. Loops of one iteration do not count.
 func (s Spans) Unrolled(line int) (out []string) {
 	if line < 0 || line >= len(s.lines) {
 		return nil

@@ -219,7 +219,7 @@ func aligned(left, right []string) (out []Row) {
 	return out
 }
 
-// paired are rows of different lines.
+// paired are rows of lines that all differ.
 func paired(left, right []string) (out []Row) {
 	first := func(lines []string) (words []string) {
 		for _, l := range lines {
@@ -241,7 +241,7 @@ func paired(left, right []string) (out []Row) {
 	return out
 }
 
-// Head names the two schedules and says how their times differ, a line each.
+// Head names both schedules, counts their lines, and says how their times differ.
 func (b Beside) Head() []string {
 	n := map[RowOp]int{}
 	for _, r := range b.Rows {

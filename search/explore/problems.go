@@ -34,7 +34,7 @@ type Registers struct {
 
 // Live are values that were made for one statement of the nest.
 type Live struct {
-	Number    int           `json:"number"`              // of values that need a register each
+	Number    int           `json:"number"`              // of values: each needs a register
 	Made      string        `json:"made"`                // the operation that makes the first of them
 	Line      int           `json:"line,omitempty"`      // of the nest, from 1; 0: constants that several statements share, addresses and counts
 	Statement string        `json:"statement,omitempty"` // that line

@@ -64,7 +64,7 @@ func (s *Session) Search(ctx context.Context) (*Found, error) {
 	return f, nil
 }
 
-// seeds are the candidates that a search begins with: of the log, then the default schedules and others that are known.
+// seeds are the candidates that a search begins with: of the log, then the default schedules, the given ones and others that are known.
 func (s *Session) seeds(ctx context.Context) ([]*tune.Candidate, error) {
 	var usual []*tune.Candidate
 	if !s.Scratch {
@@ -82,7 +82,8 @@ func (s *Session) seeds(ctx context.Context) ([]*tune.Candidate, error) {
 	if !s.Scratch {
 		usual = append(usual, s.carried()...)
 	}
-	return slices.Concat(s.given(), before, usual), nil
+	first := min(len(usual), 1) // before what may be slower
+	return slices.Concat(before, usual[:first], s.given(), usual[first:]), nil
 }
 
 // given are the schedules of From. One of them that does not compile makes all of them no candidate.
@@ -146,7 +147,7 @@ func (s *Session) evolve(ctx context.Context, seeds []*tune.Candidate) (*Found, 
 	return &Found{Outcome: out, Took: time.Since(start)}, err
 }
 
-// until makes the end of ctx end measurements, until release is called.
+// until lets the end of ctx end measurements, before release is called.
 func (s *Session) until(ctx context.Context) (release func()) {
 	if s.tuner == nil { // of a test that replaces what measures
 		return func() {}

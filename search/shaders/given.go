@@ -19,7 +19,7 @@ func Space(p ir.Problem, t spirv.Target, ns ...int) (*space.Space, error) {
 	return sp, err
 }
 
-// Given is a search that has not begun: it measures schedules of one's own: see Beside, Reached and EntryOf. Search takes it, too.
+// Given is a search that has not begun. Its Beside, Reached and EntryOf are about schedules of one's own, and Search takes it, too.
 func (l *Lab) Given(p ir.Problem, t spirv.Target, purposes []tune.Purpose, usual ...search.Use) *Search {
 	return &Search{Problem: p, Target: t, Purposes: purposes, Default: usual, lab: l}
 }

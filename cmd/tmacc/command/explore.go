@@ -23,7 +23,6 @@ import (
 	"github.com/tmacc/tmacc/gen/gomod"
 	"github.com/tmacc/tmacc/gen/order"
 	"github.com/tmacc/tmacc/ir"
-	"github.com/tmacc/tmacc/lower"
 	"github.com/tmacc/tmacc/lower/spirv"
 	"github.com/tmacc/tmacc/lower/targets"
 	"github.com/tmacc/tmacc/search/defaults"
@@ -217,7 +216,7 @@ func (c *cli) exploring(x exploreFlags, d *defaults.Chooser) (o explore.Options,
 			return o, err
 		}
 	}
-	o.Flags = x.reproducing(o.Target.Machine())
+	o.Flags = x.reproducing(o)
 	return o, nil
 }
 
@@ -279,7 +278,8 @@ func (x *exploreFlags) fromLock(path string) error {
 }
 
 // reproducing are flags of tmacc compare that measure the same, or of tmacc bench on a device.
-func (x *exploreFlags) reproducing(m lower.Machine) []string {
+func (x *exploreFlags) reproducing(o explore.Options) []string {
+	m := o.Target.Machine()
 	out := []string{"-format", x.format, "-target", m.ShortName()}
 	switch {
 	case isShaders(x.target):

@@ -221,7 +221,7 @@ func TestExplorer(t *testing.T) {
 	}
 	s.keys("[")
 	s.settle()
-	s.shows("candidates, ended by")
+	s.shows("ended by")
 	s.keys("b", "U")
 	s.keys(":", "'take default", "enter")
 	s.settle()
