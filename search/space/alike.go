@@ -70,7 +70,7 @@ func (g tileGrid) iterationOf(s schedule.State, m schedule.Machine) (out []sched
 	return out
 }
 
-// fieldsOf: what is left of the elements of a turn, or of a group, is the depth of matrices.
+// fieldsOf: the rest of the elements of a turn, or of a group, is the depth of matrices.
 func (g tileGrid) fieldsOf(s schedule.State, m schedule.Machine) []schedule.Trace {
 	d, k := g.depth(s), open(s, "k")
 	var t schedule.Trace

@@ -17,7 +17,7 @@ func TestTogether(t *testing.T) {
 	speeds := target.Speeds()
 	speeds.Shapes, speeds.Subgroup, speeds.Matrices = [][3]int{{8, 8, 8}}, 8, 10
 	target = target.With(speeds)
-	for _, name := range drawn.Some(drawn.New(t), 1, []string{"w1", "w2", "w4", "w4-g32", "w4-g128", "q4_0"}) {
+	for _, name := range drawn.Some(drawn.New(t), 6, []string{"w1", "w2", "w4", "w4-g32", "w4-g128", "q4_0"}) {
 		t.Run(name, func(t *testing.T) {
 			p, err := ir.Named(name)
 			if err != nil {
