@@ -302,7 +302,7 @@ type digit struct {
 	stride  int // bytes of codes from one value to the next, 0 of a field of a cell, and of tiles side by side
 }
 
-// digits are parts of loops by how their codes lie: the ones of fields of cells and of tiles side by side, and the others by their strides.
+// digits are parts of loops by how their codes lie: the ones of fields of cells, and the others by their strides.
 func (v *vectorizer) digits(loops []nest.Loop, codes nest.Buffer, index []ir.Expr) (fields, bytes []digit, err error) {
 	for _, l := range loops {
 		v.set(l.Name, 0)
@@ -355,10 +355,8 @@ func (v *vectorizer) digitsOf(l nest.Loop, codes nest.Buffer, index []ir.Expr) (
 		if n == 1 {
 			return nil, refuse(codes.Name(), "the codes of %s lie at no steps that lanes could share out", l.Name)
 		}
-		if step.Sides != 0 {
-			step.Byte = 0
-		}
-		out = append(out, digit{l, coef, n, step.Byte})
+		const side = 1 << 30
+		out = append(out, digit{l, coef, n, step.Byte + side*step.Sides})
 		coef *= n
 	}
 	return out, nil
@@ -566,9 +564,19 @@ func (v *vectorizer) sharedOut(index []ir.Expr, bytes []digit, total int) (f *fi
 	return f, lanes
 }
 
-// held is how the lanes that hold tiles are counted so that each count moves an address by equal steps, outermost first.
+// held is how the lanes that hold tiles are counted so that each count moves an address by equal steps, outermost first: by twos if they
+// share scales too, which lie in other steps.
 func (v *vectorizer) held(bytes []digit, unit int) (counts []int) {
 	left, end := v.n.Holders, 1
+	if temps := slices.DeleteFunc(slices.Clone(v.n.Shared), func(x nest.Shared) bool { return x.Temp == "" }); len(temps) > 1 {
+		for ; left%2 == 0; left /= 2 {
+			counts = append(counts, 2)
+		}
+		if left > 1 {
+			counts = append([]int{left}, counts...)
+		}
+		return counts
+	}
 	for i, d := range bytes {
 		n := d.n
 		if i == 0 {

@@ -280,7 +280,7 @@ func (st *stage) plan() (*nest.Plan, error) {
 	}
 	for _, sg := range st.staged {
 		sg.Value = inline(st.values[sg.Temp.Name])
-		if sg.Temp.Name == "scale" {
+		if ofBlock(sg.Temp.Name) {
 			sg.Value = st.ofFirst(sg.Value)
 		}
 		if !isSuper(sg.Temp.Name) {
@@ -299,6 +299,9 @@ func (st *stage) plan() (*nest.Plan, error) {
 	p.Final = inline(st.final)
 	return p, nil
 }
+
+// ofBlock says that a block of groups that are one integer has one value of a name.
+func ofBlock(name string) bool { return slices.Contains([]string{"scale", "own", "ownleast"}, name) }
 
 // isSuper says whether the groups of a super-block share a value.
 func isSuper(name string) bool { return name == "super" || name == "supermin" }
@@ -357,7 +360,7 @@ func (st *stage) wholeBlocks() error {
 		within[l.Name] = inside
 	}
 	for _, sg := range st.staged {
-		if name := sg.Temp.Name; within[sg.At] && (isSuper(name) || name == "scale") {
+		if name := sg.Temp.Name; within[sg.At] && (isSuper(name) || ofBlock(name)) {
 			return &Unfinished{"stage " + name, "is needed when all groups of a block are summed: stage it outside the loops over them"}
 		}
 	}

@@ -54,7 +54,7 @@ import (
 // Order says where the planes go, and "words" where the words of one plane go.
 //
 // "d/16" and "d%16" are the outer and the inner part of a loop d, in steps of 16 iterations: so loops that cannot be split, such as
-// loops of tiles, may have fields inside.
+// the ones of tiles, may have fields inside.
 //
 // Tensor "act" packs the activations instead: Chunk consecutive elements of a
 // column lie together, with the columns of a block side by side. In a preparation of

@@ -142,14 +142,22 @@ func (x Stage) scales(s *Product) (*Product, error) {
 	if err := s.decomposed(x, x.Value); err != nil {
 		return nil, err
 	}
-	if st, i := s.find(x.At); !x.Shared || st == nil || st.loops[i].Kind != nest.Serial {
+	st, i := s.find(x.At)
+	if !x.Shared || st == nil || st.loops[i].Kind != nest.Serial {
 		return nil, illegal(x, x.At, "is no serial loop in which lanes share scales: say shared")
 	}
 	if s.Problem.Weight.Group == 0 {
 		return nil, illegal(x, x.Value, "groups have none of their own")
 	}
 	c := s
-	for _, name := range groupValues(s.Problem) {
+	names := []string{"own", "ownleast"}
+	if st.block > 1 {
+		names = []string{"sub", "subleast"}
+		if whole := st.loops[i]; !st.inBlock(whole) && whole.Coef%st.block == 0 { // an iteration has whole blocks
+			names = append(names, "own", "ownleast")
+		}
+	}
+	for _, name := range names {
 		if s.main().values[name] == nil {
 			continue
 		}
@@ -160,14 +168,6 @@ func (x Stage) scales(s *Product) (*Product, error) {
 		c.scales = append(slices.Clip(c.scales), nest.Shared{Temp: name, At: x.At})
 	}
 	return c, nil
-}
-
-// groupValues are the values that each group of weights has, beside its weights.
-func groupValues(p ir.Problem) []string {
-	if p.Block() > 1 {
-		return []string{"sub", "subleast"}
-	}
-	return []string{"own", "ownleast"}
 }
 
 func (x Stage) super(s *Product) (*Product, error) {

@@ -352,6 +352,7 @@ var shaders = []shaded{
 	{"pack.fraction", "ternary.fraction", []string{`,"fraction":true`, ``}},
 	{"quantize.room", "quantize/w2", []string{`"room":4096`, `"room":8192`}},
 	{"quantize.trace", "quantize/w2", []string{`{"bind":{"loop":"amax.u","to":"unrolled"}},`, ``}},
+	{"pack.alike", "w4-g32.tiles8alike", []string{`,"alike":true`, ``}},
 	{"split_k.groups", "w2.split", []string{`"split_k":{"groups":4}`, `"split_k":{"groups":3}`}},
 	{"stage.ahead", "w4.tiles8", []string{`"ahead":true,"halves":true`, `"ahead":false`}},
 	{"stage.halves", "w4.tiles8", []string{`,"halves":true`, ``}},

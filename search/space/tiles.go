@@ -30,7 +30,7 @@ func ForTilesOf(k *schedule.Kernel, t lower.Selector, subgroup int, shapes [][3]
 	return sp.only("pack", func(s schedule.State) bool { return s.(*schedule.Product).Buffers() == k.Buffers() }), nil
 }
 
-// space has the schedules of g by the shapes that t has.
+// space has the schedules of g by some shapes, the ones that t has.
 func (g tileGrid) space(p ir.Problem, t lower.Selector, shapes [][3]int) (*Space, error) {
 	sp, err := For(p, t)
 	if err != nil {
