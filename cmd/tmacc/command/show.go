@@ -13,7 +13,6 @@ import (
 	"github.com/tmacc/tmacc/gen/order"
 	"github.com/tmacc/tmacc/ir"
 	"github.com/tmacc/tmacc/ir/operator"
-	"github.com/tmacc/tmacc/lower"
 	"github.com/tmacc/tmacc/lower/spirv"
 	"github.com/tmacc/tmacc/lower/targets"
 	"github.com/tmacc/tmacc/search"
@@ -157,7 +156,7 @@ func (c *cli) runShow(ctx context.Context, x showFlags) error {
 }
 
 // costReport says where the time of the kernel among stages goes.
-func costReport(ctx context.Context, p ir.Problem, stages []build.Stage, on lower.Selector) (string, error) {
+func costReport(ctx context.Context, p ir.Problem, stages []build.Stage, on targets.Selector) (string, error) {
 	if t, ok := on.(spirv.Target); ok {
 		return shaders.CostReport(ctx, p, stages, t)
 	}

@@ -8,7 +8,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/tmacc/tmacc/ir"
-	"github.com/tmacc/tmacc/lower"
 	"github.com/tmacc/tmacc/lower/spirv"
 	"github.com/tmacc/tmacc/lower/targets"
 	"github.com/tmacc/tmacc/search/build"
@@ -64,7 +63,7 @@ func (x whyFlags) places() (out []cost.Place, err error) {
 }
 
 // printWhy prints what the schedule among stages decides.
-func (c *cli) printWhy(ctx context.Context, x whyFlags, p ir.Problem, stages []build.Stage, on lower.Selector) error {
+func (c *cli) printWhy(ctx context.Context, x whyFlags, p ir.Problem, stages []build.Stage, on targets.Selector) error {
 	at, err := x.places()
 	if err != nil {
 		return err
