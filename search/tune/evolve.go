@@ -145,7 +145,8 @@ func Evolve[G any](ctx context.Context, s Space[G], opt Options, seeds ...G) Out
 		if len(seeds) > 0 {
 			some := seeds[:min(len(seeds), atOnce)]
 			seeds = seeds[len(some):]
-			e.measure(e.points(some))
+			new := e.points(some)
+			e.measure(new[:min(len(new), e.Trials-e.out.Trials)])
 			continue
 		}
 		batch := e.propose(ctx)
