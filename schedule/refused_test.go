@@ -377,6 +377,8 @@ var unfinished = []struct {
 	{"w4", trace(untiled, tileOf("i", "c", 8), Reorder{[]string{"nt", "mt", "ks", "f", "c", "i", "j"}}, tiles[len(tiles)-2:]), `tile: has its rows first, then its columns, then what it sums over`},
 	{"w4", trace(untiled, tileOf("i", "c", 8), tiles[len(tiles)-2], Rfactor{"f"}, WidenEvery{"f"}, Accumulate{"i16"}, tiles[len(tiles)-1]), `tile: sums to 32 bits: accumulate i32`},
 	{"w2", nil, `trace: has no decompose`},
+	{"w2", trace(ready(), SplitK{4}), `split_k: is for targets with workgroups: bind tiles of rows, and columns, to group`},
+	{"w4", trace(tiles, SplitK{4}), `split_k: is for lanes that have sums of their own, not for tiles`},
 	{"w2", trace(ready(), Quantize{Room: 64}), `quantize: is for products of one column, bound to group, in lanes`},
 	{"w2", trace(inGroups(), Quantize{Room: 64}), `quantize: loop act.k of 1 elements: must make whole iterations of the product's loop over K`},
 	{"w2", trace(inGroups(), Quantize{Trace{Split{"act.k", 8, Pair{"act.o", "act.l"}}, Bind{"act.l", "lane"}}, 64}),

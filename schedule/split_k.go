@@ -60,8 +60,6 @@ func (s *Product) splitK() (*Product, error) {
 	switch {
 	case !grouped("m") || !grouped("n"):
 		return nil, &Unfinished{"split_k", "is for targets with workgroups: bind tiles of rows, and columns, to group"}
-	case along < 0 || st.loops[along].Kind != nest.Serial:
-		return nil, &Unfinished{"split_k", "wants a serial loop over K whose trip count is known at run time only"}
 	case st.holders > 0 || s.decoded != "" && s.ahead:
 		return nil, &Unfinished{"split_k", "is for lanes that have sums of their own, not for tiles"}
 	}

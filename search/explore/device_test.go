@@ -28,7 +28,7 @@ func TestShaders(t *testing.T) {
 			t.Errorf("%s: %v, no %q in\n%s", stage, err, want, text)
 		}
 	}
-	if text, err := e.CostReport(t.Context()); err != nil || !strings.Contains(text, "reading weights") {
+	if text, err := e.CostReport(t.Context()); err != nil || !strings.Contains(text, "memory: weights at ") {
 		t.Errorf("%s, %v", text, err)
 	}
 	for _, line := range []string{"values 5 by", "choose 1", "beside", "undo", "edit 5 by=0"} {

@@ -49,7 +49,7 @@ func (p *Provider) shaded(problem ir.Problem) (*runtime.Product, Origin, error) 
 
 // shaderIdentity is the text that the shaders of a product are kept by.
 func (p *Provider) shaderIdentity(problem ir.Problem, e *tune.Entry) []byte {
-	id := identity{"shaders", p.compiler(), p.device.Target.Machine().Name, fmt.Sprintf("%v %+v %+v", p.device.Device, p.device.Controls, p.device.Target.Speeds()), byDefault, problem, abi.Version}
+	id := identity{"shaders", p.compiler(), p.device.Target.Machine().Name, fmt.Sprintf("%v %+v %s", p.device.Device, p.device.Controls, mustJSON(p.device.Target.Speeds())), byDefault, problem, abi.Version}
 	if e != nil {
 		id.Schedule = hashOf(mustJSON(e.Kernels))
 	}
