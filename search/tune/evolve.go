@@ -145,8 +145,11 @@ func Evolve[G any](ctx context.Context, s Space[G], opt Options, seeds ...G) Out
 		if len(seeds) > 0 {
 			some := seeds[:min(len(seeds), atOnce)]
 			seeds = seeds[len(some):]
-			new := e.points(some)
-			e.measure(new[:min(len(new), e.Trials-e.out.Trials)])
+			for new := e.points(some); len(new) > 0 && e.out.Trials < e.Trials && ctx.Err() == nil; { // known ones are no trials
+				n := min(len(new), e.Trials-e.out.Trials)
+				e.measure(new[:n])
+				new = new[n:]
+			}
 			continue
 		}
 		batch := e.propose(ctx)

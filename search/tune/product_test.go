@@ -369,7 +369,7 @@ func TestResume(t *testing.T) {
 	}
 	out, after := search(before, 8)
 	if out.Trials != 8 || len(after) != 8 || len(out.Tried) != 8+len(good) || out.Best[0].Cost > first.Best[0].Cost && first.Best[0].G.Hash != unlucky.Hash {
-		t.Errorf("%d trials after %d, %d are logged; best %v after %v", out.Trials, first.Trials, len(after), out.Best[0].Cost, first.Best[0].Cost)
+		t.Errorf("%d trials after %d, %d are logged, %d tried, %d good; best %v after %v", out.Trials, first.Trials, len(after), len(out.Tried), len(good), out.Best[0].Cost, first.Best[0].Cost)
 	}
 	for _, r := range after {
 		if slices.ContainsFunc(before, func(o Trial) bool { return o.Hash == r.Hash }) {
