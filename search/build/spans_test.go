@@ -2,6 +2,7 @@ package build
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"regexp"
 	"slices"
@@ -106,6 +107,17 @@ func TestSpansOfShaders(t *testing.T) {
 		}
 		spans, nests, asm := SpansOf(all), linesOf(all, NestStage), linesOf(all, AssemblyStage)
 		sums := map[int]bool{} // lines of the nest with products
+		memo := map[string]map[int]bool{}
+		backs := func(stage string, line int) map[int]bool { // the lines of assembly that know a line
+			key := fmt.Sprint(stage, line)
+			if memo[key] == nil {
+				memo[key] = map[int]bool{}
+				for _, i := range spans.Of(stage, line)[AssemblyStage] {
+					memo[key][i] = true
+				}
+			}
+			return memo[key]
+		}
 		begun, known, instructions, combined := false, 0, 0, 0
 		for i, line := range asm {
 			r := spans.Of(AssemblyStage, i)
@@ -121,7 +133,7 @@ func TestSpansOfShaders(t *testing.T) {
 			known++
 			for stage, lines := range r {
 				for _, j := range lines {
-					if stage != TraceStage && !slices.Contains(spans.Of(stage, j)[AssemblyStage], i) {
+					if stage != TraceStage && !backs(stage, j)[i] {
 						t.Fatalf("%s: line %d of %s does not know %s", name, j, stage, line)
 					}
 				}
