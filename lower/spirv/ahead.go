@@ -52,10 +52,12 @@ func (p *printer) read(all []*advance, number module.ID) {
 func (p *printer) await(all []*advance, before, next module.ID) {
 	for _, a := range all {
 		var words []module.ID
+		outer := p.m.For(a.in.From)
 		for _, w := range a.words {
 			id, at := p.phi(w, before, next)
 			words, a.patches = append(words, id), append(a.patches, at)
 		}
+		p.m.For(outer)
 		p.loaded[a.in] = words
 	}
 }

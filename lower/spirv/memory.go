@@ -247,6 +247,7 @@ func (p *printer) inList(param int, i module.ID) module.ID {
 
 // load reads a register's bytes in accesses as wide as its address allows.
 func (p *printer) load(in *vir.Instr) []module.ID {
+	defer p.m.For(p.m.For(in.From))
 	t, a := p.f.Regs[in.Dst], p.address(in.Mem)
 	if in.Op == vir.OpLoadSplat {
 		return slices.Repeat(p.loadBytes(in.Mem.Buf, a, t.Elem.Bytes()), size(t))

@@ -35,6 +35,9 @@ func (p *printer) part(l *vir.Loop) {
 	for _, r := range l.Carried {
 		words = append(words, p.regs[r]...)
 	}
+	if len(l.Carried) > 0 {
+		defer p.m.For(p.m.For(carriedFor(l, l.Carried[0])))
+	}
 	words = p.ofAll(ids, words)
 	p.sums = outer
 	for i, r := range l.Carried {

@@ -12,7 +12,7 @@ import (
 	"github.com/tmacc/tmacc/lower/spirv/module"
 )
 
-// Shader is a printed function, and how it is called. Buffers are storage buffers of descriptor set 0, whose sizes are
+// Shader is a printed function, and how it is called. Purposes of its lines are the vir.Instr.From of what they are made for. Buffers are storage buffers of descriptor set 0, whose sizes are
 // rounded up to words with another word behind them. Push constants are words: for each parameter of Params in its order,
 // an integer, or how many bytes a pointer is behind the beginning of its buffer. Numbers of bytes are multiples of 4, or of
 // what the parameter's Align says.
@@ -316,6 +316,7 @@ func (p *printer) body(body []vir.Node) {
 	for _, n := range body {
 		switch n := n.(type) {
 		case *vir.Instr:
+			before := p.m.For(n.From)
 			var words []module.ID
 			if w, ok := p.loaded[n]; ok {
 				words = w
@@ -327,6 +328,7 @@ func (p *printer) body(body []vir.Node) {
 			if n.Dst != vir.NoReg {
 				p.regs[n.Dst] = words
 			}
+			p.m.For(before)
 		case *vir.Loop:
 			switch {
 			case n.Lane:
@@ -368,6 +370,7 @@ func (p *printer) lanes(l *vir.Loop) {
 // across combines values with what lanes carry. It combines integers by lanes that are 1, 2, 4 and so on lanes of the loop apart, if their
 // number is a power of two. Floats are added in the order of lanes.
 func (p *printer) across(l *vir.Loop, values [][]module.ID) {
+	defer p.m.For(p.m.For(0))
 	n, combine := l.Count.Const, p.sum
 	if l.Max {
 		combine = p.larger
@@ -376,6 +379,9 @@ func (p *printer) across(l *vir.Loop, values [][]module.ID) {
 		var parts, sums []module.ID
 		for i, r := range l.Carried {
 			if (p.f.Regs[r].Elem == format.F32) == float {
+				if parts == nil {
+					p.m.For(carriedFor(l, r))
+				}
 				parts, sums = append(parts, p.regs[r]...), append(sums, values[i]...)
 			}
 		}
@@ -400,6 +406,16 @@ func (p *printer) across(l *vir.Loop, values [][]module.ID) {
 			}
 		}
 	}
+}
+
+// carriedFor is what the instruction in a loop is made for that computes a register which the loop carries.
+func carriedFor(l *vir.Loop, r vir.Reg) (from int) {
+	vir.Walk(l.Body, func(in *vir.Instr, _ []*vir.Loop) {
+		if in.Dst == r {
+			from = in.From
+		}
+	})
+	return from
 }
 
 // team is how many lanes an iteration of the loops around the lanes' loop has, and whether a subgroup holds all of them.
@@ -598,7 +614,9 @@ func (p *printer) loop(l *vir.Loop) {
 	}
 	p.body(l.Body)
 	for _, c := range tiles {
+		before := p.m.For(c.from)
 		p.m.Do(module.OpStore, c.variable, p.regs[c.reg][0])
+		p.m.For(before)
 	}
 	p.m.Do(module.OpBranch, next)
 	p.begins(next)
@@ -639,15 +657,19 @@ func (p *printer) loadEarly(body []vir.Node) {
 type carriedTile struct {
 	reg      vir.Reg
 	variable module.ID
+	from     int // what it is for
 }
 
 // carriedTiles stores the matrices that l carries.
 func (p *printer) carriedTiles(l *vir.Loop) (all []carriedTile) {
 	for _, r := range l.Carried {
 		if t := p.f.Regs[r]; t.Tile() {
+			from := carriedFor(l, r)
+			before := p.m.For(from)
 			v := p.m.Local(p.pointer(module.StorageClassFunction, p.tile(t)))
 			p.m.Do(module.OpStore, v, p.regs[r][0])
-			all = append(all, carriedTile{r, v})
+			all = append(all, carriedTile{r, v, from})
+			p.m.For(before)
 		}
 	}
 	return all
@@ -655,7 +677,9 @@ func (p *printer) carriedTiles(l *vir.Loop) (all []carriedTile) {
 
 func (p *printer) loadTiles(all []carriedTile) {
 	for _, c := range all {
+		before := p.m.For(c.from)
 		p.regs[c.reg] = []module.ID{p.m.Emit(module.OpLoad, p.tile(p.f.Regs[c.reg]), c.variable)}
+		p.m.For(before)
 	}
 }
 
@@ -672,10 +696,12 @@ func (p *printer) carried(l *vir.Loop, before, next module.ID) (all []carry) {
 			continue
 		}
 		c := carry{reg: r}
+		outer := p.m.For(carriedFor(l, r))
 		for _, w := range p.regs[r] {
 			id, at := p.phi(w, before, next)
 			c.phis, c.patches = append(c.phis, id), append(c.patches, at)
 		}
+		p.m.For(outer)
 		p.regs[r] = c.phis
 		all = append(all, c)
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/tmacc/tmacc/ir/nest"
 	"github.com/tmacc/tmacc/ir/vir"
 	"github.com/tmacc/tmacc/lower"
+	"github.com/tmacc/tmacc/lower/spirv"
 	"github.com/tmacc/tmacc/schedule"
 )
 
@@ -48,6 +49,8 @@ func SpansOf(stages []Stage) Spans {
 			s.sources, s.vir = v.Sources, sourcesOf(x.Text, v, instructions(v))
 		case *lower.Kernel:
 			s.asm = assemblySources(stages, v)
+		case *spirv.Shader:
+			s.asm = v.Purposes()
 		}
 	}
 	return s

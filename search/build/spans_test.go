@@ -2,14 +2,17 @@ package build
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/tmacc/tmacc/lower/spirv"
 	"github.com/tmacc/tmacc/lower/targets"
 	"github.com/tmacc/tmacc/schedule"
+	"github.com/tmacc/tmacc/search/space"
 )
 
 // linesOf are the lines of a stage.
@@ -76,6 +79,86 @@ func TestSpans(t *testing.T) {
 		}
 		if r := s.Of(TraceStage, 25); len(r[AssemblyStage]) < dots {
 			t.Errorf("%s: tensorize is of %d lines, and there are %d dot products", name, len(r[AssemblyStage]), dots)
+		}
+	}
+}
+
+// Instructions of shaders know the operations, the statement and the steps that they are for, and all of these know them. Products, by matrices too, are for
+// statements that sum up, as is what lanes combine. Declarations are for nothing.
+func TestSpansOfShaders(t *testing.T) {
+	p, _ := w2(t)
+	speeds, _ := spirv.SpeedsCalled("h200")
+	for name, product := range map[string]string{"plain": "OpIMul ", "dot": "OpSUDot ", "coop": "OpCooperativeMatrixMulAddKHR "} {
+		on, _ := spirv.ByName(name)
+		sp, err := space.For(p, on)
+		if name == "coop" {
+			sp, err = space.ForTiles(p, on, speeds.Subgroup, speeds.Shapes)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		x, err := sp.First()
+		if err != nil {
+			t.Fatal(err)
+		}
+		all := Stages(p, x.Trace(), on)
+		if err := all[len(all)-1].Err; err != nil {
+			t.Fatal(err)
+		}
+		spans, nests, asm := SpansOf(all), linesOf(all, NestStage), linesOf(all, AssemblyStage)
+		sums := map[int]bool{} // lines of the nest with products
+		memo := map[string]map[int]bool{}
+		backs := func(stage string, line int) map[int]bool { // the lines of assembly that know a line
+			key := fmt.Sprint(stage, line)
+			if memo[key] == nil {
+				memo[key] = map[int]bool{}
+				for _, i := range spans.Of(stage, line)[AssemblyStage] {
+					memo[key][i] = true
+				}
+			}
+			return memo[key]
+		}
+		begun, known, instructions, combined := false, 0, 0, 0
+		for i, line := range asm {
+			r := spans.Of(AssemblyStage, i)
+			if begun = begun || strings.Contains(line, "OpFunction "); !begun {
+				if len(r[VirStage]) > 0 {
+					t.Errorf("%s: %s is for %v", name, line, r)
+				}
+				continue
+			}
+			if instructions++; len(r[NestStage]) != 1 {
+				continue
+			}
+			known++
+			for stage, lines := range r {
+				for _, j := range lines {
+					if stage != TraceStage && !backs(stage, j)[i] {
+						t.Fatalf("%s: line %d of %s does not know %s", name, j, stage, line)
+					}
+				}
+			}
+			at := r[NestStage][0]
+			sum := strings.Contains(nests[at], "+=")
+			if strings.Contains(line, product) && sum {
+				sums[at] = true
+				if len(r[VirStage]) == 0 || len(r[TraceStage]) == 0 {
+					t.Errorf("%s: %s is for %v", name, line, r)
+				}
+			}
+			if strings.Contains(line, "OpControlBarrier") {
+				if combined++; !sum {
+					t.Errorf("%s: lanes combine what they have for %s", name, nests[at])
+				}
+			}
+		}
+		if len(sums) == 0 || known < instructions*4/5 || name != "coop" && combined == 0 {
+			t.Errorf("%s: products at %v, %d of %d instructions are known, %d combine lanes", name, sums, known, instructions, combined)
+		}
+		for i := range sums {
+			if r := spans.Of(NestStage, i); !slices.ContainsFunc(r[AssemblyStage], func(j int) bool { return strings.Contains(asm[j], product) }) {
+				t.Errorf("%s: %s is of %v", name, nests[i], r)
+			}
 		}
 	}
 }

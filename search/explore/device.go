@@ -90,15 +90,18 @@ func (d *device) open(ctx context.Context) (gauge, error) {
 	if d.Device == nil {
 		return nil, errors.New("no device can be opened here")
 	}
-	lab, err := d.Device(ctx, func(what string) { d.said(session.Step(what)) })
+	life, end := context.WithCancel(context.WithoutCancel(ctx)) // later actions start workers, too
+	defer context.AfterFunc(ctx, end)()
+	lab, err := d.Device(life, func(what string) { d.said(session.Step(what)) })
 	if err != nil {
+		end()
 		return nil, err
 	}
 	total := shaders.Total
 	if lab.Device().Software {
 		total = shaders.SoftwareTotal
 	}
-	return &onDevice{d, lab, d.all(total)}, nil
+	return &onDevice{d, lab, d.all(total), end}, nil
 }
 
 // onDevice measures on a device.
@@ -106,9 +109,14 @@ type onDevice struct {
 	*device
 	lab   *shaders.Lab
 	shown []tune.Purpose
+	end   context.CancelFunc // of starts of workers
 }
 
-func (d *onDevice) Close() error { d.lab.Close(); return nil }
+func (d *onDevice) Close() error {
+	d.end()
+	d.lab.Close()
+	return nil
+}
 
 func (d *onDevice) given() *shaders.Search {
 	return d.lab.Given(d.Problem, d.target, d.shown, search.Use{Cols: d.Columns, Trace: d.Explorer.usual})
@@ -132,40 +140,74 @@ func (d *onDevice) roofline(ctx context.Context, t schedule.Trace, all []tune.Be
 
 func (d *onDevice) search(ctx context.Context, limit time.Duration, from schedule.Trace) (*Found, error) {
 	s := d.given()
-	if use := (search.Use{Trace: from}); s.Compiles(ctx, use) {
+	if use := (search.Use{Trace: from}); !same(from, d.Explorer.usual) && s.Compiles(ctx, use) {
 		s.Seeds = [][]search.Use{{use}}
+	}
+	if err := s.SeedLocked(ctx, d.lab, d.Lock); err != nil {
+		return nil, err
 	}
 	s.Say = func(what string) { d.said(session.Step(what)) }
 	began := time.Now()
-	s.Options = tune.Options{Trials: session.UsualTrials, Patience: session.UsualPatience, Batch: 4, Rng: rand.New(rand.NewSource(1)), Progress: func(p tune.Progress) {
+	s.Options = tune.Options{Trials: session.UsualTrials, Patience: session.UsualPatience, Batch: 4, Rng: rand.New(rand.NewSource(seed)), Progress: func(p tune.Progress) {
 		d.said(session.Progress{Product: d.Problem.Name() + " on " + d.target.Machine().Name, Measured: p.Trials, Trials: session.UsualTrials, Dropped: p.Dropped,
 			Took: time.Since(began), Limit: limit, Best: p.Best})
 	}}
 	least := 0.0
 	s.Log = func(t tune.Trial) {
-		if t.Error == "" && len(t.Genes) > 0 && (least == 0 || t.Cost < least) {
+		if t.Error == "" && len(t.Genes) > 0 && (least == 0 || t.Cost < least) && !same(t.Genes[0].Trace, d.Explorer.usual) {
 			least = t.Cost
 			d.said(session.Better{Cost: t.Cost, Traces: []schedule.Trace{t.Genes[0].Trace}})
 		}
 	}
+	logged := d.logged(s)
 	limited, stop := context.WithTimeout(ctx, limit)
 	defer stop()
 	out, err := d.lab.Search(limited, s)
-	if err != nil {
-		return nil, err
-	}
-	if len(out.Best) == 0 {
-		return nil, session.ErrNothing
-	}
 	if limited.Err() != nil && ctx.Err() == nil {
 		out.Ended = "time"
 	}
-	return &Found{out.Best[0].Cost, out.Best[0].G.Uses[0].Trace, out.Ended, out.Trials}, nil
+	logged(out.Ended, out.Dropped)
+	if err != nil {
+		return nil, err
+	}
+	for _, best := range out.Best {
+		if t := best.G.Uses[0].Trace; !same(t, d.Explorer.usual) {
+			return &Found{best.Cost, t, out.Ended, out.Trials}, nil
+		}
+	}
+	return nil, session.ErrNothing
 }
+
+// logged makes a search write to the log, which end completes. A search goes on without a log.
+func (d *onDevice) logged(s *shaders.Search) (end func(ended string, dropped map[string]int)) {
+	failed := func(err error) { d.said(session.Note{About: session.NotLogged, Err: err}) }
+	if d.Log == session.NoLog {
+		return func(string, map[string]int) {}
+	}
+	log, err := session.LogAt(d.Log)
+	var complete func(string, map[string]int) error
+	if err == nil {
+		complete, err = s.LogTo(log, d.lab, seed, d.Version, failed)
+	}
+	if err != nil {
+		failed(err)
+		return func(string, map[string]int) {}
+	}
+	return func(ended string, dropped map[string]int) {
+		if err := complete(ended, dropped); err != nil {
+			failed(err)
+		}
+	}
+}
+
+// seed is that of searches.
+const seed = 1
+
+func same(a, b schedule.Trace) bool { return a.String() == b.String() }
 
 // keep locks the schedule alone. Search looks for kernels of other widths; this one computes products of other widths too.
 func (d *onDevice) keep(ctx context.Context, anyway bool, t schedule.Trace) (Saved, error) {
-	if t.String() == d.Explorer.usual.String() {
+	if same(t, d.Explorer.usual) {
 		return d.remove()
 	}
 	all, err := d.beside(ctx, t, nil, "")

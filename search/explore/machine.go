@@ -108,7 +108,7 @@ func (c *processor) open(ctx context.Context) (gauge, error) {
 		return nil, fmt.Errorf("this machine does not run %s: it lacks %s", c.target.Machine().Name, c.Lacks)
 	}
 	o := session.Options{Problem: c.Problem, Target: c.target, Only: c.Only, Lock: c.Lock, Defaults: c.Defaults,
-		Log: c.Log, Version: c.Version, Seed: 1, Probing: c.Probing, Hung: c.Hung, Events: c.said}
+		Log: c.Log, Version: c.Version, Seed: seed, Probing: c.Probing, Hung: c.Hung, Events: c.said}
 	o.Purposes = session.Purposes(c.Problem, o.On.Host(), c.Modes, []int{c.Columns}, c.M, c.K)
 	s, err := session.Open(ctx, o)
 	if err != nil {

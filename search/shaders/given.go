@@ -42,6 +42,20 @@ func (s *Search) Compiles(ctx context.Context, uses ...search.Use) bool {
 	return err == nil
 }
 
+// SeedLocked adds the schedules of a lock file, if it has the product, to those that the search begins with. The error is that of reading the lock.
+func (s *Search) SeedLocked(ctx context.Context, l *Lab, path string) error {
+	lock, err := tune.ReadLock(path)
+	if err != nil {
+		return err
+	}
+	if e := lock.Find(s.Problem, s.Target); e != nil && e.For(s.Problem) {
+		if _, err := l.Compile(ctx, s.Problem, s.Target, e.Uses()...); err == nil { // else this compiler cannot make it any more
+			s.Seeds = append(s.Seeds, e.Uses())
+		}
+	}
+	return nil
+}
+
 // Beside compares schedules and the default ones with the definition, and measures them in turn for each purpose. An error for which no schedule is to
 // blame is a *tune.Unmeasured.
 func (s *Search) Beside(ctx context.Context, uses ...search.Use) ([]tune.Beside, error) {

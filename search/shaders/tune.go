@@ -385,8 +385,41 @@ func (s *Search) Entry(ctx context.Context, c *Candidate, figures []tune.Beside,
 	return e, nil
 }
 
-// Run is the search as a log has it.
-func (s *Search) Run(l *Lab, seed int64, version string) tune.Run {
-	return tune.Run{Start: time.Now(), Cost: tune.CostVersion, Product: s.Problem.Name(), ActGroup: s.Problem.Act.Group, Target: s.Target.Machine().Name,
+// LogTo makes a search write what it measures to a log, which end completes by why the search ended. If something cannot be written, failed gets the error, and the
+// rest is not written.
+func (s *Search) LogTo(log tune.Log, l *Lab, seed int64, version string, failed func(error)) (end func(ended string, dropped map[string]int) error, err error) {
+	run := s.run(l, seed, version)
+	if err := log.Begin(&run); err != nil {
+		return nil, err
+	}
+	outer, on := s.Log, true
+	s.Log = func(t tune.Trial) {
+		if outer != nil {
+			outer(t)
+		}
+		if !on {
+			return
+		}
+		if err := log.Add(&run, t); err != nil {
+			on = false
+			failed(err)
+		}
+	}
+	return func(ended string, dropped map[string]int) error {
+		if !on {
+			return nil
+		}
+		run.Ended, run.Dropped = ended, dropped
+		return log.Add(&run)
+	}, nil
+}
+
+// run is the search as a log has it.
+func (s *Search) run(l *Lab, seed int64, version string) tune.Run {
+	r := tune.Run{Start: time.Now(), Cost: tune.CostVersion, Product: s.Problem.Name(), ActGroup: s.Problem.Act.Group, Target: s.Target.Machine().Name,
 		Problem: tune.ProblemHash(s.Problem), Defined: &s.Problem, Purposes: s.Purposes, Seed: seed, CPU: l.Device().Name, Compiler: version}
+	for _, u := range s.Default {
+		r.Usual = append(r.Usual, u.Trace)
+	}
+	return r
 }

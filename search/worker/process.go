@@ -69,7 +69,11 @@ func (m *Machine) start(of *program) (*process, error) {
 	p.enc, p.dec = gob.NewEncoder(p.w), gob.NewDecoder(bufio.NewReaderSize(out, 1<<16))
 	var g greeting
 	if err := p.limited(m.context(), startLimit, func() error { return p.dec.Decode(&g) }); err != nil {
-		return nil, p.notStarted(err)
+		err = p.notStarted(err)
+		if stopped := m.context().Err(); stopped != nil {
+			err = fmt.Errorf("worker: starting a worker: %w", stopped)
+		}
+		return nil, err
 	}
 	p.how, p.host, p.unmapped, p.device = g.How, g.Host, g.Unmapped, g.Device
 	return p, nil

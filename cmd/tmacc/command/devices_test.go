@@ -11,8 +11,11 @@ import (
 	"testing"
 
 	"github.com/tmacc/tmacc/runtime/cache"
+	"github.com/tmacc/tmacc/schedule"
 	"github.com/tmacc/tmacc/search/measure"
+	"github.com/tmacc/tmacc/search/session"
 	"github.com/tmacc/tmacc/search/shaders"
+	"github.com/tmacc/tmacc/search/tune"
 	"github.com/tmacc/tmacc/tests/drawn"
 )
 
@@ -56,6 +59,57 @@ func TestBenchDevice(t *testing.T) {
 	}
 	if r.Target != "spirv/dot" || r.Ns <= 0 || r.GBS <= 0 || r.CeilingGBS <= 0 || r.Share <= 0 || r.Device == nil || r.Device.Name == "" || r.Bits != "equal" || r.N != 2 {
 		t.Errorf("%s", text)
+	}
+}
+
+// A script on a device chooses an illegal tile, takes it back, measures, searches, measures again after the search has ended its worker, and saves what is shown: the
+// lock has it, and so has the package. The log has the search. Saving the default schedule removes the product from the lock.
+func TestExploreDevice(t *testing.T) {
+	device(t)
+	dir := t.TempDir()
+	log := filepath.Join(dir, "log.db")
+	of := []string{"-target", "spirv", "-mode", "l2", "-m", "64", "-k", "512", "-log", log, "-o", dir}
+	a, code := explored(t, `edit 3 by=0
+problems
+undo
+search 5
+measure
+save anyway`, append(of, "-format", "w2", "-trace", lanes)...)
+	if p, ok := a["problems"]["reply"].([]any); !ok || len(p) != 1 || p[0].(map[string]any)["kind"] != "illegal" {
+		t.Errorf("%v", a["problems"])
+	}
+	found, is := a["search 5"]["reply"].(map[string]any)
+	if !is || code != 0 {
+		t.Fatalf("exit code %d, %v", code, a)
+	}
+	if r, ok := a["save anyway"]["reply"].(map[string]any); !ok || r["outcome"] != string(session.Locked) {
+		t.Fatalf("%v", a["save anyway"])
+	}
+	var want schedule.Trace
+	data, err := os.ReadFile(lanes)
+	if err == nil {
+		err = json.Unmarshal(data, &want)
+	}
+	l, fail := tune.ReadLock(filepath.Join(dir, tune.LockName))
+	if err != nil || fail != nil || len(l.Entries) != 1 || len(l.Entries[0].Kernels) != 1 || l.Entries[0].Kernels[0].Trace.String() != want.String() {
+		t.Errorf("%+v, %v, %v, want %v", l, fail, err, want)
+	}
+	var runs []tune.Run
+	err = tune.Log{Path: log}.Each(false, func(r tune.Run, _ *tune.Trial) error { runs = append(runs, r); return nil })
+	if err != nil || len(runs) != 1 || runs[0].Ended != found["ended"] || float64(runs[0].Trials) != found["measured"] || runs[0].Target != "spirv/dot" || len(runs[0].Usual) != 1 {
+		t.Errorf("%+v, %v, want a run that found %v", runs, err, found)
+	}
+	page := filepath.Join(dir, "page.html")
+	ok(t, "report", "-html", page, "-log", log)
+	check := []string{"compile", "-format", "w2", "-target", "spirv", "-o", dir, "-no-check", "-no-measure"}
+	ok(t, check...)
+	ok(t, append(check[:7:7], "-check")...)
+	a, _ = explored(t, "trace\ntake default\nsave", append(of, "-kernel", "w2")...)
+	if r := a["trace"]["reply"].(map[string]any); !strings.HasPrefix(r["origin"].(string), "lock: ") {
+		t.Errorf("%v", r["origin"])
+	}
+	if r, ok := a["save"]["reply"].(map[string]any); !ok || r["outcome"] != string(session.Removed) {
+		t.Errorf("%v", a["save"])
 	}
 }
 

@@ -120,7 +120,7 @@ func (x *exploreFlags) validate(f *pflag.FlagSet) error {
 	case x.device != "" && x.kernel == "" && !isShaders(x.target):
 		return errors.New("-device: is for -target spirv")
 	}
-	for _, flag := range []string{"no-records", "only", "log"} {
+	for _, flag := range []string{"no-records", "only"} {
 		if isShaders(x.target) && f.Changed(flag) {
 			return fmt.Errorf("-%s: is not for devices: leave it out with -target spirv", flag)
 		}
@@ -188,6 +188,14 @@ func hangingUp(ctx context.Context) (context.Context, context.CancelFunc) {
 		return context.WithCancel(ctx)
 	}
 	return signal.NotifyContext(ctx, syscall.SIGHUP)
+}
+
+// fullName is that of a target of shaders, "spirv/dot" of "dot" and "spirv", and any other word as it is.
+func fullName(word string) string {
+	if t, ok := spirv.ByName(word); ok {
+		return t.Machine().Name
+	}
+	return word
 }
 
 // isShaders says that a word is a target of shaders.
@@ -265,7 +273,7 @@ func (x *exploreFlags) fromLock(path string) error {
 			continue
 		}
 		have = append(have, e.Product+" on "+short)
-		if e.Product != x.kernel || x.chosenTarget && x.target != short && x.target != e.Target {
+		if e.Product != x.kernel || x.chosenTarget && x.target != short && fullName(x.target) != e.Target {
 			continue
 		}
 		x.format, x.target, x.act.Group = e.Product, e.Target, e.ActGroup

@@ -139,16 +139,7 @@ func (x *deviceTuning) search(ctx context.Context) (*shaders.Search, error) {
 		}
 		s.Seeds = append(s.Seeds, []search.Use{use})
 	}
-	lock, err := tune.ReadLock(x.lock)
-	if err != nil {
-		return nil, err
-	}
-	if e := lock.Find(x.p, x.t); e != nil && e.For(x.p) {
-		if _, err := x.lab.Compile(ctx, x.p, x.t, e.Uses()...); err == nil { // else this compiler cannot make it any more
-			s.Seeds = append(s.Seeds, e.Uses())
-		}
-	}
-	return s, nil
+	return s, s.SeedLocked(ctx, x.lab, x.lock)
 }
 
 // logged makes a search write to the log.
@@ -156,21 +147,10 @@ func (x *deviceTuning) logged(s *shaders.Search) (end func(string, map[string]in
 	if x.f.log == session.NoLog {
 		return func(string, map[string]int) error { return nil }, nil
 	}
-	run := s.Run(x.lab, x.f.seed, gomod.Compiler())
-	if err := x.log.Begin(&run); err != nil {
-		return nil, err
-	}
-	s.Log = func(t tune.Trial) {
-		if err := x.log.Add(&run, t); err != nil {
-			x.bar.done()
-			fmt.Fprintf(x.err, "tmacc: not logged: %s\n", oneLine(err))
-			s.Log = nil
-		}
-	}
-	return func(ended string, dropped map[string]int) error {
-		run.Ended, run.Dropped = ended, dropped
-		return x.log.Add(&run)
-	}, nil
+	return s.LogTo(x.log, x.lab, x.f.seed, gomod.Compiler(), func(err error) {
+		x.bar.done()
+		fmt.Fprintf(x.err, "tmacc: not logged: %s\n", oneLine(err))
+	})
 }
 
 // tune searches, measures the best again and locks it.

@@ -56,6 +56,10 @@ type Module struct {
 
 	locals []uint32 // variables of the function, which stand behind its first label
 	first  int      // the place behind that
+
+	purpose  int   // of instructions of the function that come next
+	purposes []int // the purpose of each of them
+	opening  int   // how many of them stand before the locals
 }
 
 // New is an empty module.
@@ -130,8 +134,21 @@ func (m *Module) Emit(op Op, t ID, operands ...uint32) ID {
 func (m *Module) Label(id ID) {
 	m.put(functions, OpLabel, id)
 	if m.first == 0 {
-		m.first = m.Mark()
+		m.first, m.opening = m.Mark(), len(m.purposes)
 	}
+}
+
+// For says what the next instructions of the function are for, by a number of the caller's that is not in the words; 0: nothing. It returns the number before.
+func (m *Module) For(purpose int) (before int) {
+	before, m.purpose = m.purpose, purpose
+	return before
+}
+
+// Purposes are the numbers of For, for each line of Text.
+func (m *Module) Purposes() []int {
+	locals := make([]int, count(m.locals))
+	before := make([]int, count(m.Words()[head:])-len(locals)-len(m.purposes))
+	return slices.Concat(before, m.purposes[:m.opening], locals, m.purposes[m.opening:])
 }
 
 // Mark is the place of the word that the function has next.
@@ -164,6 +181,17 @@ func (m *Module) result(at section, op Op, t ID, operands []uint32) ID {
 
 func (m *Module) put(at section, op Op, operands ...uint32) {
 	m.words[at] = append(m.words[at], instructionWords(op, operands)...)
+	if at == functions {
+		m.purposes = append(m.purposes, m.purpose)
+	}
+}
+
+// count is how many instructions some words are.
+func count(words []uint32) (n int) {
+	for ; len(words) > 0; n++ {
+		words = words[words[0]>>16:]
+	}
+	return n
 }
 
 func instructionWords(op Op, operands []uint32) []uint32 {
@@ -179,6 +207,9 @@ func String(s string) []uint32 {
 	}
 	return words
 }
+
+// head is the number of words before the first instruction.
+const head = 5
 
 // Words are the module's.
 func (m *Module) Words() []uint32 {

@@ -55,6 +55,38 @@ func TestText(t *testing.T) {
 	}
 }
 
+// Each line of the text has the number that was set when its instruction was written; declarations, constants and the function's variables have none.
+func TestPurposes(t *testing.T) {
+	m := New()
+	void, word := m.Type(OpTypeVoid), m.Type(OpTypeInt, 32, 0)
+	m.Function(m.NewID(), void, m.Type(OpTypeFunction, void))
+	m.Label(m.NewID())
+	if before := m.For(7); before != 0 {
+		t.Errorf("%d was set before", before)
+	}
+	v := m.Local(m.Type(OpTypePointer, StorageClassFunction, word))
+	m.Do(OpStore, v, m.Constant(OpConstant, word, 1))
+	if before := m.For(0); before != 7 {
+		t.Errorf("%d was set before, want 7", before)
+	}
+	m.Do(OpReturn)
+	m.For(8)
+	m.Do(OpFunctionEnd)
+	all := m.Purposes()
+	for i, line := range strings.Split(strings.TrimSuffix(m.Text(), "\n"), "\n") {
+		want := 0
+		switch {
+		case strings.HasPrefix(line, "OpStore"):
+			want = 7
+		case line == "OpFunctionEnd":
+			want = 8
+		}
+		if i >= len(all) || all[i] != want {
+			t.Errorf("line %d, %s, of %v: want %d", i, line, all, want)
+		}
+	}
+}
+
 // TestTools holds both forms against the tools of the Khronos Group: spirv-val accepts the words, spirv-as makes them of the
 // text, and spirv-dis makes the text of them.
 func TestTools(t *testing.T) {

@@ -17,7 +17,7 @@ type enumerant struct{ name, operands string }
 // Text is the module in the syntax of spirv-as. With --preserve-numeric-ids it makes the same words of it.
 func (m *Module) Text() string {
 	var b strings.Builder
-	words := m.Words()[5:]
+	words := m.Words()[head:]
 	signed := map[ID]bool{} // types of integers with a sign
 	for len(words) > 0 {
 		n := words[0] >> 16
