@@ -64,7 +64,7 @@ type ShadedOperator struct {
 
 // Shaded are the shaders of all operators. Those that write to pages of a cache have two.
 func Shaded() (all []ShadedOperator) {
-	for _, o := range operator.All() {
+	for _, o := range append(operator.All(), operator.OnDevices()...) {
 		if all = append(all, ShadedOperator{o.Name, o, ""}); o.Paged != "" {
 			all = append(all, ShadedOperator{o.Name + "_paged", o, o.Paged})
 		}

@@ -66,9 +66,20 @@ func All() []Operator {
 	return out
 }
 
+// mergedBlocks are how many blocks devices merge at once: the fewer calls, the longer the shader.
+var mergedBlocks = []int{4, 16}
+
+// OnDevices lists the operators that only devices compute, where a dispatch for each block would cost more than the block.
+func OnDevices() (out []Operator) {
+	for _, blocks := range mergedBlocks {
+		out = append(out, MergeBlocks(blocks))
+	}
+	return out
+}
+
 // Find is the operator of that name, or nil.
 func Find(name string) *Operator {
-	for _, o := range All() {
+	for _, o := range append(All(), OnDevices()...) {
 		if o.Name == name {
 			return &o
 		}
@@ -224,6 +235,42 @@ func Merge() Operator {
 	g.stage("out", format.F32, []ir.Dim{r, d}, add(mul(read(o, axis(r), axis(d)), read(a, axis(r))), mul(read(o2, axis(r), axis(d)), read(b, axis(r)))))
 	return Operator{Name: "merge", About: "two blocks of attention as one", Graph: g.graph(),
 		Outputs: []string{"top", "total", "out"}, Rows: []string{"o", "o2", "out"}}
+}
+
+// MergeBlocks is what Merge makes of one row and of one block after the other. Blocks have a row each of o2, m2 and l2; m, l, top and total have one element.
+func MergeBlocks(blocks int) Operator {
+	g := &builder{}
+	o, m, l := g.input("o", format.F32, "d"), g.input("m", format.F32, "i"), g.input("l", format.F32, "i")
+	o2, m2, l2 := g.input("o2", format.F32, "b", "d"), g.input("m2", format.F32, "b", "i"), g.input("l2", format.F32, "b", "i")
+	larger := func(x, y ir.Expr) ir.Expr { return ir.Binary{Op: ir.Max, X: x, Y: y} }
+	one := ir.I32(0)
+	// before has the largest maximum of the blocks before each
+	b := g.axis("before", "b", blocks)
+	most := read(m, one)
+	for i := range blocks - 1 {
+		most = larger(most, choose(ir.Binary{Op: ir.CmpGtS, X: axis(b), Y: ir.I32(i)}, read(m2, ir.I32(i), one), num(float32(math.Inf(-1)))))
+	}
+	before := g.stage("before", format.F32, []ir.Dim{b}, most)
+	factor := func(name string, of func(b ir.Expr) ir.Expr) *ir.Tensor {
+		b := axis(g.axis(name, "b", blocks))
+		return g.stage(name, format.F32, []ir.Dim{g.axis(name, "b", blocks)}, Exp(sub(of(b), larger(read(before, b), read(m2, b, one)))))
+	}
+	keep := factor("keep", func(b ir.Expr) ir.Expr { return read(before, b) })
+	part := factor("part", func(b ir.Expr) ir.Expr { return read(m2, b, one) })
+	merged := func(first ir.Expr, next func(b ir.Expr) ir.Expr) ir.Expr {
+		for i := range blocks {
+			b := ir.I32(i)
+			first = add(mul(first, read(keep, b)), mul(next(b), read(part, b)))
+		}
+		return first
+	}
+	last := ir.I32(blocks - 1)
+	g.stage("top", format.F32, []ir.Dim{g.axis("top", "i", 1)}, larger(read(before, last), read(m2, last, one)))
+	g.stage("total", format.F32, []ir.Dim{g.axis("total", "i", 1)}, merged(read(l, one), func(b ir.Expr) ir.Expr { return read(l2, b, one) }))
+	d := g.run("out", "d", "D")
+	g.stage("out", format.F32, []ir.Dim{d}, merged(read(o, axis(d)), func(b ir.Expr) ir.Expr { return read(o2, b, axis(d)) }))
+	return Operator{Name: fmt.Sprintf("merge_%d", blocks), About: fmt.Sprintf("%d more blocks of attention, in order", blocks), Graph: g.graph(),
+		Outputs: []string{"top", "total", "out"}, Rows: []string{"o2", "m2", "l2"}, Sizes: []map[string]int{{"D": 96}, {"D": 128}}}
 }
 
 // Finish is o / l, of R rows of D elements.

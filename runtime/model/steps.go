@@ -3,6 +3,7 @@ package model
 import (
 	"encoding/binary"
 	"slices"
+	"strconv"
 
 	"github.com/tmacc/tmacc/runtime"
 	"github.com/tmacc/tmacc/runtime/abi"
@@ -41,7 +42,7 @@ type layout struct {
 	scores, capped, shares region // [slots][64]
 	tops, totals           region // [slots]
 	parts                  region // [slots][size]
-	merged                 [2]struct{ output, top, total region }
+	merged                 [2]merged
 	kinds                  []kindLayout
 	layers                 []layerLayout
 	last, logits           region // of the wanted rows
@@ -600,7 +601,11 @@ type blocksOf struct {
 	first, end int
 	slot, rows int // rows of a block, of all heads
 	of, to     int // all blocks of the tile
+	done       *progress
 }
+
+// progress is how many blocks of a tile have been merged, by how many merges.
+type progress struct{ blocks, merges int }
 
 // rounds are the blocks of tiles, in order, as memory for scores has room for them. The first two blocks of a tile are in one round, unless it has one only.
 func (s *list) rounds(a *attention, tiles []tile) (all [][]blocksOf) {
@@ -612,13 +617,14 @@ func (s *list) rounds(a *attention, tiles []tile) (all [][]blocksOf) {
 	for i := range tiles {
 		t := &tiles[i]
 		first, end := a.blocks(t)
+		done := &progress{blocks: 1}
 		for rows, b := t.n*a.heads, first; b < end; {
 			n := min((s.slots-used)/rows, end-b)
 			if n == 0 || n == 1 && b == first && end-b > 1 {
 				next()
 				n = min(s.slots/rows, end-b)
 			}
-			round = append(round, blocksOf{tile: t, first: b, end: b + n, slot: used, rows: rows, of: first, to: end})
+			round = append(round, blocksOf{tile: t, first: b, end: b + n, slot: used, rows: rows, of: first, to: end, done: done})
 			b, used = b+n, used+n*rows
 		}
 	}
@@ -724,7 +730,7 @@ func (s *list) panels(beside bool, layer int, a *attention, b *blocksOf, from, k
 		slices.SortStableFunc(axes, func(x, y axis) int { return x.n - y.n })
 		one, x, y := axes[0], axes[1], axes[2]
 		for i := range one.n {
-			s.operator(beside, "matmul_"+elemName(a.elem)+"_"+string(rune('0'+n)), map[string]int{"K": k}, []int{a.kvHeads, x.n, y.n},
+			s.operator(beside, "matmul_"+elemName(a.elem)+"_"+strconv.Itoa(n), map[string]int{"K": k}, []int{a.kvHeads, x.n, y.n},
 				s.at("a", in.region, in.from+r*in.row+i*one.in, in.head, x.in, y.in).rowsOf(in.row),
 				s.page("b", layer, b.first*a.pageBytes()+from+i*one.page, a.headBytes(), x.page, y.page),
 				s.at("out", out.region, out.from+r*out.row+i*one.out, out.head, x.out, y.out).rowsOf(out.row))
@@ -734,53 +740,72 @@ func (s *list) panels(beside bool, layer int, a *attention, b *blocksOf, from, k
 	}
 }
 
-// merge adds blocks to those of their tiles before, one after the other, and divides by the sums where a tile ends.
+// merge adds blocks to those of their tiles before, in order, and divides by the sums where a tile ends.
 func (s *list) merge(a *attention, all []blocksOf) {
-	d, most := 4*a.size, 0
-	for _, b := range all {
-		most = max(most, b.end-b.first)
-	}
-	block := func(b *blocksOf, i int) (o, m, l tensorAt) {
-		at := b.slot + i*b.rows
-		return s.at("o", s.parts, at*d).rowsOf(d), s.at("m", s.tops, 4*at), s.at("l", s.totals, 4*at)
-	}
-	before := func(b *blocksOf, merges int) (o, m, l tensorAt) {
-		if merges == 0 { // the first block of the tile
-			return block(b, 0)
-		}
-		x, at := &s.merged[merges%2], b.row*a.heads
-		return s.at("o", x.output, at*d).rowsOf(d), s.at("m", x.top, 4*at), s.at("l", x.total, 4*at)
-	}
-	for i := range most {
-		beside := false
-		for j := range all {
-			b := &all[j]
-			if i >= b.end-b.first || b.first == b.of && i == 0 {
-				continue
+	for left := true; left; {
+		left = false
+		for i := range all {
+			if b := &all[i]; b.of+b.done.blocks < b.end {
+				s.mergeSome(left, a, b)
+				left = true
 			}
-			o, m, l := before(b, b.merges(i))
-			o2, m2, l2 := block(b, i)
-			out, top, total := before(b, b.merges(i)+1)
-			o2.name, m2.name, l2.name, out.name, top.name, total.name = "o2", "m2", "l2", "out", "top", "total"
-			s.operator(beside, "merge", map[string]int{"R": b.rows, "D": a.size}, nil, o, m, l, o2, m2, l2, out, top, total)
-			beside = true
 		}
 	}
-	beside, rows := false, a.group()
-	for j := range all {
-		b := &all[j]
+	beside, rows, d := false, a.group(), 4*a.size
+	for i := range all {
+		b := &all[i]
 		if b.end < b.to {
 			continue
 		}
-		o, _, l := before(b, b.to-b.of-1)
-		o.Steps, l.Steps = []int{d * rows * b.n, d * rows}, []int{4 * rows * b.n, 4 * rows}
-		s.operator(beside, "finish", map[string]int{"R": rows, "D": a.size}, []int{a.kvHeads, b.n}, o, l, s.at("out", s.attended, b.row*s.attended.row, d*rows, s.attended.row).rowsOf(d))
+		x := s.state(a, b)
+		s.operator(beside, "finish", map[string]int{"R": rows, "D": a.size}, []int{a.kvHeads, b.n}, s.at("o", x.output, x.row*d, d*rows*b.n, d*rows).rowsOf(d),
+			s.at("l", x.total, 4*x.row, 4*rows*b.n, 4*rows), s.at("out", s.attended, b.row*s.attended.row, d*rows, s.attended.row).rowsOf(d))
 		beside = true
 	}
 }
 
-// merges is how many merges of the tile come before that of block number i of b.
-func (b *blocksOf) merges(i int) int { return b.first + i - b.of - 1 }
+// merged is outputs, maxima and sums of the rows of a tile, which follow each other.
+type merged struct {
+	output, top, total region
+	row                int // the first
+}
+
+// state is what the blocks of a tile that have been merged have together: at first, what the first one has.
+func (s *list) state(a *attention, b *blocksOf) merged {
+	if b.done.merges == 0 {
+		return merged{s.parts, s.tops, s.totals, b.slot}
+	}
+	x := s.merged[b.done.merges%len(s.merged)]
+	x.row = b.row * a.heads
+	return x
+}
+
+// mostMerged is from how many blocks on that one merge may add operators are looked for.
+const mostMerged = 64
+
+// mergeSome adds the next blocks: as many as there is an operator for.
+func (s *list) mergeSome(beside bool, a *attention, b *blocksOf) {
+	x, d := s.state(a, b), 4*a.size
+	next := b.of + b.done.blocks
+	name, n := "", mostMerged
+	for ; n > 1; n /= 2 {
+		if name = "merge_" + strconv.Itoa(n); n <= b.end-next && s.on.Operator(name) != nil {
+			break
+		}
+	}
+	b.done.blocks += n
+	b.done.merges++
+	to, at := s.state(a, b), b.slot+(next-b.first)*b.rows
+	if n > 1 {
+		s.operator(beside, name, map[string]int{"D": a.size}, []int{b.rows}, s.at("o", x.output, x.row*d, d), s.at("m", x.top, 4*x.row, 4), s.at("l", x.total, 4*x.row, 4),
+			s.at("o2", s.parts, at*d, d).rowsOf(b.rows*d), s.at("m2", s.tops, 4*at, 4).rowsOf(4*b.rows), s.at("l2", s.totals, 4*at, 4).rowsOf(4*b.rows),
+			s.at("top", to.top, 4*to.row, 4), s.at("total", to.total, 4*to.row, 4), s.at("out", to.output, to.row*d, d))
+		return
+	}
+	s.operator(beside, "merge", map[string]int{"R": b.rows, "D": a.size}, nil, s.at("o", x.output, x.row*d).rowsOf(d), s.at("m", x.top, 4*x.row), s.at("l", x.total, 4*x.row),
+		s.at("o2", s.parts, at*d).rowsOf(d), s.at("m2", s.tops, 4*at), s.at("l2", s.totals, 4*at),
+		s.at("top", to.top, 4*to.row), s.at("total", to.total, 4*to.row), s.at("out", to.output, to.row*d).rowsOf(d))
+}
 
 // residual adds what a part of a layer has computed to the hidden state, with its bias, and normed if it has a norm for it.
 func (s *list) residual(bias, ends []float32) {
