@@ -30,11 +30,12 @@ type layout struct {
 
 	inputs, outputs        region
 	hidden, normed, mixed  region
-	cells                  region // [2][n] of u32: see attention.cells
+	cells                  region // [4][n] of u32: see attention.cells
 	mixed2                 region // after its norm
 	queries, queries2      region
 	rotated                region // [KV heads][n][group][size]
 	keys, keys2            region
+	keyScales, valueScales region // [n][KV heads]
 	attended, attended2    region
 	gates, ups             region
 	gated, gated2          region
@@ -221,7 +222,7 @@ func (r *resident) lay(of shape) *layout {
 
 func (l *layout) takeInputs() {
 	c, begin := &l.m.config, l.bytes
-	l.hidden, l.cells = l.rows(l.n, c.Embedding), l.words(2*l.n)
+	l.hidden, l.cells = l.rows(l.n, c.Embedding), l.words(4*l.n)
 	for kind := range c.Kinds {
 		pairs := l.m.angles[kind].Pairs()
 		k := kindLayout{cos: l.rows(l.n, pairs), sin: l.rows(l.n, pairs)}
@@ -276,6 +277,7 @@ func (l *layout) takeBuffers() {
 	l.normed, l.mixed2 = l.rows(l.n, c.Embedding), l.rows(l.n, c.Embedding)
 	queries, keys := c.extent(sizeQueries), c.extent(sizeKeys)
 	l.queries2, l.rotated, l.keys2 = l.rows(l.n, queries), l.rows(l.n, queries), l.rows(l.n, keys)
+	l.keyScales, l.valueScales = l.rows(l.n, c.KVHeads), l.rows(l.n, c.KVHeads)
 	l.attended, l.attended2, l.gated, l.gated2 = l.rows(l.n, queries), l.rows(l.n, queries), l.rows(l.n, c.FeedForward), l.rows(l.n, c.FeedForward)
 	l.slots = c.Heads * max(numBlocks(l.m.options.Context), blocksAtOnce*(l.n-1))
 	l.scores, l.capped, l.shares = l.words(l.slots*ops.Block), l.words(l.slots*ops.Block), l.words(l.slots*ops.Block)
@@ -569,10 +571,22 @@ func (s *list) angles(name string, r region) tensorAt {
 // store adds the keys and values of a layer to its pages, at the places that the inputs have.
 func (s *list) store(layer int) {
 	a, out, n := s.m.layers[layer].mixer.(*attention), s.layers[layer], s.layout.n
-	s.operator(false, "column_"+elemName(a.elem)+"_paged", map[string]int{"K": a.size}, []int{a.kvHeads, 1, n}, s.at("x", out.key, 0, 4*a.size, 0, out.key.row), s.at("places", s.cells, 0),
-		s.page("out", layer, 0, a.headBytes()))
-	s.operator(true, "row_"+elemName(a.elem)+"_paged", map[string]int{"K": ops.Panel}, []int{a.kvHeads, a.size / ops.Panel, n}, s.at("x", out.value, 0, 4*a.size, 4*ops.Panel, out.value.row),
-		s.at("places", s.cells, 4*n), s.page("out", layer, 0, a.headBytes(), ops.Block*ops.Panel*a.elem.Bytes()))
+	name := elemName(a.elem) + "_paged"
+	places := func(i int) tensorAt { return s.at("places", s.cells, 4*n*i) }
+	scales := func(name string, r region) tensorAt { return s.at(name, r, 0, 4, 0, r.row) }
+	s.operator(false, "column_"+name, map[string]int{"K": a.size}, []int{a.kvHeads, 1, n}, s.at("x", out.key, 0, 4*a.size, 0, out.key.row), places(0),
+		s.page("out", layer, 0, a.headBytes()), scales("scale", s.keyScales))
+	panelBytes := ops.Block * ops.Panel * a.elem.Bytes()
+	if a.elem != ops.I8 {
+		s.operator(true, "row_"+name, map[string]int{"K": ops.Panel}, []int{a.kvHeads, a.size / ops.Panel, n}, s.at("x", out.value, 0, 4*a.size, 4*ops.Panel, out.value.row), places(1),
+			s.page("out", layer, 0, a.headBytes(), panelBytes))
+		return
+	}
+	s.operator(true, "row_"+name, map[string]int{"C": a.size / ops.Panel}, []int{a.kvHeads, 1, n}, s.at("x", out.value, 0, 4*a.size, 0, out.value.row), places(1),
+		s.page("out", layer, 0, a.headBytes()).rowsOf(panelBytes), scales("scale", s.valueScales))
+	for i, scale := range []region{s.keyScales, s.valueScales} {
+		s.operator(i > 0, "element_paged", nil, []int{a.kvHeads, 1, n}, scales("x", scale), places(2+i), s.page("out", layer, 0, a.headBytes()))
+	}
 }
 
 // page is a tensor in the pages of a layer.
@@ -581,16 +595,20 @@ func (s *list) page(name string, layer, from int, steps ...int) tensorAt {
 	return tensorAt{name, abi.Tensor{Place: abi.Place{Memory: s.resident.pages[layer].memory, At: int64(from), Bytes: a.deviceBytes() - int64(from)}, Steps: steps}}
 }
 
-// cells are where a position has its key and its value in pages that follow each other, in bytes: of the first head, its first elements.
-func (a *attention) cells(position int) [2]int {
+// cells are where a position has its key, its value, and the scales of both, in pages that follow each other, in bytes: of the first head, its first elements.
+func (a *attention) cells(position int) [4]int {
 	page, at, e := position/ops.Block*a.pageBytes(), position%ops.Block, a.elem.Bytes()
-	return [2]int{page + at/ops.Panel*a.keyBytes()/2 + at%ops.Panel*e, page + a.keyBytes() + at*ops.Panel*e}
+	scales := page + a.keyBytes() + ops.Block*a.wide()*e + at*ops.F32.Bytes()
+	return [4]int{page + at/ops.Panel*a.keyBytes()/2 + at%ops.Panel*e, page + a.keyBytes() + at*ops.Panel*e, scales, scales + a.scaleBytes()}
 }
 
 // elemName is the type of a cache in names of operators.
 func elemName(e ops.Elem) string {
-	if e == ops.F16 {
+	switch e {
+	case ops.F16:
 		return "f16"
+	case ops.I8:
+		return "i8"
 	}
 	return "f32"
 }
@@ -656,6 +674,7 @@ func (s *list) round(layer int, a *attention, all []blocksOf) {
 	for i, b := range all {
 		s.panels(i > 0, layer, a, &b, 0, a.size, 2, a.keyBytes()/2, rowsAt{s.rotated, b.row * key * a.group(), key, key * a.group() * s.layout.n, 0}, s.slotsOf(s.scores, &b, a, ops.Block))
 	}
+	s.rescale(layer, a, all, s.scores, scaledKeys)
 	scores, scale := s.scores, a.scale
 	if a.cap > 0 {
 		last := &all[len(all)-1]
@@ -667,10 +686,25 @@ func (s *list) round(layer int, a *attention, all []blocksOf) {
 	for i := range all {
 		beside = s.softmax(beside, a, &all[i], scores, scale)
 	}
+	s.rescale(layer, a, all, s.shares, scaledValues)
 	for i, b := range all {
 		s.panels(i > 0, layer, a, &b, a.keyBytes(), ops.Block, a.size/ops.Panel, ops.Block*ops.Panel*a.elem.Bytes(), s.slotsOf(s.shares, &b, a, ops.Block), s.slotsOf(s.parts, &b, a, a.size))
 	}
 	s.merge(a, all)
+}
+
+// rescale multiplies the scores of keys, or the exponentials of values, by the scales of their positions, if the cache has any.
+func (s *list) rescale(layer int, a *attention, all []blocksOf, r region, of scaled) {
+	if a.elem != ops.I8 {
+		return
+	}
+	for i := range all {
+		b := &all[i]
+		x := s.slotsOf(r, b, a, ops.Block)
+		scales := s.page("by", layer, b.first*a.pageBytes()+a.headBytes()-int(of)*a.scaleBytes(), a.headBytes(), a.pageBytes())
+		s.operator(i > 0, "rescale", map[string]int{"R": b.rows / a.kvHeads}, []int{a.kvHeads, b.end - b.first}, s.at("x", x.region, x.from, x.head, x.block), scales,
+			s.at("out", x.region, x.from, x.head, x.block))
+	}
 }
 
 // softmax adds the exponentials of blocks: of the one in which windows begin, of the queries' own, and of those between, of which all positions count.

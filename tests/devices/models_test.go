@@ -390,6 +390,12 @@ func (x *countedRunner) Run(r abi.Recording) error {
 // TestPrompts: a prompt is one submission for each part of it, once the first part has been compared. It has the CPU's bits in the middle of a block, across blocks, for
 // all of its tokens, for hidden states, and for none; and so does what follows it.
 func TestPrompts(t *testing.T) {
+	for name, cache := range map[string]model.CacheType{"f16": model.CacheF16, "q8": model.CacheQ8} {
+		t.Run(name, func(t *testing.T) { promptsWith(t, cache) })
+	}
+}
+
+func promptsWith(t *testing.T, cache model.CacheType) {
 	here, err := device.Here("")
 	if err != nil {
 		t.Skip(err)
@@ -400,7 +406,7 @@ func TestPrompts(t *testing.T) {
 	target, _ := spirv.ByName("spirv")
 	var all [][]float32
 	for _, on := range []*kernels.Device{nil, {Here: &counting, Target: target}} {
-		m, s := openedFor(t, on, model.Options{Context: 400, Chunk: 100})
+		m, s := openedFor(t, on, model.Options{Context: 400, Chunk: 100, Cache: cache})
 		tokens := func(n int) (all []int32) {
 			for i := range n {
 				all = append(all, int32(1+(s.Len()+i)*37%(m.Config().Vocabulary-1)))
