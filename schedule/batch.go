@@ -36,6 +36,10 @@ func (x Batch) ApplyOperator(s *Operator) (*Operator, error) {
 	if x.Listed != "" && !slices.ContainsFunc(s.tensors(), func(t *ir.Tensor) bool { return t.Name == x.Listed && s.role(t) != ScratchTensor }) {
 		return nil, illegal(x, x.Listed, "is no tensor that callers give")
 	}
+	given := slices.DeleteFunc(s.tensors(), func(t *ir.Tensor) bool { return s.role(t) == ScratchTensor })
+	if words := len(given)*(1+x.Axes) + len(s.Of.Rows); words > vir.MaxWords {
+		return nil, illegal(x, "axes", "need %d parameters of workgroups: there are at most %d", words, vir.MaxWords)
+	}
 	c := s.clone()
 	c.batch = x
 	return c, nil

@@ -88,6 +88,7 @@ var refusedOperators = []struct {
 	{"silu", nil, Prefetch{Tensor: "up", Bytes: 64, In: "out.k"}, `step 0: prefetch up: in an operator has distances only`},
 	{"silu", Trace{Prefetch{Tensor: "up", Far: 64}}, Prefetch{Tensor: "up", Bytes: 64}, `step 1: prefetch up: already prefetched`},
 	{"silu", nil, Batch{Axes: 4}, `step 0: batch axes: 4: want 1 to 3`},
+	{"merge_4", nil, Batch{Axes: 3}, `step 0: batch axes: need 39 parameters of workgroups: there are at most 32`},
 	{"silu", Trace{Batch{Axes: 2}}, Batch{Axes: 1}, `step 1: batch axes: are there already`},
 	{"rmsnorm", nil, Batch{1, "inv"}, `step 0: batch inv: is no tensor that callers give`},
 	{"softmax", Trace{Inline{"masked"}, Inline{"top32"}}, Split{"masked.r", 2, Pair{"a", "b"}}, `step 2: split masked.r: no such loop`},

@@ -64,7 +64,13 @@ func traceIn(all fs.FS, name string) (trace schedule.Trace, ok bool, err error) 
 // TraceName is the file of an operator's schedule in runtime/ops/traces.
 func TraceName(o operator.Operator, t lower.Selector) string {
 	if t.Machine().Group > 0 {
-		return ShadedOperator{Name: o.Name}.TraceName()
+		name := o.Name
+		for _, s := range slices.Backward(Shaded()) { // the first of those that are o
+			if s.Operator.Name == o.Name {
+				name = s.Name
+			}
+		}
+		return ShadedOperator{Name: name}.TraceName()
 	}
 	return fmt.Sprintf("%d/%s.json", t.Machine().VecBits, o.Name)
 }

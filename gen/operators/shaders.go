@@ -62,13 +62,20 @@ type ShadedOperator struct {
 	Listed string // the tensor with a list, "": none
 }
 
-// Shaded are the shaders of all operators. Those that write to pages of a cache have two.
+// Shaded are the shaders of all operators. Those that write to pages of a cache have one for that, and one without a list if CPUs compute them, too.
 func Shaded() (all []ShadedOperator) {
-	for _, o := range operator.All() {
-		if all = append(all, ShadedOperator{o.Name, o, ""}); o.Paged != "" {
-			all = append(all, ShadedOperator{o.Name + "_paged", o, o.Paged})
+	add := func(of []operator.Operator, onDevices bool) {
+		for _, o := range of {
+			if o.Paged == "" || !onDevices {
+				all = append(all, ShadedOperator{o.Name, o, ""})
+			}
+			if o.Paged != "" {
+				all = append(all, ShadedOperator{o.Name + "_paged", o, o.Paged})
+			}
 		}
 	}
+	add(operator.All(), false)
+	add(operator.OnDevices(), true)
 	return all
 }
 

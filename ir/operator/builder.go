@@ -77,7 +77,7 @@ func (b *builder) tree(name string, op ir.Op, rows func(stage string) ir.Dim, of
 func (b *builder) halve(name string, op ir.Op, rows func(stage string) ir.Dim, of *ir.Tensor, n int) *ir.Tensor {
 	lead, j := leading(rows, name), b.axis(name, "j", n)
 	at := func(j ir.Expr) ir.Expr { return read(of, append(axes(lead), j)...) }
-	return b.stage(name, format.F32, append(lead, j), ir.Binary{Op: op, X: at(axis(j)), Y: at(plus(axis(j), ir.I32(n)))})
+	return b.stage(name, of.Elem, append(lead, j), ir.Binary{Op: op, X: at(axis(j)), Y: at(plus(axis(j), ir.I32(n)))})
 }
 
 func leading(rows func(stage string) ir.Dim, stage string) []ir.Dim {

@@ -66,9 +66,20 @@ func All() []Operator {
 	return out
 }
 
+// mergedBlocks are how many blocks devices merge at once: the fewer calls, the longer the shader.
+var mergedBlocks = []int{4, 16}
+
+// OnDevices lists the operators that only devices compute, in one dispatch for many positions or blocks: CPUs have loops over calls of others.
+func OnDevices() (out []Operator) {
+	for _, blocks := range mergedBlocks {
+		out = append(out, MergeBlocks(blocks))
+	}
+	return append(out, RowI8(), ColumnI8(), Element(), Rescale())
+}
+
 // Find is the operator of that name, or nil.
 func Find(name string) *Operator {
-	for _, o := range All() {
+	for _, o := range append(All(), OnDevices()...) {
 		if o.Name == name {
 			return &o
 		}
@@ -226,6 +237,42 @@ func Merge() Operator {
 		Outputs: []string{"top", "total", "out"}, Rows: []string{"o", "o2", "out"}}
 }
 
+// MergeBlocks is what Merge makes of one row and of one block after the other. Blocks have a row each of o2, m2 and l2; m, l, top and total have one element.
+func MergeBlocks(blocks int) Operator {
+	g := &builder{}
+	o, m, l := g.input("o", format.F32, "d"), g.input("m", format.F32, "i"), g.input("l", format.F32, "i")
+	o2, m2, l2 := g.input("o2", format.F32, "b", "d"), g.input("m2", format.F32, "b", "i"), g.input("l2", format.F32, "b", "i")
+	larger := func(x, y ir.Expr) ir.Expr { return ir.Binary{Op: ir.Max, X: x, Y: y} }
+	one := ir.I32(0)
+	// before has the largest maximum of the blocks before each
+	b := g.axis("before", "b", blocks)
+	most := read(m, one)
+	for i := range blocks - 1 {
+		most = larger(most, choose(ir.Binary{Op: ir.CmpGtS, X: axis(b), Y: ir.I32(i)}, read(m2, ir.I32(i), one), num(float32(math.Inf(-1)))))
+	}
+	before := g.stage("before", format.F32, []ir.Dim{b}, most)
+	factor := func(name string, of func(b ir.Expr) ir.Expr) *ir.Tensor {
+		b := axis(g.axis(name, "b", blocks))
+		return g.stage(name, format.F32, []ir.Dim{g.axis(name, "b", blocks)}, Exp(sub(of(b), larger(read(before, b), read(m2, b, one)))))
+	}
+	keep := factor("keep", func(b ir.Expr) ir.Expr { return read(before, b) })
+	part := factor("part", func(b ir.Expr) ir.Expr { return read(m2, b, one) })
+	merged := func(first ir.Expr, next func(b ir.Expr) ir.Expr) ir.Expr {
+		for i := range blocks {
+			b := ir.I32(i)
+			first = add(mul(first, read(keep, b)), mul(next(b), read(part, b)))
+		}
+		return first
+	}
+	last := ir.I32(blocks - 1)
+	g.stage("top", format.F32, []ir.Dim{g.axis("top", "i", 1)}, larger(read(before, last), read(m2, last, one)))
+	g.stage("total", format.F32, []ir.Dim{g.axis("total", "i", 1)}, merged(read(l, one), func(b ir.Expr) ir.Expr { return read(l2, b, one) }))
+	d := g.run("out", "d", "D")
+	g.stage("out", format.F32, []ir.Dim{d}, merged(read(o, axis(d)), func(b ir.Expr) ir.Expr { return read(o2, b, axis(d)) }))
+	return Operator{Name: fmt.Sprintf("merge_%d", blocks), About: fmt.Sprintf("%d more blocks of attention, in order", blocks), Graph: g.graph(),
+		Outputs: []string{"top", "total", "out"}, Rows: []string{"o2", "m2", "l2"}, Sizes: []map[string]int{{"D": 96}, {"D": 128}}}
+}
+
 // Finish is o / l, of R rows of D elements.
 func Finish() Operator {
 	g := &builder{}
@@ -247,6 +294,71 @@ func Column(e format.DType) Operator {
 	o := pointwise("column_"+elemName(e), "a vector as one lane of a panel", []string{"x"}, func(in []ir.Expr) ir.Expr { return stored(in[0], e) })
 	o.Stride, o.Paged = map[string]int{"out": Panel}, "out"
 	return o
+}
+
+// RowI8 is a vector as i8 and their scale: C panels of 32 elements of a cache.
+func RowI8() Operator {
+	g := &builder{}
+	x := g.input("x", format.F32, "c", "j")
+	scale := g.scaleOf(g.run("top32", "c", "C"), func(c, j ir.Expr) ir.Expr { return read(x, c, j) })
+	c, j := g.run("out", "c", "C"), g.axis("out", "j", Panel)
+	g.stage("out", format.I8, []ir.Dim{c, j}, code(read(x, axis(c), axis(j)), read(scale, ir.I32(0))))
+	return Operator{Name: "row_i8", About: "a vector as i8 and their scale: panels of a cache", Graph: g.graph(), Outputs: []string{"out", "scale"}, Rows: []string{"out"}, Paged: "out",
+		Sizes: []map[string]int{{"C": 3}, {"C": 4}}}
+}
+
+// ColumnI8 is a vector of K elements as i8, one in each row of a panel, and their scale.
+func ColumnI8() Operator {
+	g := &builder{}
+	x := g.input("x", format.F32, "k")
+	scale := g.scaleOf(size("K", Panel)("top32.b"), func(b, j ir.Expr) ir.Expr { return read(x, plus(times(b, Panel), j)) })
+	k := g.run("out", "k", "K")
+	g.stage("out", format.I8, []ir.Dim{k}, code(read(x, axis(k)), read(scale, ir.I32(0))))
+	return Operator{Name: "column_i8", About: "a vector as i8 and their scale: one lane of a panel", Graph: g.graph(), Outputs: []string{"out", "scale"},
+		Stride: map[string]int{"out": Panel}, Paged: "out"}
+}
+
+const (
+	mostCode     = 127
+	magnitude    = 0x7fffffff // bits of a float but the sign
+	infinityBits = 0x7f800000
+	leastNormal  = 0x00800000 // the bits of 2^-126
+	canonicalNaN = 0x7fc00000
+)
+
+// scaleOf adds the stages of the scale of a vector: its largest magnitude over 127. It is 0 below 2^-126, and a NaN if there is an infinity or a NaN.
+func (b *builder) scaleOf(over ir.Dim, of func(b, j ir.Expr) ir.Expr) *ir.Tensor {
+	part := b.axis("top32", "j", Panel)
+	each := ir.Binary{Op: ir.And, X: bits(of(axis(over), axis(part))), Y: ir.I32(magnitude)}
+	top := b.tree("top", ir.MaxS, nil, b.add(ir.Stage{Out: tensor("top32", format.I32, []ir.Dim{part}), Axes: []ir.Dim{part}, Reduce: []ir.Dim{over}, Combine: ir.MaxS, Body: each}))
+	most := read(top, ir.I32(0))
+	quotient := div(bits(most), num(mostCode))
+	normal := ir.Binary{Op: ir.CmpGtS, X: bits(quotient), Y: ir.I32(leastNormal - 1)}
+	finite := ir.Binary{Op: ir.CmpGtS, X: ir.I32(infinityBits), Y: most}
+	return b.stage("scale", format.F32, []ir.Dim{b.axis("scale", "i", 1)}, choose(finite, choose(normal, quotient, num(0)), bits(ir.I32(canonicalNaN))))
+}
+
+// code is the i8 nearest to x / scale, of two the even one, or 0 if the scale is 0 or a NaN.
+func code(x, scale ir.Expr) ir.Expr {
+	used := ir.Binary{Op: ir.And, X: ir.Binary{Op: ir.CmpGtS, X: bits(scale), Y: ir.I32(0)}, Y: ir.Binary{Op: ir.CmpGtS, X: ir.I32(infinityBits), Y: bits(scale)}}
+	return ir.Cast{T: format.I8, X: ir.Binary{Op: ir.And, X: bits(add(div(x, scale), num(rounder))), Y: used}}
+}
+
+// Element is a number in its place in a cache.
+func Element() Operator {
+	g := &builder{}
+	x := g.input("x", format.F32, "i")
+	g.stage("out", format.F32, []ir.Dim{g.axis("out", "i", 1)}, read(x, ir.I32(0)))
+	return Operator{Name: "element", About: "a number in its place in a cache", Graph: g.graph(), Outputs: []string{"out"}, Paged: "out"}
+}
+
+// Rescale is R rows of Block scores or exponentials, each times the scale of its position.
+func Rescale() Operator {
+	g := &builder{}
+	x, by := g.input("x", format.F32, "r", "p"), g.input("by", format.F32, "p")
+	r, p := g.run("out", "r", "R"), g.axis("out", "p", Block)
+	g.stage("out", format.F32, []ir.Dim{r, p}, canon(mul(read(x, axis(r), axis(p)), read(by, axis(p)))))
+	return Operator{Name: "rescale", About: "scores or exponentials times the scales of positions", Graph: g.graph(), Outputs: []string{"out"}}
 }
 
 // stored is x as an element of type e.

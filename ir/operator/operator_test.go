@@ -5,6 +5,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -255,6 +256,32 @@ func TestStored(t *testing.T) {
 	}
 }
 
+// TestMergeBlocks: several blocks at once are merged as one after the other, bit for bit, also where maxima rise and fall and exponentials vanish.
+func TestMergeBlocks(t *testing.T) {
+	const d = 32
+	rng := rand.New(rand.NewPCG(4, 5))
+	drawn := func(scale float64, shape ...int) *ir.Array {
+		return floats(shape, func(int) float32 { return float32(rng.NormFloat64() * scale) })
+	}
+	row := func(a *ir.Array, b, n int) []int64 { return a.V[b*n:][:n] }
+	for _, n := range mergedBlocks {
+		for _, scale := range []float64{1, 100} {
+			in := map[string]*ir.Array{"o": drawn(1, d), "m": drawn(scale, 1), "l": drawn(9, 1), "o2": drawn(1, n, d), "m2": drawn(scale, n, 1), "l2": drawn(9, n, 1)}
+			have := eval(t, MergeBlocks(n), map[string]int{"D": d}, in)
+			state := map[string]*ir.Array{"out": {Shape: []int{1, d}, V: in["o"].V}, "top": in["m"], "total": in["l"]}
+			for b := range n {
+				state = eval(t, Merge(), map[string]int{"R": 1, "D": d}, map[string]*ir.Array{"o": state["out"], "m": state["top"], "l": state["total"],
+					"o2": {Shape: []int{1, d}, V: row(in["o2"], b, d)}, "m2": {Shape: []int{1}, V: row(in["m2"], b, 1)}, "l2": {Shape: []int{1}, V: row(in["l2"], b, 1)}})
+			}
+			for _, name := range []string{"top", "total", "out"} {
+				if !slices.Equal(have[name].V, state[name].V) {
+					t.Errorf("%d blocks, maxima of about %v: other %s", n, scale, name)
+				}
+			}
+		}
+	}
+}
+
 // TestDoc: docs/ir.md lists the operators, without element types and numbers of rows.
 func TestDoc(t *testing.T) {
 	doc, err := os.ReadFile("../../docs/ir.md")
@@ -271,6 +298,11 @@ func TestDoc(t *testing.T) {
 		}
 		if !strings.Contains(text, row) {
 			t.Errorf("docs/ir.md lacks the row %s", row)
+		}
+	}
+	for _, o := range OnDevices() {
+		if !strings.Contains(text, "`"+o.Name+"`") {
+			t.Errorf("docs/ir.md lacks %s", o.Name)
 		}
 	}
 }

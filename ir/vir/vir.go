@@ -227,6 +227,9 @@ type Func struct {
 // MaxGrid is the number of dimensions that workgroups have.
 const MaxGrid = 3
 
+// MaxWords is how many parameters workgroups have, words that each device has room for.
+const MaxWords = 32
+
 // MaxLanesOfGroup bounds the lanes of a workgroup, and MaxParts the workgroups that have parts of a sum.
 const (
 	MaxLanesOfGroup = 1024

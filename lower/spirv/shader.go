@@ -58,8 +58,8 @@ func (t Target) Print(s *lower.Selected, c Controls) (*Shader, error) {
 		p.shader.Subgroup = c.Subgroup
 	}
 	p.declare(t.m.Has, c)
-	if n := len(p.shader.Params); n > mostParams {
-		return nil, &nest.Refused{What: s.Func.Name, Reason: fmt.Sprintf("%d parameters, at most %d fit the push constants of all devices", n, mostParams)}
+	if n := len(p.shader.Params); n > vir.MaxWords {
+		return nil, &nest.Refused{What: s.Func.Name, Reason: fmt.Sprintf("%d parameters, at most %d fit the push constants of all devices", n, vir.MaxWords)}
 	}
 	p.one = p.oneWord()
 	p.begin()
@@ -71,9 +71,6 @@ func (t Target) Print(s *lower.Selected, c Controls) (*Shader, error) {
 	}
 	return p.shader, nil
 }
-
-// mostParams is how many words of push constants each device has.
-const mostParams = 32
 
 // printer writes the module of a function.
 type printer struct {

@@ -72,8 +72,6 @@ func (r *resident) covers() error {
 		return errorf("device", "experts are computed on the CPU")
 	case c.Growth > 0:
 		return errorf("device", "queries that grow with positions are computed on the CPU")
-	case m.options.Cache == CacheQ8:
-		return errorf("option Cache", "q8 is for the CPU, so that only products are computed on the device: take f16 or f32")
 	case c.HeadSize%ops.Panel != 0:
 		return errorf("device", "heads of %d elements are computed on the CPU", c.HeadSize)
 	}
@@ -489,13 +487,13 @@ func (r *resident) outputs(ws *workspace, l *layout, data []byte) {
 
 // takeKeys takes the key and the value of one token into the host's pages.
 func (r *resident) takeKeys(ws *workspace, l *layout, data []byte, cacheOf func(layer int) *cache) {
-	position := ws.segments[0].position
+	position, lane := ws.segments[0].position, attentionLane{codes: make([]byte, r.m.config.HeadSize)}
 	for i := range r.pages {
 		a := r.m.layers[i].mixer.(*attention)
 		keys, values := l.take(ws.keys[:a.kvHeads*a.size], data, l.layers[i].key, 0), l.take(ws.values[:a.kvHeads*a.size], data, l.layers[i].value, 0)
 		p := cacheOf(i).pages[position/ops.Block]
 		for head := range a.kvHeads {
-			a.store(nil, p.data, head, position%ops.Block, keys[head*a.size:][:a.size], values[head*a.size:][:a.size])
+			a.store(&lane, p.data, head, position%ops.Block, keys[head*a.size:][:a.size], values[head*a.size:][:a.size])
 		}
 		r.pages[i].versions[position/ops.Block] = p.version.Add(1)
 	}

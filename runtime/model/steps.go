@@ -3,6 +3,7 @@ package model
 import (
 	"encoding/binary"
 	"slices"
+	"strconv"
 
 	"github.com/tmacc/tmacc/runtime"
 	"github.com/tmacc/tmacc/runtime/abi"
@@ -29,11 +30,12 @@ type layout struct {
 
 	inputs, outputs        region
 	hidden, normed, mixed  region
-	cells                  region // [2][n] of u32: see attention.cells
+	cells                  region // [4][n] of u32: see attention.cells
 	mixed2                 region // after its norm
 	queries, queries2      region
 	rotated                region // [KV heads][n][group][size]
 	keys, keys2            region
+	keyScales, valueScales region // [n][KV heads]
 	attended, attended2    region
 	gates, ups             region
 	gated, gated2          region
@@ -41,7 +43,7 @@ type layout struct {
 	scores, capped, shares region // [slots][64]
 	tops, totals           region // [slots]
 	parts                  region // [slots][size]
-	merged                 [2]struct{ output, top, total region }
+	merged                 [2]merged
 	kinds                  []kindLayout
 	layers                 []layerLayout
 	last, logits           region // of the wanted rows
@@ -220,7 +222,7 @@ func (r *resident) lay(of shape) *layout {
 
 func (l *layout) takeInputs() {
 	c, begin := &l.m.config, l.bytes
-	l.hidden, l.cells = l.rows(l.n, c.Embedding), l.words(2*l.n)
+	l.hidden, l.cells = l.rows(l.n, c.Embedding), l.words(4*l.n)
 	for kind := range c.Kinds {
 		pairs := l.m.angles[kind].Pairs()
 		k := kindLayout{cos: l.rows(l.n, pairs), sin: l.rows(l.n, pairs)}
@@ -275,6 +277,7 @@ func (l *layout) takeBuffers() {
 	l.normed, l.mixed2 = l.rows(l.n, c.Embedding), l.rows(l.n, c.Embedding)
 	queries, keys := c.extent(sizeQueries), c.extent(sizeKeys)
 	l.queries2, l.rotated, l.keys2 = l.rows(l.n, queries), l.rows(l.n, queries), l.rows(l.n, keys)
+	l.keyScales, l.valueScales = l.rows(l.n, c.KVHeads), l.rows(l.n, c.KVHeads)
 	l.attended, l.attended2, l.gated, l.gated2 = l.rows(l.n, queries), l.rows(l.n, queries), l.rows(l.n, c.FeedForward), l.rows(l.n, c.FeedForward)
 	l.slots = c.Heads * max(numBlocks(l.m.options.Context), blocksAtOnce*(l.n-1))
 	l.scores, l.capped, l.shares = l.words(l.slots*ops.Block), l.words(l.slots*ops.Block), l.words(l.slots*ops.Block)
@@ -568,10 +571,22 @@ func (s *list) angles(name string, r region) tensorAt {
 // store adds the keys and values of a layer to its pages, at the places that the inputs have.
 func (s *list) store(layer int) {
 	a, out, n := s.m.layers[layer].mixer.(*attention), s.layers[layer], s.layout.n
-	s.operator(false, "column_"+elemName(a.elem)+"_paged", map[string]int{"K": a.size}, []int{a.kvHeads, 1, n}, s.at("x", out.key, 0, 4*a.size, 0, out.key.row), s.at("places", s.cells, 0),
-		s.page("out", layer, 0, a.headBytes()))
-	s.operator(true, "row_"+elemName(a.elem)+"_paged", map[string]int{"K": ops.Panel}, []int{a.kvHeads, a.size / ops.Panel, n}, s.at("x", out.value, 0, 4*a.size, 4*ops.Panel, out.value.row),
-		s.at("places", s.cells, 4*n), s.page("out", layer, 0, a.headBytes(), ops.Block*ops.Panel*a.elem.Bytes()))
+	name := elemName(a.elem) + "_paged"
+	places := func(i int) tensorAt { return s.at("places", s.cells, 4*n*i) }
+	scales := func(name string, r region) tensorAt { return s.at(name, r, 0, 4, 0, r.row) }
+	s.operator(false, "column_"+name, map[string]int{"K": a.size}, []int{a.kvHeads, 1, n}, s.at("x", out.key, 0, 4*a.size, 0, out.key.row), places(0),
+		s.page("out", layer, 0, a.headBytes()), scales("scale", s.keyScales))
+	panelBytes := ops.Block * ops.Panel * a.elem.Bytes()
+	if a.elem != ops.I8 {
+		s.operator(true, "row_"+name, map[string]int{"K": ops.Panel}, []int{a.kvHeads, a.size / ops.Panel, n}, s.at("x", out.value, 0, 4*a.size, 4*ops.Panel, out.value.row), places(1),
+			s.page("out", layer, 0, a.headBytes(), panelBytes))
+		return
+	}
+	s.operator(true, "row_"+name, map[string]int{"C": a.size / ops.Panel}, []int{a.kvHeads, 1, n}, s.at("x", out.value, 0, 4*a.size, 0, out.value.row), places(1),
+		s.page("out", layer, 0, a.headBytes()).rowsOf(panelBytes), scales("scale", s.valueScales))
+	for i, scale := range []region{s.keyScales, s.valueScales} {
+		s.operator(i > 0, "element_paged", nil, []int{a.kvHeads, 1, n}, scales("x", scale), places(2+i), s.page("out", layer, 0, a.headBytes()))
+	}
 }
 
 // page is a tensor in the pages of a layer.
@@ -580,16 +595,20 @@ func (s *list) page(name string, layer, from int, steps ...int) tensorAt {
 	return tensorAt{name, abi.Tensor{Place: abi.Place{Memory: s.resident.pages[layer].memory, At: int64(from), Bytes: a.deviceBytes() - int64(from)}, Steps: steps}}
 }
 
-// cells are where a position has its key and its value in pages that follow each other, in bytes: of the first head, its first elements.
-func (a *attention) cells(position int) [2]int {
+// cells are where a position has its key, its value, and the scales of both, in pages that follow each other, in bytes: of the first head, its first elements.
+func (a *attention) cells(position int) [4]int {
 	page, at, e := position/ops.Block*a.pageBytes(), position%ops.Block, a.elem.Bytes()
-	return [2]int{page + at/ops.Panel*a.keyBytes()/2 + at%ops.Panel*e, page + a.keyBytes() + at*ops.Panel*e}
+	scales := page + a.keyBytes() + ops.Block*a.wide()*e + at*ops.F32.Bytes()
+	return [4]int{page + at/ops.Panel*a.keyBytes()/2 + at%ops.Panel*e, page + a.keyBytes() + at*ops.Panel*e, scales, scales + a.scaleBytes()}
 }
 
 // elemName is the type of a cache in names of operators.
 func elemName(e ops.Elem) string {
-	if e == ops.F16 {
+	switch e {
+	case ops.F16:
 		return "f16"
+	case ops.I8:
+		return "i8"
 	}
 	return "f32"
 }
@@ -600,7 +619,11 @@ type blocksOf struct {
 	first, end int
 	slot, rows int // rows of a block, of all heads
 	of, to     int // all blocks of the tile
+	done       *progress
 }
+
+// progress is how many blocks of a tile have been merged, by how many merges.
+type progress struct{ blocks, merges int }
 
 // rounds are the blocks of tiles, in order, as memory for scores has room for them. The first two blocks of a tile are in one round, unless it has one only.
 func (s *list) rounds(a *attention, tiles []tile) (all [][]blocksOf) {
@@ -612,13 +635,14 @@ func (s *list) rounds(a *attention, tiles []tile) (all [][]blocksOf) {
 	for i := range tiles {
 		t := &tiles[i]
 		first, end := a.blocks(t)
+		done := &progress{blocks: 1}
 		for rows, b := t.n*a.heads, first; b < end; {
 			n := min((s.slots-used)/rows, end-b)
 			if n == 0 || n == 1 && b == first && end-b > 1 {
 				next()
 				n = min(s.slots/rows, end-b)
 			}
-			round = append(round, blocksOf{tile: t, first: b, end: b + n, slot: used, rows: rows, of: first, to: end})
+			round = append(round, blocksOf{tile: t, first: b, end: b + n, slot: used, rows: rows, of: first, to: end, done: done})
 			b, used = b+n, used+n*rows
 		}
 	}
@@ -650,6 +674,7 @@ func (s *list) round(layer int, a *attention, all []blocksOf) {
 	for i, b := range all {
 		s.panels(i > 0, layer, a, &b, 0, a.size, 2, a.keyBytes()/2, rowsAt{s.rotated, b.row * key * a.group(), key, key * a.group() * s.layout.n, 0}, s.slotsOf(s.scores, &b, a, ops.Block))
 	}
+	s.rescale(layer, a, all, s.scores, scaledKeys)
 	scores, scale := s.scores, a.scale
 	if a.cap > 0 {
 		last := &all[len(all)-1]
@@ -661,10 +686,25 @@ func (s *list) round(layer int, a *attention, all []blocksOf) {
 	for i := range all {
 		beside = s.softmax(beside, a, &all[i], scores, scale)
 	}
+	s.rescale(layer, a, all, s.shares, scaledValues)
 	for i, b := range all {
 		s.panels(i > 0, layer, a, &b, a.keyBytes(), ops.Block, a.size/ops.Panel, ops.Block*ops.Panel*a.elem.Bytes(), s.slotsOf(s.shares, &b, a, ops.Block), s.slotsOf(s.parts, &b, a, a.size))
 	}
 	s.merge(a, all)
+}
+
+// rescale multiplies the scores of keys, or the exponentials of values, by the scales of their positions, if the cache has any.
+func (s *list) rescale(layer int, a *attention, all []blocksOf, r region, of scaled) {
+	if a.elem != ops.I8 {
+		return
+	}
+	for i := range all {
+		b := &all[i]
+		x := s.slotsOf(r, b, a, ops.Block)
+		scales := s.page("by", layer, b.first*a.pageBytes()+a.headBytes()-int(of)*a.scaleBytes(), a.headBytes(), a.pageBytes())
+		s.operator(i > 0, "rescale", map[string]int{"R": b.rows / a.kvHeads}, []int{a.kvHeads, b.end - b.first}, s.at("x", x.region, x.from, x.head, x.block), scales,
+			s.at("out", x.region, x.from, x.head, x.block))
+	}
 }
 
 // softmax adds the exponentials of blocks: of the one in which windows begin, of the queries' own, and of those between, of which all positions count.
@@ -724,7 +764,7 @@ func (s *list) panels(beside bool, layer int, a *attention, b *blocksOf, from, k
 		slices.SortStableFunc(axes, func(x, y axis) int { return x.n - y.n })
 		one, x, y := axes[0], axes[1], axes[2]
 		for i := range one.n {
-			s.operator(beside, "matmul_"+elemName(a.elem)+"_"+string(rune('0'+n)), map[string]int{"K": k}, []int{a.kvHeads, x.n, y.n},
+			s.operator(beside, "matmul_"+elemName(a.elem)+"_"+strconv.Itoa(n), map[string]int{"K": k}, []int{a.kvHeads, x.n, y.n},
 				s.at("a", in.region, in.from+r*in.row+i*one.in, in.head, x.in, y.in).rowsOf(in.row),
 				s.page("b", layer, b.first*a.pageBytes()+from+i*one.page, a.headBytes(), x.page, y.page),
 				s.at("out", out.region, out.from+r*out.row+i*one.out, out.head, x.out, y.out).rowsOf(out.row))
@@ -734,53 +774,72 @@ func (s *list) panels(beside bool, layer int, a *attention, b *blocksOf, from, k
 	}
 }
 
-// merge adds blocks to those of their tiles before, one after the other, and divides by the sums where a tile ends.
+// merge adds blocks to those of their tiles before, in order, and divides by the sums where a tile ends.
 func (s *list) merge(a *attention, all []blocksOf) {
-	d, most := 4*a.size, 0
-	for _, b := range all {
-		most = max(most, b.end-b.first)
-	}
-	block := func(b *blocksOf, i int) (o, m, l tensorAt) {
-		at := b.slot + i*b.rows
-		return s.at("o", s.parts, at*d).rowsOf(d), s.at("m", s.tops, 4*at), s.at("l", s.totals, 4*at)
-	}
-	before := func(b *blocksOf, merges int) (o, m, l tensorAt) {
-		if merges == 0 { // the first block of the tile
-			return block(b, 0)
-		}
-		x, at := &s.merged[merges%2], b.row*a.heads
-		return s.at("o", x.output, at*d).rowsOf(d), s.at("m", x.top, 4*at), s.at("l", x.total, 4*at)
-	}
-	for i := range most {
-		beside := false
-		for j := range all {
-			b := &all[j]
-			if i >= b.end-b.first || b.first == b.of && i == 0 {
-				continue
+	for left := true; left; {
+		left = false
+		for i := range all {
+			if b := &all[i]; b.of+b.done.blocks < b.end {
+				s.mergeSome(left, a, b)
+				left = true
 			}
-			o, m, l := before(b, b.merges(i))
-			o2, m2, l2 := block(b, i)
-			out, top, total := before(b, b.merges(i)+1)
-			o2.name, m2.name, l2.name, out.name, top.name, total.name = "o2", "m2", "l2", "out", "top", "total"
-			s.operator(beside, "merge", map[string]int{"R": b.rows, "D": a.size}, nil, o, m, l, o2, m2, l2, out, top, total)
-			beside = true
 		}
 	}
-	beside, rows := false, a.group()
-	for j := range all {
-		b := &all[j]
+	beside, rows, d := false, a.group(), 4*a.size
+	for i := range all {
+		b := &all[i]
 		if b.end < b.to {
 			continue
 		}
-		o, _, l := before(b, b.to-b.of-1)
-		o.Steps, l.Steps = []int{d * rows * b.n, d * rows}, []int{4 * rows * b.n, 4 * rows}
-		s.operator(beside, "finish", map[string]int{"R": rows, "D": a.size}, []int{a.kvHeads, b.n}, o, l, s.at("out", s.attended, b.row*s.attended.row, d*rows, s.attended.row).rowsOf(d))
+		x := s.state(a, b)
+		s.operator(beside, "finish", map[string]int{"R": rows, "D": a.size}, []int{a.kvHeads, b.n}, s.at("o", x.output, x.row*d, d*rows*b.n, d*rows).rowsOf(d),
+			s.at("l", x.total, 4*x.row, 4*rows*b.n, 4*rows), s.at("out", s.attended, b.row*s.attended.row, d*rows, s.attended.row).rowsOf(d))
 		beside = true
 	}
 }
 
-// merges is how many merges of the tile come before that of block number i of b.
-func (b *blocksOf) merges(i int) int { return b.first + i - b.of - 1 }
+// merged is outputs, maxima and sums of the rows of a tile, which follow each other.
+type merged struct {
+	output, top, total region
+	row                int // the first
+}
+
+// state is what the blocks of a tile that have been merged have together: at first, what the first one has.
+func (s *list) state(a *attention, b *blocksOf) merged {
+	if b.done.merges == 0 {
+		return merged{s.parts, s.tops, s.totals, b.slot}
+	}
+	x := s.merged[b.done.merges%len(s.merged)]
+	x.row = b.row * a.heads
+	return x
+}
+
+// mostMerged is from how many blocks on that one merge may add operators are looked for.
+const mostMerged = 64
+
+// mergeSome adds the next blocks: as many as there is an operator for.
+func (s *list) mergeSome(beside bool, a *attention, b *blocksOf) {
+	x, d := s.state(a, b), 4*a.size
+	next := b.of + b.done.blocks
+	name, n := "", mostMerged
+	for ; n > 1; n /= 2 {
+		if name = "merge_" + strconv.Itoa(n); n <= b.end-next && s.on.Operator(name) != nil {
+			break
+		}
+	}
+	b.done.blocks += n
+	b.done.merges++
+	to, at := s.state(a, b), b.slot+(next-b.first)*b.rows
+	if n > 1 {
+		s.operator(beside, name, map[string]int{"D": a.size}, []int{b.rows}, s.at("o", x.output, x.row*d, d), s.at("m", x.top, 4*x.row, 4), s.at("l", x.total, 4*x.row, 4),
+			s.at("o2", s.parts, at*d, d).rowsOf(b.rows*d), s.at("m2", s.tops, 4*at, 4).rowsOf(4*b.rows), s.at("l2", s.totals, 4*at, 4).rowsOf(4*b.rows),
+			s.at("top", to.top, 4*to.row, 4), s.at("total", to.total, 4*to.row, 4), s.at("out", to.output, to.row*d, d))
+		return
+	}
+	s.operator(beside, "merge", map[string]int{"R": b.rows, "D": a.size}, nil, s.at("o", x.output, x.row*d).rowsOf(d), s.at("m", x.top, 4*x.row), s.at("l", x.total, 4*x.row),
+		s.at("o2", s.parts, at*d).rowsOf(d), s.at("m2", s.tops, 4*at), s.at("l2", s.totals, 4*at),
+		s.at("top", to.top, 4*to.row), s.at("total", to.total, 4*to.row), s.at("out", to.output, to.row*d).rowsOf(d))
+}
 
 // residual adds what a part of a layer has computed to the hidden state, with its bias, and normed if it has a norm for it.
 func (s *list) residual(bias, ends []float32) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/tmacc/tmacc/gen/operators"
@@ -128,6 +129,9 @@ func OperatorStages(o operator.Operator, trace schedule.Trace, t lower.Selector)
 			return s.fail(TraceStage, err)
 		}
 		if !ok {
+			if slices.ContainsFunc(operator.OnDevices(), func(x operator.Operator) bool { return x.Name == o.Name }) {
+				return s.fail(TraceStage, fmt.Errorf("%s is for devices, not for %s: name one as the target, such as spirv", o.Name, t.Machine().Name))
+			}
 			return s.fail(TraceStage, fmt.Errorf("%s runs in pure Go on %s: there is no schedule for it", o.Name, t.Machine().Name))
 		}
 	}

@@ -161,6 +161,16 @@ func store(b []byte, e format.DType, v int64) {
 	}
 }
 
+func load(b []byte, e format.DType) int64 {
+	switch e.Bytes() {
+	case 1:
+		return int64(int8(b[0]))
+	case 2:
+		return int64(binary.LittleEndian.Uint16(b))
+	}
+	return int64(binary.LittleEndian.Uint32(b))
+}
+
 // Compare holds what a kernel has made of args to the definition. Where the definition leaves open which NaN a result is, any will do.
 func (c *OperatorCase) Compare(k *schedule.OperatorKernel, args []vir.Arg) error {
 	steps := map[string]int{}
@@ -177,10 +187,7 @@ func (c *OperatorCase) Compare(k *schedule.OperatorKernel, args []vir.Arg) error
 		var err error
 		n := 0
 		c.each(p, c.want[p.Name], steps[p.Name], func(at int, want *int64) {
-			got := int64(binary.LittleEndian.Uint16(args[i].Buf[at:]))
-			if p.Elem.Bytes() == 4 {
-				got = int64(binary.LittleEndian.Uint32(args[i].Buf[at:]))
-			}
+			got := load(args[i].Buf[at:], p.Elem)
 			same := got == *want || !exact && isNaN(got) && isNaN(*want)
 			if err == nil && !same {
 				err = fmt.Errorf("%s: element %d of %s is %#x, want %#x", c, n, p.Name, got, *want)

@@ -2,7 +2,9 @@
 package devices
 
 import (
+	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"os"
 	"path/filepath"
@@ -106,12 +108,41 @@ func opened(t *testing.T, on *kernels.Device) (*model.Model, *model.Session) {
 
 func openedFor(t *testing.T, on *kernels.Device, opt model.Options) (*model.Model, *model.Session) {
 	t.Helper()
+	return openedFile(t, small, on, opt)
+}
+
+// small is the file of a small model.
+const small = "../../testdata/gguf/llama-q4_0.gguf"
+
+// longer is a copy of a file of a model, which says that the model was made for so many positions.
+func longer(t *testing.T, path string, positions uint32) string {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	key := []byte("context_length")
+	at := bytes.Index(data, key)
+	if at < 0 {
+		t.Fatalf("%s has no %s", path, key)
+	}
+	const typeBytes = 4
+	binary.LittleEndian.PutUint32(data[at+len(key)+typeBytes:], positions)
+	to := filepath.Join(t.TempDir(), filepath.Base(path))
+	if err := os.WriteFile(to, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return to
+}
+
+func openedFile(t *testing.T, path string, on *kernels.Device, opt model.Options) (*model.Model, *model.Session) {
+	t.Helper()
 	p, err := kernels.New(context.Background(), kernels.Options{Device: on})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { p.Close() })
-	m, err := model.Open("../../testdata/gguf/llama-q4_0.gguf", p, opt)
+	m, err := model.Open(path, p, opt)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -299,10 +330,15 @@ func (x idle) Open(name string, v *abi.Variant, l *format.Layout) (abi.Runner, e
 
 func (x *idleRunner) Run(abi.Recording) error { return nil }
 
-// counted is a device that counts submissions of steps, and products that are computed one at a time.
+// counted is a device that counts submissions of steps, products that are computed one at a time, and the operators of the steps that it has recorded last.
 type counted struct {
 	abi.Device
-	steps, products *int
+	*counts
+}
+
+type counts struct {
+	steps, products int
+	operators       map[string]int
 }
 
 type countedRunner struct {
@@ -329,38 +365,48 @@ func (x *countedRunner) Load(tiles []byte, tileBytes int) (abi.Loaded, error) {
 }
 
 func (x *countedMatrix) Multiply(c *abi.DeviceCall) error {
-	*x.products++
+	x.products++
 	return x.Loaded.Multiply(c)
 }
 
 func (x *countedRunner) Record(steps []abi.Step) (abi.Recording, error) {
+	x.operators = map[string]int{}
 	for _, s := range steps {
-		if m, ok := s.(*abi.Multiplying); ok {
-			m.Matrix = m.Matrix.(*countedMatrix).Loaded
+		switch s := s.(type) {
+		case *abi.Multiplying:
+			s.Matrix = s.Matrix.(*countedMatrix).Loaded
+		case *abi.Operating:
+			x.operators[s.Operator.Name]++
 		}
 	}
 	return x.Runner.Record(steps)
 }
 
 func (x *countedRunner) Run(r abi.Recording) error {
-	*x.steps++
+	x.steps++
 	return x.Runner.Run(r)
 }
 
 // TestPrompts: a prompt is one submission for each part of it, once the first part has been compared. It has the CPU's bits in the middle of a block, across blocks, for
 // all of its tokens, for hidden states, and for none; and so does what follows it.
 func TestPrompts(t *testing.T) {
+	for name, cache := range map[string]model.CacheType{"f16": model.CacheF16, "q8": model.CacheQ8} {
+		t.Run(name, func(t *testing.T) { promptsWith(t, cache) })
+	}
+}
+
+func promptsWith(t *testing.T, cache model.CacheType) {
 	here, err := device.Here("")
 	if err != nil {
 		t.Skip(err)
 	}
-	steps, products := 0, 0
-	counts := *here
-	counts.On = counted{here.On, &steps, &products}
+	var seen counts
+	counting := *here
+	counting.On = counted{here.On, &seen}
 	target, _ := spirv.ByName("spirv")
 	var all [][]float32
-	for _, on := range []*kernels.Device{nil, {Here: &counts, Target: target}} {
-		m, s := openedFor(t, on, model.Options{Context: 400, Chunk: 100})
+	for _, on := range []*kernels.Device{nil, {Here: &counting, Target: target}} {
+		m, s := openedFor(t, on, model.Options{Context: 400, Chunk: 100, Cache: cache})
 		tokens := func(n int) (all []int32) {
 			for i := range n {
 				all = append(all, int32(1+(s.Len()+i)*37%(m.Config().Vocabulary-1)))
@@ -370,19 +416,69 @@ func TestPrompts(t *testing.T) {
 		for i, x := range []model.Item{{Tokens: tokens(3)}, {Tokens: tokens(1)}, {Tokens: tokens(9)}, {Tokens: tokens(160), Want: model.WantNone}, {Tokens: tokens(70), Want: model.WantAll},
 			{Tokens: tokens(2), Want: model.WantAll, WantHidden: true}, {Tokens: tokens(1)}, {Tokens: tokens(130)}} {
 			x.Session = s
-			items, before, multiplied := []model.Item{x}, steps, products
+			items, before := []model.Item{x}, seen
 			if err := m.Forward(context.Background(), items); err != nil {
 				t.Fatal(err)
 			}
 			all = append(all, slices.Concat(items[0].Logits, items[0].Hidden))
-			if want := (len(x.Tokens) + 99) / 100; on != nil && (steps-before != want || i > 1 && products > multiplied || m.Resident() != nil) {
-				t.Errorf("call %d: %d submissions of %d, %d products, %v", i, steps-before, want, products-multiplied, m.Resident())
+			if want := (len(x.Tokens) + 99) / 100; on != nil && (seen.steps-before.steps != want || i > 1 && seen.products > before.products || m.Resident() != nil) {
+				t.Errorf("call %d: %d submissions of %d, %d products, %v", i, seen.steps-before.steps, want, seen.products-before.products, m.Resident())
 			}
 		}
 	}
 	for i := range len(all) / 2 {
 		if !slices.Equal(all[i], all[len(all)/2+i]) {
 			t.Errorf("other results of call %d", i)
+		}
+	}
+}
+
+// TestLong: a session of more than 16 blocks has the CPU's bits, of a prompt and of the tokens that follow. A token merges its blocks by 16 and by 4.
+func TestLong(t *testing.T) {
+	here, err := device.Here("")
+	if err != nil {
+		t.Skip(err)
+	}
+	const positions, prompt, more = 2048, 1400, 3
+	var seen counts
+	counting := *here
+	counting.On = counted{here.On, &seen}
+	target, _ := spirv.ByName("spirv")
+	path := longer(t, small, positions)
+	var all [][]float32
+	for _, on := range []*kernels.Device{nil, {Here: &counting, Target: target}} {
+		m, s := openedFile(t, path, on, model.Options{Context: positions})
+		forward := func(tokens ...int32) {
+			item := []model.Item{{Session: s, Tokens: tokens}}
+			if err := m.Forward(context.Background(), item); err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, slices.Clone(item[0].Logits))
+		}
+		tokens := make([]int32, prompt)
+		for i := range tokens {
+			tokens[i] = int32(1 + 37*i%(m.Config().Vocabulary-1))
+		}
+		forward(tokens...)
+		for range more {
+			last := all[len(all)-1]
+			forward(int32(slices.Index(last, slices.Max(last))))
+		}
+		if on != nil {
+			// 22 blocks: the first, and 16, 4 and 1 that are merged
+			layers := m.Config().Layers
+			want := map[string]int{"merge_16": layers, "merge_4": layers, "merge": layers}
+			for name, n := range want {
+				if seen.operators[name] != n || m.Resident() != nil {
+					t.Errorf("a token has %d dispatches of %s, want %d; %v", seen.operators[name], name, n, m.Resident())
+				}
+			}
+		}
+		forward(1, 2, 3)
+	}
+	for i := range len(all) / 2 {
+		if !slices.Equal(all[i], all[len(all)/2+i]) {
+			t.Errorf("other logits of call %d", i)
 		}
 	}
 }

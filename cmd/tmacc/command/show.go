@@ -297,7 +297,7 @@ func operatorsNamed(word string) ([]operator.Operator, error) {
 		return []operator.Operator{*o}, nil
 	}
 	names := []string{attentionWord}
-	for _, o := range operator.All() {
+	for _, o := range append(operator.All(), operator.OnDevices()...) {
 		names = append(names, o.Name)
 	}
 	return nil, fmt.Errorf("show: unknown operator %.80q: have %s", word, strings.Join(names, ", "))
