@@ -38,7 +38,7 @@ loader() {
 		for f in "$1"/debs/*.deb; do dpkg -x "$f" "$2/root" || echo "$f is not unpacked: without libvulkan.so.1 nothing is measured" >&2; done
 		export LD_LIBRARY_PATH=$2/root/usr/lib/x86_64-linux-gnu:$2/root/lib/x86_64-linux-gnu:${LD_LIBRARY_PATH:-}
 	fi
-	if [ -z "${VK_DRIVER_FILES:-}${VK_ICD_FILENAMES:-}" ] && ! ls /usr/share/vulkan/icd.d/*.json /etc/vulkan/icd.d/*.json >/dev/null 2>&1; then
+	if [ -z "${VK_DRIVER_FILES:-}${VK_ICD_FILENAMES:-}" ] && [ -z "$(ls /usr/share/vulkan/icd.d/*.json /etc/vulkan/icd.d/*.json 2>/dev/null)" ]; then
 		local icd
 		icd=$(ls /usr/local/nvidia/share/vulkan/icd.d/nvidia_icd.json 2>/dev/null || find / -xdev -path '*vulkan/icd.d/*.json' 2>/dev/null | head -1)
 		export VK_DRIVER_FILES=$icd VK_ICD_FILENAMES=$icd
