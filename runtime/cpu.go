@@ -3,6 +3,7 @@ package runtime
 import (
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 
@@ -65,8 +66,22 @@ func (p *Product) describe(why string, m cpu.Mask) string {
 	for i := range p.spec.Variants {
 		v := &p.spec.Variants[i]
 		state := m.State(candidate(v), p.Target())
+		runs := p.variant != nil && v.Target == p.variant.Target
 		for _, k := range v.Kernels {
-			fmt.Fprintf(&b, "%s %s, %d rows by %d columns%s: %s\n", v.Target, k.Name, k.Rows, k.Cols, exactness(&k), state)
+			of := state
+			if runs {
+				of = p.runs(&k)
+			}
+			fmt.Fprintf(&b, "%s %s, %d rows by %d columns%s: %s\n", v.Target, k.Name, k.Rows, k.Cols, exactness(&k), of)
+		}
+		if f := v.Fused; f != nil {
+			of := state
+			if runs && p.variant.Fused != nil {
+				of = p.how(&f.Kernel, "runs for n = 1 in Multiply")
+			} else if runs {
+				of = p.states[f.Name]
+			}
+			fmt.Fprintf(&b, "%s %s, %d rows by %d columns of up to %d floats%s: %s\n", v.Target, f.Name, f.Rows, f.Cols, f.Room, exactness(&f.Kernel), of)
 		}
 		if v.Prepare != nil {
 			fmt.Fprintf(&b, "%s %s, activations: %s\n", v.Target, v.Prepare.Name, state)
@@ -76,6 +91,39 @@ func (p *Product) describe(why string, m cpu.Mask) string {
 		return b.String() + cpu.PureGo + ": runs\n"
 	}
 	return b.String() + cpu.PureGo + ": not needed\n"
+}
+
+// runs says for which numbers n of rows of activations a kernel of the variant runs, as abi.Blocks cuts them, or why it does not.
+func (p *Product) runs(k *abi.Kernel) string {
+	all := p.variant.Kernels
+	i := slices.IndexFunc(all, func(x abi.Kernel) bool { return x.Cols == k.Cols })
+	if i < 0 {
+		return p.states[k.Name]
+	}
+	from := 1
+	if i > 0 {
+		from = all[i-1].Cols + 1
+	}
+	var n string
+	switch last := i == len(all)-1; {
+	case last && i == 0:
+		n = "every n"
+	case last:
+		n = fmt.Sprintf("n = %d and more", from)
+	case from == k.Cols:
+		n = fmt.Sprintf("n = %d, and such a rest of more", k.Cols)
+	default:
+		n = fmt.Sprintf("n = %d to %d, and such a rest of more", from, k.Cols)
+	}
+	return p.how(k, "runs for "+n)
+}
+
+// how is a text about a kernel, and how the device runs it.
+func (p *Product) how(k *abi.Kernel, text string) string {
+	if how := p.states[k.Name]; how != "" {
+		return text + ", " + how
+	}
+	return text
 }
 
 // exactness says that a kernel is bounded.

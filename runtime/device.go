@@ -3,8 +3,11 @@ package runtime
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
+	"unsafe"
 
+	"github.com/tmacc/tmacc/ir/format"
 	"github.com/tmacc/tmacc/runtime/abi"
 	"github.com/tmacc/tmacc/runtime/cpu"
 )
@@ -12,19 +15,76 @@ import (
 // onDevice is a product whose kernels run on the device that name stands for.
 func onDevice(s Spec, variant int, name, why string, m cpu.Mask) (*Product, error) {
 	v := s.Variants[variant]
-	r, err := v.Device.Open(name, &v, s.Layouts[v.Layout])
+	v.Prepare = s.preparation()
+	r, states, err := opened(name, &v, s.Layouts[v.Layout])
 	if err != nil {
 		return nil, s.wrap(err)
 	}
-	v.Prepare = s.preparation()
-	s.Variants = append([]abi.Variant(nil), s.Variants...)
+	all := s.Variants
+	s.Variants = append([]abi.Variant(nil), all...)
 	s.Variants[variant] = v
-	p := newProduct(s, variant, why+", "+r.String(), m)
+	why += ", " + r.String()
+	p := newProduct(s, variant, why, m)
+	p.spec.Variants, p.states = all, states // another device may run them all
+	p.info = p.describe(why, m)
 	if floats := r.Differs(); floats != "" {
 		p.info += fmt.Sprintf("%s does not say how it computes some floats, which may have other bits than on the CPU: %s\n", r, floats)
 	}
 	p.runner, p.device = r, name
 	return p, nil
+}
+
+// opened readies v on the device that name stands for, and takes the kernels from v that the device does not run. It says of each kernel, by its name,
+// how it runs, or why not.
+func opened(name string, v *abi.Variant, l *format.Layout) (abi.Runner, map[string]string, error) {
+	all := *v
+	r, err := v.Device.Open(name, &all, l)
+	if err != nil {
+		return nil, nil, err
+	}
+	states := map[string]string{}
+	state := func(i int) (runs bool) {
+		how, err := r.Kernel(i)
+		if err != nil {
+			how = "skipped, " + strings.ReplaceAll(err.Error(), "\n", "; ")
+		}
+		states[all.Numbered(i).Name] = how
+		return err == nil
+	}
+	v.Kernels, v.Shaders, v.Quantizers = nil, nil, nil
+	for i, k := range all.Kernels {
+		if !state(i) {
+			continue
+		}
+		v.Kernels = append(v.Kernels, k)
+		if i < len(all.Shaders) {
+			v.Shaders = append(v.Shaders, all.Shaders[i])
+		}
+		if i < len(all.Quantizers) {
+			v.Quantizers = append(v.Quantizers, all.Quantizers[i])
+		}
+	}
+	if all.Fused != nil && !state(len(all.Kernels)) {
+		v.Fused = nil
+	}
+	if len(v.Kernels) < len(all.Kernels) || v.Fused != all.Fused {
+		r, err = v.Device.Open(name, v, l) // which numbers the kernels that run
+	}
+	return r, states, err
+}
+
+// Skipped are the kernels of p's target that the device does not run, by their names, and why.
+func (p *Product) Skipped() (why []string) {
+	if p.ready() != nil || p.variant == nil {
+		return nil
+	}
+	for name, state := range p.states {
+		if reason, ok := strings.CutPrefix(state, "skipped, "); ok {
+			why = append(why, name+": "+reason)
+		}
+	}
+	slices.Sort(why)
+	return why
 }
 
 // onlyMissing says that there is no device for some kernels, which is no fault.
@@ -162,9 +222,14 @@ func (t *task) runLoaded(loaded abi.Loaded) error {
 		loaded = l
 	}
 	tile := t.p.layout.TileM
-	c := abi.DeviceCall{From: t.lo / tile, To: ceilDiv(t.hi, tile), Act: t.deviceAct(), Runs: t.a.runs()}
-	rows := (c.To - c.From) * tile
-	t.out = grow(t.out, t.columns()*rows)
+	c := abi.DeviceCall{From: t.lo / tile, To: ceilDiv(t.hi, tile)}
+	rows, columns := (c.To-c.From)*tile, 1
+	if t.fused {
+		c.Act, c.Runs = t.p.fused(t.act)
+	} else {
+		c.Act, c.Runs, columns = t.deviceAct(), t.a.runs(), t.columns()
+	}
+	t.out = grow(t.out, columns*rows)
 	c.Out = t.out
 	if err := loaded.Multiply(&c); err != nil {
 		return t.p.spec.wrap(err)
@@ -216,6 +281,63 @@ func (t *task) deviceAct() []byte {
 		putWords(t.blocks[offset+b.sums:], t.sums, 1)
 	}
 	return t.blocks
+}
+
+// fuses says that n rows of k activations are multiplied by a kernel that takes them as floats.
+func (p *Product) fuses(n, k int) bool {
+	return p.runner != nil && p.variant.Fused != nil && n == 1 && k <= p.variant.Fused.Room && littleEndian
+}
+
+// multiplyFused multiplies a matrix by one row of floats.
+func (p *Product) multiplyFused(loaded abi.Loaded, dst []float32, packed []byte, x []float32, opt *Options) (err error) {
+	s := p.pool.Get().(*scratch)
+	defer p.release(s)
+	t := &s.alone
+	t.p, t.scratch, t.fused = p, s, true
+	t.keep(dst, opt)
+	if err := p.openPacked(s, packed, &t.w); err != nil {
+		return err
+	}
+	if t.a, err = p.known(s, 1, len(x)); err != nil {
+		return err
+	}
+	t.lo, t.hi = 0, t.w.m
+	if err := p.checkGemm(t); err != nil {
+		return err
+	}
+	if p.log != nil {
+		p.log.say(t)
+	}
+	t.act = unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(x))), 4*len(x))
+	return t.runLoaded(loaded)
+}
+
+// fused is what the fused kernel of p is given of a row of floats: the row with zeros behind it.
+func (p *Product) fused(floats []byte) (act []byte, runs []abi.Run) {
+	f, k := p.variant.Fused, len(floats)/4
+	row := roundUp(k, floatsPad)
+	for _, pad := range f.Pads {
+		row = max(row, roundUp(k, pad))
+	}
+	run := abi.Run{Kernel: len(p.variant.Kernels), Blocks: 1, Bytes: 4 * roundUp(row, floatsPad), Count: ceilDiv(k, f.StepK)}
+	for _, div := range f.CountDiv {
+		run.Counts = append(run.Counts, ceilDiv(k, div))
+	}
+	act = make([]byte, run.Bytes)
+	copy(act, floats)
+	return act, []abi.Run{run}
+}
+
+// floatsPad is what rows of floats for a fused kernel are padded to, besides its Pads: lines of 64 bytes.
+const floatsPad = 16
+
+// DeviceFloats is what the fused kernel of a device is given of a row of activations, for those who run kernels themselves; ok says that p has one for such rows.
+func (p *Product) DeviceFloats(x []float32) (act []byte, runs []abi.Run, ok bool) {
+	if p.ready() != nil || !p.fuses(1, len(x)) {
+		return nil, nil, false
+	}
+	act, runs = p.fused(unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(x))), 4*len(x)))
+	return act, runs, true
 }
 
 // DeviceActs is what a device is given of an activation buffer: its blocks, with sums as kernels want them.

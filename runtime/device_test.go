@@ -19,7 +19,13 @@ type fakeDevice struct {
 	loaded int   // matrices that are on the device
 
 	differs string // floats that it computes otherwise
-	opened  string // the last name
+	lacks   int    // columns of the kernel that it cannot run
+
+	floats func(*abi.DeviceCall) *abi.DeviceCall // the call with prepared activations instead of floats
+	fused  int                                   // calls with floats
+	on     *Product                              // there
+	k      int                                   // floats of a row
+	opened string                                // the last name
 }
 
 type fakeRunner struct {
@@ -54,6 +60,13 @@ func (r fakeRunner) String() string { return "fake card" }
 
 func (r fakeRunner) Differs() string { return r.differs }
 
+func (r fakeRunner) Kernel(i int) (string, error) {
+	if r.v.Numbered(i).Cols == r.lacks {
+		return "", errors.New("fake card has no matrices")
+	}
+	return "in threes", nil
+}
+
 func (r fakeRunner) Load(tiles []byte, tileBytes int) (abi.Loaded, error) {
 	if len(tiles)%tileBytes != 0 {
 		r.t.Errorf("%d bytes of tiles of %d", len(tiles), tileBytes)
@@ -68,6 +81,11 @@ func (x *fakeLoaded) Multiply(c *abi.DeviceCall) error {
 	if err := x.fails; err != nil {
 		x.fails = nil
 		return err
+	}
+	if c.Runs[0].Kernel == len(x.v.Kernels) {
+		x.fused++
+		of := x.floats(c)
+		return x.Multiply(of)
 	}
 	rows := (c.To - c.From) * x.l.TileM
 	column := 0
@@ -246,5 +264,144 @@ func TestDeviceAsked(t *testing.T) {
 	}
 	if have := New(s).Targets(); len(have) != 2 || have[0] != "fake/a" {
 		t.Error("targets without a device:", have)
+	}
+}
+
+// TestDeviceLacks: a kernel that the device does not run is left out, and the others run; another device may run it.
+func TestDeviceLacks(t *testing.T) {
+	s := fakeSpec(t, "w2", 0, 8, 64, []int{1}, []int{1, 3})
+	d := &fakeDevice{t: t, lacks: 3}
+	v := &s.Variants[1]
+	v.Target, v.Device = "spirv/coop", d
+	for i := range v.Kernels {
+		k := &v.Kernels[i]
+		k.Scratch, k.Name = 0, []string{"n1", "n3"}[i]
+		k.Fn = fakeKernel(s, *v, *k)
+	}
+	g, err := New(*s).On("spirv")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"spirv/coop n1, 8 rows by 1 columns: runs for every n, in threes\n", "spirv/coop n3, 4 rows by 3 columns: skipped, fake card has no matrices\n"} {
+		if !strings.Contains(g.Info(), want) {
+			t.Errorf("no %q in\n%s", want, g.Info())
+		}
+	}
+	if err := SelfTest(g, rand.New(rand.NewPCG(1, 1))); err != nil {
+		t.Error(err)
+	}
+	if have := g.Skipped(); len(have) != 1 || have[0] != "n3: fake card has no matrices" {
+		t.Error(have)
+	}
+	d.lacks = 0
+	if g, err = g.On("spirv"); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"n1, 8 rows by 1 columns: runs for n = 1, and such a rest of more, in threes\n", "n3, 4 rows by 3 columns: runs for n = 2 and more, in threes\n"} {
+		if !strings.Contains(g.Info(), want) {
+			t.Errorf("no %q in\n%s", want, g.Info())
+		}
+	}
+	if have := g.Skipped(); len(have) != 0 {
+		t.Error(have)
+	}
+}
+
+// fusedOn is a product on a device that also has a kernel for floats, which prepares them as a CPU does.
+func fusedOn(t *testing.T, act int, room int) (*Product, *fakeDevice) {
+	s := fakeSpec(t, "w2", act, 8, 64, []int{1}, []int{1})
+	d := &fakeDevice{t: t}
+	v := &s.Variants[1]
+	v.Target, v.Device = "spirv/dot", d
+	k := &v.Kernels[0]
+	k.Scratch = 0
+	k.Fn = fakeKernel(s, *v, *k)
+	f := &abi.Fused{Kernel: *k, Room: room, CountDiv: []int{32, 7}, Pads: []int{96}}
+	f.Name = "floats"
+	v.Fused = f
+	on := New(*s)
+	d.floats = func(c *abi.DeviceCall) *abi.DeviceCall {
+		run := c.Runs[0]
+		x := unsafe.Slice((*float32)(unsafe.Pointer(&c.Act[run.At])), run.Bytes/4)
+		if k := run.Counts[1]*7 - 6; len(run.Counts) != 2 || run.Counts[0] != ceilDiv(len(x[:d.k]), 32) || k > d.k || run.Bytes%(4*floatsPad) != 0 || len(x) < roundUp(d.k, 96) {
+			t.Errorf("%d floats: %+v", d.k, run)
+		}
+		for i, v := range x[d.k:] {
+			if v != 0 {
+				t.Errorf("float %d is %v", d.k+i, v)
+			}
+		}
+		size, err := on.ActSize(1, d.k)
+		if err != nil {
+			t.Fatal(err)
+		}
+		prepared := make([]byte, size)
+		if err := on.PrepareAct(prepared, x[:d.k], 1, d.k); err != nil {
+			t.Fatal(err)
+		}
+		acts, runs, err := d.on.DeviceActs(prepared)
+		if err != nil {
+			t.Fatal(err)
+		}
+		of := *c
+		of.Act, of.Runs = acts, runs
+		return &of
+	}
+	g, err := on.On("spirv")
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.on = g
+	return g, d
+}
+
+// TestDeviceFused: a device is given one row as floats if a kernel takes them that has room, and prepared activations otherwise. Bits are the same.
+func TestDeviceFused(t *testing.T) {
+	if !littleEndian {
+		t.Skip("there are no kernels for such a CPU")
+	}
+	g, d := fusedOn(t, 0, 256)
+	if want := "spirv/dot floats, 8 rows by 1 columns of up to 256 floats: runs for n = 1 in Multiply, in threes\n"; !strings.Contains(g.Info(), want) {
+		t.Errorf("no %q in\n%s", want, g.Info())
+	}
+	plain, err := g.On("purego")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rng := rand.New(rand.NewPCG(3, 3))
+	const m = 21
+	bias := make([]float32, m)
+	for i := range bias {
+		bias[i] = rng.Float32()
+	}
+	for _, c := range []struct{ n, k, fused int }{{1, 1, 1}, {1, 250, 1}, {1, 256, 1}, {1, 257, 0}, {2, 250, 0}} {
+		src, x := randomWeights(g.Weight(), m, c.k, rng), testActivations(c.n, c.k, rng)[0]
+		d.k, d.fused = c.k, 0
+		var all [2][]float32
+		for i, p := range []*Product{g, plain} {
+			w, err := p.NewMatrix(src, m, c.k)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer w.Close()
+			if err := w.SetScale(0.75); err != nil {
+				t.Fatal(err)
+			}
+			all[i] = make([]float32, c.n*m)
+			if err := w.Multiply(all[i], x, c.n, Options{Bias: bias, Scale: 3}); err != nil {
+				t.Fatal(err)
+			}
+			if err := w.Multiply(all[i], x, c.n, Options{Bias: bias[1:]}); err == nil {
+				t.Error("a bias that is too short")
+			}
+		}
+		if d.fused != c.fused {
+			t.Errorf("%+v: %d products of floats", c, d.fused)
+		}
+		for i, v := range all[1] {
+			if all[0][i] != v && v == v {
+				t.Fatalf("%+v: element %d is %v on the device, %v on the CPU", c, i, all[0][i], v)
+			}
+		}
 	}
 }

@@ -59,6 +59,7 @@ type task struct {
 	lo, hi int
 	opt    Options
 	plain  bool // opt does nothing to the product, which the scale of the matrix may multiply
+	fused  bool // act are the floats of a row, for a kernel that takes them
 	// The chunks that threads take of it: rows rows each, the first is number first.
 	rows, first int
 	*scratch
@@ -200,10 +201,7 @@ func (p *Product) runOnce(s *scratch, dst []float32, weights, act []byte) {
 // open checks a product of all rows of a matrix and sets t to it.
 func (t *task) open(dst []float32, packed, act []byte, opt *Options) (err error) {
 	p := t.p
-	t.dst, t.plain = dst, opt.Scale == 0 && !opt.Accumulate && opt.Bias == nil
-	if !t.plain {
-		t.opt = *opt
-	}
+	t.keep(dst, opt)
 	if err = p.openPacked(t.scratch, packed, &t.w); err != nil {
 		return err
 	}
@@ -215,6 +213,14 @@ func (t *task) open(dst []float32, packed, act []byte, opt *Options) (err error)
 		p.log.say(t)
 	}
 	return err
+}
+
+// keep notes where the product goes, and what is done with it.
+func (t *task) keep(dst []float32, opt *Options) {
+	t.dst, t.plain = dst, opt.Scale == 0 && !opt.Accumulate && opt.Bias == nil
+	if !t.plain {
+		t.opt = *opt
+	}
 }
 
 // work is about what t costs: the bytes of weights that kernels read.
@@ -242,7 +248,7 @@ func (p *Product) checkGemm(t *task) error {
 	switch {
 	case t.opt.Bias != nil && len(t.opt.Bias) != m:
 		return p.spec.errorf("argument opt", "the bias has %d elements; the packed matrix has %d rows", len(t.opt.Bias), m)
-	case !t.a.listsFit(t.act):
+	case !t.fused && !t.a.listsFit(t.act):
 		return p.spec.errorf("argument act", "is damaged: it lists residuals behind its end; prepare it again")
 	}
 	return nil

@@ -52,6 +52,10 @@ func (t *task) kernels() string {
 	if t.p.variant == nil {
 		return cpu.PureGo
 	}
+	if t.fused {
+		f := t.p.variant.Fused
+		return fmt.Sprintf("%s (%d by %d, of floats)", f.Name, f.Rows, f.Cols)
+	}
 	var names []string
 	for i, b := range []*block{&t.a.wide, &t.a.tail} {
 		if k := &t.p.variant.Kernels[b.kernel]; i == 0 && t.a.full > 0 || i == 1 && b.cols > 0 {

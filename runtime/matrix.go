@@ -199,7 +199,7 @@ func (x *Matrix) Call(dst []float32, act []byte) Call {
 }
 
 // Multiply multiplies x by n rows of activations, in[n][k]: PrepareAct and Gemm with
-// a buffer that is kept for the next call. Where several matrices share activations,
+// a buffer that is kept for the next call. A device may take one row as floats, in one dispatch, with the same bits. Where several matrices share activations,
 // prepare them once and call Gemm.
 func (x *Matrix) Multiply(dst, in []float32, n int, opt Options) error {
 	if err := x.usable(); err != nil {
@@ -211,6 +211,9 @@ func (x *Matrix) Multiply(dst, in []float32, n int, opt Options) error {
 	}
 	if err := cmp.Or(x.p.checkInput(in, n, x.k), x.p.checkOutput(dst, n, x.m)); err != nil { // before memory for n is asked for
 		return err
+	}
+	if x.p.fuses(n, x.k) {
+		return x.p.multiplyFused(x.loaded, dst, x.Packed(), in, &opt)
 	}
 	act, _ := x.p.acts.Get().(*[]byte)
 	if act == nil {

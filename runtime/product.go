@@ -70,6 +70,16 @@ func (s *Spec) checkVariant(v abi.Variant) error {
 		return s.errorf(v.Target, "groups of %d in records of %d are filled up to %d; int8 activations must have groups, records must hold whole groups, and Fill must be a multiple of 4, at most twice the group", group, l.RecordK, v.Fill)
 	}
 	recordK := s.fill(&v).of(l.RecordK)
+	if f := v.Fused; f != nil {
+		switch {
+		case v.Device == nil || v.Fill != 0 || s.Act.Floats():
+			return s.errorf(v.Target+" "+f.Name, "takes floats; only kernels on devices do, and only instead of 8-bit activations in groups of their own length")
+		case f.Cols != 1 || f.Rows < 1 || f.Rows%l.TileM != 0 || f.Rows > format.MostTiles*l.TileM || f.StepK < 1 || l.RecordK%f.StepK != 0 || f.Room < 1 || f.Room > format.MostK:
+			return s.errorf(v.Target+" "+f.Name, "%d rows by %d columns, steps of %d, room for %d floats; it must have whole tiles of %d rows, one column, steps that divide the record of %d, and room", f.Rows, f.Cols, f.StepK, f.Room, l.TileM, l.RecordK)
+		case slices.ContainsFunc(slices.Concat(f.CountDiv, f.Pads), func(d int) bool { return d < 1 || d > format.MostK }):
+			return s.errorf(v.Target+" "+f.Name, "counts floats by %v and pads to %v; they must be positive", f.CountDiv, f.Pads)
+		}
+	}
 	for _, k := range v.Kernels {
 		switch {
 		case k.Cols <= cols:
@@ -147,6 +157,7 @@ type Product struct {
 	kernels []placed               // of the variant
 	runner  abi.Runner             // of the device that runs them, nil: this CPU does
 	device  string                 // the name that its caller gave it
+	states  map[string]string      // of the kernels, by name: how the device runs them, or why not
 	decode  func() *decoder
 	packer  func() *format.Packer
 	log     *logger   // nil: none

@@ -454,7 +454,7 @@ func TestInfo(t *testing.T) {
 fake/a k, 4 rows by 1 columns: skipped, this CPU lacks AVX1024 and AVX2048
 fake/a k, 2 rows by 2 columns: skipped, this CPU lacks AVX1024 and AVX2048
 fake/a prep, activations: skipped, this CPU lacks AVX1024 and AVX2048
-fake/b k, 4 rows by 1 columns: runs
+fake/b k, 4 rows by 1 columns: runs for every n
 purego: not needed
 `
 	if got := p.Info(); got != want {

@@ -120,6 +120,14 @@ func (p *Product) testShape(m, n, k int, rng *rand.Rand, alloc func(int) []byte)
 				return fmt.Errorf("%d rows at once, scale %v: %w", min(pass.step, m), pass.scale, err)
 			}
 		}
+		if p.fuses(n, k) {
+			if err := p.multiplyFused(nil, dst, packed, x, &Options{}); err != nil {
+				return err
+			}
+			if err := near(dst, want, slack, m); err != nil {
+				return fmt.Errorf("of floats: %w", err)
+			}
+		}
 		if err := p.Gemm(dst, packed, act, 0, m, Options{Accumulate: true, Bias: bias}); err != nil {
 			return err
 		}

@@ -29,6 +29,8 @@ type Variant struct {
 	// Shaders has shaders of each kernel, if the kernels run on a device. It runs the first that it can. Activations are prepared on this CPU.
 	Shaders [][]Shader
 	Device  Device // that runs the shaders, nil: none
+	// Fused multiplies a row of activations as floats, which its workgroups quantize: one dispatch instead of a preparation and a product. nil: no kernel does.
+	Fused *Fused
 	// Quantizers prepare rows of activations on the device for each kernel, none: only CPUs prepare them. Of a kernel's, the last that fits K is the one. The tensors
 	// are x, the codes act, sums and ascale, as the kernel wants them; calls are for the columns of a block, and for blocks.
 	Quantizers [][]Operator
@@ -50,6 +52,24 @@ type Kernel struct {
 	ErrorStep, ErrorMost int
 	Scratch              int // bytes of memory that a call needs; 0: none
 	Fn                   func(*GemmArgs)
+}
+
+// Fused is a kernel of one column that is given a row of floats in place of Act, and quantizes it itself. It has the bits of a kernel that is given prepared
+// activations. Of rows it takes up to Room elements, padded with zeros up to a multiple of each of Pads. It has a parameter behind those of kernels for
+// each of CountDiv: how many of so many elements a row has, rounded up.
+type Fused struct {
+	Kernel
+	Room           int
+	CountDiv, Pads []int
+	Shaders        []Shader
+}
+
+// Numbered is a kernel by the number that Run and Runner have: one of Kernels, or behind them Fused.
+func (v *Variant) Numbered(i int) *Kernel {
+	if i == len(v.Kernels) && v.Fused != nil {
+		return &v.Fused.Kernel
+	}
+	return &v.Kernels[i]
 }
 
 // Prepare is an assembly function that quantizes one row of activations.

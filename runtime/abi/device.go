@@ -30,6 +30,8 @@ type NoDevice interface{ NoDevice() bool }
 type Runner interface {
 	// String is the name of the device, and what it is.
 	String() string
+	// Kernel says how the device runs a kernel, by its number, "" if there is nothing to say; or why it does not. It runs at least one of Variant.Kernels.
+	Kernel(i int) (how string, err error)
 	// Room is how many more bytes of packed matrices the device has memory for. Other programs may be quicker.
 	Room() (int64, error)
 	// Differs says which floats the device cannot be asked to compute as the CPU does, "" if it can be asked for all.
@@ -55,8 +57,10 @@ type DeviceCall struct {
 	Out []float32
 }
 
-// Run is a number of blocks of activations that one kernel multiplies. At is where the first begins in DeviceCall.Act. They are
-// Bytes apart, and their sums and scales begin Sums and Scales bytes behind. Count is the trip count of the loop over K.
+// Run is a number of blocks of activations that one kernel multiplies: Kernel is its number. At is where the first begins in DeviceCall.Act. They are
+// Bytes apart, and their sums and scales begin Sums and Scales bytes behind. Count is the trip count of the loop over K. Of a fused kernel blocks are rows of
+// floats, and Counts are the parameters that its CountDiv tells.
 type Run struct {
 	Kernel, Blocks, At, Bytes, Sums, Scales, Count int
+	Counts                                         []int
 }

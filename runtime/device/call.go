@@ -116,6 +116,9 @@ func sides(r *Runner) int {
 	for _, k := range r.variant.Kernels {
 		most = max(most, k.Rows/r.layout.TileM)
 	}
+	if f := r.variant.Fused; f != nil {
+		most = max(most, f.Rows/r.layout.TileM)
+	}
 	return most
 }
 
@@ -212,7 +215,7 @@ func (x *Matrix) outputs(c *abi.DeviceCall, apart int) (out outputs) {
 	first := 0
 	for i := range c.Runs {
 		run := &c.Runs[i]
-		k := &x.r.variant.Kernels[run.Kernel]
+		k := x.r.variant.Numbered(run.Kernel)
 		tiles, blocks := x.most(c, run, apart)
 		for b := 0; b < run.Blocks; b += blocks {
 			n := min(blocks, run.Blocks-b)
@@ -239,7 +242,7 @@ func (x *Matrix) rows(k *abi.Kernel, tiles int) int {
 
 // most is how many tiles, and blocks of a run, a call has at most.
 func (x *Matrix) most(c *abi.DeviceCall, run *abi.Run, apart int) (tiles, blocks int) {
-	k, l := &x.r.variant.Kernels[run.Kernel], &x.on.d.Limits
+	k, l := x.r.variant.Numbered(run.Kernel), &x.on.d.Limits
 	room := min(int(l.Range-l.RangeAlignment)-behind, x.room())
 	side, sums := max(1, k.Rows/x.r.layout.TileM), 4*x.on.kernels[run.Kernel].Sums
 	groups := max(1, min(l.Groups[0], room/max(4*k.Rows*k.Cols, sums)))
@@ -275,7 +278,7 @@ func (x *Matrix) parts(all outputs) (parts []part) {
 	most := x.room() + begins
 	for _, c := range all.calls {
 		from, to := c.act&^(begins-1), c.act+c.blocks*c.run.Bytes
-		k := &x.r.variant.Kernels[c.run.Kernel]
+		k := x.r.variant.Numbered(c.run.Kernel)
 		bytes, sums := c.bytes(k), 4*x.on.kernels[c.run.Kernel].Sums*c.rows/k.Rows*c.blocks+begins
 		n := len(parts)
 		if n == 0 || from < parts[n-1].from || parts[n-1].bytes+bytes > most || parts[n-1].sums+sums > most || to-parts[n-1].from > most {
@@ -303,7 +306,10 @@ func (x *Matrix) commands(o *opened, out outputs, act, result *vulkan.Buffer, sh
 
 // dispatch is one call of a kernel. If its workgroups share sums, it is added to these.
 func (x *Matrix) dispatch(o *opened, c *call, act, result *vulkan.Buffer, shared *sums) (*vulkan.Dispatch, error) {
-	k, s, l := &x.r.variant.Kernels[c.run.Kernel], o.kernels[c.run.Kernel], x.r.layout
+	k, s, l := x.r.variant.Numbered(c.run.Kernel), o.kernels[c.run.Kernel], x.r.layout
+	if s.lacks != nil {
+		return nil, fmt.Errorf("device: kernel %s: %w", k.Name, s.lacks)
+	}
 	side := max(1, k.Rows/l.TileM)
 	apart := (c.to - c.from + side - 1) / side // tiles of a side
 	rows := min(k.Rows, l.TileM)
@@ -328,14 +334,15 @@ func (x *Matrix) dispatch(o *opened, c *call, act, result *vulkan.Buffer, shared
 		}
 	}
 	d := &vulkan.Dispatch{Pipeline: s.pipeline}
+	all := append(words[:], c.run.Counts...)
 	for _, p := range s.Params {
-		if p < 0 || p >= params {
+		if p < 0 || p >= len(all) {
 			return nil, fmt.Errorf("device: the shader of %s has a parameter %d, which no product has", k.Name, p)
 		}
-		if words[p] < 0 || uint64(words[p]) > math.MaxUint32 {
-			return nil, fmt.Errorf("device: parameter %d of %s is %d: multiply fewer rows at once", p, k.Name, words[p])
+		if all[p] < 0 || uint64(all[p]) > math.MaxUint32 {
+			return nil, fmt.Errorf("device: parameter %d of %s is %d: multiply fewer rows at once", p, k.Name, all[p])
 		}
-		d.Push = binary.LittleEndian.AppendUint32(d.Push, uint32(words[p]))
+		d.Push = binary.LittleEndian.AppendUint32(d.Push, uint32(all[p]))
 	}
 	for _, p := range s.Buffers {
 		r := ranges[p]
@@ -365,7 +372,7 @@ func (x *Matrix) download(from *vulkan.Buffer, c *abi.DeviceCall, out outputs) e
 		return err
 	}
 	for _, k := range out.calls {
-		for col := range k.blocks * x.r.variant.Kernels[k.run.Kernel].Cols {
+		for col := range k.blocks * x.r.variant.Numbered(k.run.Kernel).Cols {
 			column := c.Out[(k.column+col)*total+(k.from-c.From)*tile:][:(k.to-k.from)*tile]
 			copy(bytesOf(column), raw[k.at+4*col*k.rows:])
 		}

@@ -131,6 +131,7 @@ type kernel struct {
 	*abi.Shader
 	pipeline *vulkan.Pipeline
 	without  []string // that the module asks of floats, and the device lacks
+	lacks    error    // why the device does not run it, nil: it does
 }
 
 func newRunner(v *abi.Variant, l *format.Layout, open func() (*card, error)) (*Runner, error) {
@@ -139,7 +140,7 @@ func newRunner(v *abi.Variant, l *format.Layout, open func() (*card, error)) (*R
 	return r, err
 }
 
-// ready is the open device with the kernels. After a loss the device is opened again.
+// ready is the open device with the kernels that it can run. After a loss the device is opened again, and runs the same ones.
 func (r *Runner) ready() (*opened, error) {
 	c, err := r.open()
 	if err != nil {
@@ -152,24 +153,42 @@ func (r *Runner) ready() (*opened, error) {
 		return nil, fmt.Errorf("%s: %d shaders of %d kernels", r.variant.Target, len(r.variant.Shaders), len(r.variant.Kernels))
 	}
 	o := &opened{card: c}
-	for i, ks := range r.variant.Shaders {
-		x := &r.variant.Kernels[i]
+	all := r.variant.Shaders
+	if f := r.variant.Fused; f != nil {
+		all = append(all[:len(all):len(all)], f.Shaders)
+	}
+	var lacks error
+	runs := 0
+	for i, ks := range all {
+		x := r.variant.Numbered(i)
 		if x.Rows%r.layout.TileM != 0 {
 			return nil, fmt.Errorf("kernel %s: %d rows, tiles have %d: bind all rows of a tile inside the groups", x.Name, x.Rows, r.layout.TileM)
 		}
 		k, err := c.kernel(ks)
+		if err == nil && k.lacks != nil && r.last != nil && r.last.kernels[i].lacks == nil {
+			err = k.lacks
+		}
 		if err != nil {
 			return nil, fmt.Errorf("kernel %s: %w", x.Name, err)
 		}
+		if k.lacks != nil {
+			lacks = errors.Join(lacks, fmt.Errorf("kernel %s: %w", x.Name, k.lacks))
+		} else if i < len(r.variant.Kernels) {
+			runs++
+		}
 		o.kernels = append(o.kernels, k)
+	}
+	if runs == 0 {
+		return nil, lacks
 	}
 	r.last = o
 	return o, nil
 }
 
-// kernel compiles the first of some shaders that the device can run.
+// kernel compiles the first of some shaders that the device can run. One without such a shader says what the device lacks. Other faults of shaders are errors.
 func (c *card) kernel(ks []abi.Shader) (kernel, error) {
 	var all error
+	refused := true
 	for i := range ks {
 		s := &ks[i]
 		if s.Sum != 0 && s.Sum != crc32.ChecksumIEEE(s.Code) {
@@ -178,14 +197,32 @@ func (c *card) kernel(ks []abi.Shader) (kernel, error) {
 		code, without := fitted(s.Code, c.d)
 		p, err := c.pipeline(s, code)
 		if err == nil {
-			return kernel{s, p, without}, nil
+			return kernel{s, p, without, nil}, nil
 		}
 		if errors.Is(err, vulkan.ErrLost) {
 			return kernel{}, err
 		}
 		all = errors.Join(all, err)
+		refused = refused && errors.As(err, new(*vulkan.Refused))
+	}
+	if refused && all != nil {
+		return kernel{Shader: &ks[0], lacks: all}, nil
 	}
 	return kernel{}, all
+}
+
+// Kernel implements abi.Runner: how large the subgroups are that a kernel asks for.
+func (r *Runner) Kernel(i int) (how string, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	k := &r.last.kernels[i]
+	if k.lacks != nil {
+		return "", k.lacks
+	}
+	if k.Subgroup > 0 {
+		how = fmt.Sprintf("in subgroups of %d lanes", k.Subgroup)
+	}
+	return how, nil
 }
 
 // Room implements abi.Runner.

@@ -6,6 +6,7 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -13,7 +14,16 @@ import (
 	"github.com/tmacc/tmacc/runtime/vulkan"
 )
 
-// TestRun measures the schedules of testdata on the device that tests have, and looks for others for a moment.
+// TestMain is the program itself for the processes that it starts.
+func TestMain(m *testing.M) {
+	if slices.Contains(os.Args, "-child") {
+		main()
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// TestRun measures the default schedules and those of testdata on the device that tests have, and looks for others for a moment. What fails is in the report.
 func TestRun(t *testing.T) {
 	if _, err := vulkan.Devices(); err != nil {
 		if none := (*vulkan.Unavailable)(nil); errors.As(err, &none) {
@@ -23,7 +33,7 @@ func TestRun(t *testing.T) {
 	}
 	t.Setenv("TMACC_CACHE", t.TempDir())
 	out := filepath.Join(t.TempDir(), "card.json")
-	o := options{traces: "testdata/test.jsonl", child: true, out: out, limit: 2 * time.Minute, improve: 100 * time.Millisecond, small: true, parts: "ceilings,products"}
+	o := options{traces: "testdata/test.jsonl", out: out, limit: 5 * time.Minute, improve: 100 * time.Millisecond, small: true, parts: "ceilings,schedules,peer,products,none", problems: "w2,nothing"}
 	if err := run(o); err != nil {
 		t.Fatal(err)
 	}
@@ -35,19 +45,32 @@ func TestRun(t *testing.T) {
 	if err := json.Unmarshal(data, &r); err != nil {
 		t.Fatal(err)
 	}
-	if len(r.Errors) > 0 {
-		t.Errorf("errors: %v", r.Errors)
+	failed := strings.Join(r.Errors, "\n")
+	for _, want := range []string{"there is no -peer", "none: there is no such part", "products of nothing: ", "nothing on spirv/dot: "} {
+		if !strings.Contains(failed, want) {
+			t.Errorf("%q is not among the errors:\n%s", want, failed)
+		}
 	}
-	if len(r.Best) != 1 || r.Best[0].Checked != "all 256 rows of columns [0]" || !(r.Best[0].Ns > 0) || r.Best[0].Trace == nil {
-		t.Errorf("the best product: %+v", r.Best)
+	if strings.Contains(failed, "products of w2") || r.Ceilings == nil || r.Speeds == nil {
+		t.Errorf("what ran beside what failed: %v", r.Errors)
 	}
-	if len(r.Refused) != 1 || !strings.Contains(r.Refused[0].Why, "decompose first") {
+	for i, checked := range []string{"all 256 rows of columns [0]", "all 256 rows of columns [0 5 15]"} {
+		if len(r.Best) != 2 || r.Best[i].Checked != checked || !(r.Best[i].Ns > 0) || r.Best[i].Trace == nil {
+			t.Errorf("the best products: %+v", r.Best)
+		}
+	}
+	if len(r.Refused) != 2 || !strings.Contains(r.Refused[0].Why, "decompose first") {
 		t.Errorf("refused: %+v", r.Refused)
+	}
+	for _, want := range []string{"default of spirv/dot, 1 columns", "test split"} {
+		if !slices.ContainsFunc(r.Products, func(t *timed) bool { return t.Name == want }) {
+			t.Errorf("%s is not among the products: %+v", want, r.Products)
+		}
 	}
 	var all lab
 	all.add(r)
 	all.add(report{Best: []*timed{{Problem: "w2", Shape: r.Best[0].Shape, Ns: r.Best[0].Ns / 2}, {Problem: "w4", Shape: r.Best[0].Shape}}})
-	if text := all.text(); len(all.Best) != 2 || all.Best[0].Ns != r.Best[0].Ns/2 || !strings.Contains(text, "best products") {
+	if text := all.text(); len(all.Best) != 3 || all.Best[0].Ns != r.Best[0].Ns/2 || !strings.Contains(text, "best products") {
 		t.Errorf("of two reports: %+v\n%s", all.Best, text)
 	}
 }

@@ -15,7 +15,7 @@ import (
 // head is docs/lab/card.md above its tables.
 const head = `# Products on a card
 
-Written by %[1]sgo run ./tests/lab/card -page%[1]s from the reports in docs/lab/card. %[1]sbash tests/lab/card/run.sh%[1]s makes such a report on your card, in five minutes.
+Written by %[1]sgo run ./tests/lab/card -page%[1]s from the reports in docs/lab/card. %[1]sbash tests/lab/card/run.sh%[1]s makes such a report on your card, in six minutes.
 
 ## How it was measured
 
@@ -51,15 +51,15 @@ func page(paths []string) (string, error) {
 		if len(r.Peer) > 0 {
 			x.Peer = r.Peer
 		}
-		x.out = os.DevNull
 		x.add(report{Best: r.Best})
 	}
 	if x.Ceilings == nil {
 		return "", fmt.Errorf("%v: no ceilings", paths)
 	}
 	for _, t := range x.Best {
-		t.figures(x.Ceilings)
+		t.figures()
 	}
+	x.shares()
 	var b strings.Builder
 	fmt.Fprintf(&b, head, "`")
 	fmt.Fprintf(&b, "%s\n\n## Ceilings\n\n%s\n## One column\n\n%s\n## Many columns\n\n%s", strings.Join(where, "\n"), x.ceilingRows(), x.vectorRows(), x.matrixRows())
@@ -157,7 +157,7 @@ func (x *lab) beaten(t *timed) string {
 // matrixRows are products by many columns.
 func (x *lab) matrixRows() string {
 	var b strings.Builder
-	peak := max(matrixPeak(x.Ceilings), x.halves())
+	peak := x.matrixPeak()
 	fmt.Fprintf(&b, "| weights | shape | columns | us | TOPS | of %.0f TOPS | ggml | us | times as fast |\n| --- | --- | ---: | ---: | ---: | ---: | --- | ---: | ---: |\n", peak)
 	all := slices.DeleteFunc(slices.Clone(x.Best), func(t *timed) bool { return t.Shape.N == 1 })
 	slices.SortStableFunc(all, func(a, b *timed) int { return cmp.Compare(a.Problem, b.Problem) })

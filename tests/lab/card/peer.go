@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -13,7 +14,6 @@ import (
 	"time"
 
 	"github.com/tmacc/tmacc/ir/format/blocks"
-	"github.com/tmacc/tmacc/search/device"
 	"github.com/tmacc/tmacc/search/measure/ggml"
 )
 
@@ -38,52 +38,36 @@ var peerTypes = map[bool][]string{
 	false: {"F16", "Q2_K", "Q4_0"},
 }
 
-// peers times ggml in a process of its own, because it ends the process when something is wrong.
-func (x *lab) peers() error {
-	if x.peer == "" {
-		return errors.New("no -peer")
-	}
-	if x.child {
-		return x.peerHere()
-	}
-	r, failed := x.process("peer", time.Until(x.deadline)*2/5, "-peer", x.peer)
-	for _, p := range r.Peer {
-		if x.Ceilings != nil {
-			p.share(x.Ceilings)
-		}
-		x.Peer = append(x.Peer, p)
-	}
-	return failed
-}
-
-// process does a part in a process of its own, which may end or lose the device, and returns its report as far as it came.
-func (x *lab) process(part string, limit time.Duration, flags ...string) (r report, err error) {
-	self, err := os.Executable()
-	if err != nil {
-		return r, err
+// process does a part in a process of its own, which may end or lose the device, and adds its report as far as it came. The process may read
+// the report up to here: the speeds of the device, and schedules.
+func (x *lab) process(part string, limit time.Duration, flags ...string) error {
+	if err := x.save(); err != nil {
+		return err
 	}
 	out := x.out + "." + part
+	os.Remove(out)
+	defer os.Remove(out)
 	ctx, stop := context.WithTimeout(x.ctx, limit+10*time.Second)
 	defer stop()
-	c := exec.CommandContext(ctx, self, append(flags, "-child", "-parts", part, "-o", out, "-device", x.device,
-		"-limit", limit.Round(time.Second).String(), "-improve", x.improve.String(), "-small="+strconv.FormatBool(x.small))...)
-	c.Stderr = os.Stderr
-	os.Remove(out)
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	c := exec.CommandContext(ctx, self, append([]string{"-child", "-parts", part, "-o", out, "-known", x.out, "-device", x.device, "-problems", x.problems, "-traces", x.traces, "-peer", x.peer,
+		"-limit", limit.Round(time.Second).String(), "-improve", x.improve.String(), "-small=" + strconv.FormatBool(x.small)}, flags...)...)
+	c.Stderr, c.WaitDelay = os.Stderr, 5*time.Second
 	failed := c.Run()
+	if failed != nil && ctx.Err() == context.DeadlineExceeded {
+		failed = fmt.Errorf("ended after %v, in which it had not come to its end", limit)
+	}
 	data, err := os.ReadFile(out)
-	if err == nil {
-		err = json.Unmarshal(data, &r)
+	if err != nil {
+		return errors.Join(failed, errors.New("its process left no report"))
 	}
-	x.Errors = append(x.Errors, r.Errors...)
-	return r, errors.Join(failed, err)
-}
-
-func (p *peerTime) share(c *device.Ceilings) {
-	if p.Shape.N > 8 {
-		p.Share = p.Tops / matrixPeak(c)
-	} else {
-		p.Share = p.GBs / max(c.Read.Best, c.Copy.Best)
-	}
+	var r report
+	err = json.Unmarshal(data, &r)
+	x.add(r)
+	return errors.Join(failed, err)
 }
 
 // peerHere times ggml in this process.

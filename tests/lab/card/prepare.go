@@ -118,13 +118,13 @@ func (x *lab) row(c *candidate, k *schedule.PreparationKernel, length int) (floa
 	}
 	b := &binding{x: x, c: c, args: args, own: map[int]*vulkan.Buffer{}}
 	defer b.free()
-	if err := b.upload(nil); err != nil {
+	if err := b.upload(nil, 1); err != nil {
 		return 0, err
 	}
 	var commands []vulkan.Command
 	_, times := x.lengths()
 	for range times {
-		commands = append(commands, b.dispatch(vulkan.Range{}))
+		commands = append(commands, b.dispatch(vulkan.Range{}, 0))
 	}
 	return x.each(commands, x.warm()/20, 5)
 }

@@ -9,6 +9,7 @@ import (
 	"math"
 	"math/rand"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/tmacc/tmacc/ir/format"
@@ -60,6 +61,9 @@ func (x *lab) shapes(columns []int) (all []shape) {
 	}
 	for _, r := range rows {
 		for _, n := range columns {
+			if x.small {
+				n = min(n, 16)
+			}
 			if n == 1 || r[0] <= 4096 || r[0] == 14336 {
 				all = append(all, shape{r[0], r[1], n})
 			}
@@ -72,10 +76,10 @@ func (x *lab) shapes(columns []int) (all []shape) {
 func (x *lab) call(c *candidate, args []vir.Arg) error {
 	b := &binding{x: x, c: c, args: args, own: map[int]*vulkan.Buffer{}}
 	defer b.free()
-	if err := b.upload(nil); err != nil {
+	if err := b.upload(nil, 1); err != nil {
 		return err
 	}
-	s, err := x.d.Record([]vulkan.Command{b.dispatch(vulkan.Range{})}, vulkan.RecordOptions{})
+	s, err := x.d.Record([]vulkan.Command{b.dispatch(vulkan.Range{}, 0)}, vulkan.RecordOptions{})
 	if err != nil {
 		return err
 	}
@@ -99,6 +103,7 @@ type binding struct {
 	c    *candidate
 	args []vir.Arg
 	own  map[int]*vulkan.Buffer // by parameter: all buffers except of weights that lie elsewhere
+	sums *vulkan.Buffer         // zeros in which workgroups share sums: a place for each dispatch that may run beside others; nil: they share none
 }
 
 // firstPart is the parameter of the first part of weights.
@@ -107,8 +112,32 @@ const firstPart = 2
 // behind is how many bytes a buffer has behind what a shader reads.
 const behind = 16
 
-// upload makes buffers of all parameters, or of all but the weights' parts if elsewhere has them.
-func (b *binding) upload(elsewhere *vulkan.Buffer) error {
+// place is how many bytes a dispatch needs for the sums that its workgroups share, rounded up to where another may begin.
+func (b *binding) place() int64 {
+	if b.c.shader.Parts == 0 {
+		return 0
+	}
+	words := int64(b.c.shader.Sums)
+	for _, count := range b.c.shader.Grid {
+		words *= b.args[count].Int
+	}
+	unit := max(b.x.d.Limits.RangeAlignment, 4)
+	return (4*words + unit - 1) / unit * unit
+}
+
+// upload makes buffers of all parameters, or of all but the weights' parts if elsewhere has them, and places for the sums of some dispatches.
+func (b *binding) upload(elsewhere *vulkan.Buffer, dispatches int) error {
+	if bytes := b.place() * int64(dispatches); bytes > 0 {
+		var err error
+		if b.sums, err = b.x.d.Buffer(bytes); err != nil {
+			return err
+		}
+		for at := int64(0); at < bytes; at += 1 << 20 {
+			if err := b.sums.Upload(at, make([]byte, min(1<<20, bytes-at))); err != nil {
+				return err
+			}
+		}
+	}
 	for _, i := range b.c.shader.Buffers {
 		if elsewhere != nil && i >= firstPart && i < firstPart+len(format.PartNames) {
 			continue
@@ -132,10 +161,13 @@ func (b *binding) free() {
 	for _, buf := range b.own {
 		buf.Free()
 	}
+	if b.sums != nil {
+		b.sums.Free()
+	}
 }
 
-// dispatch is the call, with weights in a range if they are not in buffers of their own.
-func (b *binding) dispatch(weights vulkan.Range) *vulkan.Dispatch {
+// dispatch is the call, with weights in a range if they are not in buffers of their own. Its workgroups share sums in the place of that number.
+func (b *binding) dispatch(weights vulkan.Range, number int) *vulkan.Dispatch {
 	c := b.c
 	d := &vulkan.Dispatch{Pipeline: c.pipeline}
 	for _, i := range c.shader.Params {
@@ -158,36 +190,31 @@ func (b *binding) dispatch(weights vulkan.Range) *vulkan.Dispatch {
 	for i, count := range c.shader.Grid {
 		d.Groups[i] = int(b.args[count].Int)
 	}
+	if b.sums != nil {
+		d.Groups[len(c.shader.Grid)] = c.shader.Parts
+		d.Buffers = append(d.Buffers, vulkan.Range{Buffer: b.sums, Offset: int64(number) * b.place(), Size: b.place()})
+	}
 	return d
 }
 
-// products checks and times all schedules: of each file in a process of its own, because a wrong one may lose the device.
-func (x *lab) products() error {
-	if x.child {
-		return x.productsHere()
-	}
-	paths, err := tracesIn(x.traces)
-	if err != nil {
-		return err
-	}
-	for i, path := range paths {
-		if x.over() {
-			return fmt.Errorf("the time was up before %s", path)
-		}
+// allProducts checks and times all schedules: of each problem in a process of its own, because a wrong one may lose the device.
+func (x *lab) allProducts() error {
+	problems := strings.Split(x.problems, ",")
+	for i, name := range problems {
 		left := time.Until(x.deadline)
-		r, err := x.process("products", left-left*time.Duration(len(paths)-1-i)/time.Duration(2*len(paths)), "-traces", path)
-		x.failed(path, err)
-		x.add(r)
+		if left < time.Second || x.ctx.Err() != nil {
+			return fmt.Errorf("the time was up before %s", strings.Join(problems[i:], ", "))
+		}
+		x.failed("products of "+name, x.process("products", left/time.Duration(len(problems)-i), "-problems", name))
 	}
 	return nil
 }
 
-// add adds the products of a report, with the best ones of both.
+// add adds a report, with the best products of both.
 func (x *lab) add(r report) {
-	for _, t := range slices.Concat(r.Products, r.Best) {
-		t.figures(x.Ceilings)
-	}
-	x.Products, x.Refused = append(x.Products, r.Products...), append(x.Refused, r.Refused...)
+	x.Products, x.Refused, x.Errors = append(x.Products, r.Products...), append(x.Refused, r.Refused...), append(x.Errors, r.Errors...)
+	x.Chosen, x.Prepared, x.Peer = append(x.Chosen, r.Chosen...), append(x.Prepared, r.Prepared...), append(x.Peer, r.Peer...)
+	x.Ceilings, x.Speeds = cmp.Or(r.Ceilings, x.Ceilings), cmp.Or(r.Speeds, x.Speeds)
 	for _, t := range r.Best {
 		i := slices.IndexFunc(x.Best, func(o *timed) bool { return o.Problem == t.Problem && o.Shape == t.Shape })
 		switch {
@@ -200,17 +227,20 @@ func (x *lab) add(r report) {
 	slices.SortStableFunc(x.Best, func(a, b *timed) int {
 		return cmp.Or(cmp.Compare(a.Shape.N, b.Shape.N), cmp.Compare(b.Shape.M*b.Shape.K, a.Shape.M*a.Shape.K), cmp.Compare(a.Shape.M, b.Shape.M), cmp.Compare(a.Problem, b.Problem))
 	})
-	x.failed("save", x.save())
+	x.shares()
 }
 
-// productsHere checks and times the schedules of a file.
-func (x *lab) productsHere() error {
-	entries, err := readTraces(x.traces)
+// products checks and times the schedules of the one problem.
+func (x *lab) products() error {
+	entries, err := x.schedules()
 	if err != nil {
 		return err
 	}
 	all := x.compileAll(entries)
-	x.log("%d of %d schedules of %s are compiled and right", len(all), len(entries), x.traces)
+	x.log("%d of %d schedules of %s are compiled and right", len(all), len(entries), x.problems)
+	if len(all) == 0 {
+		return fmt.Errorf("none of %d schedules runs and is right: the refused ones say why", len(entries))
+	}
 	bench, err := x.newBench()
 	if err != nil {
 		return err
@@ -225,10 +255,10 @@ func (x *lab) productsHere() error {
 	return nil
 }
 
-// hardest is shapes, the largest weights first: schedules that are found for these are tried at others.
+// hardest is shapes, each once, the largest weights first: schedules that are found for these are tried at others.
 func hardest(all []shape) []shape {
 	slices.SortStableFunc(all, func(a, b shape) int { return cmp.Compare(b.M*b.K, a.M*a.K) })
-	return all
+	return slices.Compact(all)
 }
 
 // at times all schedules at a shape, and looks for more of products by one column, which it returns.
@@ -362,41 +392,77 @@ func (b *bench) time(c *candidate, s shape, warm time.Duration, rounds int) (*ti
 		return nil, err
 	}
 	defer bind.free()
-	if err := bind.upload(b.weights); err != nil {
+	commands, copies, err := b.commands(bind, size)
+	if err != nil {
 		return nil, err
 	}
-	commands, copies := b.commands(bind, size)
 	ns, err := b.x.each(commands, warm, rounds)
 	if err != nil {
 		return nil, err
 	}
 	t := &timed{Problem: c.Problem, Name: c.Name, Shape: s, Bytes: size, Ns: ns, Copies: copies, Compile: c.took.Seconds(), c: c, Lanes: vir.Product(c.shader.Lanes)}
-	t.figures(b.x.Ceilings)
+	t.figures()
 	return t, nil
 }
 
 // figures are rates that follow from the time.
-func (t *timed) figures(c *device.Ceilings) {
-	t.GBs, t.Tops = float64(t.Bytes)/t.Ns, 2*float64(t.Shape.M)*float64(t.Shape.K)*float64(t.Shape.N)/t.Ns/1e3
-	switch {
-	case c == nil:
-	case t.Shape.N > 8:
-		t.Share = t.Tops / matrixPeak(c)
-	default:
-		t.Share = t.GBs / max(c.Read.Best, c.Copy.Best)
+func (t *timed) figures() { t.GBs, t.Tops = t.Shape.rates(t.Bytes, t.Ns) }
+
+// rates of a product that takes some ns and reads some bytes of weights.
+func (s shape) rates(bytes int64, ns float64) (gbs, tops float64) {
+	return float64(bytes) / ns, 2 * float64(s.M) * float64(s.K) * float64(s.N) / ns / 1e3
+}
+
+// shares compares all products with the ceilings of the whole run.
+func (x *lab) shares() {
+	for _, t := range slices.Concat(x.Products, x.Best) {
+		t.Share = x.share(t.Shape, t.GBs, t.Tops)
+	}
+	for i := range x.Peer {
+		p := &x.Peer[i]
+		p.Share = x.share(p.Shape, p.GBs, p.Tops)
 	}
 }
 
-// matrixPeak is the best rate of cooperative matrices.
-func matrixPeak(c *device.Ceilings) (peak float64) {
-	for _, r := range c.Matrices {
-		peak = max(peak, r.Best)
+// share is the part of the ceiling that bounds products of a shape: of reading by few columns, of matrices by many. It is 0 if that was not measured.
+func (x *lab) share(s shape, gbs, tops float64) float64 {
+	part, of := gbs, x.readPeak()
+	if s.N > 8 {
+		part, of = tops, x.matrixPeak()
 	}
-	return max(peak, c.Dot.Best)
+	if of == 0 {
+		return 0
+	}
+	return part / of
 }
 
-// commands are products of copies of the weights, one after the other.
-func (b *bench) commands(bind *binding, size int64) (all []vulkan.Command, copies int) {
+// readPeak is the best rate of reading, copying, and of ggml's products.
+func (x *lab) readPeak() (peak float64) {
+	if c := x.Ceilings; c != nil {
+		peak = max(c.Read.Best, c.Copy.Best)
+	}
+	for _, p := range x.Peer {
+		if p.Shape.N == 1 {
+			peak = max(peak, p.GBs)
+		}
+	}
+	return peak
+}
+
+// matrixPeak is the best rate of cooperative matrices in registers, and of ggml's F16 products.
+func (x *lab) matrixPeak() (peak float64) {
+	if c := x.Ceilings; c != nil {
+		peak = c.Dot.Best
+		for _, r := range c.Matrices {
+			peak = max(peak, r.Best)
+		}
+	}
+	return max(peak, x.halves())
+}
+
+// commands are products of copies of the weights, one after the other. Each has a place for sums that its workgroups share, so that they may also run
+// beside each other. It uploads what they read besides.
+func (b *bench) commands(bind *binding, size int64) (all []vulkan.Command, copies int, err error) {
 	const align = 256
 	step := (size + behind + align - 1) / align * align
 	most := int64(512)
@@ -404,11 +470,14 @@ func (b *bench) commands(bind *binding, size int64) (all []vulkan.Command, copie
 		most = 8
 	}
 	copies = int(max(1, min(b.weights.Size()/step, max(8, total/step), most)))
+	if err := bind.upload(b.weights, copies); err != nil {
+		return nil, 0, err
+	}
 	for i := range copies {
 		r := vulkan.Range{Buffer: b.weights, Offset: int64(i) * step, Size: min(size+behind, b.weights.Size()-int64(i)*step)}
-		all = append(all, bind.dispatch(r))
+		all = append(all, bind.dispatch(r, i))
 	}
-	return all, copies
+	return all, copies, nil
 }
 
 // each is the median time in ns of a command, of all of them together, after they have run for some time.
@@ -446,14 +515,14 @@ func (b *bench) confirm(t *timed) error {
 		return err
 	}
 	defer bind.free()
-	if err := bind.upload(b.weights); err != nil {
+	commands, _, err := b.commands(bind, size)
+	if err != nil {
 		return err
 	}
 	if err := b.compare(bind, t); err != nil {
 		return err
 	}
 	var beside []vulkan.Command
-	commands, _ := b.commands(bind, size)
 	for i := range commands {
 		d := *commands[i].(*vulkan.Dispatch)
 		d.Beside = true
@@ -496,7 +565,7 @@ func (b *bench) compare(bind *binding, t *timed) error {
 	if err := w.Upload(0, full); err != nil {
 		return err
 	}
-	if _, err := b.x.each([]vulkan.Command{bind.dispatch(w.All())}, 0, 1); err != nil {
+	if _, err := b.x.each([]vulkan.Command{bind.dispatch(w.All(), 0)}, 0, 1); err != nil {
 		return err
 	}
 	out := make([]byte, len(bind.args[0].Buf))

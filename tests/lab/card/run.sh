@@ -17,12 +17,13 @@ pack() {
 	(cd "$root" && CGO_ENABLED=0 go build -tags peer -trimpath -ldflags "-s -w" -o "$to/card" ./tests/lab/card)
 	git -C "$root" describe --always --dirty --abbrev=12 >"$to/commit"
 	cp "$here/run.sh" "$to"
-	rm -rf "$to/traces" && cp -r "${TRACES:-$here/traces}" "$to/traces"
+	rm -rf "$to/traces" && cp -r "${TRACES:-$root/docs/lab/card.jsonl}" "$to/traces"
 	if [ ! -f "$to/peer.tar.gz" ]; then
 		local scratch
 		scratch=$(mktemp -d)
-		(cd "$scratch" && npm pack --silent "$peer" >/dev/null && tar xzf ./*.tgz)
-		tar -C "$scratch/package/bins/linux-x64-vulkan" -czf "$to/peer.tar.gz" libggml-vulkan.so libggml-base.so
+		(cd "$scratch" && npm pack --silent "$peer" >/dev/null && tar xzf ./*.tgz &&
+			tar -C package/bins/linux-x64-vulkan -czf peer.tar.gz libggml-vulkan.so libggml-base.so && mv peer.tar.gz "$to") ||
+			echo "no ggml: npm pack $peer failed. Products are measured without it" >&2
 		rm -rf "$scratch"
 	fi
 	if command -v apt-get >/dev/null && [ -z "$(ls "$to/debs")" ]; then
@@ -34,10 +35,10 @@ pack() {
 loader() {
 	ldconfig 2>/dev/null || true
 	if ! ldconfig -p 2>/dev/null | grep -q 'libvulkan\.so\.1'; then
-		for f in "$1"/debs/*.deb; do dpkg -x "$f" "$2/root"; done
+		for f in "$1"/debs/*.deb; do dpkg -x "$f" "$2/root" || echo "$f is not unpacked: without libvulkan.so.1 nothing is measured" >&2; done
 		export LD_LIBRARY_PATH=$2/root/usr/lib/x86_64-linux-gnu:$2/root/lib/x86_64-linux-gnu:${LD_LIBRARY_PATH:-}
 	fi
-	if [ -z "${VK_DRIVER_FILES:-}${VK_ICD_FILENAMES:-}" ] && ! ls /usr/share/vulkan/icd.d/*.json /etc/vulkan/icd.d/*.json >/dev/null 2>&1; then
+	if [ -z "${VK_DRIVER_FILES:-}${VK_ICD_FILENAMES:-}" ] && [ -z "$(ls /usr/share/vulkan/icd.d/*.json /etc/vulkan/icd.d/*.json 2>/dev/null)" ]; then
 		local icd
 		icd=$(ls /usr/local/nvidia/share/vulkan/icd.d/nvidia_icd.json 2>/dev/null || find / -xdev -path '*vulkan/icd.d/*.json' 2>/dev/null | head -1)
 		export VK_DRIVER_FILES=$icd VK_ICD_FILENAMES=$icd
@@ -50,7 +51,9 @@ run() {
 	shift 2
 	from=$(cd "$from" && pwd) work=$(mktemp -d)
 	mkdir -p "$out" "$work/peer"
-	tar -C "$work/peer" -xzf "$from/peer.tar.gz"
+	if ! tar -C "$work/peer" -xzf "$from/peer.tar.gz"; then
+		rmdir "$work/peer"
+	fi
 	loader "$from" "$work"
 	if command -v nvidia-smi >/dev/null; then
 		nvidia-smi >"$out/nvidia-smi.txt" 2>&1 || true
@@ -58,7 +61,9 @@ run() {
 		trap "kill $!" EXIT
 	fi
 	cp "$from/card" "$work/card" && chmod +x "$work/card"
-	TMACC_CACHE=$work/cache "$work/card" -traces "$from/traces" -peer "$work/peer" -commit "$(cat "$from/commit")" -o "$out/results.json" -summary "$out/summary.txt" "$@"
+	peer=
+	if [ -d "$work/peer" ]; then peer=$work/peer; fi
+	TMACC_CACHE=$work/cache "$work/card" -traces "$from/traces" -peer "$peer" -commit "$(cat "$from/commit")" -o "$out/results.json" -summary "$out/summary.txt" "$@"
 }
 
 case ${1:-} in

@@ -82,7 +82,7 @@ func (h *hunt) round(problem string, until time.Time) {
 		trace := p.Trace()
 		if key := trace.String(); !h.seen[key] {
 			h.seen[key] = true
-			points, entries = append(points, p), append(entries, entry{problem, 1, fmt.Sprintf("drawn %d", len(h.seen)), trace})
+			points, entries = append(points, p), append(entries, entry{Problem: problem, Cols: 1, Name: fmt.Sprintf("drawn %d", len(h.seen)), Trace: trace})
 		}
 	}
 	for i, c := range h.compiled(entries, until) {

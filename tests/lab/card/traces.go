@@ -2,12 +2,14 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -25,10 +27,12 @@ import (
 
 // entry is a line of a file of schedules. Without a trace it is the first one of the problem's space.
 type entry struct {
-	Problem string         `json:"problem"`
-	Cols    int            `json:"cols"`
-	Name    string         `json:"name"`
-	Trace   schedule.Trace `json:"trace"`
+	Problem string             `json:"problem"`
+	Product string             `json:"product,omitempty"` // the problem, as docs/lab/card.jsonl has it
+	Cols    int                `json:"cols,omitempty"`
+	Name    string             `json:"name"`
+	Ns      map[string]float64 `json:"ns,omitempty"` // measured on another card, by shape
+	Trace   schedule.Trace     `json:"trace"`
 }
 
 // refused is a schedule that does not run.
@@ -51,13 +55,74 @@ type candidate struct {
 	slow     bool          // at the shape before
 }
 
-// tracesIn lists the files of schedules of a folder.
-func tracesIn(dir string) ([]string, error) {
-	paths, err := filepath.Glob(filepath.Join(dir, "*.jsonl"))
+// schedules are those of the one problem: the default ones that the part before chose, and those of files.
+func (x *lab) schedules() (all []entry, err error) {
+	if x.known != "" {
+		data, err := os.ReadFile(x.known)
+		if err != nil {
+			return nil, err
+		}
+		var r report
+		if err := json.Unmarshal(data, &r); err != nil {
+			return nil, fmt.Errorf("%s: %w", x.known, err)
+		}
+		all = r.Chosen
+	}
+	paths, err := tracesIn(x.traces)
+	if err != nil {
+		return nil, err
+	}
+	for _, path := range paths {
+		more, err := readTraces(path)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, more...)
+	}
+	all = slices.DeleteFunc(all, func(e entry) bool { return e.Problem != x.problems })
+	if len(all) == 0 {
+		all = []entry{{Problem: x.problems, Cols: 1, Name: "first of the space"}}
+	}
+	return all, nil
+}
+
+// tracesIn lists the files of schedules of a folder, or is the one file.
+func tracesIn(path string) ([]string, error) {
+	if path == "" {
+		return nil, nil
+	}
+	info, err := os.Stat(path)
+	if err != nil || !info.IsDir() {
+		return []string{path}, err
+	}
+	paths, err := filepath.Glob(filepath.Join(path, "*.jsonl"))
 	if err == nil && len(paths) == 0 {
-		err = fmt.Errorf("-traces %s: no files of schedules, .jsonl", dir)
+		err = fmt.Errorf("-traces %s: no files of schedules, .jsonl", path)
 	}
 	return paths, err
+}
+
+// near is how many times as long as the fastest measured one a schedule may have taken to be tried again.
+const near = 1.2
+
+// fastest are the schedules that no measurement found much slower than others of their problem at each of their shapes. Those without measurements are among them.
+func fastest(all []entry) []entry {
+	best := map[string]float64{}
+	for _, e := range all {
+		for s, ns := range e.Ns {
+			if b, ok := best[e.Problem+s]; !ok || ns < b {
+				best[e.Problem+s] = ns
+			}
+		}
+	}
+	return slices.DeleteFunc(all, func(e entry) bool {
+		for s, ns := range e.Ns {
+			if ns <= near*best[e.Problem+s] {
+				return false
+			}
+		}
+		return len(e.Ns) > 0
+	})
 }
 
 // readTraces reads the schedules of a file.
@@ -74,7 +139,7 @@ func readTraces(path string) (all []entry, err error) {
 		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
 			return nil, fmt.Errorf("%s:%d: %w", path, n, err)
 		}
-		if e.Name == "" {
+		if e.Problem = cmp.Or(e.Problem, e.Product); e.Name == "" {
 			e.Name = fmt.Sprint(n)
 		}
 		e.Name = strings.TrimSuffix(filepath.Base(path), ".jsonl") + " " + e.Name
@@ -83,7 +148,7 @@ func readTraces(path string) (all []entry, err error) {
 	if err := lines.Err(); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
-	return all, nil
+	return fastest(all), nil
 }
 
 // compileAll compiles schedules, several at a time, and checks the bits of their products.
@@ -146,12 +211,13 @@ func (x *lab) compile(e entry, most int) (*candidate, error) {
 	if n := vir.Product(sh.Lanes); n < leastLane && most < 1<<30 {
 		return nil, fmt.Errorf("workgroups of %d lanes, at least %d are tried", n, leastLane)
 	}
-	if sh.Parts > 0 {
-		return nil, errors.New("the lab has no buffer in which workgroups share sums: leave split_k out, or measure it by tmacc tune")
-	}
 	c := &candidate{entry: e, problem: p, kernel: k, shader: sh, params: f.Params}
+	buffers := len(sh.Buffers)
+	if sh.Parts > 0 {
+		buffers++ // of the sums that workgroups share
+	}
 	began := time.Now()
-	c.pipeline, err = x.d.Pipeline(sh.Binary(), vulkan.Layout{Buffers: len(sh.Buffers), PushBytes: 4 * len(sh.Params), Subgroup: sh.Subgroup, FullSubgroups: sh.Subgroup > 0})
+	c.pipeline, err = x.d.Pipeline(sh.Binary(), vulkan.Layout{Buffers: buffers, PushBytes: 4 * len(sh.Params), Subgroup: sh.Subgroup, FullSubgroups: sh.Subgroup > 0})
 	c.took = time.Since(began)
 	return c, err
 }
