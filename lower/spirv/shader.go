@@ -38,6 +38,9 @@ type Controls struct {
 	RoundToEven, Denormals, NotNumbers bool
 	// Halves says that the device has 16-bit floats below 2^-14: shaderDenormPreserveFloat16.
 	Halves bool
+	// Matrices says that the device rounds each sum and each product of cooperative matrices of floats, as NoContraction asks. Mesa's
+	// drivers of 2026 join them with others. Without it, lanes compute the elements that they have, one by one.
+	Matrices bool
 	// Subgroup is the number of lanes that exchange words without memory, by shuffles; 0: none. The pipeline asks for full
 	// subgroups of this size. A function with tiles says itself how large they are. Subgroups is how many of them a workgroup may have; 0: any number.
 	Subgroup, Subgroups int
@@ -81,6 +84,7 @@ type printer struct {
 	shader  *Shader
 	regs    [][]module.ID              // the words of each register
 	halves  bool                       // the device reads floats of 16 bits as they are
+	rounds  bool                       // it rounds each operation on matrices of floats
 	one     map[vir.Reg]bool           // vectors of sums that are kept in one word
 	loaded  map[*vir.Instr][]module.ID // words that the code before has loaded
 	floats  map[module.ID]module.ID    // words that are floats' bits, as floats
@@ -142,7 +146,7 @@ func (p *printer) declare(has lower.Features, c Controls) {
 	p.m.Declare(module.OpMemoryModel, module.AddressingModelLogical, model)
 	p.main = p.m.NewID()
 	p.m.Declare(module.OpExecutionMode, p.main, module.ExecutionModeLocalSize, uint32(vir.Product(p.shader.Lanes)), 1, 1)
-	p.halves = c.Halves
+	p.halves, p.rounds = c.Halves, c.Matrices
 	for _, x := range []struct {
 		on                     bool
 		capability, mode, bits uint32

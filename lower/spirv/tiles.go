@@ -77,10 +77,17 @@ func (t *table) sums(f vir.Type) {
 		t.need(Tiles, op, x, []vir.Type{x, x}, code.String(), 8, func(p *printer, in *vir.Instr) []module.ID {
 			a, b := p.arg(in, 0)[0], p.arg(in, 1)[0]
 			if zero := p.everywhere(x, 0); code == module.OpFAdd && (a == zero || b == zero) { // see float
-				return p.elements(x, a+b-zero, func(x module.ID) module.ID {
-					w := p.word(module.OpBitcast, x)
+				return p.elements(x, func(x ...module.ID) module.ID {
+					w := p.word(module.OpBitcast, x[0])
 					return p.m.Emit(module.OpBitcast, p.f32, p.choose(p.equal(w, p.number(1<<31)), p.number(0), w))
-				})
+				}, a+b-zero)
+			}
+			if x.Elem == format.F32 && !p.rounds {
+				return p.elements(x, func(x ...module.ID) module.ID {
+					r := p.m.Emit(code, p.f32, x...)
+					p.m.Declare(module.OpDecorate, r, module.DecorationNoContraction)
+					return r
+				}, a, b)
 			}
 			r := p.m.Emit(code, p.tile(x), a, b)
 			if x.Elem == format.F32 {
@@ -104,20 +111,23 @@ func (t *table) sums(f vir.Type) {
 	one(vir.OpCvtF32, f, i, module.OpConvertSToF)
 	one(vir.OpCvtHalf, f, f.With(format.F16), module.OpFConvert)
 	t.need(Tiles, vir.OpCanonNaN, f, []vir.Type{f}, "OpSelect", 32, func(p *printer, in *vir.Instr) []module.ID {
-		return p.elements(f, p.arg(in, 0)[0], func(x module.ID) module.ID {
-			w := p.word(module.OpBitcast, x)
+		return p.elements(f, func(x ...module.ID) module.ID {
+			w := p.word(module.OpBitcast, x[0])
 			return p.m.Emit(module.OpBitcast, p.f32, p.choose(p.nan(w), p.number(0x7fc00000), w))
-		})
+		}, p.arg(in, 0)[0])
 	})
 	for _, x := range []vir.Type{f, i} {
 		t.need(Tiles, vir.OpBitcast, x, []vir.Type{x}, "", 0, func(p *printer, in *vir.Instr) []module.ID { return p.arg(in, 0) })
 	}
 }
 
-// elements computes each element of a matrix anew. Each lane does so for the elements that it has.
-func (p *printer) elements(t vir.Type, matrix module.ID, do func(x module.ID) module.ID) []module.ID {
-	v := p.m.Local(p.pointer(module.StorageClassFunction, p.tile(t)))
-	p.m.Do(module.OpStore, v, matrix)
+// elements computes each element of a matrix of the ones of others. Each lane does so for the elements that it has.
+func (p *printer) elements(t vir.Type, do func(x ...module.ID) module.ID, matrices ...module.ID) []module.ID {
+	vars := make([]module.ID, len(matrices)) // the first one becomes the result
+	for i, x := range matrices {
+		vars[i] = p.m.Local(p.pointer(module.StorageClassFunction, p.tile(t)))
+		p.m.Do(module.OpStore, vars[i], x)
+	}
 	head, body, next, end := p.m.NewID(), p.m.NewID(), p.m.NewID(), p.m.NewID()
 	length := p.m.Emit(module.OpCooperativeMatrixLengthKHR, p.uint, p.tile(t))
 	before := p.label
@@ -128,14 +138,18 @@ func (p *printer) elements(t vir.Type, matrix module.ID, do func(x module.ID) mo
 	p.m.Do(module.OpLoopMerge, end, next, module.LoopControlUnroll)
 	p.m.Do(module.OpBranchConditional, more, body, end)
 	p.begins(body)
-	at := p.m.Emit(module.OpAccessChain, p.pointer(module.StorageClassFunction, p.component(t.Elem)), v, number)
-	p.m.Do(module.OpStore, at, do(p.m.Emit(module.OpLoad, p.component(t.Elem), at)))
+	places, values := make([]module.ID, len(vars)), make([]module.ID, len(vars))
+	for i, v := range vars {
+		places[i] = p.m.Emit(module.OpAccessChain, p.pointer(module.StorageClassFunction, p.component(t.Elem)), v, number)
+		values[i] = p.m.Emit(module.OpLoad, p.component(t.Elem), places[i])
+	}
+	p.m.Do(module.OpStore, places[0], do(values...))
 	p.m.Do(module.OpBranch, next)
 	p.begins(next)
 	p.m.Patch(patch, p.sum(number, p.number(1)))
 	p.m.Do(module.OpBranch, head)
 	p.begins(end)
-	return []module.ID{p.m.Emit(module.OpLoad, p.tile(t), v)}
+	return []module.ID{p.m.Emit(module.OpLoad, p.tile(t), vars[0])}
 }
 
 // tile is the type of a cooperative matrix.

@@ -24,8 +24,15 @@ type Kernel struct {
 	Shader   *spirv.Shader
 }
 
-// Controls are what the device has of what shaders may ask.
+// Controls are what the device has of what shaders may ask. A device with cooperative matrices runs a small shader to answer.
 func Controls(d *vulkan.Device) spirv.Controls {
+	c := controls(d)
+	c.Matrices = roundsMatrices(d)
+	return c
+}
+
+// controls are the ones that properties of the device say.
+func controls(d *vulkan.Device) spirv.Controls {
 	c := d.FloatControls[32]
 	return spirv.Controls{Subgroup: subgroup(d), Subgroups: d.Subgroup.MostPerGroup, RoundToEven: c.RoundToEven, Denormals: c.PreserveDenormals,
 		Halves: d.FloatControls[16].PreserveDenormals, NotNumbers: c.PreserveSpecials}

@@ -9,7 +9,6 @@ import (
 	"github.com/tmacc/tmacc/gen/message"
 	"github.com/tmacc/tmacc/ir"
 	"github.com/tmacc/tmacc/lower/spirv"
-	"github.com/tmacc/tmacc/lower/variant"
 	"github.com/tmacc/tmacc/runtime"
 	"github.com/tmacc/tmacc/runtime/abi"
 	"github.com/tmacc/tmacc/search"
@@ -89,22 +88,17 @@ func (p *Provider) compileShaders(problem ir.Problem, e *tune.Entry) (*runtime.S
 			return nil, err
 		}
 	}
-	if err := p.verifyShaders(problem, &v); err != nil {
+	left, err := p.lab.Verify(p.ctx, problem, &v)
+	if err != nil {
 		return nil, err
+	}
+	for _, x := range left {
+		if shaders.IsFault(x.Why) {
+			p.say(NotUsed{problem, x.Columns, x.Why})
+		}
 	}
 	spec, err := v.Spec(problem)
 	return &spec, err
-}
-
-// verifyShaders compares the product with the definition. It leaves out the widest kernels that the device refuses: they share more memory than it has, say.
-func (p *Provider) verifyShaders(problem ir.Problem, v *variant.Shaders) error {
-	for {
-		err := p.lab.Test(p.ctx, problem, v)
-		if !errors.As(err, new(*shaders.Refused)) || len(v.Kernels) == 1 {
-			return err
-		}
-		v.Kernels = v.Kernels[:len(v.Kernels)-1]
-	}
 }
 
 func (p *Provider) shaderUses(problem ir.Problem, e *tune.Entry) ([]search.Use, error) {

@@ -8,7 +8,7 @@ import (
 	"github.com/tmacc/tmacc/lower"
 )
 
-// Event is what a provider reports: Compiling, Verifying, Done, Linking, PureGo, OnCPU, NotKept or Damaged. Its text is one line for a person.
+// Event is what a provider reports: Compiling, Verifying, Done, Linking, PureGo, OnCPU, NotUsed, NotKept or Damaged. Its text is one line for a person.
 type Event interface {
 	fmt.Stringer
 	event()
@@ -57,6 +57,13 @@ type OnCPU struct {
 	Why     error
 }
 
+// NotUsed says that a product does without its shader of some columns, which does on the device what no shader may do. Others take its place.
+type NotUsed struct {
+	Problem ir.Problem
+	Columns int
+	Why     error
+}
+
 // NotKept says that kernels are made again by every process, and why.
 type NotKept struct{ Why error }
 
@@ -87,6 +94,10 @@ func (e OnCPU) String() string {
 	return fmt.Sprintf("%s runs on this CPU: %s", e.Problem.Name(), message.Line(e.Why))
 }
 
+func (e NotUsed) String() string {
+	return fmt.Sprintf("%s does without its shader of %s, and others take its place: %s", e.Problem.Name(), message.Count(e.Columns, "column"), message.Line(e.Why))
+}
+
 func (e NotKept) String() string {
 	return "kernels are not kept, and are compiled again at each start: " + message.Line(message.Plain(e.Why))
 }
@@ -105,5 +116,6 @@ func (Done) event()      {}
 func (Linking) event()   {}
 func (PureGo) event()    {}
 func (OnCPU) event()     {}
+func (NotUsed) event()   {}
 func (NotKept) event()   {}
 func (Damaged) event()   {}

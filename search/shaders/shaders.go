@@ -4,6 +4,7 @@ package shaders
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -108,6 +109,41 @@ func (l *Lab) Test(ctx context.Context, p ir.Problem, v *variant.Shaders) error 
 		return err
 	}
 	return l.code.Test(ctx, fmt.Sprint(v.Kernels[0].Schedule.Trace), s, 1)
+}
+
+// LeftOut is a kernel of a product that a device does without, and why.
+type LeftOut struct {
+	Columns int
+	Why     error // a *Refused, or a fault: see IsFault
+}
+
+// Verify is Test of a product some of whose kernels may be left out: the ones that the device refuses, or that do what no shader may do there. It
+// removes them from v, and says which. The error is of a product that has no others.
+func (l *Lab) Verify(ctx context.Context, p ir.Problem, v *variant.Shaders) ([]LeftOut, error) {
+	return verify(v, func(v *variant.Shaders) error { return l.Test(ctx, p, v) })
+}
+
+func verify(v *variant.Shaders, test func(*variant.Shaders) error) (out []LeftOut, err error) {
+	blamed := func(err error) bool { return IsFault(err) || errors.As(err, new(*Refused)) }
+	if err = test(v); !blamed(err) {
+		return nil, err
+	}
+	var kept []variant.Shaded
+	for _, k := range v.Kernels {
+		switch alone := test(&variant.Shaders{Target: v.Target, Kernels: []variant.Shaded{k}}); {
+		case alone == nil:
+			kept = append(kept, k)
+		case blamed(alone):
+			out = append(out, LeftOut{k.Schedule.Cols, alone})
+		default:
+			return nil, alone
+		}
+	}
+	if len(kept) == 0 || len(out) == 0 {
+		return nil, err
+	}
+	v.Kernels = kept
+	return out, test(v)
 }
 
 // Time times products for a purpose in turn, by the clock of the device. The first one is kept there for the next call.

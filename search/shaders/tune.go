@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/tmacc/tmacc/gen/message"
 	"github.com/tmacc/tmacc/ir"
 	"github.com/tmacc/tmacc/ir/vir"
 	"github.com/tmacc/tmacc/lower/spirv"
@@ -68,8 +69,18 @@ func (l *Lab) Search(ctx context.Context, s *Search) (out tune.Outcome[*Candidat
 		return out, err
 	}
 	s.say("comparing the default schedules with the definition")
-	if err := l.Test(ctx, s.Problem, s.base); err != nil {
+	left, err := l.Verify(ctx, s.Problem, s.base)
+	if err != nil {
 		return out, err
+	}
+	for _, x := range left {
+		s.say(fmt.Sprintf("without the default schedule for %s: %s", message.Count(x.Columns, "column"), message.Line(x.Why)))
+	}
+	if len(left) > 0 {
+		s.Default = nil
+		for _, k := range s.base.Kernels {
+			s.Default = append(s.Default, search.Use{Cols: k.Schedule.Cols, Trace: k.Schedule.Trace})
+		}
 	}
 	if s.space, s.tiles, err = spaceFor(s.Problem, s.Target, s.ns); err != nil {
 		return out, err
