@@ -2,6 +2,7 @@ package schedule
 
 import (
 	"fmt"
+	"math"
 	"reflect"
 	"slices"
 	"strconv"
@@ -695,6 +696,18 @@ func (s *Product) CellSizes() (out []int) {
 	}
 	slices.Sort(out)
 	return slices.Compact(out)
+}
+
+// CellBits is the fewest bits that a code takes in a cell of n codes, for the numbers that CellSizes lists.
+func (s *Product) CellBits(n int) float64 {
+	least := math.Inf(1)
+	for _, x := range s.codings() {
+		if x.fills(n) {
+			words := (n/x.join*x.bits + x.word - 1) / x.word
+			least = min(least, float64(words*x.word)/float64(n))
+		}
+	}
+	return least
 }
 
 // coding is a way to place codes in a cell of whole words: join codes in some bits.

@@ -10,9 +10,9 @@ var goldenCove = core.Core{
 	Name: "golden-cove", ISAs: []string{"amd64/avx2", "amd64/avxvnni", "amd64/avx512", "amd64/avx512vbmi"},
 	// Intel, 64 and IA-32 Architectures Optimization Reference Manual (248966), Golden Cove, as far as remembered: 48 KiB, 16 fill buffers, 15 cycles to the
 	// second-level cache. An Emerald Rapids VM reads 5.2 bytes a cycle (docs/lab/choices.md, bytesPerCycle). Estimates: what its third-level cache and memory take to
-	// answer. A Granite Rapids VM has 20, 232 and 867 cycles, and 1.5, 7.4 and 14.3 from line to line, by tmacc host -calibrate.
+	// answer. Shared: a Xeon 8592+ has 64 cores at 2.9 GHz and 8 channels of DDR5-5600 (Intel ARK). A Granite Rapids VM has 20, 232 and 867 cycles, and 1.5, 7.4 and 14.3 from line to line, by tmacc host -calibrate.
 	Hierarchy: core.Hierarchy{
-		First: 48 << 10, Fills: 16, Latency: [3]float64{15, 200, 400}, Line: [3]float64{1.8, 6, 12.3}, Several: 11.5,
+		First: 48 << 10, Fills: 16, Latency: [3]float64{15, 200, 400}, Line: [3]float64{1.8, 6, 12.3}, Several: 11.5, Shared: 33,
 	},
 	Costs:    goldenCoveCosts,
 	Pipeline: core.Pipeline{Width: 6, Window: 512, Waiting: 97, Scalar: "0156a", Closed: "1"},

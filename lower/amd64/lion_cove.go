@@ -18,9 +18,9 @@ var lionCove = core.Core{
 		{Vendor: "GenuineIntel", FirstFamily: 6, LastFamily: 6, FirstModel: 0xc5, LastModel: 0xc6},
 	},
 	// Intel, Lunar Lake architecture (Hot Chips 2024), as far as remembered: 48 KiB of data at 4 cycles, 17 cycles to the second-level cache. The rest are estimates
-	// of a laptop.
+	// of a laptop. Shared: a Core Ultra 7 258V has 8 cores at 4.8 GHz and 128 bits of LPDDR5X-8533 (Intel ARK).
 	Hierarchy: core.Hierarchy{
-		First: 48 << 10, Fills: 16, Latency: [3]float64{17, 90, 500}, Line: [3]float64{1.5, 4, 8}, Several: 8,
+		First: 48 << 10, Fills: 16, Latency: [3]float64{17, 90, 500}, Line: [3]float64{1.5, 4, 8}, Several: 8, Shared: 18,
 	},
 	Costs:    lionCoveCosts,
 	Pipeline: core.Pipeline{Width: 8, Window: 576, Waiting: 120, Scalar: "defghi"},

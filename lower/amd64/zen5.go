@@ -9,9 +9,10 @@ import (
 var zen5 = core.Core{
 	Name: "zen5", ISAs: []string{"amd64/avx512vbmi"}, CPUs: []cpu.Set{{Vendor: amd, FirstFamily: 0x1a}},
 	// AMD, Software Optimization Guide for Zen 5 (58455), as far as remembered: 48 KiB, 14 cycles to the second-level cache, three schedulers of 38 entries. A
-	// VM reads 34 GB/s of one stream and 41 of two (docs/lab/choices.md, Tiles). Estimates: the rest, which is zen4's.
+	// VM reads 34 GB/s of one stream and 41 of two (docs/lab/choices.md, Tiles). Shared: an EPYC 9755 has 128 cores at 4.1 GHz and 12 channels of DDR5-6400
+	// (AMD's page of it). Estimates: the rest, which is zen4's.
 	Hierarchy: core.Hierarchy{
-		First: 48 << 10, Fills: 24, Holds: true, Latency: [3]float64{14, 130, 300}, Line: [3]float64{1.3, 2.4, 7.5}, Several: 6.5,
+		First: 48 << 10, Fills: 24, Holds: true, Latency: [3]float64{14, 130, 300}, Line: [3]float64{1.3, 2.4, 7.5}, Several: 6.5, Shared: 55,
 	},
 	Costs:    zen5Costs,
 	Pipeline: core.Pipeline{Width: 8, Window: 448, Waiting: 114, Scalar: "bcdefg"},

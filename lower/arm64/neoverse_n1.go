@@ -8,9 +8,10 @@ import (
 var neoverseN1 = core.Core{
 	Name: "neoverse-n1", ISAs: []string{"arm64/neon", "arm64/dotprod", "arm64/i8mm"},
 	// Arm Neoverse N1 technical reference manual (100616) has the sizes of the caches, and its software optimization guide the latencies of loads.
-	// What lies beyond the second-level cache is a system's: these are estimates of a server.
+	// What lies beyond the second-level cache is a system's: these are estimates of a server. Shared: a Graviton2
+	// has 64 cores at 2.5 GHz and 8 channels of DDR4-3200 (AWS).
 	Hierarchy: core.Hierarchy{
-		First: 64 << 10, Fills: 20, Latency: [3]float64{11, 80, 300}, Line: [3]float64{2, 4, 10}, Several: 9,
+		First: 64 << 10, Fills: 20, Latency: [3]float64{11, 80, 300}, Line: [3]float64{2, 4, 10}, Several: 9, Shared: 50,
 	},
 	Costs:    neoverseN1Costs,
 	Pipeline: core.Pipeline{Width: 4, Window: 128, Waiting: 64, Scalar: "def"},

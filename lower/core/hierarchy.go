@@ -13,6 +13,19 @@ type Hierarchy struct {
 	Latency [3]float64 `json:"latency"` // of a line from the second-level cache, the third-level cache, and memory
 	Line    [3]float64 `json:"line"`    // from line to line of a stream, from each of these
 	Several float64    `json:"several"` // from line to line of several streams from memory
+	// From line to line from memory while all cores of the machine read: 64 bytes times cores times clock over the bandwidth of all channels. 0: see Share.
+	Shared float64 `json:"shared,omitempty"`
+}
+
+// usualShare is Shared as a multiple of Several where it is not known. The built-in cores have 2 to 9, the most in machines of many cores.
+const usualShare = 4
+
+// Share is how long a core waits from line to line from memory while all cores of the machine read: Shared, or an estimate by Several.
+func (h Hierarchy) Share() float64 {
+	if h.Shared != 0 {
+		return h.Shared
+	}
+	return usualShare * h.Several
 }
 
 // Levels are the names of the places that Latency and Line are of.
@@ -30,6 +43,9 @@ func (h Hierarchy) check() error {
 	err := cmp.Or(
 		within("hierarchy.first", h.First, leastFirst, mostFirst), within("hierarchy.fills", h.Fills, 1, mostLines),
 		between("hierarchy.several", h.Several, 0.1, mostCycles))
+	if h.Shared != 0 {
+		err = cmp.Or(err, between("hierarchy.shared", h.Shared, 0.1, mostCycles))
+	}
 	for i, level := range Levels {
 		err = cmp.Or(err, between(fmt.Sprintf("hierarchy.latency[%d], of %s,", i, level), h.Latency[i], 1, mostCycles),
 			between(fmt.Sprintf("hierarchy.line[%d], of %s,", i, level), h.Line[i], 0.1, mostCycles))

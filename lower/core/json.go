@@ -14,8 +14,11 @@ import (
 	"github.com/tmacc/tmacc/runtime/cpu"
 )
 
-// Version is the version of the files that JSON writes and Parse reads.
-const Version = 3
+// Version is the version of the files that JSON writes. Parse reads files from version oldest on: fields that came later may be missing.
+const (
+	Version = 4
+	oldest  = 3 // without hierarchy.shared
+)
 
 // file is a core in JSON.
 type file struct {
@@ -75,8 +78,8 @@ func Parse(data []byte) (Core, error) {
 	case head.Version == nil:
 		return Core{}, fmt.Errorf("version is missing: want %d, with the fields that tmacc cores -json NAME prints", Version)
 	case *head.Version > Version: // whose fields may be others
-		return Core{}, fmt.Errorf("version is %d: this tmacc reads version %d: use a newer tmacc", *head.Version, Version)
-	case *head.Version != Version:
+		return Core{}, fmt.Errorf("version is %d: this tmacc reads up to version %d: use a newer tmacc", *head.Version, Version)
+	case *head.Version < oldest:
 		return Core{}, fmt.Errorf("version is %d: want %d: start again from what tmacc cores -json NAME prints", *head.Version, Version)
 	}
 	var f file

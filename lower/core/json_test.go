@@ -43,12 +43,13 @@ func TestRoundTrip(t *testing.T) {
 func TestParseRefused(t *testing.T) {
 	good := text(t, targets.Cores()[0])
 	for _, c := range []struct{ old, new, want string }{
-		{`"version": 3`, `"version": 4`, "version is 4: this tmacc reads version 3: use a newer tmacc"},
-		{`"version": 3`, `"version": 2`, "version is 2: want 3"},
-		{`"version": 3`, `"version": 99, "later": 1`, "version is 99: this tmacc reads version 3"},
-		{`"version": 3,`, ``, "version is missing: want 3, with the fields that tmacc cores -json NAME prints"},
-		{`"version": 3`, `"version": "3"`, "version is JSON string; want an integer"},
+		{`"version": 4`, `"version": 5`, "version is 5: this tmacc reads up to version 4: use a newer tmacc"},
+		{`"version": 4`, `"version": 2`, "version is 2: want 4"},
+		{`"version": 4`, `"version": 99, "later": 1`, "version is 99: this tmacc reads up to version 4"},
+		{`"version": 4,`, ``, "version is missing: want 4, with the fields that tmacc cores -json NAME prints"},
+		{`"version": 4`, `"version": "4"`, "version is JSON string; want an integer"},
 		{`"fills": 16`, `"fills": 0`, "hierarchy.fills is 0: want 1 to 1024"},
+		{`"shared": 33`, `"shared": -1`, "hierarchy.shared is -1: want 0.1 to 16384"},
 		{`"first": 49152`, `"first": 1`, "hierarchy.first is 1: want 8192 to 1048576"},
 		{`"latency": [ 15, `, `"latency": [ 0, `, "hierarchy.latency[0], of l2, is 0: want 1 to 16384"},
 		{`"my-core"`, `"My core"`, `name is "My core": want up to 40 small letters`},
@@ -89,8 +90,8 @@ func TestParseRefused(t *testing.T) {
 		{`"holds": false`, `"fills": 1`, `field "fills" is there twice`},
 		{good, `[]`, `the value is JSON array; want an object`},
 		{good, `{`, `unexpected end of JSON input`},
-		{good, `{"version": 3}`, `name is missing: want a text`},
-		{good, `{"version": 3, "name": "x"}`, `isas is missing: want a list`},
+		{good, `{"version": 4}`, `name is missing: want a text`},
+		{good, `{"version": 4, "name": "x"}`, `isas is missing: want a list`},
 		{good[strings.Index(good, `"isas": [`) : strings.Index(good, `]`)+1], `"isas": []`, `isas is empty: want instruction sets, see tmacc targets`},
 	} {
 		if !strings.Contains(good, c.old) {
@@ -103,7 +104,24 @@ func TestParseRefused(t *testing.T) {
 	}
 }
 
-// A file that lacks one of the fields that are printed is refused, with the path of that field. A zero would be another
+// A file of the version before reads, and what it lacks is estimated. So does one of this version without the field.
+func TestOlderFiles(t *testing.T) {
+	like := targets.Cores()[0]
+	like.Hierarchy.Shared = 0
+	now := text(t, like)
+	for _, file := range []string{now, strings.Replace(now, `"version": 4`, `"version": 3`, 1)} {
+		c, err := core.Parse([]byte(file))
+		if err != nil || c.Hierarchy.Share() != 4*like.Hierarchy.Several {
+			t.Errorf("a share of %v cycles, want %v; %v", c.Hierarchy.Share(), 4*like.Hierarchy.Several, err)
+		}
+	}
+	like.Hierarchy.Shared = 7
+	if got := like.Hierarchy.Share(); got != 7 {
+		t.Errorf("a share of %v cycles, want 7", got)
+	}
+}
+
+// A file that lacks one of the fields that are printed is refused, but for hierarchy.shared, with the path of that field. A zero would be another
 // core, for all other CPUs if `cpus` is missing.
 func TestMissingFields(t *testing.T) {
 	var whole map[string]any
@@ -123,7 +141,11 @@ func TestMissingFields(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, err := core.Parse(data); err == nil || !strings.HasPrefix(err.Error(), at+" is missing: want ") {
+			if _, err := core.Parse(data); at == "hierarchy.shared" {
+				if err != nil {
+					t.Error(err)
+				}
+			} else if err == nil || !strings.HasPrefix(err.Error(), at+" is missing: want ") {
 				t.Errorf("without %s: %v", at, err)
 			}
 			object[name] = value
@@ -142,7 +164,7 @@ func FuzzParse(f *testing.F) {
 	for _, c := range targets.Cores() {
 		f.Add([]byte(text(f, c)))
 	}
-	f.Add([]byte(`{"version": 3, "name": "x", "isas": [""], "costs": {"": {}}}`))
+	f.Add([]byte(`{"version": 4, "name": "x", "isas": [""], "costs": {"": {}}}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		c, err := core.Parse(data)
 		if err != nil {

@@ -20,6 +20,7 @@ type code struct {
 	err    error
 	wrong  float64 // if err is not nil
 	least  float64
+	share  float64
 	cycles map[cost.Place]float64 // of places that were asked for
 }
 
@@ -74,7 +75,7 @@ func (x *code) compile(ctx context.Context, t lower.Target) *compiled {
 		x.wrong, x.err = lacks(p)
 		return nil
 	}
-	x.least = p.Cycles
+	x.least, x.share = p.Cycles, cost.Brought(s.Machine.Core, x.kernel)
 	return &compiled{s, p}
 }
 
@@ -90,21 +91,22 @@ func (c *chooser) evaluate(k *kernel, x *code, ps []Purpose, bound float64) erro
 	if k.wrong = x.wrong; x.err != nil {
 		return x.err
 	}
-	k.least, k.cycles = x.least, map[cost.Place]float64{}
+	k.least, k.share, k.cycles = x.least, x.share, map[cost.Place]float64{}
 	for _, p := range ps {
 		if c.score(set{k}, ps) >= bound {
 			return nil
 		}
-		if x.cycles[p.At] == 0 {
+		at := p.At.Alone()
+		if x.cycles[at] == 0 {
 			if m == nil {
 				m = x.compile(c.ctx, c.target)
 			}
 			if m == nil {
 				return x.err
 			}
-			x.cycles[p.At] = cost.Waiting(m.Machine.Core, x.kernel, m.Selected, m.Pipeline, p.At).Cycles
+			x.cycles[at] = cost.Waiting(m.Machine.Core, x.kernel, m.Selected, m.Pipeline, at).Cycles
 		}
-		k.cycles[p.At] = x.cycles[p.At]
+		k.cycles[at] = x.cycles[at]
 	}
 	return nil
 }

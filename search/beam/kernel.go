@@ -20,11 +20,18 @@ type kernel struct {
 	err    error
 	wrong  float64                // if there is no kernel: how much is wrong, +Inf: more than other decisions put right
 	least  float64                // cycles of a call without any waiting
-	cycles map[cost.Place]float64 // of a call with weights in a place, of places that were asked for
+	share  float64                // cycles that it takes to bring the weights of a call while all cores read
+	cycles map[cost.Place]float64 // of a call of a core alone, with weights in a place, of places that were asked for
 }
 
 // at is the cycles of a call, or less if that was not asked for.
-func (k *kernel) at(p cost.Place) float64 { return max(k.least, k.cycles[p]) }
+func (k *kernel) at(p cost.Place) float64 {
+	cycles := max(k.least, k.cycles[p.Alone()])
+	if p == cost.Shared {
+		cycles = max(cycles, k.share)
+	}
+	return cycles
+}
 
 // time is that of n activations by a row of weights at a place, in cycles for cost.TypicalK elements of K.
 func (k *kernel) time(n int, at cost.Place) float64 {
@@ -33,7 +40,7 @@ func (k *kernel) time(n int, at cost.Place) float64 {
 
 // knows says that k was evaluated for some purposes.
 func (k *kernel) knows(ps []Purpose) bool {
-	return !slices.ContainsFunc(ps, func(x Purpose) bool { return k.cycles[x.At] == 0 })
+	return !slices.ContainsFunc(ps, func(x Purpose) bool { return k.cycles[x.At.Alone()] == 0 })
 }
 
 // score is the weighted mean of the logarithms of the times of some purposes, as multiples of the least times that are known. What is much

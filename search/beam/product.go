@@ -11,6 +11,7 @@ import (
 	"sync"
 
 	"github.com/tmacc/tmacc/ir"
+	"github.com/tmacc/tmacc/ir/format"
 	"github.com/tmacc/tmacc/ir/nest"
 	"github.com/tmacc/tmacc/lower"
 	"github.com/tmacc/tmacc/lower/variant"
@@ -31,10 +32,10 @@ const many = 256
 
 // Purposes are the uses of products. Decoding reads all weights for one activation, and is what most programs wait for.
 var Purposes = []Purpose{
-	{cost.Purpose{N: 1, At: cost.DRAM}, 4}, {cost.Purpose{N: 1, At: cost.L2}, 3},
-	{cost.Purpose{N: 2, At: cost.DRAM}, 0.5}, {cost.Purpose{N: 2, At: cost.L2}, 0.5},
-	{cost.Purpose{N: 4, At: cost.DRAM}, 1.5}, {cost.Purpose{N: 4, At: cost.L2}, 1.5},
-	{cost.Purpose{N: 8, At: cost.DRAM}, 0.5}, {cost.Purpose{N: 8, At: cost.L2}, 0.5},
+	{cost.Purpose{N: 1, At: cost.Shared}, 3}, {cost.Purpose{N: 1, At: cost.DRAM}, 1}, {cost.Purpose{N: 1, At: cost.L2}, 3},
+	{cost.Purpose{N: 2, At: cost.Shared}, 0.5}, {cost.Purpose{N: 2, At: cost.L2}, 0.5},
+	{cost.Purpose{N: 4, At: cost.Shared}, 1}, {cost.Purpose{N: 4, At: cost.DRAM}, 0.5}, {cost.Purpose{N: 4, At: cost.L2}, 1.5},
+	{cost.Purpose{N: 8, At: cost.Shared}, 0.5}, {cost.Purpose{N: 8, At: cost.L2}, 0.5},
 	{cost.Purpose{N: many, At: cost.L2}, 3},
 }
 
@@ -52,6 +53,7 @@ func of(n int) (out []Purpose) {
 var (
 	startsSearch  = Search{Width: 40, Budget: 120, Most: 6}                        // among ways to decompose
 	anySearch     = Search{Width: 6, Budget: 400, Most: 8, Passes: 3}              // where no start has a kernel
+	smallerSearch = Search{Width: 8, Budget: 24, Most: 2, Passes: 1, Strict: true} // among layouts of fewer bits
 	sumsSearch    = Search{Width: 2, Budget: 12, Most: 3, Passes: 1, Strict: true} // of starts, so that sums do not wait for each other
 	earlySearch   = Search{Width: 2, Budget: 60, Most: 6, Passes: 1, Strict: true} // for one column
 	lateSearch    = Search{Width: 1, Budget: 24, Most: 5, Passes: 1, Strict: true, Backward: true}
@@ -258,22 +260,39 @@ func (c *chooser) starts(one *space.Space) (starts []space.Point, err error) {
 		if i < 0 {
 			continue
 		}
-		of, err := try(func(sp *space.Space) []space.Point { return append(sp.Lanes(found[i].Point), found[i].Point) })
+		lanes, err := try(func(sp *space.Space) []space.Point { return append(sp.Lanes(found[i].Point), found[i].Point) })
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, of...)
-		least = min(least, of[0].Cost)
+		if smaller := one.Smaller(lanes[0].Point); len(smaller) > 0 {
+			some, err := c.search(smallerSearch, of(1)).Improve(c.ctx, one.Moving("scaled", "apart"), smaller...)
+			if err == nil {
+				all = append(all, some[0])
+			}
+		}
+		all = append(all, lanes...)
+		least = min(least, lanes[0].Cost)
 	}
 	slices.SortStableFunc(all, func(a, b *Found) int { return cmp.Compare(a.Cost, b.Cost) })
-	known := map[space.Means]bool{}
+	known := map[kind]bool{}
 	for _, f := range all {
-		if by := one.Means(f.Point); !known[by] && f.Cost < least+muchWorse && len(starts) < mostStarts {
+		if by := c.kind(f.Point); !known[by] && f.Cost < least+muchWorse && len(starts) < mostStarts {
 			known[by] = true
 			starts = append(starts, f.Point)
 		}
 	}
 	return starts, nil
+}
+
+// kind is what layouts have little in common by: the means, and how many bits a code takes.
+type kind struct {
+	space.Means
+	bits float64
+}
+
+// kind is the kind of a point that has a kernel.
+func (c *chooser) kind(x space.Point) kind {
+	return kind{c.space.Means(x), c.find(x, nil, math.Inf(1)).Weights.Part(format.Codes).CodeBits()}
 }
 
 // anyStart is a point that has a kernel where no start has one: of formats that take most registers or code. A longer search leads there from points
@@ -336,7 +355,7 @@ func (c *chooser) worthAsking(all []space.Point, x space.Point, most float64) (o
 		if k.err != nil {
 			continue
 		}
-		alone := &kernel{Kernel: k.Kernel, least: k.least}
+		alone := &kernel{Kernel: k.Kernel, least: k.least, share: k.share}
 		tables := c.space.Means(y).Tables
 		by[tables] = append(by[tables], sibling{y, c.score(set{alone}, of(1))})
 	}
@@ -372,12 +391,12 @@ func (c *chooser) layouts() (out []*kernel, err error) {
 	slices.SortFunc(all, func(a, b *kernel) int {
 		return cmp.Or(cmp.Compare(worse(a), worse(b)), cmp.Compare(a.point.Trace().Key(), b.point.Trace().Key()))
 	})
-	least, known := math.Inf(1), map[space.Means]bool{}
+	least, known := math.Inf(1), map[kind]bool{}
 	if len(all) > 0 {
 		least = worse(all[0])
 	}
 	all = slices.DeleteFunc(all, func(k *kernel) bool {
-		by := c.space.Means(k.point)
+		by := c.kind(k.point)
 		other := known[by]
 		if known[by] = true; other {
 			others = append(others, k)
@@ -388,7 +407,7 @@ func (c *chooser) layouts() (out []*kernel, err error) {
 	for _, build := range []func(context.Context, lower.Target, *nest.Nest, ...lower.Watch) (*lower.Kernel, error){lower.BuildOnce, lower.Build} {
 		for _, k := range all {
 			same := func(o *kernel) bool {
-				return o.SharesBuffers(k.Kernel) || c.space.Means(o.point) == c.space.Means(k.point) && o.Weights.TileM == k.Weights.TileM
+				return o.SharesBuffers(k.Kernel) || c.kind(o.point) == c.kind(k.point) && o.Weights.TileM == k.Weights.TileM
 			}
 			if len(out) == mostLayouts || worse(k) > least+notMuchWorse || slices.ContainsFunc(out, same) {
 				continue

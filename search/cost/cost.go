@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/tmacc/tmacc/lower"
@@ -12,7 +13,7 @@ import (
 	"github.com/tmacc/tmacc/schedule"
 )
 
-// Place is where the weights of a product are: an index of core.Hierarchy's Latency and Line.
+// Place is where the weights of a product are. Up to DRAM it is an index of core.Hierarchy's Latency and Line.
 type Place int
 
 // The places of weights, from near to far.
@@ -20,19 +21,23 @@ const (
 	L2 Place = iota
 	L3
 	DRAM
+	Shared // memory that all cores read at once, each its part of the weights
 )
 
+var places = append(core.Levels[:], "shared")
+
 // String is the name of a place: "l2".
-func (p Place) String() string { return core.Levels[p] }
+func (p Place) String() string { return places[p] }
+
+// Alone is the place that a core would wait for if no other one read.
+func (p Place) Alone() Place { return min(p, DRAM) }
 
 // PlaceOf is the place of a name.
 func PlaceOf(name string) (Place, error) {
-	for i, level := range core.Levels {
-		if name == level {
-			return Place(i), nil
-		}
+	if i := slices.Index(places, name); i >= 0 {
+		return Place(i), nil
 	}
-	return 0, fmt.Errorf("place %.40q: want one of %s", name, strings.Join(core.Levels[:], ", "))
+	return 0, fmt.Errorf("place %.40q: want one of %s", name, strings.Join(places, ", "))
 }
 
 // Estimate is how long a call of a kernel takes, for TypicalK elements of K, while a call follows the other.
@@ -79,11 +84,20 @@ func (m Model) Waiting(c core.Core, k *schedule.Kernel, s *lower.Selected, p Pip
 		return Estimate{Cycles: p.Cycles, Pipeline: p}
 	}
 	g := newProgram(k, s, p)
-	room := newMemory(m, c, at)
+	room := newMemory(m, c, at.Alone())
 	takes, works := g.run(room)
 	rooms.Put(room)
 	waits := max(0, takes-works) / g.share
+	if at == Shared {
+		waits = max(waits, Brought(c, k)-p.Cycles)
+	}
 	return Estimate{p.Cycles + waits, waits, p}
+}
+
+// Brought is the cycles that it takes to bring the weights of a call of k from memory while all cores of the machine read.
+func Brought(c core.Core, k *schedule.Kernel) float64 {
+	lines := float64(k.Weights.TileBytes(TypicalK)) * float64(k.Rows) / float64(k.Weights.TileM*line)
+	return float64(lines * c.Hierarchy.Share())
 }
 
 // Product is the time for a purpose in cycles for each product of a weight and an activation.
@@ -122,7 +136,7 @@ func Report(ctx context.Context, k *schedule.Kernel, s *lower.Selected) string {
 	}
 	products := float64(k.Rows * k.Cols * TypicalK)
 	fmt.Fprintf(&b, "%10.0f %17s  execution units: %.4f for each product\n", p.Cycles, "", p.Cycles/products)
-	for at := L2; at <= DRAM; at++ {
+	for at := range Place(len(places)) {
 		e := Waiting(s.Machine.Core, k, s, p, at)
 		fmt.Fprintf(&b, "%10.0f %17s  waiting for weights in %s: %.4f for each product in all\n", e.Waits, "", at, e.Cycles/products)
 	}

@@ -211,6 +211,14 @@ func TestPlaces(t *testing.T) {
 		}
 		before = e.Cycles
 	}
+	if e := cost.Of(context.Background(), k, s, cost.Shared); e.Cycles != cost.Brought(s.Machine.Core, k) || e.Cycles <= before || e.Cycles != e.Pipeline.Cycles+e.Waits {
+		t.Errorf("%v cycles while all cores read, %v of them waiting; %v alone", e.Cycles, e.Waits, before)
+	}
+	room := s.Machine.Core
+	room.Hierarchy.Shared = 0.1
+	if e := cost.Waiting(room, k, s, cost.Run(context.Background(), k, s), cost.Shared); e.Cycles != before {
+		t.Errorf("%v cycles where memory has room for all cores, %v alone", e.Cycles, before)
+	}
 }
 
 // Prefetches that are early enough shorten what a call waits for.

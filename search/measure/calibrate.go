@@ -4,6 +4,7 @@ import (
 	"context"
 	"math"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"time"
 	"unsafe"
@@ -13,13 +14,13 @@ import (
 )
 
 // Calibrate measures the numbers of h that loads show: how long lines take from each level, how many come at once,
-// and how fast they come in one stream and in several. All others stay. It says what begins by step, and how many of
+// how fast they come in one stream and in several, and how fast while all CPUs read. All others stay. It says what begins by step, and how many of
 // how many steps that is. It takes about half a minute, and memory for DRAMBytes. Interrupted, it returns the error of ctx.
 func (l *Lab) Calibrate(ctx context.Context, h core.Hierarchy, step func(what string, now, all int)) (core.Hierarchy, error) {
 	now := 0
 	begin := func(what string) error {
 		now++
-		step(what, now, 2*len(h.Latency)+1)
+		step(what, now, 2*len(h.Latency)+2)
 		return ctx.Err()
 	}
 	if err := begin("the clock"); err != nil {
@@ -58,7 +59,42 @@ func (l *Lab) Calibrate(ctx context.Context, h core.Hierarchy, step func(what st
 			h.Several = tenth(clock * timing.LineBytes / max(one, several))
 		}
 	}
+	if err := begin("the lines that come from memory while all CPUs read"); err != nil {
+		return h, err
+	}
+	all, err := l.together(l.calibrated(ModeDRAM))
+	if err != nil {
+		return h, err
+	}
+	h.Shared = tenth(clock * timing.LineBytes * float64(runtime.GOMAXPROCS(0)) / all)
 	return h, ctx.Err()
+}
+
+// together is the rate in GB/s at which one thread for each CPU reads its part of bytes, all of them at once.
+func (l *Lab) together(bytes int) (rate float64, err error) {
+	n := runtime.GOMAXPROCS(0)
+	each := make([][]Probe, n)
+	for i := range each {
+		r, err := newRig(l.img)
+		if err != nil {
+			return 0, err
+		}
+		defer r.Close()
+		one := &Lab{Host: l.Host, targets: l.targets, img: l.img, rig: r}
+		if each[i], err = one.Read(max(bytes/n, readChunk)); err != nil {
+			return 0, err
+		}
+	}
+	var all []Probe
+	for i := range each[0] {
+		var side []Probe
+		for _, of := range each {
+			side = append(side, of[i])
+		}
+		all = append(all, Together(side...))
+	}
+	best, err := l.Best(timing.Options{Rounds: 5}, all)
+	return best.Rate, err
 }
 
 var places = []string{"the second-level cache", "the third-level cache", "memory"}

@@ -37,11 +37,15 @@ func NewLab() (*Lab, error) {
 	if l.img, err = jit.Assemble(files...); err != nil {
 		return nil, err
 	}
-	l.rig, err = rig.New(func(name string) (func([]uint64), error) { f, err := l.img.Func(name); return f.Call, err })
-	if err != nil {
+	if l.rig, err = newRig(l.img); err != nil {
 		return nil, errors.Join(err, l.img.Close())
 	}
 	return l, nil
+}
+
+// newRig calls the functions of code.
+func newRig(code *jit.Image) (*rig.Rig, error) {
+	return rig.New(func(name string) (func([]uint64), error) { f, err := code.Func(name); return f.Call, err })
 }
 
 // NewLabOn is a lab of probes that a worker calls on a machine, nil: this one. They have no Run.

@@ -1,6 +1,8 @@
 package space
 
 import (
+	"math"
+	"reflect"
 	"slices"
 
 	"github.com/tmacc/tmacc/ir/nest"
@@ -78,6 +80,98 @@ func (sp *Space) Lanes(x Point) (out []Point) {
 		}
 	}
 	return out
+}
+
+// Smaller are points whose weights take the fewest bits, if x's take more: cells have another number of codes, and groups may be filled up to hold
+// them. There is one for each map of the codes. Their other decisions are the nearest to x's.
+func (sp *Space) Smaller(x Point) []Point {
+	states, err := sp.states(x)
+	if err != nil {
+		return nil
+	}
+	var best Point
+	last := states[len(states)-1]
+	p, fields := last.(*schedule.Product), max(loop(last, "s").N, 1)*loop(last, "f").N
+	own, least, unit := p.CellBits(fields*p.UnitK()), sp.row(x), max(loop(last, "s").N, 1)*p.UnitK()
+	for _, codes := range p.CellSizes() {
+		if p.CellBits(codes) >= own {
+			continue
+		}
+		for _, fill := range sp.offers(0, sp.start) {
+			left := 2 * len(sp.rules)
+			y, err := sp.descend(sp.start, nil, sp.celled(x, fill, codes/unit*loop(last, "f").Coef), &left)
+			if err != nil {
+				continue
+			}
+			if n := sp.row(y); n < least {
+				best, least = y, n
+			}
+		}
+	}
+	return sp.maps(best)
+}
+
+// maps are x, nil for none, and points with other maps of the codes in the same order.
+func (sp *Space) maps(x Point) (out []Point) {
+	if x == nil {
+		return nil
+	}
+	out = append(out, x)
+	states, err := sp.states(x)
+	i := slices.IndexFunc(sp.rules, func(r Rule) bool { return r.Name == "pack" })
+	if err != nil || len(x[i]) == 0 {
+		return out
+	}
+	own := x[i][0].(schedule.Pack)
+	for _, offer := range sp.offers(i, states[i]) {
+		if p := offer[0].(schedule.Pack); slices.Equal(p.Order, own.Order) && !reflect.DeepEqual(p, own) {
+			if y, err := sp.vary(states[i], x, i, offer); err == nil {
+				out = append(out, y)
+			}
+		}
+	}
+	return out
+}
+
+// row is the bytes of a long row of weights, infinite for points without a kernel.
+func (sp *Space) row(x Point) float64 {
+	k, err := sp.Kernel(x)
+	if err != nil {
+		return math.Inf(1)
+	}
+	return float64(k.Weights.TileBytes(longRow)) / float64(k.Weights.TileM)
+}
+
+// longRow is how many elements of K a row has in which the end of the last record counts for little.
+const longRow = 1 << 14
+
+// celled prefers the offers most like the decisions of x that lead to cells of so many iterations over K, in groups filled up as given.
+func (sp *Space) celled(x Point, fill schedule.Trace, cell int) prefer {
+	return func(rule int, offers []schedule.Trace) []schedule.Trace {
+		if rule == 0 {
+			return []schedule.Trace{fill}
+		}
+		out := near(x[rule], offers)
+		whole := func(t schedule.Trace) int { return 0 }
+		switch sp.rules[rule].Name {
+		case "record", "steps":
+			whole = func(t schedule.Trace) int { return first(splitsK(t)%cell == 0) }
+		case "cells":
+			whole = func(t schedule.Trace) int { return first(splitsK(t) == cell) }
+		}
+		slices.SortStableFunc(out, func(a, b schedule.Trace) int { return whole(a) - whole(b) })
+		return out
+	}
+}
+
+// splitsK is by how many iterations the first step of t splits a loop, 0 if it splits groups or nothing.
+func splitsK(t schedule.Trace) int {
+	if len(t) > 0 {
+		if x, ok := t[0].(schedule.Split); ok && x.Loop != "g" {
+			return x.By
+		}
+	}
+	return 0
 }
 
 // Means are what points of products have little in common by: whether they have tables, how many lanes are rows, and how many lanes of each

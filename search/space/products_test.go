@@ -364,3 +364,41 @@ func TestSampleKind(t *testing.T) {
 		t.Errorf("kinds %v", kinds)
 	}
 }
+
+// Smaller points take the fewest bits that codes of a format can be joined to, each by another map; groups are filled up where codewords
+// do not divide them. Where codes fill their bits there are none.
+func TestSmaller(t *testing.T) {
+	for _, c := range []struct {
+		name       string
+		bits, fill int
+	}{{"ternary", 16, 0}, {"tq2_0", 16, 260}, {"w2", 0, 0}} {
+		p, err := ir.Named(c.name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sp := spaceOf(t, p, targets.ByName("amd64/avx512vbmi")).ByTables(false).Columns(1)
+		x, err := sp.First()
+		if err != nil {
+			t.Fatal(err)
+		}
+		all := sp.Smaller(x)
+		if (len(all) > 1) != (c.bits > 0) {
+			t.Errorf("%s: %d smaller points", c.name, len(all))
+		}
+		maps := map[string]bool{}
+		for _, y := range all {
+			k, err := sp.Kernel(y)
+			if err != nil {
+				t.Fatal(err)
+			}
+			codes := k.Weights.Part(format.Codes)
+			if got := codes.CodeBits(); got != float64(c.bits)/10 || k.Fill != c.fill {
+				t.Errorf("%s: %v bits, groups filled to %d, want %d tenths and %d", c.name, got, k.Fill, c.bits, c.fill)
+			}
+			maps[fmt.Sprint(codes.Map, codes.Codewords)] = true
+		}
+		if len(maps) != len(all) {
+			t.Errorf("%s: %d maps of %d points", c.name, len(maps), len(all))
+		}
+	}
+}

@@ -77,5 +77,6 @@ func printHierarchy(w io.Writer, name string, built, measured core.Hierarchy) {
 		row("cycles from line to line, "+level, measured.Line[i], built.Line[i])
 	}
 	row("the same of several streams", measured.Several, built.Several)
+	row("the same while all cores read", measured.Share(), built.Share())
 	t.print(w, widthOf(w))
 }

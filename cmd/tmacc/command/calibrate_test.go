@@ -38,7 +38,7 @@ func TestPrintHierarchy(t *testing.T) {
 	h := targets.Cores()[0].Hierarchy
 	h.Latency[2] = 1234
 	printHierarchy(&out, "like", targets.Cores()[0].Hierarchy, h)
-	for _, want := range append([]string{"like", "1234", "several streams"}, core.Levels[:]...) {
+	for _, want := range append([]string{"like", "1234", "several streams", "all cores read"}, core.Levels[:]...) {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("no %q in:\n%s", want, out.String())
 		}
@@ -48,7 +48,7 @@ func TestPrintHierarchy(t *testing.T) {
 // show -cost says what bounds a kernel's loops and what it waits for.
 func TestShowCost(t *testing.T) {
 	out := ok(t, "show", "-format", "w2", "-target", "avx2", "-cost")
-	for _, want := range []string{"bound by", "loop l0", "waiting for weights in l2", "waiting for weights in dram", "registers: "} {
+	for _, want := range []string{"bound by", "loop l0", "waiting for weights in l2", "waiting for weights in dram", "waiting for weights in shared", "registers: "} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q in:\n%s", want, out)
 		}
