@@ -17,8 +17,8 @@ import (
 	"github.com/tmacc/tmacc/lower"
 	"github.com/tmacc/tmacc/lower/amd64"
 	"github.com/tmacc/tmacc/lower/arm64"
-	"github.com/tmacc/tmacc/search/beam"
 	"github.com/tmacc/tmacc/search/build"
+	"github.com/tmacc/tmacc/tests/chosen"
 	"github.com/tmacc/tmacc/tests/drawn"
 )
 
@@ -41,7 +41,7 @@ func compile(t testing.TB, name string, p ir.Problem, ts ...lower.Target) gen.Pr
 	t.Helper()
 	product := gen.Product{Name: name, Problem: p}
 	for _, target := range ts {
-		uses, err := beam.Product(t.Context(), p, target)
+		uses, err := chosen.Product(t.Context(), p, target)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -9,8 +9,8 @@ import (
 	"github.com/tmacc/tmacc/lower"
 	"github.com/tmacc/tmacc/lower/core"
 	"github.com/tmacc/tmacc/lower/targets"
-	"github.com/tmacc/tmacc/search/beam"
 	"github.com/tmacc/tmacc/search/build"
+	"github.com/tmacc/tmacc/tests/chosen"
 )
 
 // A core that was printed and read again has the default kernels of the built-in one, under its own name.
@@ -60,7 +60,7 @@ func codeOf(t *testing.T, tg lower.Target) (code string) {
 		t.Fatal(err)
 	}
 	p := ir.Problem{Weight: w}
-	uses, err := beam.Product(t.Context(), p, tg)
+	uses, err := chosen.Product(t.Context(), p, tg)
 	if err != nil {
 		t.Fatalf("%s: %v", tg.Machine().Name, err)
 	}

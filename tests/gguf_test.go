@@ -20,11 +20,11 @@ import (
 	"github.com/tmacc/tmacc/ir/format/gguf"
 	"github.com/tmacc/tmacc/lower"
 	tmacc "github.com/tmacc/tmacc/runtime"
-	"github.com/tmacc/tmacc/search/beam"
 	"github.com/tmacc/tmacc/search/build"
 	"github.com/tmacc/tmacc/search/live"
 	"github.com/tmacc/tmacc/search/measure"
 	"github.com/tmacc/tmacc/tests/check"
+	"github.com/tmacc/tmacc/tests/chosen"
 	"github.com/tmacc/tmacc/tests/drawn"
 )
 
@@ -373,7 +373,7 @@ func productOf(p ir.Problem, target lower.Target) (*tmacc.Product, error) {
 }
 
 func liveProduct(p ir.Problem, target lower.Target) (*tmacc.Product, error) {
-	uses, err := beam.Product(context.Background(), p, target)
+	uses, err := chosen.Product(context.Background(), p, target)
 	if err != nil {
 		return nil, err
 	}

@@ -16,12 +16,12 @@ import (
 	"github.com/tmacc/tmacc/ir/format"
 	"github.com/tmacc/tmacc/lower/targets"
 	"github.com/tmacc/tmacc/search"
-	"github.com/tmacc/tmacc/search/beam"
 	"github.com/tmacc/tmacc/search/jit"
 	"github.com/tmacc/tmacc/search/measure"
 	"github.com/tmacc/tmacc/search/timing"
 	"github.com/tmacc/tmacc/search/tune"
 	"github.com/tmacc/tmacc/search/worker"
+	"github.com/tmacc/tmacc/tests/chosen"
 	"github.com/tmacc/tmacc/tests/sparing"
 )
 
@@ -29,6 +29,7 @@ import (
 func TestMain(m *testing.M) {
 	worker.Main()
 	Brief()
+	chosen.Share()
 	sparing.Run(m)
 }
 
@@ -212,7 +213,7 @@ func w2Here(t *testing.T) (ir.Problem, targets.Target, []search.Use) {
 		t.Fatal(err)
 	}
 	p := ir.Problem{Weight: w}
-	uses, err := beam.Product(t.Context(), p, here[0])
+	uses, err := chosen.Product(t.Context(), p, here[0])
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,21 +3,19 @@
 //
 //	problem, target -> a record of the target's core, replayed
 //	                -> else in the folder, by the program, the target with its core, and the problem
-//	                -> else beam.Product, which the folder then keeps
+//	                -> else in the folder that Lend names, by the sources instead of the program
+//	                -> else the first of beam.Layouts, all of which the folders then keep
 //
 // A lock of the user goes before all of this: who has one asks it first.
 package defaults
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
 	"sync"
 
 	"github.com/tmacc/tmacc/gen/message"
 	"github.com/tmacc/tmacc/ir"
 	"github.com/tmacc/tmacc/lower"
-	"github.com/tmacc/tmacc/lower/core"
 	"github.com/tmacc/tmacc/runtime/cache"
 	"github.com/tmacc/tmacc/schedule"
 	"github.com/tmacc/tmacc/search"
@@ -32,11 +30,9 @@ type Chooser struct {
 	NoRecords bool
 	Say       func(string) // hears why a record or the folder is not used, in one line; nil: nobody
 
-	path   string // of the folder, "": nothing is kept
-	open   sync.Once
-	folder *cache.Folder // nil: it was not opened, or cannot be
-	mu     sync.Mutex    // of said
-	said   map[string]bool
+	keep store
+	mu   sync.Mutex // of said
+	said map[string]bool
 }
 
 // Chosen is schedules, and the record that they are of, nil if they are not a record's.
@@ -74,32 +70,16 @@ func Folder() (string, error) { return cache.Path("schedules") }
 // Keep makes c keep default schedules in a folder, until c is closed. The first choice makes the folder. Where it cannot be used, c
 // keeps nothing and says why.
 func (c *Chooser) Keep(path string) {
-	c.path = path
+	c.keep.path, c.keep.program = path, cache.ThisProgram
 	go cache.ThisProgram() // while the caller works
-}
-
-// opened is the folder, nil if nothing is kept.
-func (c *Chooser) opened() *cache.Folder {
-	if c == nil || c.path == "" {
-		return nil
-	}
-	c.open.Do(func() {
-		f, err := cache.Open(c.path)
-		if err != nil {
-			c.tell("default schedules are not kept: " + message.Line(err))
-			return
-		}
-		f.Most, c.folder = MostBytes, f
-	})
-	return c.folder
 }
 
 // Close closes the folder.
 func (c *Chooser) Close() error {
-	if c == nil || c.folder == nil {
+	if c == nil || c.keep.folder == nil {
 		return nil
 	}
-	return c.folder.Close()
+	return c.keep.folder.Close()
 }
 
 // Record is the record that Choose would try for a product, nil if there is none: one that is exact for all K of p.
@@ -129,7 +109,7 @@ func overflows(p ir.Problem, e *tune.Entry) bool {
 }
 
 // Choose chooses the schedules of p on t, the narrowest first. The same program chooses the same, whatever it keeps. Errors are
-// as of beam.Product.
+// as of beam.Layouts.
 func (c *Chooser) Choose(ctx context.Context, p ir.Problem, t lower.Target) (Chosen, error) {
 	if err := p.Validate(); err != nil {
 		return Chosen{}, err
@@ -146,8 +126,11 @@ func (c *Chooser) choose(ctx context.Context, p ir.Problem, t lower.Target, e *t
 		}
 		c.tell("a record is not used: " + message.Line(err))
 	}
-	uses, kept, err := c.kept(ctx, p, t)
-	return Chosen{Uses: uses, Kept: kept}, err
+	all, kept, err := c.kept(ctx, p, t)
+	if err != nil {
+		return Chosen{}, err
+	}
+	return Chosen{Uses: all[0], Kept: kept}, nil
 }
 
 // Uses returns the schedules that Choose finds.
@@ -169,78 +152,52 @@ func replay(ctx context.Context, p ir.Problem, t lower.Target, e *tune.Entry) ([
 	return uses, nil
 }
 
-// stored is a search.Use as a file has it.
-type stored struct {
-	Cols  int            `json:"cols"`
-	Trace schedule.Trace `json:"trace"`
-	// Prepare is the schedule of the preparation for all of them, at the first one.
-	Prepare schedule.Trace `json:"prepare,omitempty"`
+// Layouts returns the schedules of beam.Layouts: the default ones without records, and then the ones of the other layouts. Kept ones have no kernels.
+func (c *Chooser) Layouts(ctx context.Context, p ir.Problem, t lower.Target) ([][]search.Use, error) {
+	if err := p.Validate(); err != nil {
+		return nil, err
+	}
+	all, _, err := c.kept(ctx, p, t)
+	return all, err
 }
 
-// kept is beam.Product by way of the folder, and whether that had it.
-func (c *Chooser) kept(ctx context.Context, p ir.Problem, t lower.Target) (uses []search.Use, had bool, fail error) {
-	folder := c.opened()
-	if folder == nil {
-		uses, fail = beam.Product(ctx, p, t)
-		return uses, false, fail
+// kept is beam.Layouts by way of the folders, and whether the folder of c had it.
+func (c *Chooser) kept(ctx context.Context, p ir.Problem, t lower.Target) (all [][]search.Use, own bool, fail error) {
+	var missing []*store
+	for _, s := range c.stores() {
+		if all = s.get(p, t); all != nil {
+			own = s != lent
+			break
+		}
+		missing = append(missing, s)
 	}
-	id := identity(cache.ThisProgram(), p, t)
-	data, _, err := folder.Get(id)
-	if uses := decode(data); err == nil && uses != nil {
-		return uses, true, nil
+	if all == nil {
+		if all, fail = beam.Layouts(ctx, p, t); fail != nil {
+			return nil, false, fail
+		}
+		if len(missing) > 0 {
+			if all[0][0].Prepare, fail = build.Preparation(ctx, p, t, all[0]); fail != nil {
+				return nil, false, fail
+			}
+		}
 	}
-	if uses, fail = beam.Product(ctx, p, t); fail != nil {
-		return nil, false, fail
+	for _, s := range missing {
+		if err := s.put(p, t, all); err != nil {
+			c.tell("default schedules are not kept: " + message.Line(err))
+		}
 	}
-	if uses[0].Prepare, fail = build.Preparation(ctx, p, t, uses); fail != nil {
-		return nil, false, fail
-	}
-	if err == nil {
-		err = folder.Put(id, encode(uses))
-	}
-	if err != nil {
-		c.tell("default schedules are not kept: " + message.Line(err))
-	}
-	return uses, false, nil
+	return all, own, nil
 }
 
-// identity is everything that decides the default schedules of p on t. The program decides the instruction set and what a
-// built-in core is; a user's core is in his file.
-func identity(program string, p ir.Problem, t lower.Target) []byte {
-	m := t.Machine()
-	return mustJSON(struct {
-		Kind, Program, ISA string
-		Core               core.Core
-		Problem            ir.Problem
-	}{"schedules", program, m.ISA.Name, m.Core, p})
-}
-
-func encode(uses []search.Use) []byte {
-	var out []stored
-	for _, u := range uses {
-		out = append(out, stored{u.Cols, u.Trace, u.Prepare})
+// stores are the folders that c looks in, in that order.
+func (c *Chooser) stores() (out []*store) {
+	if c != nil && c.keep.path != "" {
+		out = append(out, &c.keep)
 	}
-	return mustJSON(out)
-}
-
-// decode is the schedules in data, nil if there are none.
-func decode(data []byte) (uses []search.Use) {
-	var all []stored
-	if json.Unmarshal(data, &all) != nil {
-		return nil
+	if lent != nil {
+		out = append(out, lent)
 	}
-	for _, x := range all {
-		uses = append(uses, search.Use{Cols: x.Cols, Trace: x.Trace, Prepare: x.Prepare})
-	}
-	return uses
-}
-
-func mustJSON(v any) []byte {
-	data, err := json.Marshal(v)
-	if err != nil {
-		panic(fmt.Sprintf("BUG: defaults: %v", err))
-	}
-	return data
+	return out
 }
 
 // tell says each thing once.

@@ -260,8 +260,8 @@ func TestDamaged(t *testing.T) {
 	}
 	check("damaged", true)
 	check("made again", false)
-	for _, text := range []string{"[]", `[{"cols":1,"trace":[{"nonsense":{}}]}]`} {
-		if err := errors.Join(c.folder.Clear(), c.folder.Put(identity(cache.ThisProgram(), p, target), []byte(text))); err != nil {
+	for _, text := range []string{"[]", "[[]]", `[[{"cols":1,"trace":[{"nonsense":{}}]}]]`} {
+		if err := errors.Join(c.keep.folder.Clear(), c.keep.folder.Put(identity(cache.ThisProgram(), p, target), []byte(text))); err != nil {
 			t.Fatal(err)
 		}
 		check(text, true)

@@ -6,6 +6,7 @@ import (
 	"github.com/tmacc/tmacc/search/device"
 	"github.com/tmacc/tmacc/search/session"
 	"github.com/tmacc/tmacc/search/worker"
+	"github.com/tmacc/tmacc/tests/chosen"
 	"github.com/tmacc/tmacc/tests/sparing"
 )
 
@@ -13,5 +14,6 @@ import (
 func TestMain(m *testing.M) {
 	worker.ServeDevice(&device.Server{})
 	session.Main()
+	chosen.Share()
 	sparing.Run(m)
 }

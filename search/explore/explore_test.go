@@ -19,6 +19,7 @@ import (
 	"github.com/tmacc/tmacc/search/build"
 	"github.com/tmacc/tmacc/search/defaults"
 	"github.com/tmacc/tmacc/search/session"
+	"github.com/tmacc/tmacc/tests/chosen"
 	"github.com/tmacc/tmacc/tests/sparing"
 )
 
@@ -27,16 +28,12 @@ var update = flag.Bool("update", false, "rewrite testdata")
 // TestMain makes this test its own worker.
 func TestMain(m *testing.M) {
 	session.Main()
-	dir, err := os.MkdirTemp("", "explore")
-	if err != nil {
-		panic(err)
-	}
-	kept.Keep(dir)
-	sparing.Run(m, func() { os.RemoveAll(dir) })
+	chosen.Share()
+	sparing.Run(m)
 }
 
-// kept keeps default schedules for the tests of this package, which all explore one product.
-var kept = &defaults.Chooser{NoRecords: true}
+// usual chooses default schedules without records.
+var usual = &defaults.Chooser{NoRecords: true}
 
 // given is a schedule that stays the same when default ones change.
 func given(t *testing.T) (out schedule.Trace) {
@@ -59,7 +56,7 @@ func opened(t *testing.T, change func(*Options)) *Explorer {
 		t.Fatal(err)
 	}
 	o := Options{Problem: p, Target: targets.ByName("amd64/avx2"), Columns: 1, Modes: []string{"l2"}, M: 64, K: 256,
-		Trace: given(t), Origin: "a file", Defaults: kept, Only: true, Log: session.NoLog, Flags: []string{"-format", "w2", "-target", "avx2"}}
+		Trace: given(t), Origin: "a file", Defaults: usual, Only: true, Log: session.NoLog, Flags: []string{"-format", "w2", "-target", "avx2"}}
 	if change != nil {
 		change(&o)
 	}

@@ -18,12 +18,12 @@ import (
 	"github.com/tmacc/tmacc/lower/spirv"
 	"github.com/tmacc/tmacc/runtime"
 	"github.com/tmacc/tmacc/runtime/cache"
-	"github.com/tmacc/tmacc/search/beam"
 	"github.com/tmacc/tmacc/search/jit"
 	"github.com/tmacc/tmacc/search/live"
 	"github.com/tmacc/tmacc/search/shaders"
 	"github.com/tmacc/tmacc/search/tune"
 	"github.com/tmacc/tmacc/search/worker"
+	"github.com/tmacc/tmacc/tests/chosen"
 	"github.com/tmacc/tmacc/tests/sparing"
 )
 
@@ -32,6 +32,7 @@ import (
 const child = "TMACC_TEST_KERNELS"
 
 func TestMain(m *testing.M) {
+	chosen.Share()
 	folder, killed, ok := strings.Cut(os.Getenv(child), "\n")
 	if !ok {
 		worker.Main()
@@ -366,7 +367,7 @@ func TestLock(t *testing.T) {
 	mapped(t)
 	problem := ir.Problem{Weight: w2()}
 	target, _ := choose()
-	uses, err := beam.Product(t.Context(), problem, target)
+	uses, err := chosen.Product(t.Context(), problem, target)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,7 +10,6 @@ import (
 
 	"github.com/tmacc/tmacc/schedule"
 	"github.com/tmacc/tmacc/search"
-	"github.com/tmacc/tmacc/search/beam"
 	"github.com/tmacc/tmacc/search/tune"
 )
 
@@ -112,8 +111,8 @@ func (s *Session) known(ctx context.Context) (out []*tune.Candidate) {
 		out = s.tuner.From(uses)
 	}
 	if s.Records == "" && s.Defaults.Record(s.Problem, s.Target) != nil {
-		if uses, err := beam.Product(ctx, s.Problem, s.Target); err == nil {
-			out = append(out, s.tuner.From(uses)...)
+		if all, err := s.Defaults.Layouts(ctx, s.Problem, s.Target); err == nil {
+			out = append(out, s.tuner.From(all[0])...)
 		}
 	}
 	return out

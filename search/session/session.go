@@ -19,7 +19,6 @@ import (
 	"github.com/tmacc/tmacc/lower/variant"
 	"github.com/tmacc/tmacc/schedule"
 	"github.com/tmacc/tmacc/search"
-	"github.com/tmacc/tmacc/search/beam"
 	"github.com/tmacc/tmacc/search/bench"
 	"github.com/tmacc/tmacc/search/build"
 	"github.com/tmacc/tmacc/search/defaults"
@@ -238,9 +237,9 @@ func purpose(h timing.Host, mode string, m, n, k int) Purpose {
 
 // product is what the tuner works on.
 func (s *Session) product() tune.Product {
-	usual := s.Defaults.Uses
-	if s.Records != "" {
-		usual = beam.Product
+	p := tune.Product{Problem: s.Problem, Target: s.Target, Purposes: s.Purposes, Layouts: s.Defaults.Layouts}
+	if s.Records == "" {
+		p.Usual = s.Defaults.Uses
 	}
-	return tune.Product{Problem: s.Problem, Target: s.Target, Purposes: s.Purposes, Usual: usual}
+	return p
 }

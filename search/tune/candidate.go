@@ -17,7 +17,6 @@ import (
 	"github.com/tmacc/tmacc/runtime"
 	"github.com/tmacc/tmacc/schedule"
 	"github.com/tmacc/tmacc/search"
-	"github.com/tmacc/tmacc/search/beam"
 	"github.com/tmacc/tmacc/search/cost"
 	"github.com/tmacc/tmacc/search/live"
 	"github.com/tmacc/tmacc/search/space"
@@ -49,12 +48,12 @@ var (
 	errBounds = errors.New("bounded, not exact")
 )
 
-// Seeds returns the default schedules, and those that beam.Layouts finds: the best of each layout that it compares, by the means that suit it.
+// Seeds returns the default schedules, and those that Layouts finds: the best of each layout that it compares, by the means that suit it.
 // If it is interrupted, it leaves out the schedules that it has not found yet.
 func (t *Tuner) Seeds(ctx context.Context) []*Candidate {
 	out := t.From(t.Default)
 	if t.layouts == nil {
-		t.layouts, _ = beam.Layouts(ctx, t.Problem, t.Target)
+		t.layouts, _ = t.Layouts(ctx, t.Problem, t.Target)
 	}
 	for _, uses := range t.layouts {
 		out = append(out, t.From(uses)...)

@@ -28,7 +28,9 @@ type Product struct {
 	Problem  ir.Problem
 	Target   lower.Target
 	Purposes []Purpose
-	// Usual chooses the default schedules, which everything is compared with; nil: beam.Product.
+	// Layouts finds the schedules of each layout, which a search begins with; nil: beam.Layouts.
+	Layouts func(context.Context, ir.Problem, lower.Target) ([][]search.Use, error)
+	// Usual chooses the default schedules, which everything is compared with; nil: the first of Layouts.
 	Usual func(context.Context, ir.Problem, lower.Target) ([]search.Use, error)
 }
 
@@ -71,7 +73,7 @@ type Tuner struct {
 	ReferenceNs []float64       // the least times of the default so far, of each purpose
 	Context     context.Context // ends measurements, nil: nothing does
 	Log         func(Trial)     // gets each candidate that was measured, nil: nobody
-	layouts     [][]search.Use  // of beam.Layouts, nil: not found yet
+	layouts     [][]search.Use  // of Layouts, nil: not found yet
 	reference   member
 	prepares    map[string]*prepared // by tables
 	mu          sync.Mutex           // of prepares
@@ -97,12 +99,15 @@ func New(ctx context.Context, p Product) (*Tuner, error) {
 	if len(p.Purposes) == 0 {
 		return nil, errors.New("tune: a product without a purpose")
 	}
+	if p.Layouts == nil {
+		p.Layouts = beam.Layouts
+	}
 	t := &Tuner{Product: p, Limit: limit, ReferenceNs: make([]float64, len(p.Purposes)),
 		prepares: map[string]*prepared{}, known: map[string]Result{}, verified: map[string]bool{}, times: map[string]took{}, widthBests: map[string][]widthBest{}}
 	var err error
 	if p.Usual != nil {
 		t.Default, err = p.Usual(ctx, p.Problem, p.Target)
-	} else if t.layouts, err = beam.Layouts(ctx, p.Problem, p.Target); err == nil {
+	} else if t.layouts, err = p.Layouts(ctx, p.Problem, p.Target); err == nil {
 		t.Default = t.layouts[0]
 	}
 	if err != nil {

@@ -60,12 +60,11 @@ func tuner(t *testing.T, name string, ps ...Purpose) *Tuner {
 	if err != nil {
 		t.Fatal(err)
 	}
-	usual := func(context.Context, ir.Problem, lower.Target) ([]search.Use, error) { return layouts[0], nil }
-	x, err := New(t.Context(), Product{Problem: p, Target: target, Purposes: ps, Usual: usual})
+	found := func(context.Context, ir.Problem, lower.Target) ([][]search.Use, error) { return layouts, nil }
+	x, err := New(t.Context(), Product{Problem: p, Target: target, Purposes: ps, Layouts: found})
 	if err != nil {
 		t.Fatal(err)
 	}
-	x.layouts = layouts
 	return x
 }
 

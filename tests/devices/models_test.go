@@ -23,12 +23,14 @@ import (
 	"github.com/tmacc/tmacc/search/device"
 	"github.com/tmacc/tmacc/search/kernels"
 	"github.com/tmacc/tmacc/search/worker"
+	"github.com/tmacc/tmacc/tests/chosen"
 )
 
 // TestMain makes this test its own worker, on devices and on the CPU.
 func TestMain(m *testing.M) {
 	worker.ServeDevice(&device.Server{})
 	worker.Main()
+	chosen.Share()
 	folder, err := os.MkdirTemp("", "tmacc-cache-")
 	if err == nil {
 		err = os.Setenv(cache.EnvFolder, folder)

@@ -13,6 +13,7 @@ import (
 	"github.com/tmacc/tmacc/search/measure"
 	"github.com/tmacc/tmacc/search/timing"
 	"github.com/tmacc/tmacc/search/worker"
+	shared "github.com/tmacc/tmacc/tests/chosen"
 	"github.com/tmacc/tmacc/tests/sparing"
 )
 
@@ -25,6 +26,7 @@ var update = flag.Bool("update", false, "write the pages that tests hold against
 func TestMain(m *testing.M) {
 	worker.Main()
 	bench.Brief()
+	shared.Share()
 	if os.Getenv("LAB_TEST_MAIN") != "" {
 		main()
 	}

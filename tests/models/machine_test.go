@@ -17,12 +17,12 @@ import (
 	"github.com/tmacc/tmacc/lower/arm64"
 	"github.com/tmacc/tmacc/lower/targets"
 	"github.com/tmacc/tmacc/runtime"
-	"github.com/tmacc/tmacc/search/beam"
 	"github.com/tmacc/tmacc/search/build"
 	"github.com/tmacc/tmacc/search/jit"
 	"github.com/tmacc/tmacc/search/live"
 	"github.com/tmacc/tmacc/search/timing"
 	"github.com/tmacc/tmacc/search/tune"
+	"github.com/tmacc/tmacc/tests/chosen"
 	"github.com/tmacc/tmacc/tests/qemu"
 )
 
@@ -142,7 +142,7 @@ func (x *machine) ask(ctx context.Context, q request) (r reply, err error) {
 func (x *machine) kernels(ctx context.Context, problems []ir.Problem) (map[string]*live.Binary, error) {
 	out := map[string]*live.Binary{}
 	for _, p := range problems {
-		uses, err := beam.Product(ctx, p, x.target)
+		uses, err := chosen.Product(ctx, p, x.target)
 		if err != nil {
 			return nil, err
 		}

@@ -7,12 +7,14 @@ import (
 	"testing"
 
 	"github.com/tmacc/tmacc/search/worker"
+	"github.com/tmacc/tmacc/tests/chosen"
 	"github.com/tmacc/tmacc/tests/sparing"
 )
 
 // TestMain lets the test be its own worker, with envChild its own child, and one that quantizes.
 func TestMain(m *testing.M) {
 	worker.Main()
+	chosen.Share()
 	if quantizes() {
 		return
 	}

@@ -14,8 +14,8 @@ import (
 	"github.com/tmacc/tmacc/lower/spirv"
 	"github.com/tmacc/tmacc/lower/targets"
 	"github.com/tmacc/tmacc/schedule"
-	"github.com/tmacc/tmacc/search/beam"
 	"github.com/tmacc/tmacc/tests/check"
+	"github.com/tmacc/tmacc/tests/chosen"
 	"github.com/tmacc/tmacc/tests/drawn"
 )
 
@@ -29,7 +29,7 @@ func TestFormats(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			uses, err := beam.Product(t.Context(), p, targets.ByName("arm64/dotprod"))
+			uses, err := chosen.Product(t.Context(), p, targets.ByName("arm64/dotprod"))
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -25,6 +25,7 @@ import (
 	"github.com/tmacc/tmacc/runtime/vulkan"
 	"github.com/tmacc/tmacc/schedule"
 	"github.com/tmacc/tmacc/tests/check"
+	"github.com/tmacc/tmacc/tests/chosen"
 	"github.com/tmacc/tmacc/tests/drawn"
 )
 
@@ -40,6 +41,7 @@ func TestMain(m *testing.M) {
 		runMutants(os.Stdin, os.Stdout)
 		return
 	}
+	chosen.Share()
 	os.Exit(m.Run())
 }
 

@@ -21,6 +21,7 @@ import (
 	"github.com/tmacc/tmacc/search/live"
 	"github.com/tmacc/tmacc/search/synthetic"
 	"github.com/tmacc/tmacc/search/worker"
+	"github.com/tmacc/tmacc/tests/chosen"
 )
 
 // envChild, in the environment, makes this test binary a child: it opens the model of the request, computes a token, and prints a reply.
@@ -39,6 +40,7 @@ type reply struct {
 
 func TestMain(m *testing.M) {
 	worker.Main()
+	chosen.Share()
 	text := os.Getenv(envChild)
 	if text == "" {
 		os.Exit(m.Run())

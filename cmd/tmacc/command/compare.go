@@ -86,7 +86,9 @@ func (c *cli) runCompare(ctx context.Context, f compareFlags) error {
 		return err
 	}
 	c.noteLinked(nil)
-	o := session.Options{Problem: p, Target: on, Log: session.NoLog, Defaults: c.defaults(f.noRecords, bar), Events: func(e session.Event) { bar.step("%s", e) }}
+	usual := c.keptDefaults(f.noRecords, bar)
+	defer usual.Close()
+	o := session.Options{Problem: p, Target: on, Log: session.NoLog, Defaults: usual, Events: func(e session.Event) { bar.step("%s", e) }}
 	o.Purposes = session.Purposes(p, o.On.Host(), f.modes, f.ns, f.m, f.k)
 	s, err := session.Open(ctx, o)
 	if err != nil {

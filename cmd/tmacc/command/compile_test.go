@@ -22,6 +22,7 @@ import (
 	"github.com/tmacc/tmacc/search/targeting"
 	"github.com/tmacc/tmacc/search/timing"
 	"github.com/tmacc/tmacc/search/worker"
+	"github.com/tmacc/tmacc/tests/chosen"
 	"github.com/tmacc/tmacc/tests/sparing"
 )
 
@@ -31,6 +32,7 @@ func TestMain(m *testing.M) {
 	worker.Main()
 	quick = timing.Options{Rounds: 1} // no test wants figures to be good
 	bench.Brief()
+	chosen.Share()
 	if os.Getenv("TMACC_TEST_MAIN") != "" {
 		Main(nil)
 	}

@@ -15,12 +15,14 @@ import (
 	"github.com/tmacc/tmacc/search/beam"
 	"github.com/tmacc/tmacc/search/build"
 	"github.com/tmacc/tmacc/search/tune"
+	"github.com/tmacc/tmacc/tests/chosen"
 	"github.com/tmacc/tmacc/tests/drawn"
 )
 
 // compile lowers each kernel once and prints each kernel once, with default schedules, by a trace and by a lock, with the
 // verification, or with -check: beyond the kernels among which default schedules are chosen, once, it lowers the preparation of activations.
 func TestCompiledOnce(t *testing.T) {
+	chosen.Alone(t)
 	on := []string{"avx2", "dotprod"}
 	check := []string{"-no-check"}
 	if _, err := exec.LookPath("go"); err == nil && !testing.Short() {
@@ -33,7 +35,7 @@ func TestCompiledOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 		p := ir.Problem{Weight: w}
-		chosen, tried := 0, lower.Work{} // kernels of default schedules, and the work of choosing them
+		kernels, tried := 0, lower.Work{} // kernels of default schedules, and the work of choosing them
 		var locked []tune.Entry
 		for _, short := range on {
 			target := targets.ByName(short)
@@ -43,14 +45,14 @@ func TestCompiledOnce(t *testing.T) {
 				t.Fatal(err)
 			}
 			work := lower.Done().Since(before)
-			chosen, tried.Lowered, tried.Printed = chosen+len(uses), tried.Lowered+work.Lowered, tried.Printed+work.Printed
+			kernels, tried.Lowered, tried.Printed = kernels+len(uses), tried.Lowered+work.Lowered, tried.Printed+work.Printed
 			locked = append(locked, lockedEntry(t, p, target, uses[0]))
 		}
 		dir := t.TempDir()
 		args := append([]string{"compile", "-q", "-format", name, "-target", on[0] + "," + on[1], "-o", dir}, check...)
-		want := lower.Work{Lowered: tried.Lowered + int64(len(on)), Printed: int64(chosen + len(on))}
+		want := lower.Work{Lowered: tried.Lowered + int64(len(on)), Printed: int64(kernels + len(on))}
 		worked(t, want, args...)
-		want = lower.Work{Lowered: int64(chosen + len(on)), Printed: int64(chosen + len(on))} // by schedules that are kept
+		want = lower.Work{Lowered: int64(kernels + len(on)), Printed: int64(kernels + len(on))} // by schedules that are kept
 		worked(t, want, args...)
 
 		trace := file(t, "t.json", json1(t, ok(t, "show", "-format", name, "-target", on[0], "-stage", "trace")))

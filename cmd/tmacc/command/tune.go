@@ -225,10 +225,12 @@ func (c *cli) runTune(ctx context.Context, f tuneFlags) error {
 	}
 	bar.done()
 	c.noteLinked(on)
+	usual := c.keptDefaults(f.noRecords, bar)
+	defer usual.Close()
 	var searches []*tuning
 	for _, p := range problems {
 		for _, t := range ts {
-			searches = append(searches, c.tuning(f, session.Options{Problem: p, Target: t, On: on, Records: f.records, Defaults: c.defaults(f.noRecords, bar)}))
+			searches = append(searches, c.tuning(f, session.Options{Problem: p, Target: t, On: on, Records: f.records, Defaults: usual}))
 		}
 	}
 	var failure error // of a search that found nothing; the others go on

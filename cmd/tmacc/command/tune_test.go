@@ -18,7 +18,6 @@ import (
 	"github.com/tmacc/tmacc/lower"
 	"github.com/tmacc/tmacc/schedule"
 	"github.com/tmacc/tmacc/search"
-	"github.com/tmacc/tmacc/search/beam"
 	"github.com/tmacc/tmacc/search/bench"
 	"github.com/tmacc/tmacc/search/build"
 	"github.com/tmacc/tmacc/search/delivery"
@@ -26,6 +25,7 @@ import (
 	"github.com/tmacc/tmacc/search/session"
 	"github.com/tmacc/tmacc/search/tune"
 	"github.com/tmacc/tmacc/search/worker/loopback"
+	"github.com/tmacc/tmacc/tests/chosen"
 	"github.com/tmacc/tmacc/tests/drawn"
 )
 
@@ -320,7 +320,7 @@ func TestTuneBroken(t *testing.T) {
 // A result that cannot be locked is printed, so that tmacc compile -trace can read it.
 func TestTuneNotLocked(t *testing.T) {
 	p, target := w2OnAVX2(t)
-	uses, err := beam.Product(t.Context(), p, target)
+	uses, err := chosen.Product(t.Context(), p, target)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -391,7 +391,7 @@ func TestBenchLock(t *testing.T) {
 		t.Errorf("no lock: exit code %d: %s", code, stderr)
 	}
 	p, target := w2OnAVX2(t)
-	uses, err := beam.Product(t.Context(), p, target)
+	uses, err := chosen.Product(t.Context(), p, target)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -426,7 +426,7 @@ func TestBenchLock(t *testing.T) {
 // A lock that has a kernel for one column only, tuned for no other, is warned about.
 func TestLockNarrow(t *testing.T) {
 	p, target := w2OnAVX2(t)
-	uses, err := beam.Product(t.Context(), p, target)
+	uses, err := chosen.Product(t.Context(), p, target)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -450,7 +450,7 @@ func TestLockNarrow(t *testing.T) {
 // A lock beside a package that is a module of its own is not its lock, which is said as long as it has none.
 func TestLockAstray(t *testing.T) {
 	p, target := w2OnAVX2(t)
-	uses, err := beam.Product(t.Context(), p, target)
+	uses, err := chosen.Product(t.Context(), p, target)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -22,21 +22,19 @@ import (
 	"github.com/tmacc/tmacc/search/measure"
 	"github.com/tmacc/tmacc/search/session"
 	"github.com/tmacc/tmacc/search/tune"
+	"github.com/tmacc/tmacc/tests/chosen"
 	"github.com/tmacc/tmacc/tests/sparing"
 )
 
 // TestMain makes this test its own worker.
 func TestMain(m *testing.M) {
 	session.Main()
-	dir, err := os.MkdirTemp("", "explorer")
-	if err != nil {
-		panic(err)
-	}
-	kept.Keep(dir)
-	sparing.Run(m, func() { os.RemoveAll(dir) })
+	chosen.Share()
+	sparing.Run(m)
 }
 
-var kept = &defaults.Chooser{NoRecords: true}
+// usual chooses default schedules without records.
+var usual = &defaults.Chooser{NoRecords: true}
 
 // screen is a model that is driven as a terminal would, without one.
 type screen struct {
@@ -63,7 +61,7 @@ func started(t *testing.T, width, height int) *screen {
 		t.Fatal(err)
 	}
 	e, err := explore.Open(t.Context(), explore.Options{Problem: p, Target: targets.ByName("amd64/avx2"), Columns: 1, Modes: []string{"l2"}, M: 64, K: 256,
-		Trace: trace, Origin: "a file", Only: true, Log: session.NoLog, Lock: filepath.Join(t.TempDir(), tune.LockName), Defaults: kept})
+		Trace: trace, Origin: "a file", Only: true, Log: session.NoLog, Lock: filepath.Join(t.TempDir(), tune.LockName), Defaults: usual})
 	if err != nil {
 		t.Fatal(err)
 	}
