@@ -19,12 +19,13 @@ type kernel struct {
 	code   *lower.Kernel // with registers, nil: not chosen
 	err    error
 	wrong  float64                // if there is no kernel: how much is wrong, +Inf: more than other decisions put right
-	least  float64                // cycles of a call without any waiting
+	lines  [cost.DRAM + 1]float64 // cycles of a call for the lines of weights in a place
+	least  float64                // cycles of a call without any waiting, or less if its score is no less than a bound even so
 	cycles map[cost.Place]float64 // of a call with weights in a place, of places that were asked for
 }
 
 // at is the cycles of a call, or less if that was not asked for.
-func (k *kernel) at(p cost.Place) float64 { return max(k.least, k.cycles[p]) }
+func (k *kernel) at(p cost.Place) float64 { return max(k.least, k.lines[p], k.cycles[p]) }
 
 // time is that of n activations by a row of weights at a place, in cycles for cost.TypicalK elements of K.
 func (k *kernel) time(n int, at cost.Place) float64 {
@@ -92,6 +93,9 @@ func (c *chooser) find(x space.Point, ps []Purpose, bound float64) *kernel {
 	if k == nil || k.err == nil && c.score(set{k}, ps) < bound && !k.knows(ps) {
 		k = &kernel{point: x, wrong: math.Inf(1)}
 		if k.Kernel, k.err = c.space.Kernel(x); k.err == nil {
+			for at := range k.lines {
+				k.lines[at] = cost.Bringing(c.target.Machine().Core, k.Kernel, cost.Place(at))
+			}
 			k.err = c.evaluate(k, c.codeOf(k.Kernel), ps, bound)
 		}
 		c.mu.Lock()
@@ -115,10 +119,10 @@ func (c *chooser) search(s Search, ps []Purpose) *Search {
 	}
 	s.Distinct = true
 	s.Skip = func(rule string, best *Found) bool {
-		switch rule {
-		case "chunk": // the model knows nothing about it
+		switch {
+		case rule == "chunk": // the model knows nothing about it
 			return true
-		case "prefetch":
+		case rule == "prefetch":
 			return best.err != nil || c.waits(best.Point, ps) < worthPrefetching
 		}
 		return false
