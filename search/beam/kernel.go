@@ -125,9 +125,15 @@ func (c *chooser) search(s Search, ps []Purpose) *Search {
 		case rule == "prefetch":
 			return best.err != nil || c.waits(best.Point, ps) < worthPrefetching
 		}
-		return false
+		return best.err == nil && slices.Contains(settled, rule)
 	}
 	return &s
+}
+
+// settled are rules whose other decisions put wrong kernels right, and hardly ever make right ones faster.
+var settled = []string{
+	"fill", "decompose", "entries", "call", "runs", "runs in a call", "groups b", "groups c", "groups", "books", "cells", "cells spelled out",
+	"fields", "instruction", "sums", "stage", "stage super",
 }
 
 // worthPrefetching is a part of the time: kernels that wait less for memory have no other prefetches.
