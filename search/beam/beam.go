@@ -23,7 +23,7 @@ type Search struct {
 	Most   int // other decisions of a rule that are tried, for each of these points
 	Passes int // over all rules, at most
 	Budget int // calls of Cost, at most
-	// Hopeless is a cost that a search gives up with if its best point still has it, or more, after two thirds of the budget. 0: there is none.
+	// Hopeless is a cost that a search gives up with if its best point still has it, or more, after a third of the budget. 0: there is none.
 	Hopeless float64
 	// Strict says that points that are wrong are given up once one is right.
 	Strict bool
@@ -94,7 +94,7 @@ func (s *Search) Improve(ctx context.Context, sp *space.Space, start ...space.Po
 
 // spent says that no call is left, or that calls would be in vain.
 func (s *Search) spent(best []*Found) bool {
-	return s.calls >= s.Budget || s.Hopeless != 0 && 3*s.calls >= 2*s.Budget && best[0].Cost >= s.Hopeless
+	return s.calls >= s.Budget || s.Hopeless != 0 && 3*s.calls >= s.Budget && best[0].Cost >= s.Hopeless
 }
 
 // try finds what points cost, several at once, in their order.

@@ -16,11 +16,11 @@ type code struct {
 	kernel *schedule.Kernel // one of them
 
 	mu     sync.Mutex
-	known  bool
+	floor  float64 // cycles that a call takes at least by what is selected, 0: not known
+	known  bool    // it was found out whether there is a kernel
 	err    error
 	wrong  float64 // if err is not nil
 	least  float64
-	share  float64
 	cycles map[cost.Place]float64 // of places that were asked for
 }
 
@@ -60,38 +60,54 @@ type compiled struct {
 	cost.Pipeline
 }
 
-// compile selects the code, and finds out whether there is a kernel.
-func (x *code) compile(ctx context.Context, t lower.Target) *compiled {
-	x.known, x.wrong = true, refused
-	var s *lower.Selected
-	if s, x.err = cost.Select(ctx, t, x.kernel.Nest, cost.MostInstrs); x.err != nil {
-		if long := (*lower.Long)(nil); errors.As(x.err, &long) {
+// selected selects the code, nil if there is none.
+func (x *code) selected(ctx context.Context, t lower.Target) *lower.Selected {
+	s, err := cost.Select(ctx, t, x.kernel.Nest, cost.MostInstrs)
+	if err != nil {
+		x.known, x.wrong, x.err = true, refused, err
+		if long := (*lower.Long)(nil); errors.As(err, &long) {
 			x.wrong = muchCode + float64(long.Instrs)
 		}
 		return nil
 	}
+	x.floor = cost.Floor(x.kernel, s)
+	return s
+}
+
+// run finds out whether there is a kernel, and what it takes.
+func (x *code) run(ctx context.Context, s *lower.Selected) *compiled {
+	x.known, x.wrong = true, refused
 	p := cost.Run(ctx, x.kernel, s)
 	if p.Refused != nil {
 		x.wrong, x.err = lacks(p)
 		return nil
 	}
-	x.least, x.share = p.Cycles, cost.Brought(s.Machine.Core, x.kernel)
+	x.least = p.Cycles
 	return &compiled{s, p}
 }
 
-// evaluate finds what calls of k take for some purposes, as long as its score is less than bound. It holds x, so that equal kernels are
-// compiled once.
+// evaluate finds what calls of k take for some purposes, as long as its score is less than bound: it compiles no further than that takes. It holds
+// x, so that equal kernels are compiled once.
 func (c *chooser) evaluate(k *kernel, x *code, ps []Purpose, bound float64) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
+	var s *lower.Selected
 	var m *compiled
 	if !x.known {
-		m = x.compile(c.ctx, c.target)
+		if k.least = x.floor; c.score(set{k}, ps) >= bound {
+			return nil
+		}
+		if s = x.selected(c.ctx, c.target); s != nil {
+			if k.least = x.floor; c.score(set{k}, ps) >= bound {
+				return nil
+			}
+			m = x.run(c.ctx, s)
+		}
 	}
 	if k.wrong = x.wrong; x.err != nil {
 		return x.err
 	}
-	k.least, k.share, k.cycles = x.least, x.share, map[cost.Place]float64{}
+	k.least, k.cycles = x.least, map[cost.Place]float64{}
 	for _, p := range ps {
 		if c.score(set{k}, ps) >= bound {
 			return nil
@@ -99,7 +115,9 @@ func (c *chooser) evaluate(k *kernel, x *code, ps []Purpose, bound float64) erro
 		at := p.At.Alone()
 		if x.cycles[at] == 0 {
 			if m == nil {
-				m = x.compile(c.ctx, c.target)
+				if s = x.selected(c.ctx, c.target); s != nil {
+					m = x.run(c.ctx, s)
+				}
 			}
 			if m == nil {
 				return x.err

@@ -18,20 +18,14 @@ type kernel struct {
 	point  space.Point
 	code   *lower.Kernel // with registers, nil: not chosen
 	err    error
-	wrong  float64                // if there is no kernel: how much is wrong, +Inf: more than other decisions put right
-	least  float64                // cycles of a call without any waiting
-	share  float64                // cycles that it takes to bring the weights of a call while all cores read
-	cycles map[cost.Place]float64 // of a call of a core alone, with weights in a place, of places that were asked for
+	wrong  float64                  // if there is no kernel: how much is wrong, +Inf: more than other decisions put right
+	lines  [cost.Shared + 1]float64 // cycles of a call for the lines of weights in a place
+	least  float64                  // cycles of a call without any waiting, or less if its score is no less than a bound even so
+	cycles map[cost.Place]float64   // of a call of a core alone, with weights in a place, of places that were asked for
 }
 
 // at is the cycles of a call, or less if that was not asked for.
-func (k *kernel) at(p cost.Place) float64 {
-	cycles := max(k.least, k.cycles[p.Alone()])
-	if p == cost.Shared {
-		cycles = max(cycles, k.share)
-	}
-	return cycles
-}
+func (k *kernel) at(p cost.Place) float64 { return max(k.least, k.lines[p], k.cycles[p.Alone()]) }
 
 // time is that of n activations by a row of weights at a place, in cycles for cost.TypicalK elements of K.
 func (k *kernel) time(n int, at cost.Place) float64 {
@@ -99,6 +93,9 @@ func (c *chooser) find(x space.Point, ps []Purpose, bound float64) *kernel {
 	if k == nil || k.err == nil && c.score(set{k}, ps) < bound && !k.knows(ps) {
 		k = &kernel{point: x, wrong: math.Inf(1)}
 		if k.Kernel, k.err = c.space.Kernel(x); k.err == nil {
+			for at := range k.lines {
+				k.lines[at] = cost.Bringing(c.target.Machine().Core, k.Kernel, cost.Place(at))
+			}
 			k.err = c.evaluate(k, c.codeOf(k.Kernel), ps, bound)
 		}
 		c.mu.Lock()
@@ -122,15 +119,21 @@ func (c *chooser) search(s Search, ps []Purpose) *Search {
 	}
 	s.Distinct = true
 	s.Skip = func(rule string, best *Found) bool {
-		switch rule {
-		case "chunk": // the model knows nothing about it
+		switch {
+		case rule == "chunk": // the model knows nothing about it
 			return true
-		case "prefetch":
+		case rule == "prefetch":
 			return best.err != nil || c.waits(best.Point, ps) < worthPrefetching
 		}
-		return false
+		return best.err == nil && slices.Contains(settled, rule)
 	}
 	return &s
+}
+
+// settled are rules whose other decisions put wrong kernels right, and hardly ever make right ones faster.
+var settled = []string{
+	"fill", "decompose", "entries", "call", "runs", "runs in a call", "groups b", "groups c", "groups", "books", "cells", "cells spelled out",
+	"fields", "instruction", "sums", "stage", "stage super",
 }
 
 // worthPrefetching is a part of the time: kernels that wait less for memory have no other prefetches.

@@ -49,25 +49,25 @@ func of(n int) (out []Purpose) {
 	return out
 }
 
-// How far a choice goes: about 200 points are evaluated. Each search begins where the one before it ended.
+// How far a choice goes: about 150 points are evaluated. Each search begins where the one before it ended.
 var (
 	startsSearch  = Search{Width: 40, Budget: 120, Most: 6}                        // among ways to decompose
 	anySearch     = Search{Width: 6, Budget: 400, Most: 8, Passes: 3}              // where no start has a kernel
 	smallerSearch = Search{Width: 8, Budget: 24, Most: 2, Passes: 1, Strict: true} // among layouts of fewer bits
 	sumsSearch    = Search{Width: 2, Budget: 12, Most: 3, Passes: 1, Strict: true} // of starts, so that sums do not wait for each other
-	earlySearch   = Search{Width: 2, Budget: 60, Most: 6, Passes: 1, Strict: true} // for one column
-	lateSearch    = Search{Width: 1, Budget: 24, Most: 5, Passes: 1, Strict: true, Backward: true}
+	earlySearch   = Search{Width: 1, Budget: 20, Most: 6, Passes: 1, Strict: true} // for one column
+	lateSearch    = Search{Width: 1, Budget: 10, Most: 5, Passes: 1, Strict: true, Backward: true}
 	columnsSearch = Search{Width: 1, Most: 5, Passes: 1, Backward: true} // for more columns, beside its starts
 )
 
 const (
-	eachKind      = 4   // starts of each kind
+	eachKind      = 3   // starts of each kind
 	samples       = 40  // further starts where these have no kernel
 	mostStarts    = 3   // for one column, each by other means
-	muchWorse     = 0.6 // in the score: a start by other means that is worse by more is none
+	muchWorse     = 0.4 // in the score: a start by other means that is worse by more is none
 	mostLayouts   = 3   // that are followed
-	notMuchWorse  = 0.3 // layouts whose score for one column is worse by more are not
-	fewTries      = 6   // for each of them, for four columns
+	notMuchWorse  = 0.2 // layouts whose score for one column is worse by more are not
+	fewTries      = 3   // for each of them, for four columns
 	triesOfWeight = 7   // of the layout that is chosen, for each weight of a purpose
 )
 
@@ -157,9 +157,9 @@ func (c *chooser) choose() ([]set, error) {
 	}
 	var sets []set
 	for _, k := range ones {
-		s := set{c.late(k)}
-		for _, n := range []int{4, many} {
-			s = c.wider(s, n, fewTries)
+		s := c.wider(set{c.late(k)}, 4, fewTries)
+		if few := slices.Concat(of(1), of(4)); len(sets) == 0 || c.score(s, few) < c.score(sets[0], few)+notMuchWorse {
+			s = c.wider(s, many, fewTries)
 		}
 		sets = append(sets, s)
 	}
@@ -355,7 +355,7 @@ func (c *chooser) worthAsking(all []space.Point, x space.Point, most float64) (o
 		if k.err != nil {
 			continue
 		}
-		alone := &kernel{Kernel: k.Kernel, least: k.least, share: k.share}
+		alone := &kernel{Kernel: k.Kernel, least: k.least, lines: k.lines}
 		tables := c.space.Means(y).Tables
 		by[tables] = append(by[tables], sibling{y, c.score(set{alone}, of(1))})
 	}
@@ -431,12 +431,15 @@ func (c *chooser) wider(ks set, n, tries int) set {
 	}
 	from := slices.MinFunc(ks, func(a, b *kernel) int { return cmp.Compare(c.score(set{a}, of(n)), c.score(set{b}, of(n))) })
 	sizes := []string{"columns", "tile", "call"}
-	starts := sp.Around(from.point, n == many, sizes...)
-	if n < many {
-		starts = append(starts, sp.Anew(from.point, false, sizes...)...)
-	}
 	s := c.search(columnsSearch, of(n))
-	s.Budget = len(starts) + tries
+	starts, best := c.fitting(s, sp.Around(from.point, n == many, sizes...))
+	if n < many {
+		anew, _ := c.fitting(s, slices.DeleteFunc(sp.Anew(from.point, false, sizes...), func(x space.Point) bool {
+			return best != nil && c.sizeOf(x) != c.sizeOf(best)
+		}))
+		starts = append(starts, anew...)
+	}
+	s.Budget = s.calls + tries
 	found, err := s.Improve(c.ctx, sp, starts...)
 	if err != nil {
 		return ks
@@ -453,6 +456,44 @@ func (c *chooser) wider(ks set, n, tries int) set {
 	}
 	return ks
 }
+
+// size is the rows and the columns of a call.
+type size struct{ rows, cols int }
+
+func (a size) within(b size) bool { return a.rows <= b.rows && a.cols <= b.cols }
+
+func (c *chooser) sizeOf(x space.Point) size {
+	rows, cols := c.space.Size(x)
+	return size{rows, cols}
+}
+
+// fitting are points, small ones first, without those that are larger than one that takes too many registers or too much code: they take more. The
+// best one costs least, nil if all are wrong.
+func (c *chooser) fitting(s *Search, xs []space.Point) (out []space.Point, best space.Point) {
+	rest := slices.Clone(xs)
+	slices.SortStableFunc(rest, func(x, y space.Point) int {
+		a, b := c.sizeOf(x), c.sizeOf(y)
+		return cmp.Or(cmp.Compare(a.rows*a.cols, b.rows*b.cols), cmp.Compare(a.rows, b.rows))
+	})
+	least := math.Inf(1)
+	s.Budget, s.bound = s.calls+len(rest), math.Inf(1)
+	for len(rest) > 0 {
+		some := rest[:min(atOnce, len(rest))]
+		out, rest = append(out, some...), rest[len(some):]
+		for _, f := range s.try(c.ctx, some) {
+			if f.err != nil {
+				wrong := c.sizeOf(f.Point)
+				rest = slices.DeleteFunc(rest, func(x space.Point) bool { return wrong.within(c.sizeOf(x)) })
+			} else if f.Cost < least {
+				least, best = f.Cost, f.Point
+			}
+		}
+	}
+	return out, best
+}
+
+// atOnce is how many points are tried before what they show decides about others.
+const atOnce = 2
 
 // worth is the kernels of ks that are worth having: the best of all choices, and of equally good ones the first.
 func (c *chooser) worth(ks set) (best set) {

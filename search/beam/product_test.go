@@ -164,13 +164,13 @@ func TestWorth(t *testing.T) {
 	}
 }
 
-// A search without hope ends after two thirds of its budget, every other one at its end.
+// A search without hope ends after a third of its budget, every other one at its end.
 func TestHopeless(t *testing.T) {
 	for _, x := range []struct {
 		calls          int
 		cost, hopeless float64
 		want           bool
-	}{{19, 1, 1, false}, {20, 1, 1, true}, {20, 0.9, 1, false}, {20, 1, 0, false}, {30, 0.9, 1, true}} {
+	}{{9, 1, 1, false}, {10, 1, 1, true}, {10, 0.9, 1, false}, {10, 1, 0, false}, {30, 0.9, 1, true}} {
 		s := &Search{Budget: 30, Hopeless: x.hopeless, calls: x.calls}
 		if s.spent([]*Found{{Cost: x.cost}}) != x.want {
 			t.Errorf("after %d calls of 30, at %v where %v is hopeless: want spent %v", x.calls, x.cost, x.hopeless, x.want)
@@ -187,5 +187,46 @@ func TestCodeOf(t *testing.T) {
 	first := c.codeOf(of("a", 4))
 	if c.codeOf(of("a", 4)) != first || c.codeOf(of("b", 4)) == first || c.codeOf(of("a", 8)) == first {
 		t.Error("kernels have the code of other ones, or equal ones have not")
+	}
+}
+
+// What is larger than a size that does not fit is not tried, and of what fits the best one is found.
+func TestFitting(t *testing.T) {
+	p, err := ir.Named("w8")
+	if err != nil {
+		t.Fatal(err)
+	}
+	sp, err := space.For(p, targets.ByName("amd64/avx2"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	x, err := sp.Columns(4).First()
+	if err != nil {
+		t.Fatal(err)
+	}
+	xs := sp.Columns(4).Around(x, false, "columns", "tile", "call")
+	for _, most := range []int{1 << 30, 32, 0} { // rows of what fits
+		c := &chooser{ctx: t.Context(), space: sp}
+		tried, larger := 0, 0
+		s := &Search{Cost: func(_ context.Context, x space.Point, _ float64) (float64, error) {
+			tried++
+			size := c.sizeOf(x)
+			if size.rows > most {
+				larger++
+				return 1, errors.New("too large")
+			}
+			return 1 / float64(size.rows), nil
+		}}
+		defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+		out, best := c.fitting(s, xs)
+		rows := 0
+		for _, x := range out {
+			if n := c.sizeOf(x).rows; n <= most {
+				rows = max(rows, n)
+			}
+		}
+		if tried != len(out) || larger > atOnce || most > 1<<20 && tried != len(xs) || (best == nil) != (rows == 0) || best != nil && c.sizeOf(best).rows != rows {
+			t.Errorf("up to %d rows: %d of %d tried, %d of them too large, the best of %d rows has %d", most, tried, len(xs), larger, rows, c.sizeOf(best).rows)
+		}
 	}
 }

@@ -89,15 +89,9 @@ func (m Model) Waiting(c core.Core, k *schedule.Kernel, s *lower.Selected, p Pip
 	rooms.Put(room)
 	waits := max(0, takes-works) / g.share
 	if at == Shared {
-		waits = max(waits, Brought(c, k)-p.Cycles)
+		waits = max(waits, Bringing(c, k, Shared)-p.Cycles)
 	}
 	return Estimate{p.Cycles + waits, waits, p}
-}
-
-// Brought is the cycles that it takes to bring the weights of a call of k from memory while all cores of the machine read.
-func Brought(c core.Core, k *schedule.Kernel) float64 {
-	lines := float64(k.Weights.TileBytes(TypicalK)) * float64(k.Rows) / float64(k.Weights.TileM*line)
-	return float64(lines * c.Hierarchy.Share())
 }
 
 // Product is the time for a purpose in cycles for each product of a weight and an activation.

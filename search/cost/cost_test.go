@@ -211,7 +211,7 @@ func TestPlaces(t *testing.T) {
 		}
 		before = e.Cycles
 	}
-	if e := cost.Of(context.Background(), k, s, cost.Shared); e.Cycles != cost.Brought(s.Machine.Core, k) || e.Cycles <= before || e.Cycles != e.Pipeline.Cycles+e.Waits {
+	if e := cost.Of(context.Background(), k, s, cost.Shared); e.Cycles != cost.Bringing(s.Machine.Core, k, cost.Shared) || e.Cycles <= before || e.Cycles != e.Pipeline.Cycles+e.Waits {
 		t.Errorf("%v cycles while all cores read, %v of them waiting; %v alone", e.Cycles, e.Waits, before)
 	}
 	room := s.Machine.Core

@@ -58,7 +58,7 @@ func instructions(s *lower.Selected) (n int) {
 }
 
 // Kernels are refused if and only if AllocateOnce refuses them, and the others take at least the time that their units are
-// busy by any choice of ports, at most what their instructions would take one after the other.
+// busy by any choice of ports, at most what their instructions would take one after the other. Floor and Bringing promise no more than that.
 func TestRun(t *testing.T) {
 	for _, name := range []string{"amd64/avx2", "amd64/avx512vbmi", "amd64/avx512vbmi+zen4", "arm64/dotprod"} {
 		target := targets.ByName(name)
@@ -81,6 +81,15 @@ func TestRun(t *testing.T) {
 			least, most := bounds(k, s, target.Machine())
 			if p.Cycles < least || p.Cycles > most {
 				t.Errorf("%s: %v cycles, want %v to %v: %v", name, p.Cycles, least, most, k.Trace)
+			}
+			if floor := cost.Floor(k, s); floor > 1.05*p.Cycles || floor < 0.9*least {
+				t.Errorf("%s: at least %v cycles before they are counted, then %v: %v", name, floor, p.Cycles, k.Trace)
+			}
+			for at := cost.L2; at <= cost.DRAM; at++ {
+				bring, takes := cost.Bringing(s.Machine.Core, k, at), cost.Waiting(s.Machine.Core, k, s, p, at).Cycles
+				if bring > 1.02*takes || bring <= 0 {
+					t.Errorf("%s: weights in %v take at least %v cycles, the call takes %v: %v", name, at, bring, takes, k.Trace)
+				}
 			}
 			sum := 0.0
 			for _, x := range p.Stretches {

@@ -252,6 +252,16 @@ func (sp *Space) around(by prefer, large bool, rules []string) (out []Point) {
 	return slices.DeleteFunc(points, func(x Point) bool { return x == nil })
 }
 
+// Size is the rows and the columns of a call of x, 0 and 0 if it is not in the space.
+func (sp *Space) Size(x Point) (rows, columns int) {
+	states, err := sp.states(x)
+	if err != nil {
+		return 0, 0
+	}
+	size := sizeOf(states[len(states)-1])
+	return size[0], size[1]
+}
+
 // sizeOf is the rows and the columns of a call.
 func sizeOf(s schedule.State) [2]int {
 	rows := 1
