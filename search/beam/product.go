@@ -65,8 +65,8 @@ const (
 	samples       = 40  // further starts where these have no kernel
 	mostStarts    = 3   // for one column, each by other means
 	muchWorse     = 0.4 // in the score: a start by other means that is worse by more is none
-	mostLayouts   = 3   // that are followed
-	notMuchWorse  = 0.2 // layouts whose score for one column is worse by more are not
+	mostLayouts   = 4   // that are followed
+	notMuchWorse  = 0.3 // layouts whose score for one column is worse by more are not
 	fewTries      = 3   // for each of them, for four columns
 	triesOfWeight = 7   // of the layout that is chosen, for each weight of a purpose
 )
@@ -163,8 +163,10 @@ func (c *chooser) choose() ([]set, error) {
 		}
 		sets = append(sets, s)
 	}
+	compared := slices.Concat(of(1), of(4), of(many)) // the others have no kernels yet: wider ones do their work, as badly as these are wide
+	c.leastOf(compared, sets)
+	slices.SortStableFunc(sets, func(a, b set) int { return cmp.Compare(c.score(a, compared), c.score(b, compared)) })
 	c.leastOf(Purposes, sets)
-	slices.SortStableFunc(sets, func(a, b set) int { return cmp.Compare(c.score(a, Purposes), c.score(b, Purposes)) })
 	best := sets[0][:1]
 	for _, n := range []int{4, 2, 8, many} {
 		weight := 0.0
@@ -276,7 +278,7 @@ func (c *chooser) starts(one *space.Space) (starts []space.Point, err error) {
 	slices.SortStableFunc(all, func(a, b *Found) int { return cmp.Compare(a.Cost, b.Cost) })
 	known := map[kind]bool{}
 	for _, f := range all {
-		if by := c.kind(f.Point); !known[by] && f.Cost < least+muchWorse && len(starts) < mostStarts {
+		if by := c.kind(c.find(f.Point, of(1), math.Inf(1))); !known[by] && f.Cost < least+muchWorse && len(starts) < mostStarts {
 			known[by] = true
 			starts = append(starts, f.Point)
 		}
@@ -290,9 +292,9 @@ type kind struct {
 	bits float64
 }
 
-// kind is the kind of a point that has a kernel.
-func (c *chooser) kind(x space.Point) kind {
-	return kind{c.space.Means(x), c.find(x, nil, math.Inf(1)).Weights.Part(format.Codes).CodeBits()}
+// kind is the kind of a kernel.
+func (c *chooser) kind(k *kernel) kind {
+	return kind{c.space.Means(k.point), k.Weights.Part(format.Codes).CodeBits()}
 }
 
 // anyStart is a point that has a kernel where no start has one: of formats that take most registers or code. A longer search leads there from points
@@ -395,8 +397,9 @@ func (c *chooser) layouts() (out []*kernel, err error) {
 	if len(all) > 0 {
 		least = worse(all[0])
 	}
+	small := c.smallest(all, least+notMuchWorse)
 	all = slices.DeleteFunc(all, func(k *kernel) bool {
-		by := c.kind(k.point)
+		by := c.kind(k)
 		other := known[by]
 		if known[by] = true; other {
 			others = append(others, k)
@@ -404,10 +407,13 @@ func (c *chooser) layouts() (out []*kernel, err error) {
 		return other
 	})
 	all = append(all, others...)
+	if small != nil && small != all[0] {
+		all = slices.Insert(all, 1, small)
+	}
 	for _, build := range []func(context.Context, lower.Target, *nest.Nest, ...lower.Watch) (*lower.Kernel, error){lower.BuildOnce, lower.Build} {
 		for _, k := range all {
 			same := func(o *kernel) bool {
-				return o.SharesBuffers(k.Kernel) || c.kind(o.point) == c.kind(k.point) && o.Weights.TileM == k.Weights.TileM
+				return o.SharesBuffers(k.Kernel) || c.kind(o) == c.kind(k) && o.Weights.TileM == k.Weights.TileM
 			}
 			if len(out) == mostLayouts || worse(k) > least+notMuchWorse || slices.ContainsFunc(out, same) {
 				continue
@@ -421,6 +427,18 @@ func (c *chooser) layouts() (out []*kernel, err error) {
 		}
 	}
 	return nil, cmp.Or(err, errors.New("no kernel for one column"))
+}
+
+// smallest is the kernel whose tile has the fewest vectors of rows, the first one of these, among those whose score for one column is less
+// than most: calls of several columns have registers for few rows, and read a small tile whole. It is nil if there is none.
+func (c *chooser) smallest(all []*kernel, most float64) (small *kernel) {
+	vectors := func(k *kernel) int { return k.Weights.TileM / c.space.Means(k.point).Rows }
+	for _, k := range all {
+		if c.score(set{k}, of(1)) < most && (small == nil || vectors(k) < vectors(small)) {
+			small = k
+		}
+	}
+	return small
 }
 
 // wider adds the kernel that a search finds for n activations to kernels of a layout, if there is one.

@@ -174,11 +174,11 @@ func splitsK(t schedule.Trace) int {
 	return 0
 }
 
-// Means are what points of products have little in common by: whether they have tables, how many lanes are rows, and how many lanes of each
-// are elements of K.
+// Means are what points of products have little in common by: whether they have tables, how many lanes are rows, how many lanes of each
+// are elements of K, and how many vectors of rows have their codes in the same cells: a call reads all of them.
 type Means struct {
-	Tables      bool
-	Rows, Along int
+	Tables             bool
+	Rows, Along, Cells int
 }
 
 // Means are the means of x.
@@ -188,7 +188,7 @@ func (sp *Space) Means(x Point) Means {
 		return Means{}
 	}
 	last := states[len(states)-1]
-	by := Means{Tables: indexed(last) > 0, Rows: loop(last, "l").N * max(loop(last, "e").N, 1)}
+	by := Means{Tables: indexed(last) > 0, Rows: loop(last, "l").N * max(loop(last, "e").N, 1), Cells: max(loop(last, "s").N, 1)}
 	if l := loop(last, "x"); l.Kind == nest.Vector {
 		by.Along = l.N
 	}
