@@ -334,7 +334,7 @@ func (m *Model) done(x doneMsg) tea.Cmd {
 		m.job = nil
 	}
 	if x.err == explore.ErrQuit {
-		return tea.Quit
+		return m.quit()
 	}
 	if x.err != nil {
 		m.say(x.err.Error(), true)
