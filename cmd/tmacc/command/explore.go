@@ -149,8 +149,9 @@ func (c *cli) runExplore(ctx context.Context, x exploreFlags) error {
 	if err != nil {
 		return err
 	}
-	bar.step("compiling the default schedules")
+	chosen := bar.steady("choosing the default schedules")
 	e, err := explore.Open(ctx, o)
+	chosen()
 	if err != nil {
 		return fmt.Errorf("explore: %w", err)
 	}
