@@ -149,8 +149,9 @@ func (c *cli) runExplore(ctx context.Context, x exploreFlags) error {
 	if err != nil {
 		return err
 	}
-	bar.step("compiling the default schedules")
+	chosen := bar.steady("choosing the default schedules")
 	e, err := explore.Open(ctx, o)
+	chosen()
 	if err != nil {
 		return fmt.Errorf("explore: %w", err)
 	}
@@ -158,9 +159,12 @@ func (c *cli) runExplore(ctx context.Context, x exploreFlags) error {
 	bar.done()
 	if !x.plain {
 		err := explorer.Run(ctx, e, c.in.(*os.File), terminal(c.out))
-		if errors.Is(err, context.Canceled) {
+		switch {
+		case errors.Is(err, explorer.ErrUnread): // nor would it be read
+			return &status{exitFailed, nil}
+		case errors.Is(err, context.Canceled):
 			return failed("%w", errInterrupted)
-		} else if errors.Is(err, explorer.ErrGone) {
+		case errors.Is(err, explorer.ErrGone):
 			return failed("explore: %w", err)
 		}
 		return err

@@ -62,6 +62,8 @@ func TestExploreGone(t *testing.T) {
 		{"SIGHUP", false, func(s *screen) { s.cmd.Process.Signal(syscall.SIGHUP) }},
 		{"SIGTERM", false, func(s *screen) { s.cmd.Process.Signal(syscall.SIGTERM) }},
 		{"q", true, func(s *screen) { s.press("q") }},
+		{"not read, hangs up", true, func(s *screen) { s.fill(); s.keys.Close() }},
+		{"not read, SIGTERM", false, func(s *screen) { s.fill(); s.cmd.Process.Signal(syscall.SIGTERM); s.endsUnread() }},
 	} {
 		s := newTerminal(t, c.controls, nil, "explore", "-format", "w2", "-target", "avx2", "-trace", "../../../search/explore/testdata/w2.json",
 			"-mode", "l2", "-m", "64", "-k", "256", "-only", "-log", session.NoLog, "-o", t.TempDir())
@@ -75,6 +77,47 @@ func TestExploreGone(t *testing.T) {
 		}
 		gone(t, workers)
 	}
+}
+
+// fill presses keys, and reads nothing, until the program cannot write any more.
+func (s *screen) fill() {
+	s.t.Helper()
+	for end := time.Now().Add(time.Minute); !s.writing(); {
+		if time.Now().After(end) {
+			s.t.Fatal("the program goes on writing")
+		}
+		for range 10 {
+			s.press("z") // all panes, or one: a picture that has little in common with the one before
+			time.Sleep(20 * time.Millisecond)
+		}
+	}
+}
+
+// endsUnread waits for the end of the program, and reads nothing.
+func (s *screen) endsUnread() {
+	s.t.Helper()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		s.cmd.Wait()
+	}()
+	select {
+	case <-done:
+	case <-time.After(time.Minute):
+		s.t.Fatal("the program waits for a terminal that is not read")
+	}
+}
+
+// writing says that a write to the terminal does not end.
+func (s *screen) writing() bool {
+	time.Sleep(100 * time.Millisecond)
+	tasks, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/syscall", s.cmd.Process.Pid))
+	for _, path := range tasks {
+		if data, _ := os.ReadFile(path); strings.HasPrefix(string(data), fmt.Sprintf("%d 0x1 ", syscall.SYS_WRITE)) {
+			return true
+		}
+	}
+	return false
 }
 
 // workersOf are the processes that one has started, at least one.

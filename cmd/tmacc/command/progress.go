@@ -45,6 +45,30 @@ func newProgress(w io.Writer, quiet bool) *progress {
 // step says what begins now.
 func (p *progress) step(format string, args ...any) { p.say(stage{text: fmt.Sprintf(format, args...)}) }
 
+// steady says what begins now and may take long, on a terminal also for how many seconds it has, until stop is called.
+func (p *progress) steady(text string) (stop func()) {
+	if p.step("%s", text); !p.terminal {
+		return func() {}
+	}
+	began, every, ended, silent := time.Now(), time.NewTicker(time.Second), make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(silent)
+		defer every.Stop()
+		for {
+			select {
+			case <-every.C:
+				p.step("%s: %d s", text, int(time.Since(began).Seconds()))
+			case <-ended:
+				return
+			}
+		}
+	}()
+	return func() {
+		close(ended)
+		<-silent
+	}
+}
+
 // part says how far a step is, and that it has ended. Where lines stay, the end is shown if a part is the last line.
 func (p *progress) part(ended bool, format string, args ...any) {
 	p.say(stage{fmt.Sprintf(format, args...), !ended})

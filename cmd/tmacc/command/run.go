@@ -55,6 +55,12 @@ func failed(format string, args ...any) error {
 	return &status{exitFailed, fmt.Errorf(format, args...)}
 }
 
+// isSaid says that nothing is to be printed for an error.
+func isSaid(err error) bool {
+	var s *status
+	return errors.As(err, &s) && s.error == nil
+}
+
 // cli is one run of the command.
 type cli struct {
 	args     []string
@@ -78,7 +84,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	err := root.ExecuteContext(ctx)
 	if ctx.Err() != nil {
 		live.Leave() // the process does not wait for other goroutines
-		if err != nil && !errors.Is(err, errInterrupted) {
+		if err != nil && !errors.Is(err, errInterrupted) && !isSaid(err) {
 			err = failed("%w", errInterrupted)
 		}
 	}

@@ -62,7 +62,7 @@ func bindings() []binding {
 		bind("y", "copy a command to measure it", (*Model).copy),
 		bind(":", "a command (help: which)", func(m *Model) tea.Cmd { return m.ask("") }),
 		bind("esc", "stop measuring, leave help", (*Model).escape),
-		bind("q", "quit (also Ctrl-C)", func(m *Model) tea.Cmd { return tea.Quit }, "ctrl+c"),
+		bind("q", "quit (also Ctrl-C)", (*Model).quit, "ctrl+c"),
 	}
 }
 
@@ -164,6 +164,12 @@ func (m *Model) escape() tea.Cmd {
 		m.say(m.job.line+" is being stopped", false)
 	}
 	return nil
+}
+
+// quit ends all that runs, and then the interface.
+func (m *Model) quit() tea.Cmd {
+	m.stop()
+	return tea.Quit
 }
 
 // move moves the cursor of the pane.

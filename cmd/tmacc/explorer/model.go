@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"charm.land/bubbles/v2/textinput"
 	tea "charm.land/bubbletea/v2"
@@ -79,6 +80,12 @@ type job struct {
 	stop   context.CancelFunc
 	events chan session.Event
 	said   string
+	began  time.Time
+}
+
+// String says what runs, for how long, and what it does.
+func (j *job) String() string {
+	return strings.TrimSuffix(fmt.Sprintf("%s, %d s: %s", j.line, int(time.Since(j.began).Seconds()), j.said), ": ")
 }
 
 // Messages of work that has ended.
@@ -109,6 +116,7 @@ type (
 		of    *job
 		event session.Event
 	}
+	secondMsg struct{ of *job } // has passed
 )
 
 // New is the interface to e. It ends what it has begun when ctx ends.
@@ -148,6 +156,10 @@ func (m *Model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		return m, m.heard(x)
 	case doneMsg:
 		return m, m.done(x)
+	case secondMsg:
+		if x.of == m.job {
+			return m, x.of.second()
+		}
 	default:
 		return m, m.type_(msg)
 	}
@@ -293,7 +305,7 @@ func (m *Model) do(line string) tea.Cmd {
 		return nil
 	}
 	ctx, stop := context.WithCancel(m.ctx)
-	j := &job{line: line, stop: stop, events: make(chan session.Event, 1)}
+	j := &job{line: line, stop: stop, events: make(chan session.Event, 1), began: time.Now()}
 	m.job, m.message = j, ""
 	run := func() tea.Msg {
 		defer close(j.events)
@@ -305,7 +317,12 @@ func (m *Model) do(line string) tea.Cmd {
 		})
 		return doneMsg{line, r, err}
 	}
-	return tea.Batch(run, j.listen)
+	return tea.Batch(run, j.listen, j.second())
+}
+
+// second waits for the time to be shown anew.
+func (j *job) second() tea.Cmd {
+	return tea.Tick(time.Second, func(time.Time) tea.Msg { return secondMsg{j} })
 }
 
 // listen waits for the next event.
@@ -334,7 +351,7 @@ func (m *Model) done(x doneMsg) tea.Cmd {
 		m.job = nil
 	}
 	if x.err == explore.ErrQuit {
-		return tea.Quit
+		return m.quit()
 	}
 	if x.err != nil {
 		m.say(x.err.Error(), true)

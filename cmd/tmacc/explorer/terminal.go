@@ -14,13 +14,17 @@ import (
 	"github.com/tmacc/tmacc/search/explore"
 )
 
-// ErrGone is the error of a terminal that nobody reads any more.
+// ErrGone is the error of a terminal that has ended.
 var ErrGone = errors.New("the terminal is gone")
 
-// patience is how long a terminal may take to be restored. One that nobody reads takes nothing more, and then writing to it never ends.
+// ErrUnread is the error of a terminal that is there, and that nobody reads. Nothing may be written to it: that would never end.
+var ErrUnread = errors.New("the terminal is not read")
+
+// patience is how long a terminal may take to be restored.
 const patience = 500 * time.Millisecond
 
-// Run shows e on a terminal until the user leaves, ctx ends, or the terminal is gone: then the error is ErrGone.
+// Run shows e on a terminal until the user leaves, ctx ends, or the terminal is gone: then the error is ErrGone. If the terminal cannot be restored because nobody
+// reads it, the error is ErrUnread.
 func Run(ctx context.Context, e *explore.Explorer, in, out *os.File) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
@@ -39,10 +43,11 @@ func Run(ctx context.Context, e *explore.Explorer, in, out *os.File) error {
 	var err error
 	select {
 	case err = <-ended:
-	case <-ctx.Done():
+	case <-m.ctx.Done():
 		select {
 		case err = <-ended:
 		case <-time.After(patience):
+			return ErrUnread
 		}
 	}
 	if ctx.Err() != nil {

@@ -304,7 +304,7 @@ func (m *Model) messages() []string {
 		all = append(all, line{text, m.styles.bad})
 	}
 	if m.job != nil {
-		all = append(all, line{fmt.Sprintf("~ %s: %s", m.job.line, m.job.said), m.styles.good})
+		all = append(all, line{"~ " + m.job.String(), m.styles.good})
 	}
 	if m.message != "" {
 		style := m.styles.good
