@@ -230,8 +230,8 @@ func (r *resident) room() error {
 			return nil
 		}
 		if r.most == 1 {
-			return errorf("option Context", "%d takes %s of the device's memory, and %s are free: only products are computed there. Ask for fewer tokens",
-				r.m.options.Context, size64(need), size64(room))
+			return errorf("option Context", "%d takes %s of the device's memory, and %s are free: %s are missing, so that only products are computed there. Ask for fewer tokens",
+				r.m.options.Context, size64(need), size64(room), size64(need-room))
 		}
 	}
 }

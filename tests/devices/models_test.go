@@ -269,49 +269,59 @@ func TestLoss(t *testing.T) {
 	}
 }
 
-// TestRoom: a model that is larger than the device's memory is refused before anything is there, by an error that says how much is missing. The
-// embedding, whose rows the host reads, needs none. A model whose cache does not fit has its steps by products, and says so from the beginning.
+// TestRoom: a model that is larger than the device's memory, with the buffers of its products, is refused before a matrix is there, by an error that says how much is missing. The
+// embedding, whose rows the host reads, needs none. A model whose session does not fit has its steps by products, and says from the beginning how much is missing for it. So does
+// no step that begins fail for want of memory.
 func TestRoom(t *testing.T) {
 	here, err := device.Here("")
 	if err != nil {
 		t.Skip(err)
 	}
-	open := func(limit int64) (*model.Model, error) {
+	target, _ := spirv.ByName("spirv")
+	refused, byProducts, resident := 0, 0, 0
+	for _, limit := range []int64{256 << 10, 1 << 20, 1600 << 10, 2 << 20, 2500 << 10, 3 << 20, 4 << 20, 5 << 20, 64 << 20} {
 		d, err := vulkan.Open(vulkan.Options{MemoryLimit: limit})
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(func() { d.Close() })
+		defer d.Close()
+		var seen counts
 		small := *here
-		small.On = &rundevice.One{Device: d}
-		target, _ := spirv.ByName("spirv")
+		small.On = counted{&rundevice.One{Device: d}, &seen}
 		p, err := kernels.New(context.Background(), kernels.Options{Device: &kernels.Device{Here: &small, Target: target}})
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(func() { p.Close() })
-		return model.Open("../../testdata/gguf/llama-q4_0.gguf", p, model.Options{})
-	}
-	if _, err := open(1 << 18); err == nil || !strings.Contains(err.Error(), "are missing") {
-		t.Errorf("%v", err)
-	}
-	m, err := open(5 << 20) // which the weights need, without the embedding
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer m.Close()
-	for range 2 {
-		if err := m.Resident(); err == nil || !strings.Contains(err.Error(), "option Context: ") {
-			t.Errorf("%v", err)
-		}
-		s, err := m.NewSession()
+		defer p.Close()
+		m, err := model.Open("../../testdata/gguf/llama-q4_0.gguf", p, model.Options{Chunk: 64})
 		if err != nil {
-			t.Fatal(err)
+			if refused++; !strings.Contains(err.Error(), "are missing") || byProducts+resident > 0 || seen.loads > 0 {
+				t.Errorf("of %d bytes, with %d matrices on the device: %v", limit, seen.loads, err)
+			}
+			continue
 		}
-		if err := m.Forward(context.Background(), []model.Item{{Session: s, Tokens: []int32{1}}}); err != nil {
-			t.Error(err)
+		defer m.Close()
+		for range 2 {
+			switch err := m.Resident(); {
+			case err == nil:
+				resident++
+			case !strings.Contains(err.Error(), "option Context: ") || !strings.Contains(err.Error(), "are missing") || resident > 0:
+				t.Errorf("of %d bytes: %v", limit, err)
+			default:
+				byProducts++
+			}
+			s, err := m.NewSession()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := m.Forward(context.Background(), []model.Item{{Session: s, Tokens: make([]int32, 64)}}); err != nil {
+				t.Errorf("of %d bytes: %v", limit, err)
+			}
+			s.Close()
 		}
-		s.Close()
+	}
+	if refused == 0 || byProducts == 0 || resident == 0 {
+		t.Errorf("%d models refused, %d by products, %d with resident steps", refused, byProducts, resident)
 	}
 }
 
@@ -337,8 +347,8 @@ type counted struct {
 }
 
 type counts struct {
-	steps, products int
-	operators       map[string]int
+	steps, products, loads int
+	operators              map[string]int
 }
 
 type countedRunner struct {
@@ -360,6 +370,7 @@ func (x counted) Open(name string, v *abi.Variant, l *format.Layout) (abi.Runner
 }
 
 func (x *countedRunner) Load(tiles []byte, tileBytes int) (abi.Loaded, error) {
+	x.loads++
 	w, err := x.Runner.Load(tiles, tileBytes)
 	return &countedMatrix{w, x.counted}, err
 }
