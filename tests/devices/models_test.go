@@ -398,10 +398,13 @@ func (x *countedRunner) Run(r abi.Recording) error {
 	return x.Runner.Run(r)
 }
 
+// caches are types of keys and values, by the names that the command has for them.
+var caches = map[string]model.CacheType{"f16": model.CacheF16, "q8": model.CacheQ8}
+
 // TestPrompts: a prompt is one submission for each part of it, once the first part has been compared. It has the CPU's bits in the middle of a block, across blocks, for
 // all of its tokens, for hidden states, and for none; and so does what follows it.
 func TestPrompts(t *testing.T) {
-	for name, cache := range map[string]model.CacheType{"f16": model.CacheF16, "q8": model.CacheQ8} {
+	for name, cache := range caches {
 		t.Run(name, func(t *testing.T) { promptsWith(t, cache) })
 	}
 }
@@ -490,6 +493,122 @@ func TestLong(t *testing.T) {
 	for i := range len(all) / 2 {
 		if !slices.Equal(all[i], all[len(all)/2+i]) {
 			t.Errorf("other logits of call %d", i)
+		}
+	}
+}
+
+// TestBatches: tokens of several sessions are one submission, in any order and mixed with parts of prompts, and have the CPU's bits.
+func TestBatches(t *testing.T) {
+	for name, cache := range caches {
+		t.Run(name, func(t *testing.T) { batchesWith(t, cache) })
+	}
+}
+
+func batchesWith(t *testing.T, cache model.CacheType) {
+	here, err := device.Here("")
+	if err != nil {
+		t.Skip(err)
+	}
+	var seen counts
+	counting := *here
+	counting.On = counted{here.On, &seen}
+	target, _ := spirv.ByName("spirv")
+	// Each call has tokens of some of three sessions: how many, of each that begins or goes on.
+	calls := [][3]int{{1, 2}, {1}, {0, 3}, {50, 1, 3}, {1, 1, 1}, {1, 1, 1}, {0, 1, 1}, {1, 70, 1}, {1}, {0, 0, 1}, {1, 1, 1}}
+	var all [][]float32
+	for _, on := range []*kernels.Device{nil, {Here: &counting, Target: target}} {
+		m, s := openedFor(t, on, model.Options{Context: 200, Chunk: 100, Cache: cache})
+		sessions := []*model.Session{s}
+		for len(sessions) < 3 {
+			more, err := m.NewSession()
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer more.Close()
+			sessions = append(sessions, more)
+		}
+		for call, x := range calls {
+			var items []model.Item
+			for i, n := range x {
+				s := sessions[(i+call)%3]
+				var tokens []int32
+				for j := range n {
+					tokens = append(tokens, int32(1+(s.Len()+j+i)*37%(m.Config().Vocabulary-1)))
+				}
+				if n > 0 {
+					items = append(items, model.Item{Session: s, Tokens: tokens, Want: []model.Want{model.WantLast, model.WantAll}[call%2]})
+				}
+			}
+			before := seen
+			if err := m.Forward(context.Background(), items); err != nil {
+				t.Fatal(err)
+			}
+			if on != nil && call > 3 && (seen.steps-before.steps != 1 || seen.products > before.products || m.Resident() != nil) {
+				t.Errorf("call %d: %d submissions, %d products, %v", call, seen.steps-before.steps, seen.products-before.products, m.Resident())
+			}
+			for _, item := range items {
+				all = append(all, slices.Clone(item.Logits))
+			}
+		}
+	}
+	for i := range len(all) / 2 {
+		if !slices.Equal(all[i], all[len(all)/2+i]) {
+			t.Errorf("other logits of item %d", i)
+		}
+	}
+}
+
+// TestSeats: a device that has room for the keys and values of one session only computes the tokens of two by products, and of one by itself.
+func TestSeats(t *testing.T) {
+	here, err := device.Here("")
+	if err != nil {
+		t.Skip(err)
+	}
+	const positions = 16384 // of a session, which take more memory than everything else
+	path := longer(t, small, positions)
+	target, _ := spirv.ByName("spirv")
+	var all [][]float32
+	limit := int64(0)
+	for range 2 {
+		var on *kernels.Device
+		var seen counts
+		if limit > 0 { // after the CPU
+			d, err := vulkan.Open(vulkan.Options{MemoryLimit: limit})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer d.Close()
+			limited := *here
+			limited.On = counted{&rundevice.One{Device: d}, &seen}
+			on = &kernels.Device{Here: &limited, Target: target}
+		}
+		m, s := openedFile(t, path, on, model.Options{Context: positions, Chunk: 32})
+		limit = m.Memory().Weights + m.Memory().Cache*7/4
+		other, err := m.NewSession()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer other.Close()
+		for call, sessions := range [][]*model.Session{{s}, {s, other}, {other}, {s, other}, {s}} {
+			var items []model.Item
+			for i, x := range sessions {
+				items = append(items, model.Item{Session: x, Tokens: []int32{int32(1 + call + i)}})
+			}
+			before := seen
+			if err := m.Forward(context.Background(), items); err != nil {
+				t.Fatal(err)
+			}
+			if on != nil && (seen.steps-before.steps == 1) != (len(sessions) == 1) || on != nil && m.Resident() != nil {
+				t.Errorf("call %d of %d sessions: %d submissions, %v", call, len(sessions), seen.steps-before.steps, m.Resident())
+			}
+			for _, x := range items {
+				all = append(all, slices.Clone(x.Logits))
+			}
+		}
+	}
+	for i := range len(all) / 2 {
+		if !slices.Equal(all[i], all[len(all)/2+i]) {
+			t.Errorf("other logits of item %d", i)
 		}
 	}
 }
