@@ -57,7 +57,11 @@ func (m *Model) plan(l *loader, kinds []*attention) error {
 		return errorf("memory", "the model takes %s: %s for weights, %s for a session of %d tokens, %s for buffers; there are %s. Ask for fewer tokens (option Context) or raise MemoryLimit",
 			size64(total), size64(m.memory.Weights), size64(m.memory.Cache), m.options.Context, size64(m.memory.Buffers), size64(limit))
 	}
-	if err := l.fitsDevice(); err != nil {
+	session := int64(0)
+	for _, kind := range m.config.KindOf {
+		session += kinds[kind].deviceBytes()
+	}
+	if err := l.fitsDevice(&m.options, session); err != nil {
 		return err
 	}
 	shared := kinds[0].pages
@@ -66,22 +70,33 @@ func (m *Model) plan(l *loader, kinds []*attention) error {
 	return nil
 }
 
-// fitsDevice refuses matrices that the device of their products has no room for, before any is there.
-func (l *loader) fitsDevice() error {
-	var need int64
+// fitsDevice refuses a model whose matrices, with the buffers of their products, the device has no room for, before any is there. A session needs none: without room
+// for it the steps are computed by products.
+func (l *loader) fitsDevice(opt *Options, session int64) error {
+	var weights, buffers int64
 	var on *runtime.Product
 	for i := range l.plans {
-		if x := &l.plans[i]; x.p != nil && !x.rowsOnly && !l.float && x.p.Device() != "" {
-			need, on = need+x.bytes, x.p
+		x := &l.plans[i]
+		if x.p == nil || x.rowsOnly || l.float || x.p.Device() == "" {
+			continue
 		}
+		rows := opt.Chunk
+		if x.role == headWeights || x.role == embedding {
+			rows = min(rows, logitRows)
+		}
+		act, err := x.p.ActSize(rows, x.k)
+		if err != nil {
+			return err
+		}
+		weights, buffers, on = weights+x.bytes, max(buffers, int64(act)+4*int64(rows)*int64(x.m)), x.p
 	}
 	if on == nil {
 		return nil
 	}
 	room, err := on.Room()
-	if err == nil && need > room {
-		err = errorf("memory of "+on.Device(), "the weights take %s, and %s are free: %s are missing. Free them, choose a smaller model, or run it on the CPU",
-			size64(need), size64(room), size64(need-room))
+	if need := weights + buffers; err == nil && need > room {
+		err = errorf("memory of "+on.Device(), "the weights take %s, and buffers for %d tokens at once %s; %s are free: %s are missing, and %s more for a session of %d tokens that stays there. Free them, choose a smaller model, or run it on the CPU",
+			size64(weights), opt.Chunk, size64(buffers), size64(room), size64(need-room), size64(session), opt.Context)
 	}
 	return err
 }

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -14,11 +15,11 @@ import (
 	"github.com/tmacc/tmacc/runtime/ops"
 )
 
-// resident computes steps on the device of the products, of tokens of one session: all layers, between memory that stays there, in one submission. What goes in is rows of the
-// embedding, the angles of the positions, their places in the cache, and which positions of blocks count. Keys and values, the last norms and logits of the wanted rows come out. Batches of several
-// sessions, and models that it does not cover, are computed on the CPU, by products on the device.
+// resident computes steps on the device of the products: all layers, between memory that stays there, in one submission. What goes in is rows of the
+// embedding, the angles of the positions, their places in the cache, and which positions of blocks count. Keys and values, the last norms and logits of the wanted rows come out.
+// Models that it does not cover, and batches of more sessions than it has room for, are computed on the CPU, by products on the device.
 //
-// Pages of caches are the host's. The device has a copy of one session's, page after page, which follows their versions.
+// Pages of caches are the host's. The device has copies of as many sessions' as one step had, page after page, which follow their versions.
 type resident struct {
 	m  *Model
 	mu sync.Mutex // held by a step
@@ -27,14 +28,39 @@ type resident struct {
 	why error
 	// tried are the blocks of the step that had why, if it may pass: steps that see others try again
 	tried [][2]int
-	same  [2]bool // the first step of one token, and of more, had the bits of products and of the CPU
-	most  int     // tokens of a step that there is memory for
-	kept  *kept   // nil before the first step, and after a loss of the device
-	pages []copied
-	work  abi.Memory // of steps, nil before the first
-	bytes int64      // of work
-	ran   *layout    // of the last step
+	same  [numKinds]bool // the first step of a kind had the bits of products and of the CPU
+	most  int            // tokens of a step that there is memory for
+	large int64          // bytes of work for so many
+	kept  *kept          // nil before the first step, and after a loss of the device
+	seats []*seat        // the latest first
+	work  abi.Memory     // of steps, nil before the first
+	bytes int64          // of work
+	ran   *layout        // of the last step
 	steps []*recorded
+}
+
+// Kinds of steps, by what differs in how they are computed.
+const (
+	oneToken    = iota
+	oneSession  // several tokens of one
+	allSessions // tokens of several
+	numKinds
+)
+
+func (ws *workspace) kind() int {
+	switch {
+	case ws.rows == 1:
+		return oneToken
+	case len(ws.segments) == 1:
+		return oneSession
+	}
+	return allSessions
+}
+
+// seat is memory of the device for the pages of a session.
+type seat struct {
+	session *Session // that had it last
+	pages   []copied // of each layer
 }
 
 // copied is the pages of a layer on the device.
@@ -47,9 +73,21 @@ type copied struct {
 // recorded is a step.
 type recorded struct {
 	abi.Recording
-	at       *layout
-	position int      // of the first token
-	blocks   [][2]int // of each kind of layers: from the first to before the end
+	at        *layout
+	sequences []sequence
+}
+
+// sequence is neighbouring rows of a step, the next tokens of one session.
+type sequence struct {
+	*seat
+	row, n   int
+	position int      // of the first
+	blocks   [][2]int // that it sees, of each kind of layers: from the first to before the end
+}
+
+// alike says that a step with the rows of x is also one with those of y.
+func (x sequence) alike(y sequence) bool {
+	return x.seat == y.seat && x.row == y.row && x.n == y.n && (x.position == y.position || x.n == 1 && slices.Equal(x.blocks, y.blocks))
 }
 
 // newResident says whether steps of a model can stay on a device.
@@ -112,7 +150,7 @@ func (r *resident) covered(x *matrix) error {
 // onDevice says that the device multiplies by the head. Otherwise the CPU does.
 func (r *resident) onDevice(head *matrix) bool { return r.covered(head) == nil }
 
-// Resident is nil if steps of one session stay on the device of the products, and otherwise says why they do not.
+// Resident is nil if steps stay on the device of the products, and otherwise says why they do not. Batches of more sessions than the device has room for never do.
 func (m *Model) Resident() error {
 	m.resident.mu.Lock()
 	defer m.resident.mu.Unlock()
@@ -127,7 +165,7 @@ func (m *Model) chunk() int {
 	switch {
 	case r.why != nil:
 		return m.options.Chunk
-	case !r.same[1]: // it is computed twice
+	case !r.same[oneSession]: // it is computed twice
 		return min(r.most, ops.Block)
 	}
 	return r.most
@@ -141,10 +179,16 @@ func (r *resident) free() {
 	if r.kept != nil && r.kept.memory != nil {
 		r.kept.memory.Free()
 	}
-	for _, p := range r.pages {
+	for _, x := range r.seats {
+		x.free()
+	}
+	r.kept, r.seats = nil, nil
+}
+
+func (x *seat) free() {
+	for _, p := range x.pages {
 		p.memory.Free()
 	}
-	r.kept, r.pages = nil, nil
 }
 
 // freeSteps frees the memory of steps, and those that are recorded for it.
@@ -158,11 +202,8 @@ func (r *resident) freeSteps() {
 	r.steps, r.work, r.bytes, r.ran = nil, nil, 0, nil
 }
 
-// forward computes the batch of ws, if it is tokens of one session, and says whether it did.
+// forward computes the batch of ws, if it can, and says whether it did.
 func (r *resident) forward(ctx context.Context, ws *workspace) (done bool, err error) {
-	if len(ws.segments) != 1 {
-		return false, nil
-	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.why != nil && !r.again(ws) || ctx.Err() != nil {
@@ -177,7 +218,7 @@ func (r *resident) forward(ctx context.Context, ws *workspace) (done bool, err e
 		return true, err
 	}
 	err = r.finish(ws, step.at)
-	if !r.same[min(ws.rows-1, 1)] {
+	if !r.same[ws.kind()] {
 		err = r.compare(ctx, ws)
 	}
 	return true, err
@@ -196,7 +237,7 @@ func (r *resident) readied(ws *workspace) (step *recorded) {
 	passing := true
 	if r.why, r.tried = r.room(), nil; r.why == nil {
 		step, r.why = r.ready(ws)
-		passing = r.on.Passing(r.why)
+		passing = r.on.Passing(r.why) || errors.Is(r.why, errSeats)
 	}
 	switch lost := r.kept != nil && r.kept.memory != nil && r.kept.memory.Lost(); {
 	case r.why == nil:
@@ -225,20 +266,21 @@ func (r *resident) room() error {
 		return err
 	}
 	for r.most = min(r.m.options.Chunk, r.m.options.Context); ; r.most = (r.most + 1) / 2 {
-		need := stays + r.lay(r.shapeOf(r.most, span{r.most - 1, 1}, false)).bytes
+		r.large = r.lay(r.shapeOf(r.most, r.most == 1, span{r.most - 1, 1}, false)).bytes
+		need := stays + r.large
 		if need <= room {
 			return nil
 		}
 		if r.most == 1 {
-			return errorf("option Context", "%d takes %s of the device's memory, and %s are free: only products are computed there. Ask for fewer tokens",
-				r.m.options.Context, size64(need), size64(room))
+			return errorf("option Context", "%d takes %s of the device's memory, and %s are free: %s are missing, so that only products are computed there. Ask for fewer tokens",
+				r.m.options.Context, size64(need), size64(room), size64(need-room))
 		}
 	}
 }
 
 // shapeOf is the shape of a step of n tokens.
-func (r *resident) shapeOf(n int, wanted span, noHead bool) shape {
-	return shape{n: n, wanted: wanted, head: !noHead && wanted.n > 0 && r.onDevice(r.m.head)}
+func (r *resident) shapeOf(n int, single bool, wanted span, noHead bool) shape {
+	return shape{n: n, single: single, wanted: wanted, head: !noHead && wanted.n > 0 && r.onDevice(r.m.head)}
 }
 
 // deviceBytes is how many bytes the copies of a layer's pages take, of a session of all positions.
@@ -253,7 +295,7 @@ func (r *resident) compare(ctx context.Context, ws *workspace) error {
 		return err
 	}
 	same := slices.EqualFunc(first, results(), func(a, b float32) bool { return math.Float32bits(a) == math.Float32bits(b) }) && bytes.Equal(pages, r.written(ws))
-	r.same[min(ws.rows-1, 1)] = same
+	r.same[ws.kind()] = same
 	if !same {
 		r.why = errorf("device", "a step there had other bits than its products and the CPU's float operators")
 		r.free()
@@ -263,10 +305,11 @@ func (r *resident) compare(ctx context.Context, ws *workspace) error {
 
 // written are the pages that a step has written.
 func (r *resident) written(ws *workspace) (all []byte) {
-	x := &ws.segments[0]
-	for _, state := range x.session.states {
-		for _, p := range state.(*cache).pages[x.position/ops.Block : numBlocks(x.position+x.n)] {
-			all = append(all, p.data...)
+	for _, x := range ws.segments {
+		for _, state := range x.session.states {
+			for _, p := range state.(*cache).pages[x.position/ops.Block : numBlocks(x.position+x.n)] {
+				all = append(all, p.data...)
+			}
 		}
 	}
 	return all
@@ -275,25 +318,25 @@ func (r *resident) written(ws *workspace) (all []byte) {
 // mostRecorded is how many steps are kept.
 const mostRecorded = 8
 
-// ready makes everything that is missing: memory, weights of norms, and the step of ws.
+// ready makes everything that is missing: memory, weights of norms, seats, and the step of ws.
 func (r *resident) ready(ws *workspace) (step *recorded, err error) {
 	if r.kept == nil {
 		r.kept = r.newKept()
 		if err := r.kept.fill(r.on); err != nil {
 			return nil, err
 		}
-		if err := r.newPages(); err != nil {
-			return nil, err
-		}
+	}
+	sequences, err := r.seated(ws.segments)
+	if err != nil {
+		return nil, err
 	}
 	wanted := span{}
 	if n := len(ws.wanted); n > 0 {
 		wanted = span{int(ws.wanted[0]), int(ws.wanted[n-1]-ws.wanted[0]) + 1}
 	}
-	of, position := r.shapeOf(ws.rows, wanted, ws.noHead), ws.segments[0].position
-	blocks := r.blocks(position)
+	of := r.shapeOf(ws.rows, ws.rows == len(ws.segments), wanted, ws.noHead)
 	same := func(x *recorded) bool {
-		return x.at.shape == of && (x.position == position || of.n == 1 && slices.EqualFunc(x.blocks, blocks, func(a, b [2]int) bool { return a == b }))
+		return x.at.shape == of && slices.EqualFunc(x.sequences, sequences, sequence.alike)
 	}
 	if i := slices.IndexFunc(r.steps, same); i >= 0 {
 		step = r.steps[i]
@@ -305,7 +348,7 @@ func (r *resident) ready(ws *workspace) (step *recorded, err error) {
 	if err != nil {
 		return nil, err
 	}
-	recording, err := r.record(at, position)
+	recording, err := r.record(at, sequences)
 	if err != nil {
 		return nil, err
 	}
@@ -313,7 +356,7 @@ func (r *resident) ready(ws *workspace) (step *recorded, err error) {
 		r.steps[n-1].Free()
 		r.steps = r.steps[:n-1]
 	}
-	step = &recorded{recording, at, position, blocks}
+	step = &recorded{recording, at, sequences}
 	r.steps = slices.Insert(r.steps, 0, step)
 	return step, nil
 }
@@ -355,17 +398,79 @@ func (r *resident) attention(kind int) *attention {
 	return r.m.layers[0].mixer.(*attention)
 }
 
-// newPages makes the copies of pages, for a session of all positions.
-func (r *resident) newPages() error {
+// errSeats is that there are fewer seats than a batch has sessions.
+var errSeats = errorf("device", "it has no room for the keys and values of so many sessions at once")
+
+// seated gives each segment of a batch a seat: the one that its session had last, or one that no session of the batch had, or a new one.
+func (r *resident) seated(segments []segment) (all []sequence, err error) {
+	of := func(x *Session) *seat {
+		if i := slices.IndexFunc(r.seats, func(s *seat) bool { return s.session == x }); i >= 0 {
+			return r.seats[i]
+		}
+		return nil
+	}
+	if err := r.newSeats(len(segments) - len(r.seats)); err != nil {
+		return nil, err
+	}
+	taken := map[*seat]bool{}
+	for _, x := range segments {
+		if s := of(x.session); s != nil {
+			taken[s] = true
+		}
+	}
+	for _, x := range segments {
+		s := of(x.session)
+		for i := len(r.seats) - 1; s == nil; i-- { // from the one that was used longest ago: there are enough
+			if last := r.seats[i]; !taken[last] {
+				s, last.session, taken[last] = last, x.session, true
+			}
+		}
+		all = append(all, sequence{s, x.row, x.n, x.position, r.blocks(x.position)})
+	}
+	slices.SortStableFunc(r.seats, func(a, b *seat) int {
+		switch {
+		case taken[a] == taken[b]:
+			return 0
+		case taken[a]:
+			return -1
+		}
+		return 1
+	})
+	return all, nil
+}
+
+// newSeats makes memory for the pages of n more sessions of all positions. All but the first leave room for the largest step.
+func (r *resident) newSeats(n int) error {
+	if len(r.seats)+n > 1 && n > 0 {
+		need := max(r.large-r.bytes, 0)
+		for i := range r.m.layers {
+			need += int64(n) * r.m.layers[i].mixer.(*attention).deviceBytes()
+		}
+		if room, err := r.on.Room(); err != nil || need > room {
+			return cmp.Or(err, errSeats)
+		}
+	}
+	for range n {
+		if err := r.newSeat(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *resident) newSeat() error {
+	x := &seat{}
 	for i := range r.m.layers {
 		a := r.m.layers[i].mixer.(*attention)
 		n := numBlocks(a.positions)
 		memory, err := r.on.Memory(a.deviceBytes())
 		if err != nil {
+			x.free()
 			return err
 		}
-		r.pages = append(r.pages, copied{memory, make([]*page, n), make([]uint64, n)})
+		x.pages = append(x.pages, copied{memory, make([]*page, n), make([]uint64, n)})
 	}
+	r.seats = append(r.seats, x)
 	return nil
 }
 
@@ -387,11 +492,13 @@ func (p *copied) follow(pages []*page, first, end, position, n int) error {
 
 // step computes the tokens of ws.
 func (r *resident) step(ws *workspace, x *recorded) error {
-	position, end := ws.segments[0].position, numBlocks(ws.segments[0].position+ws.rows)
-	cacheOf := func(layer int) *cache { return ws.segments[0].session.states[layer].(*cache) }
-	for i := range r.pages {
-		if err := r.pages[i].follow(cacheOf(i).pages, x.blocks[r.m.config.KindOf[i]][0], end, position, ws.rows); err != nil {
-			return err
+	for i, of := range ws.segments {
+		q := &x.sequences[i]
+		for layer := range q.pages {
+			first := q.blocks[r.m.config.KindOf[layer]][0]
+			if err := q.pages[layer].follow(of.cache(layer).pages, first, numBlocks(of.position+of.n), of.position, of.n); err != nil {
+				return err
+			}
 		}
 	}
 	if err := r.begin(x.at); err != nil {
@@ -410,12 +517,19 @@ func (r *resident) step(ws *workspace, x *recorded) error {
 		}
 	}
 	r.outputs(ws, x.at, data)
-	if ws.rows == 1 {
-		r.takeKeys(ws, x.at, data, cacheOf)
-		return nil
+	for i := range ws.segments {
+		of, pages := &ws.segments[i], x.sequences[i].pages
+		if x.at.single {
+			r.takeKeys(ws, x.at, data, of, pages)
+		} else if err := of.takePages(pages); err != nil {
+			return err
+		}
 	}
-	return r.takePages(position/ops.Block, end, cacheOf)
+	return nil
 }
+
+// cache is the state of a layer of attention.
+func (x *segment) cache(layer int) *cache { return x.session.states[layer].(*cache) }
 
 // begin makes prepared activations 0, where steps leave them so, after a step with another layout.
 func (r *resident) begin(at *layout) error {
@@ -485,25 +599,27 @@ func (r *resident) outputs(ws *workspace, l *layout, data []byte) {
 	}
 }
 
-// takeKeys takes the key and the value of one token into the host's pages.
-func (r *resident) takeKeys(ws *workspace, l *layout, data []byte, cacheOf func(layer int) *cache) {
-	position, lane := ws.segments[0].position, attentionLane{codes: make([]byte, r.m.config.HeadSize)}
-	for i := range r.pages {
-		a := r.m.layers[i].mixer.(*attention)
-		keys, values := l.take(ws.keys[:a.kvHeads*a.size], data, l.layers[i].key, 0), l.take(ws.values[:a.kvHeads*a.size], data, l.layers[i].value, 0)
-		p := cacheOf(i).pages[position/ops.Block]
+// takeKeys takes the key and the value of a session's only token into the host's pages.
+func (r *resident) takeKeys(ws *workspace, l *layout, data []byte, of *segment, pages []copied) {
+	position, lane := of.position, attentionLane{codes: make([]byte, r.m.config.HeadSize)}
+	for i := range pages {
+		a, out := r.m.layers[i].mixer.(*attention), &l.layers[i]
+		keys := l.take(ws.keys[:a.kvHeads*a.size], data, out.key, of.row*out.key.row)
+		values := l.take(ws.values[:a.kvHeads*a.size], data, out.value, of.row*out.value.row)
+		p := of.cache(i).pages[position/ops.Block]
 		for head := range a.kvHeads {
 			a.store(&lane, p.data, head, position%ops.Block, keys[head*a.size:][:a.size], values[head*a.size:][:a.size])
 		}
-		r.pages[i].versions[position/ops.Block] = p.version.Add(1)
+		pages[i].versions[position/ops.Block] = p.version.Add(1)
 	}
 }
 
-// takePages takes pages into the host's, from number first to before end.
-func (r *resident) takePages(first, end int, cacheOf func(layer int) *cache) error {
-	for i := range r.pages {
-		copied := &r.pages[i]
-		for n, p := range cacheOf(i).pages[first:end] {
+// takePages takes the pages that a step has written into the host's.
+func (x *segment) takePages(pages []copied) error {
+	first, end := x.position/ops.Block, numBlocks(x.position+x.n)
+	for i := range pages {
+		copied := &pages[i]
+		for n, p := range x.cache(i).pages[first:end] {
 			n += first
 			copied.of[n] = nil
 			if err := copied.memory.Read(int64(n)*int64(len(p.data)), p.data); err != nil {

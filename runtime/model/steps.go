@@ -13,6 +13,7 @@ import (
 // shape is what says where everything lies in the memory of a step.
 type shape struct {
 	n      int  // tokens
+	single bool // each of another session
 	wanted span // the rows from the first to the last whose logits or hidden states are wanted
 	head   bool // logits are
 }
@@ -234,7 +235,7 @@ func (l *layout) takeInputs() {
 	l.inputs = region{at: begin, bytes: l.bytes - begin}
 }
 
-// takeOutputs takes regions that are read after a step. Keys and values of several tokens are read as pages, and layers have one region for them.
+// takeOutputs takes regions that are read after a step. Keys and values of several tokens of a session are read as pages, and layers have one region for them.
 func (l *layout) takeOutputs() {
 	begin := l.bytes
 	if l.wanted.n > 0 {
@@ -243,13 +244,13 @@ func (l *layout) takeOutputs() {
 			l.logits = l.results(l.wanted.n, l.m.head)
 		}
 	}
-	if l.n == 1 {
+	if l.single {
 		for range l.m.layers {
 			l.layers = append(l.layers, l.takeKeys())
 		}
 	}
 	l.outputs = region{at: begin, bytes: l.bytes - begin}
-	if l.n > 1 {
+	if !l.single {
 		l.layers = slices.Repeat([]layerLayout{l.takeKeys()}, len(l.m.layers))
 	}
 }
@@ -333,9 +334,9 @@ func (l *layout) actOf(x *matrix, n int) *actLayout {
 type list struct {
 	*layout
 	span
-	position int // of row 0
-	steps    []abi.Step
-	err      error
+	sequences []sequence
+	steps     []abi.Step
+	err       error
 }
 
 func (s *list) add(x abi.Step) { s.steps = append(s.steps, x) }
@@ -467,9 +468,9 @@ func (s *list) quantize(beside bool, in region, act *actLayout) {
 	}
 }
 
-// record records a step of tokens from a position on.
-func (r *resident) record(at *layout, position int) (abi.Recording, error) {
-	m, s := r.m, &list{layout: at, span: span{0, at.n}, position: position}
+// record records a step of sequences.
+func (r *resident) record(at *layout, sequences []sequence) (abi.Recording, error) {
+	m, s := r.m, &list{layout: at, span: span{0, at.n}, sequences: sequences}
 	s.norm(s.normed, s.hidden, m.layers[0].vectors[attentionNorm], m.config.Embedding)
 	for i := range m.layers {
 		s.project(i)
@@ -570,29 +571,44 @@ func (s *list) angles(name string, r region) tensorAt {
 
 // store adds the keys and values of a layer to its pages, at the places that the inputs have.
 func (s *list) store(layer int) {
-	a, out, n := s.m.layers[layer].mixer.(*attention), s.layers[layer], s.layout.n
-	name := elemName(a.elem) + "_paged"
-	places := func(i int) tensorAt { return s.at("places", s.cells, 4*n*i) }
-	scales := func(name string, r region) tensorAt { return s.at(name, r, 0, 4, 0, r.row) }
-	s.operator(false, "column_"+name, map[string]int{"K": a.size}, []int{a.kvHeads, 1, n}, s.at("x", out.key, 0, 4*a.size, 0, out.key.row), places(0),
-		s.page("out", layer, 0, a.headBytes()), scales("scale", s.keyScales))
-	panelBytes := ops.Block * ops.Panel * a.elem.Bytes()
+	a, out := s.m.layers[layer].mixer.(*attention), s.layers[layer]
+	name, panelBytes := elemName(a.elem)+"_paged", ops.Block*ops.Panel*a.elem.Bytes()
+	for i, q := range s.sequences {
+		key := s.at("x", out.key, q.row*out.key.row, 4*a.size, 0, out.key.row)
+		s.operator(i > 0, "column_"+name, map[string]int{"K": a.size}, []int{a.kvHeads, 1, q.n}, key, s.places(q, 0), s.page("out", q, layer, 0, a.headBytes()), s.scales("scale", q, s.keyScales))
+		if a.elem == ops.I8 {
+			value := s.at("x", out.value, q.row*out.value.row, 4*a.size, 0, out.value.row)
+			s.operator(true, "row_"+name, map[string]int{"C": a.size / ops.Panel}, []int{a.kvHeads, 1, q.n}, value, s.places(q, 1), s.page("out", q, layer, 0, a.headBytes()).rowsOf(panelBytes),
+				s.scales("scale", q, s.valueScales))
+			continue
+		}
+		value := s.at("x", out.value, q.row*out.value.row, 4*a.size, 4*ops.Panel, out.value.row)
+		s.operator(true, "row_"+name, map[string]int{"K": ops.Panel}, []int{a.kvHeads, a.size / ops.Panel, q.n}, value, s.places(q, 1), s.page("out", q, layer, 0, a.headBytes(), panelBytes))
+	}
 	if a.elem != ops.I8 {
-		s.operator(true, "row_"+name, map[string]int{"K": ops.Panel}, []int{a.kvHeads, a.size / ops.Panel, n}, s.at("x", out.value, 0, 4*a.size, 4*ops.Panel, out.value.row), places(1),
-			s.page("out", layer, 0, a.headBytes(), panelBytes))
 		return
 	}
-	s.operator(true, "row_"+name, map[string]int{"C": a.size / ops.Panel}, []int{a.kvHeads, 1, n}, s.at("x", out.value, 0, 4*a.size, 0, out.value.row), places(1),
-		s.page("out", layer, 0, a.headBytes()).rowsOf(panelBytes), scales("scale", s.valueScales))
-	for i, scale := range []region{s.keyScales, s.valueScales} {
-		s.operator(i > 0, "element_paged", nil, []int{a.kvHeads, 1, n}, scales("x", scale), places(2+i), s.page("out", layer, 0, a.headBytes()))
+	for i, q := range s.sequences {
+		for of, scales := range []region{s.keyScales, s.valueScales} {
+			s.operator(i+of > 0, "element_paged", nil, []int{a.kvHeads, 1, q.n}, s.scales("x", q, scales), s.places(q, 2+of), s.page("out", q, layer, 0, a.headBytes()))
+		}
 	}
 }
 
-// page is a tensor in the pages of a layer.
-func (s *list) page(name string, layer, from int, steps ...int) tensorAt {
+// places are where the tokens of a sequence have what attention.cells numbers so.
+func (s *list) places(q sequence, cell int) tensorAt {
+	return s.at("places", s.cells, 4*(s.layout.n*cell+q.row))
+}
+
+// scales are the scales of keys or of values, of each head of each token of a sequence.
+func (s *list) scales(name string, q sequence, r region) tensorAt {
+	return s.at(name, r, q.row*r.row, 4, 0, r.row)
+}
+
+// page is a tensor in a layer's pages of a sequence.
+func (s *list) page(name string, q sequence, layer, from int, steps ...int) tensorAt {
 	a := s.m.layers[layer].mixer.(*attention)
-	return tensorAt{name, abi.Tensor{Place: abi.Place{Memory: s.resident.pages[layer].memory, At: int64(from), Bytes: a.deviceBytes() - int64(from)}, Steps: steps}}
+	return tensorAt{name, abi.Tensor{Place: abi.Place{Memory: q.pages[layer].memory, At: int64(from), Bytes: a.deviceBytes() - int64(from)}, Steps: steps}}
 }
 
 // cells are where a position has its key, its value, and the scales of both, in pages that follow each other, in bytes: of the first head, its first elements.
@@ -654,7 +670,7 @@ func (s *list) rounds(a *attention, tiles []tile) (all [][]blocksOf) {
 func (s *list) attend(layer int) {
 	x := &s.m.layers[layer]
 	a := x.mixer.(*attention)
-	tiles := a.newTiles(nil, []segment{{row: s.first, n: s.span.n, position: s.position + s.first}}, ops.Block)
+	tiles := a.newTiles(nil, s.segments(), ops.Block)
 	for _, round := range s.rounds(a, tiles) {
 		s.round(layer, a, round)
 	}
@@ -666,6 +682,15 @@ func (s *list) attend(layer int) {
 	s.multiply(attended, target{x.matrices[mixedWeights], s.mixed})
 	s.residual(x.vectors[mixedBias], x.vectors[mixedEndNorm])
 	s.norm(s.normed, s.hidden, x.vectors[feedNorm], s.m.config.Embedding)
+}
+
+// segments are the rows of each sequence that s has, none of some.
+func (s *list) segments() (all []segment) {
+	for _, q := range s.sequences {
+		first, end := max(q.row, s.first), min(q.row+q.n, s.first+s.span.n)
+		all = append(all, segment{row: first, n: max(end-first, 0), position: q.position + first - q.row})
+	}
+	return all
 }
 
 // round adds blocks of attention whose scores are in memory at once.
@@ -701,7 +726,7 @@ func (s *list) rescale(layer int, a *attention, all []blocksOf, r region, of sca
 	for i := range all {
 		b := &all[i]
 		x := s.slotsOf(r, b, a, ops.Block)
-		scales := s.page("by", layer, b.first*a.pageBytes()+a.headBytes()-int(of)*a.scaleBytes(), a.headBytes(), a.pageBytes())
+		scales := s.page("by", s.sequences[b.segment], layer, b.first*a.pageBytes()+a.headBytes()-int(of)*a.scaleBytes(), a.headBytes(), a.pageBytes())
 		s.operator(i > 0, "rescale", map[string]int{"R": b.rows / a.kvHeads}, []int{a.kvHeads, b.end - b.first}, s.at("x", x.region, x.from, x.head, x.block), scales,
 			s.at("out", x.region, x.from, x.head, x.block))
 	}
@@ -766,7 +791,7 @@ func (s *list) panels(beside bool, layer int, a *attention, b *blocksOf, from, k
 		for i := range one.n {
 			s.operator(beside, "matmul_"+elemName(a.elem)+"_"+strconv.Itoa(n), map[string]int{"K": k}, []int{a.kvHeads, x.n, y.n},
 				s.at("a", in.region, in.from+r*in.row+i*one.in, in.head, x.in, y.in).rowsOf(in.row),
-				s.page("b", layer, b.first*a.pageBytes()+from+i*one.page, a.headBytes(), x.page, y.page),
+				s.page("b", s.sequences[b.segment], layer, b.first*a.pageBytes()+from+i*one.page, a.headBytes(), x.page, y.page),
 				s.at("out", out.region, out.from+r*out.row+i*one.out, out.head, x.out, y.out).rowsOf(out.row))
 			beside = true
 		}

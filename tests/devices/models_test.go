@@ -271,49 +271,59 @@ func TestLoss(t *testing.T) {
 	}
 }
 
-// TestRoom: a model that is larger than the device's memory is refused before anything is there, by an error that says how much is missing. The
-// embedding, whose rows the host reads, needs none. A model whose cache does not fit has its steps by products, and says so from the beginning.
+// TestRoom: a model that is larger than the device's memory, with the buffers of its products, is refused before a matrix is there, by an error that says how much is missing. The
+// embedding, whose rows the host reads, needs none. A model whose session does not fit has its steps by products, and says from the beginning how much is missing for it. So does
+// no step that begins fail for want of memory.
 func TestRoom(t *testing.T) {
 	here, err := device.Here("")
 	if err != nil {
 		t.Skip(err)
 	}
-	open := func(limit int64) (*model.Model, error) {
+	target, _ := spirv.ByName("spirv")
+	refused, byProducts, resident := 0, 0, 0
+	for _, limit := range []int64{256 << 10, 1 << 20, 1600 << 10, 2 << 20, 2500 << 10, 3 << 20, 4 << 20, 5 << 20, 64 << 20} {
 		d, err := vulkan.Open(vulkan.Options{MemoryLimit: limit})
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(func() { d.Close() })
+		defer d.Close()
+		var seen counts
 		small := *here
-		small.On = &rundevice.One{Device: d}
-		target, _ := spirv.ByName("spirv")
+		small.On = counted{&rundevice.One{Device: d}, &seen}
 		p, err := kernels.New(context.Background(), kernels.Options{Device: &kernels.Device{Here: &small, Target: target}})
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(func() { p.Close() })
-		return model.Open("../../testdata/gguf/llama-q4_0.gguf", p, model.Options{})
-	}
-	if _, err := open(1 << 18); err == nil || !strings.Contains(err.Error(), "are missing") {
-		t.Errorf("%v", err)
-	}
-	m, err := open(5 << 20) // which the weights need, without the embedding
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer m.Close()
-	for range 2 {
-		if err := m.Resident(); err == nil || !strings.Contains(err.Error(), "option Context: ") {
-			t.Errorf("%v", err)
-		}
-		s, err := m.NewSession()
+		defer p.Close()
+		m, err := model.Open("../../testdata/gguf/llama-q4_0.gguf", p, model.Options{Chunk: 64})
 		if err != nil {
-			t.Fatal(err)
+			if refused++; !strings.Contains(err.Error(), "are missing") || byProducts+resident > 0 || seen.loads > 0 {
+				t.Errorf("of %d bytes, with %d matrices on the device: %v", limit, seen.loads, err)
+			}
+			continue
 		}
-		if err := m.Forward(context.Background(), []model.Item{{Session: s, Tokens: []int32{1}}}); err != nil {
-			t.Error(err)
+		defer m.Close()
+		for range 2 {
+			switch err := m.Resident(); {
+			case err == nil:
+				resident++
+			case !strings.Contains(err.Error(), "option Context: ") || !strings.Contains(err.Error(), "are missing") || resident > 0:
+				t.Errorf("of %d bytes: %v", limit, err)
+			default:
+				byProducts++
+			}
+			s, err := m.NewSession()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := m.Forward(context.Background(), []model.Item{{Session: s, Tokens: make([]int32, 64)}}); err != nil {
+				t.Errorf("of %d bytes: %v", limit, err)
+			}
+			s.Close()
 		}
-		s.Close()
+	}
+	if refused == 0 || byProducts == 0 || resident == 0 {
+		t.Errorf("%d models refused, %d by products, %d with resident steps", refused, byProducts, resident)
 	}
 }
 
@@ -339,8 +349,8 @@ type counted struct {
 }
 
 type counts struct {
-	steps, products int
-	operators       map[string]int
+	steps, products, loads int
+	operators              map[string]int
 }
 
 type countedRunner struct {
@@ -362,6 +372,7 @@ func (x counted) Open(name string, v *abi.Variant, l *format.Layout) (abi.Runner
 }
 
 func (x *countedRunner) Load(tiles []byte, tileBytes int) (abi.Loaded, error) {
+	x.loads++
 	w, err := x.Runner.Load(tiles, tileBytes)
 	return &countedMatrix{w, x.counted}, err
 }
@@ -389,10 +400,13 @@ func (x *countedRunner) Run(r abi.Recording) error {
 	return x.Runner.Run(r)
 }
 
+// caches are types of keys and values, by the names that the command has for them.
+var caches = map[string]model.CacheType{"f16": model.CacheF16, "q8": model.CacheQ8}
+
 // TestPrompts: a prompt is one submission for each part of it, once the first part has been compared. It has the CPU's bits in the middle of a block, across blocks, for
 // all of its tokens, for hidden states, and for none; and so does what follows it.
 func TestPrompts(t *testing.T) {
-	for name, cache := range map[string]model.CacheType{"f16": model.CacheF16, "q8": model.CacheQ8} {
+	for name, cache := range caches {
 		t.Run(name, func(t *testing.T) { promptsWith(t, cache) })
 	}
 }
@@ -481,6 +495,122 @@ func TestLong(t *testing.T) {
 	for i := range len(all) / 2 {
 		if !slices.Equal(all[i], all[len(all)/2+i]) {
 			t.Errorf("other logits of call %d", i)
+		}
+	}
+}
+
+// TestBatches: tokens of several sessions are one submission, in any order and mixed with parts of prompts, and have the CPU's bits.
+func TestBatches(t *testing.T) {
+	for name, cache := range caches {
+		t.Run(name, func(t *testing.T) { batchesWith(t, cache) })
+	}
+}
+
+func batchesWith(t *testing.T, cache model.CacheType) {
+	here, err := device.Here("")
+	if err != nil {
+		t.Skip(err)
+	}
+	var seen counts
+	counting := *here
+	counting.On = counted{here.On, &seen}
+	target, _ := spirv.ByName("spirv")
+	// Each call has tokens of some of three sessions: how many, of each that begins or goes on.
+	calls := [][3]int{{1, 2}, {1}, {0, 3}, {50, 1, 3}, {1, 1, 1}, {1, 1, 1}, {0, 1, 1}, {1, 70, 1}, {1}, {0, 0, 1}, {1, 1, 1}}
+	var all [][]float32
+	for _, on := range []*kernels.Device{nil, {Here: &counting, Target: target}} {
+		m, s := openedFor(t, on, model.Options{Context: 200, Chunk: 100, Cache: cache})
+		sessions := []*model.Session{s}
+		for len(sessions) < 3 {
+			more, err := m.NewSession()
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer more.Close()
+			sessions = append(sessions, more)
+		}
+		for call, x := range calls {
+			var items []model.Item
+			for i, n := range x {
+				s := sessions[(i+call)%3]
+				var tokens []int32
+				for j := range n {
+					tokens = append(tokens, int32(1+(s.Len()+j+i)*37%(m.Config().Vocabulary-1)))
+				}
+				if n > 0 {
+					items = append(items, model.Item{Session: s, Tokens: tokens, Want: []model.Want{model.WantLast, model.WantAll}[call%2]})
+				}
+			}
+			before := seen
+			if err := m.Forward(context.Background(), items); err != nil {
+				t.Fatal(err)
+			}
+			if on != nil && call > 3 && (seen.steps-before.steps != 1 || seen.products > before.products || m.Resident() != nil) {
+				t.Errorf("call %d: %d submissions, %d products, %v", call, seen.steps-before.steps, seen.products-before.products, m.Resident())
+			}
+			for _, item := range items {
+				all = append(all, slices.Clone(item.Logits))
+			}
+		}
+	}
+	for i := range len(all) / 2 {
+		if !slices.Equal(all[i], all[len(all)/2+i]) {
+			t.Errorf("other logits of item %d", i)
+		}
+	}
+}
+
+// TestSeats: a device that has room for the keys and values of one session only computes the tokens of two by products, and of one by itself.
+func TestSeats(t *testing.T) {
+	here, err := device.Here("")
+	if err != nil {
+		t.Skip(err)
+	}
+	const positions = 16384 // of a session, which take more memory than everything else
+	path := longer(t, small, positions)
+	target, _ := spirv.ByName("spirv")
+	var all [][]float32
+	limit := int64(0)
+	for range 2 {
+		var on *kernels.Device
+		var seen counts
+		if limit > 0 { // after the CPU
+			d, err := vulkan.Open(vulkan.Options{MemoryLimit: limit})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer d.Close()
+			limited := *here
+			limited.On = counted{&rundevice.One{Device: d}, &seen}
+			on = &kernels.Device{Here: &limited, Target: target}
+		}
+		m, s := openedFile(t, path, on, model.Options{Context: positions, Chunk: 32})
+		limit = m.Memory().Weights + m.Memory().Cache*7/4
+		other, err := m.NewSession()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer other.Close()
+		for call, sessions := range [][]*model.Session{{s}, {s, other}, {other}, {s, other}, {s}} {
+			var items []model.Item
+			for i, x := range sessions {
+				items = append(items, model.Item{Session: x, Tokens: []int32{int32(1 + call + i)}})
+			}
+			before := seen
+			if err := m.Forward(context.Background(), items); err != nil {
+				t.Fatal(err)
+			}
+			if on != nil && (seen.steps-before.steps == 1) != (len(sessions) == 1) || on != nil && m.Resident() != nil {
+				t.Errorf("call %d of %d sessions: %d submissions, %v", call, len(sessions), seen.steps-before.steps, m.Resident())
+			}
+			for _, x := range items {
+				all = append(all, slices.Clone(x.Logits))
+			}
+		}
+	}
+	for i := range len(all) / 2 {
+		if !slices.Equal(all[i], all[len(all)/2+i]) {
+			t.Errorf("other logits of item %d", i)
 		}
 	}
 }
