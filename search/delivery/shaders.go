@@ -46,10 +46,17 @@ func (x *Package) buildShaders(ctx context.Context, w *product, t spirv.Target) 
 		err = &tune.LockError{Path: tune.LockName, Problem: message.Line(err)}
 	}
 	for i := range v.Kernels {
-		k := &v.Kernels[i]
-		k.Shaders = slices.CompactFunc(k.Shaders, func(a, b *spirv.Shader) bool { return bytes.Equal(a.Binary(), b.Binary()) })
+		v.Kernels[i].Shaders = distinct(v.Kernels[i].Shaders)
+	}
+	if v.Fused != nil {
+		v.Fused.Shaders = distinct(v.Fused.Shaders)
 	}
 	return &v, by, err
+}
+
+// distinct are shaders without those that are the one before.
+func distinct(all []*spirv.Shader) []*spirv.Shader {
+	return slices.CompactFunc(all, func(a, b *spirv.Shader) bool { return bytes.Equal(a.Binary(), b.Binary()) })
 }
 
 func (x *Package) shaderUses(ctx context.Context, w *product, t spirv.Target) ([]search.Use, defaults.Origin, error) {
