@@ -67,6 +67,9 @@ func (p Product) ShaderName(v *variant.Shaders, cols int) string {
 	return fmt.Sprintf("%sn%d", p.shaderPrefix(v), cols)
 }
 
+// FloatsName is the name of the shaders of v that take floats.
+func (p Product) FloatsName(v *variant.Shaders) string { return p.shaderPrefix(v) + variant.FusedName }
+
 // layout is the number of a layout among the product's.
 func (p *product) layout(l *format.Layout) int {
 	i := slices.IndexFunc(p.spec.Layouts, func(o *format.Layout) bool { return o.Hash() == l.Hash() })
