@@ -14,6 +14,7 @@ import (
 	"github.com/tmacc/tmacc/lower"
 	"github.com/tmacc/tmacc/lower/variant"
 	"github.com/tmacc/tmacc/runtime/abi"
+	"github.com/tmacc/tmacc/schedule"
 )
 
 // Packages with shaders have these files besides. Only they import what calls Vulkan:
@@ -45,12 +46,12 @@ func (p *product) shader(v *variant.Shaders) (shaded, error) {
 	case !reflect.DeepEqual(v.Kernels[0].Schedule.Problem, p.Problem):
 		return shaded{}, errorf(thing, "was compiled for another problem")
 	}
-	x := shaded{v.ABI(p.shaderPrefix(v)), v}
 	if err := v.Check(); err != nil {
-		return x, errorf(thing, "%v", err)
+		return shaded{}, errorf(thing, "%v", err)
 	}
-	for i := range x.Kernels {
-		x.Kernels[i].Name += module
+	x := shaded{v.ABI(p.shaderPrefix(v)), v}
+	for i := range x.numbers() {
+		x.Numbered(i).Name += module
 	}
 	x.Layout = p.layout(v.Kernels[0].Schedule.Weights)
 	return x, nil
@@ -66,6 +67,9 @@ func (p Product) ShaderName(v *variant.Shaders, cols int) string {
 	return fmt.Sprintf("%sn%d", p.shaderPrefix(v), cols)
 }
 
+// FloatsName is the name of the shaders of v that take floats.
+func (p Product) FloatsName(v *variant.Shaders) string { return p.shaderPrefix(v) + variant.FusedName }
+
 // layout is the number of a layout among the product's.
 func (p *product) layout(l *format.Layout) int {
 	i := slices.IndexFunc(p.spec.Layouts, func(o *format.Layout) bool { return o.Hash() == l.Hash() })
@@ -79,10 +83,27 @@ func (p *product) layout(l *format.Layout) int {
 // onDevice is the variable of the product's shaders.
 func (p *product) onDevice() string { return p.variants[:len(p.variants)-len("Variants")] + "Shaders" }
 
+// numbers is how many kernels there are: with the one that takes floats.
+func (x *shaded) numbers() int {
+	if x.Fused != nil {
+		return len(x.Kernels) + 1
+	}
+	return len(x.Kernels)
+}
+
+// numbered are the shaders of a kernel, and its schedule.
+func (x *shaded) numbered(kernel int) ([]abi.Shader, *schedule.Kernel) {
+	if kernel == len(x.Kernels) {
+		return x.Fused.Shaders, x.of.Fused.Schedule
+	}
+	return x.Shaders[kernel], x.of.Kernels[kernel].Schedule
+}
+
 // variables are those with the shaders' files.
 func (x *shaded) variables() (names []string) {
-	for k := range x.Kernels {
-		for n := range x.Shaders[k] {
+	for k := range x.numbers() {
+		all, _ := x.numbered(k)
+		for n := range all {
 			names = append(names, x.variable(k, n))
 		}
 	}
@@ -91,8 +112,9 @@ func (x *shaded) variables() (names []string) {
 
 // variable is the variable with the file of a shader.
 func (x *shaded) variable(kernel, number int) string {
-	base := strings.TrimSuffix(x.Kernels[kernel].Name, module)
-	if s := x.Shaders[kernel][number]; s.Subgroup > 0 {
+	base := strings.TrimSuffix(x.Numbered(kernel).Name, module)
+	if all, _ := x.numbered(kernel); all[number].Subgroup > 0 {
+		s := all[number]
 		base += fmt.Sprintf("_subgroup%d", s.Subgroup)
 	}
 	return base
@@ -115,8 +137,9 @@ func (w *writer) shaders() []lower.File {
 		var variants []jen.Code
 		for i := range p.shaders {
 			x := &p.shaders[i]
-			for k := range x.Kernels {
-				for n, s := range x.Shaders[k] {
+			for k := range x.numbers() {
+				all, _ := x.numbered(k)
+				for n, s := range all {
 					name := x.variable(k, n)
 					w.embed(f, &p, x, k, name)
 					files = append(files, lower.File{Name: w.moduleFile(name), Data: s.Code})
@@ -137,7 +160,7 @@ func (w *writer) moduleFile(variable string) string { return w.Package + "_" + v
 
 // embed declares the contents of a shader.
 func (w *writer) embed(f *jen.File, p *product, x *shaded, kernel int, name string) {
-	k := x.of.Kernels[kernel].Schedule
+	_, k := x.numbered(kernel)
 	trace, err := json.Marshal(k.Trace)
 	if err != nil {
 		panic("BUG: gen: " + err.Error())
@@ -151,9 +174,10 @@ func (w *writer) embed(f *jen.File, p *product, x *shaded, kernel int, name stri
 // shaderVariant is x as Go has it.
 func (w *writer) shaderVariant(x *shaded) *jen.Statement {
 	var kernels []jen.Code
-	for k := range x.Kernels {
+	for k := range x.numbers() {
 		var all []jen.Code
-		for n, s := range x.Shaders[k] {
+		shaders, _ := x.numbered(k)
+		for n, s := range shaders {
 			s.Code, s.Sum = nil, crc32.ChecksumIEEE(s.Code)
 			all = append(all, body(reflect.ValueOf(s), field("Code", jen.Id(x.variable(k, n)))))
 		}
@@ -161,8 +185,14 @@ func (w *writer) shaderVariant(x *shaded) *jen.Statement {
 	}
 	v := x.Variant
 	v.Shaders = nil
-	more := field("Shaders", jen.Index().Index().Qual(abiPath, "Shader").Add(braces(false, kernels)))
-	return body(reflect.ValueOf(v), more, field("Device", jen.Qual(devicePath, "Vulkan")))
+	more := []jen.Code{field("Shaders", jen.Index().Index().Qual(abiPath, "Shader").Add(braces(false, kernels[:len(x.Kernels)])))}
+	if v.Fused != nil {
+		f := *v.Fused
+		f.Shaders, v.Fused = nil, nil
+		of := field("Shaders", jen.Index().Qual(abiPath, "Shader").Add(kernels[len(x.Kernels)]))
+		more = append(more, field("Fused", jen.Op("&").Qual(abiPath, "Fused").Add(body(reflect.ValueOf(f), of))))
+	}
+	return body(reflect.ValueOf(v), append(more, field("Device", jen.Qual(devicePath, "Vulkan")))...)
 }
 
 // allVariants are the kernels of p: of CPUs, of devices, or of both.

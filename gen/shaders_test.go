@@ -69,6 +69,52 @@ func TestSharedSums(t *testing.T) {
 	}
 }
 
+// TestFloats: a kernel that takes floats has files of its own, and says how it counts and pads them. Its parameters have the numbers of other kernels'.
+func TestFloats(t *testing.T) {
+	p, err := ir.Named("w2")
+	if err != nil {
+		t.Fatal(err)
+	}
+	v := shadersOf(t, p, "quantize/w2")
+	fused := v.Kernels[0]
+	trace := fused.Schedule.Trace
+	plain, err := schedule.Compile(p, trace[:len(trace)-1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	of := shadersOf(t, p, "w2.lanes").Kernels[0].Shaders
+	v.Fused, v.Kernels = &fused, []variant.Shaded{{Schedule: plain, Shaders: of}}
+	files, err := Package(Spec{Package: "toy", Products: []Product{{Name: "W2", Problem: p, Shaders: []variant.Shaders{v}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	text := ""
+	for _, f := range files {
+		if names = append(names, f.Name); f.Name == "toy_spirv.go" {
+			text = strings.Join(strings.Fields(string(f.Data)), " ")
+		}
+	}
+	for _, want := range []string{"toy_w2_dot_floats.spv", "toy_w2_dot_floats_subgroup8.spv", "toy_w2_dot_n1.spv"} {
+		if !slices.Contains(names, want) {
+			t.Errorf("no %s in %v", want, names)
+		}
+	}
+	for _, want := range []string{"Fused: &abi.Fused{", `Name: "w2_dot_floats.spv"`, "Room: 4096", "CountDiv: []int{256, 256, 256}", "Code: w2_dot_floats_subgroup8,"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %s in\n%s", want, text)
+		}
+	}
+	x := v.ABI("").Fused
+	if s := x.Shaders[0]; slices.Contains(s.Params, -1) || slices.Max(s.Params) != slices.Max(fused.Schedule.FusedParams()) {
+		t.Errorf("parameters %v", s.Params)
+	}
+	v.Fused = &v.Kernels[0]
+	if _, err := Package(Spec{Package: "toy", Products: []Product{{Name: "W2", Problem: p, Shaders: []variant.Shaders{v}}}}); err == nil || !strings.Contains(err.Error(), "does not quantize them") {
+		t.Error(err)
+	}
+}
+
 // TestShaders: what calls Vulkan is in one file of Go, which is built where Vulkan is; modules are files as they are.
 func TestShaders(t *testing.T) {
 	p, err := ir.Named("w2")

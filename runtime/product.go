@@ -72,8 +72,8 @@ func (s *Spec) checkVariant(v abi.Variant) error {
 	recordK := s.fill(&v).of(l.RecordK)
 	if f := v.Fused; f != nil {
 		switch {
-		case v.Device == nil || v.Fill != 0 || s.Act.Floats():
-			return s.errorf(v.Target+" "+f.Name, "takes floats; only kernels on devices do, and only instead of 8-bit activations in groups of their own length")
+		case v.Fill != 0 || s.Act.Floats():
+			return s.errorf(v.Target+" "+f.Name, "takes floats, of filled groups or of tables; it must quantize them to 8-bit activations in groups of their own length")
 		case f.Cols != 1 || f.Rows < 1 || f.Rows%l.TileM != 0 || f.Rows > format.MostTiles*l.TileM || f.StepK < 1 || l.RecordK%f.StepK != 0 || f.Room < 1 || f.Room > format.MostK:
 			return s.errorf(v.Target+" "+f.Name, "%d rows by %d columns, steps of %d, room for %d floats; it must have whole tiles of %d rows, one column, steps that divide the record of %d, and room", f.Rows, f.Cols, f.StepK, f.Room, l.TileM, l.RecordK)
 		case slices.ContainsFunc(slices.Concat(f.CountDiv, f.Pads), func(d int) bool { return d < 1 || d > format.MostK }):

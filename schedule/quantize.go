@@ -1,6 +1,7 @@
 package schedule
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -76,6 +77,28 @@ func (x Quantize) prepared(k *Kernel) error {
 	k.PlainSums()
 	x.join(n, p)
 	return nil
+}
+
+// FusedParams are the numbers of the parameters of a kernel that quantizes, in the order of a kernel that does not: floats and their step are in the place of
+// activations, and the counts of the preparation's loops follow all others.
+func (k *Kernel) FusedParams() (numbers []int) {
+	of := slices.Clone(matmulParams)
+	own := k.Nest.Counts[:len(k.Nest.Counts)-len(k.Quantized.Nest.Counts)]
+	for _, name := range own {
+		of = append(of, nest.CountParam(nest.Loop{Name: name}))
+	}
+	of = append(of, blocksParam, actStep, sumsStep, blockStep)
+	for _, name := range k.Quantized.Nest.Counts {
+		of = append(of, nest.CountParam(nest.Loop{Name: name}))
+	}
+	as := map[string]string{"x": "act", xStep: actStep}
+	for _, name := range k.Nest.Params {
+		if k.Nest.Local[name] > 0 {
+			continue // shared by the lanes of a workgroup, the last ones
+		}
+		numbers = append(numbers, slices.Index(of, cmp.Or(as[name], name)))
+	}
+	return numbers
 }
 
 // PlainSums lets the kernel multiply activation sums itself by what the caller would multiply them by, so that it takes them as a preparation makes them.

@@ -16,6 +16,8 @@ import (
 type Shaders struct {
 	Target  spirv.Target
 	Kernels []Shaded
+	// Fused is one of a column whose schedule ends with quantize: it takes a row of floats; nil: none does.
+	Fused *Shaded
 }
 
 // Shaded is a scheduled product and its shaders. A device runs the first that it can.
@@ -35,7 +37,7 @@ func (v *Shaders) Check() error {
 		case i > 0 && s.Cols == v.Kernels[i-1].Schedule.Cols:
 			return fmt.Errorf("two schedules are for n = %d", s.Cols)
 		case s.Quantized != nil:
-			return fmt.Errorf("the schedule for n = %d quantizes activations, which the runtime does: leave the step quantize out", s.Cols)
+			return fmt.Errorf("the schedule for n = %d quantizes activations, which only one kernel does besides the others: put the step quantize last", s.Cols)
 		case s.Tables != nil:
 			return fmt.Errorf("the schedule for n = %d reads tables of activations, which shaders do not", s.Cols)
 		case s.Scratch > 0:
@@ -44,6 +46,17 @@ func (v *Shaders) Check() error {
 			return fmt.Errorf("the schedule for n = %d has no workgroups: bind tiles of rows to group", s.Cols)
 		case s.Rows%s.Weights.TileM != 0:
 			return fmt.Errorf("the schedule for n = %d has %d rows of tiles of %d in a workgroup: bind all rows of a tile inside the groups", s.Cols, s.Rows, s.Weights.TileM)
+		}
+	}
+	if f := v.Fused; f != nil {
+		s := f.Schedule
+		switch {
+		case s.Quantized == nil:
+			return fmt.Errorf("the schedule for floats does not quantize them")
+		case s.Weights.Hash() != v.Kernels[0].Schedule.Weights.Hash():
+			return fmt.Errorf("the schedules for floats and for n = %d are not for one packed matrix", v.Kernels[0].Schedule.Cols)
+		case s.Rows%s.Weights.TileM != 0:
+			return fmt.Errorf("the schedule for floats has %d rows of tiles of %d in a workgroup: bind all rows of a tile inside the groups", s.Rows, s.Weights.TileM)
 		}
 	}
 	return nil
@@ -58,7 +71,33 @@ func (v *Shaders) ABI(prefix string) abi.Variant {
 		out.Shaders = append(out.Shaders, shaders(k.Shaders))
 		out.Quantizers = append(out.Quantizers, k.Quantizers)
 	}
+	if v.Fused != nil {
+		out.Fused = v.Fused.fused(prefix)
+	}
 	return out
+}
+
+// FusedName is the name of the kernel that takes floats among the kernels of its variant.
+const FusedName = "floats"
+
+// fused describes a kernel that takes floats. Its parameters have the numbers of other kernels'. Floats are in the place of activations, and what is counted of
+// them is behind.
+func (k *Shaded) fused(prefix string) *abi.Fused {
+	s := k.Schedule
+	f := &abi.Fused{Kernel: Kernel{Schedule: s}.abi(prefix), Room: s.Room, CountDiv: s.Quantized.CountDiv, Pads: s.Quantized.Pads, Shaders: shaders(k.Shaders)}
+	f.Name = prefix + FusedName
+	number := s.FusedParams()
+	renumber := func(params []int) (out []int) {
+		for _, p := range params {
+			out = append(out, number[p])
+		}
+		return out
+	}
+	for i := range f.Shaders {
+		x := &f.Shaders[i]
+		x.Params, x.Buffers, x.Grid = renumber(x.Params), renumber(x.Buffers), renumber(x.Grid)
+	}
+	return f
 }
 
 // shaders describes shaders to the runtime.

@@ -19,11 +19,22 @@ import (
 	"github.com/tmacc/tmacc/search/space"
 )
 
-// Shaders compiles the schedules of p to shaders, of each kernel one for each of the controls.
+// Shaders compiles the schedules of p to shaders, of each kernel one for each of the controls. A schedule that ends with quantize is a kernel for floats, and without
+// the step a kernel for prepared activations.
 func Shaders(ctx context.Context, p ir.Problem, t spirv.Target, uses []search.Use, controls ...spirv.Controls) (variant.Shaders, error) {
 	v := variant.Shaders{Target: t}
 	for _, u := range uses {
-		k, err := Shaded(ctx, p, t, u.Trace, controls...)
+		trace := u.Trace
+		if n := len(trace) - 1; n >= 0 && v.Fused == nil {
+			if _, ok := trace[n].(schedule.Quantize); ok {
+				k, err := Shaded(ctx, p, t, trace, controls...)
+				if err != nil {
+					return v, fmt.Errorf("%s on %s: %w", p.Name(), t.Machine().Name, err)
+				}
+				v.Fused, trace = &k, trace[:n]
+			}
+		}
+		k, err := Shaded(ctx, p, t, trace, controls...)
 		if err != nil {
 			return v, fmt.Errorf("%s on %s: %w", p.Name(), t.Machine().Name, err)
 		}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 
 	"github.com/tmacc/tmacc/gen/message"
@@ -46,10 +47,17 @@ func (x *Package) buildShaders(ctx context.Context, w *product, t spirv.Target) 
 		err = &tune.LockError{Path: tune.LockName, Problem: message.Line(err)}
 	}
 	for i := range v.Kernels {
-		k := &v.Kernels[i]
-		k.Shaders = slices.CompactFunc(k.Shaders, func(a, b *spirv.Shader) bool { return bytes.Equal(a.Binary(), b.Binary()) })
+		v.Kernels[i].Shaders = distinct(v.Kernels[i].Shaders)
+	}
+	if v.Fused != nil {
+		v.Fused.Shaders = distinct(v.Fused.Shaders)
 	}
 	return &v, by, err
+}
+
+// distinct are shaders without those that are the one before.
+func distinct(all []*spirv.Shader) []*spirv.Shader {
+	return slices.CompactFunc(all, func(a, b *spirv.Shader) bool { return bytes.Equal(a.Binary(), b.Binary()) })
 }
 
 func (x *Package) shaderUses(ctx context.Context, w *product, t spirv.Target) ([]search.Use, defaults.Origin, error) {
@@ -108,8 +116,8 @@ func (x *Package) verifyShaders(ctx context.Context) error {
 					return err
 				}
 			}
-			for _, k := range v.Kernels {
-				x.exact[w.compiled.ShaderName(v, k.Schedule.Cols)] = found.of(k.Schedule)
+			for name, k := range w.shaded(v) {
+				x.exact[name] = found.of(k.Schedule)
 			}
 		}
 	}
@@ -147,10 +155,24 @@ func asking(v *variant.Shaders) string {
 	return ""
 }
 
+// shaded are the kernels of v with their names, the one that takes floats last.
+func (w *product) shaded(v *variant.Shaders) iter.Seq2[string, *variant.Shaded] {
+	return func(yield func(string, *variant.Shaded) bool) {
+		for i := range v.Kernels {
+			if k := &v.Kernels[i]; !yield(w.compiled.ShaderName(v, k.Schedule.Cols), k) {
+				return
+			}
+		}
+		if v.Fused != nil {
+			yield(w.compiled.FloatsName(v), v.Fused)
+		}
+	}
+}
+
 func (x *Package) reportShaders(w *product, v *variant.Shaders) (kernels []Kernel) {
 	_, atK := w.largest()
-	for _, k := range v.Kernels {
-		s, name := k.Schedule, w.compiled.ShaderName(v, k.Schedule.Cols)
+	for name, k := range w.shaded(v) {
+		s := k.Schedule
 		kernels = append(kernels, Kernel{Name: name, Target: v.Target.Machine().Name, Rows: s.Rows, Cols: s.Cols, Bits: s.Weights.Part(format.Codes).CodeBits(),
 			Stored: bench.StoredBits(s.Weights, atK), Exact: x.exact[name], Trace: s.Trace})
 	}

@@ -50,12 +50,32 @@ func TestVerifyShaders(t *testing.T) {
 	if _, err := x.verifyOn(t.Context(), lab, w, &v); err == nil || !strings.Contains(err.Error(), "is wrong: ") {
 		t.Errorf("a shader that is wrong, behind others: %v", err)
 	}
+	floats := traceOf(t, "quantize/w2")
+	if v, err = build.Shaders(t.Context(), w.Problem, target, []search.Use{{Trace: floats}}, spirv.Controls{}); err != nil {
+		t.Fatal(err)
+	}
+	if found, err := x.verifyOn(t.Context(), lab, w, &v); found != Checked || err != nil {
+		t.Errorf("a shader of floats: %s, %v", found, err)
+	}
+	if wrong, err = build.Shaded(t.Context(), other, target, floats, spirv.Controls{}); err != nil {
+		t.Fatal(err)
+	}
+	v.Fused.Shaders = wrong.Shaders
+	if _, err := x.verifyOn(t.Context(), lab, w, &v); err == nil || !strings.Contains(err.Error(), "of floats: ") {
+		t.Errorf("a shader of floats that is wrong: %v", err)
+	}
 }
 
 // lanes is a schedule of w2, and of formats whose levels are further apart.
 func lanes(t *testing.T) (trace schedule.Trace) {
 	t.Helper()
-	data, err := os.ReadFile("../../tests/shaders/testdata/w2.lanes.json")
+	return traceOf(t, "w2.lanes")
+}
+
+// traceOf is a schedule of tests/shaders/testdata, without levels that it begins sums with.
+func traceOf(t *testing.T, name string) (trace schedule.Trace) {
+	t.Helper()
+	data, err := os.ReadFile("../../tests/shaders/testdata/" + name + ".json")
 	if err == nil {
 		err = json.Unmarshal(bytes.Replace(data, []byte(`"init"`), []byte(`"flush"`), 1), &trace)
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 
 	"github.com/tmacc/tmacc/ir"
 	"github.com/tmacc/tmacc/lower/spirv"
@@ -72,7 +73,12 @@ func New(d *vulkan.Device, p ir.Problem, ks ...Kernel) (*Product, error) {
 	t, _ := spirv.ByName("spirv")
 	v := variant.Shaders{Target: t}
 	for _, k := range ks {
-		v.Kernels = append(v.Kernels, variant.Shaded{Schedule: k.Schedule, Shaders: []*spirv.Shader{k.Shader}})
+		of := variant.Shaded{Schedule: k.Schedule, Shaders: []*spirv.Shader{k.Shader}}
+		if k.Schedule.Quantized != nil {
+			v.Fused = &of
+			continue
+		}
+		v.Kernels = append(v.Kernels, of)
 	}
 	spec, err := v.Spec(p)
 	if err != nil {
@@ -90,10 +96,15 @@ func Of(d *vulkan.Device, spec runtime.Spec) (x *Product, err error) {
 	x = &Product{Spec: spec, on: &device.One{Device: d}}
 	spec.Variants = slices.Clone(spec.Variants)
 	spec.Variants[0].Device = x.on
-	if x.Product, err = runtime.New(spec).On(spec.Variants[0].Target); err != nil {
-		x.Free()
+	x.Product, err = runtime.New(spec).On(spec.Variants[0].Target)
+	if err == nil && len(x.Skipped()) > 0 { // who measures a product wants all of it
+		err = &vulkan.Refused{Device: d.Name, Reason: strings.Join(x.Skipped(), "; ")}
 	}
-	return x, err
+	if err != nil {
+		x.Free()
+		return nil, err
+	}
+	return x, nil
 }
 
 // Free frees what the product has on the device, besides its matrices. It may not be used any more.

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"os"
@@ -19,6 +20,8 @@ import (
 	"github.com/tmacc/tmacc/runtime/abi"
 	"github.com/tmacc/tmacc/runtime/vulkan"
 	"github.com/tmacc/tmacc/schedule"
+	"github.com/tmacc/tmacc/search"
+	"github.com/tmacc/tmacc/search/build"
 )
 
 // open waits long: a software device compiles a shader when it first runs.
@@ -214,5 +217,55 @@ func timed(t *testing.T, schedule string) {
 	}
 	if len(times.Each) != 3*4 || times.Median() <= 0 || times.GBps() <= 0 {
 		t.Errorf("%v", times)
+	}
+}
+
+// TestFused: a schedule that ends with quantize is a kernel that takes floats, besides one for prepared activations. Products have the same bits by both, and Info says
+// which runs.
+func TestFused(t *testing.T) {
+	d := opened(t)
+	for _, name := range []string{"w2", "w4"} {
+		trace := traceOf(t, "quantize/"+name)
+		p, err := ir.Named(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		target, _ := spirv.ByName("spirv")
+		v, err := build.Shaders(t.Context(), p, target, []search.Use{{Cols: 1, Trace: trace}}, Controls(d))
+		if err != nil {
+			t.Fatal(err)
+		}
+		spec, err := v.Spec(p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		x, err := Of(d, spec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer x.Free()
+		if want := "floats, " + fmt.Sprint(v.Fused.Schedule.Rows) + " rows by 1 columns of up to " + fmt.Sprint(v.Fused.Schedule.Room) + " floats: runs for n = 1 in Multiply"; !strings.Contains(x.Info(), want) {
+			t.Errorf("no %q in\n%s", want, x.Info())
+		}
+		if err := runtime.SelfTest(x.Product, rand.New(rand.NewPCG(1, 1))); err != nil {
+			t.Error(err)
+		}
+		for _, k := range []int{4096, 4100} { // the second has no room
+			in := make([]float32, k)
+			if _, runs, ok := x.DeviceFloats(in); ok != (k <= 4096) || ok && len(runs) != 1 {
+				t.Errorf("%d floats: %v, %v", k, ok, runs)
+			}
+			if err := x.Check(100, 1, k, 1); err != nil {
+				t.Error(err)
+			}
+		}
+		w, err := x.Random(64, 1000, rand.New(rand.NewPCG(2, 2)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer w.Free()
+		if times, err := w.Time(1, 2, rand.New(rand.NewPCG(3, 3))); err != nil || len(times.Each) != 2 {
+			t.Error(times, err)
+		}
 	}
 }

@@ -131,11 +131,7 @@ func (w *Weights) planned(t worker.Timed) (*device.Plan, error) {
 	if err := w.Copies(min(mostCopies, 1+t.Total/w.Bytes())); err != nil {
 		return nil, err
 	}
-	_, act, err := w.activations(t.N, rand.New(rand.NewPCG(1, 1)))
-	if err != nil {
-		return nil, err
-	}
-	acts, runs, err := w.x.DeviceActs(act)
+	acts, runs, err := w.given(t.N, rand.New(rand.NewPCG(1, 1)))
 	if err != nil {
 		return nil, err
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/tmacc/tmacc/ir/format"
 	"github.com/tmacc/tmacc/runtime"
+	"github.com/tmacc/tmacc/runtime/abi"
 	"github.com/tmacc/tmacc/runtime/device"
 	"github.com/tmacc/tmacc/runtime/vulkan"
 	"github.com/tmacc/tmacc/search/timing"
@@ -88,6 +89,27 @@ func (w *Weights) Check(n int, rng *rand.Rand) error {
 	if err := w.x.Gemm(out, w.packed, act, 0, w.m, runtime.Options{}); err != nil {
 		return err
 	}
+	if err := w.compare(out, in, n); err != nil {
+		return err
+	}
+	if _, _, ok := w.x.DeviceFloats(in); !ok || n > 1 {
+		return nil
+	}
+	x, err := w.x.MatrixOnHost(w.packed)
+	if err == nil {
+		err = x.Multiply(out, in, n, runtime.Options{})
+	}
+	if err == nil {
+		err = w.compare(out, in, n)
+	}
+	if err != nil {
+		return fmt.Errorf("of floats: %w", err)
+	}
+	return nil
+}
+
+// compare compares some rows of a product with pure Go.
+func (w *Weights) compare(out, in []float32, n int) error {
 	plain, err := w.x.On("purego")
 	if err != nil {
 		return err
@@ -113,6 +135,20 @@ func (w *Weights) Check(n int, rng *rand.Rand) error {
 	return nil
 }
 
+// given is what the device is given of n columns: floats of one, if a kernel takes them, else prepared activations.
+func (w *Weights) given(n int, rng *rand.Rand) ([]byte, []abi.Run, error) {
+	in, act, err := w.activations(n, rng)
+	if err != nil {
+		return nil, nil, err
+	}
+	if n == 1 {
+		if floats, runs, ok := w.x.DeviceFloats(in); ok {
+			return floats, runs, nil
+		}
+	}
+	return w.x.DeviceActs(act)
+}
+
 // Times are how long products took by the clock of the device, each from the end of the one before to its own end.
 type Times struct {
 	Each  []time.Duration
@@ -135,11 +171,7 @@ func (w *Weights) Time(n, rounds int, rng *rand.Rand) (Times, error) {
 	if err := w.Copies(1); err != nil {
 		return times, err
 	}
-	_, act, err := w.activations(n, rng)
-	if err != nil {
-		return times, err
-	}
-	acts, runs, err := w.x.DeviceActs(act)
+	acts, runs, err := w.given(n, rng)
 	if err != nil {
 		return times, err
 	}

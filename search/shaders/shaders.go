@@ -46,6 +46,11 @@ func Alternatives(v *variant.Shaders) (all []variant.Shaders) {
 			at := min(i, len(k.Shaders)-1)
 			one.Kernels = append(one.Kernels, variant.Shaded{Schedule: k.Schedule, Shaders: k.Shaders[at : at+1]})
 		}
+		if f := v.Fused; f != nil {
+			more = more || i+1 < len(f.Shaders)
+			at := min(i, len(f.Shaders)-1)
+			one.Fused = &variant.Shaded{Schedule: f.Schedule, Shaders: f.Shaders[at : at+1]}
+		}
 		all = append(all, one)
 	}
 	return all

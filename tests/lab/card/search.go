@@ -6,6 +6,7 @@ import (
 	"runtime"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/tmacc/tmacc/lower/spirv"
@@ -167,15 +168,13 @@ func (x *lab) right(all []*candidate) []*candidate {
 	return out
 }
 
-// parallel calls do for 0 to n-1, several at a time.
+// parallel calls do for 0 to n-1 in their order, several at a time.
 func (x *lab) parallel(n int, do func(i int)) {
 	var wait sync.WaitGroup
-	free := make(chan bool, runtime.GOMAXPROCS(0))
-	for i := range n {
+	var next atomic.Int64
+	for range runtime.GOMAXPROCS(0) {
 		wait.Go(func() {
-			free <- true
-			defer func() { <-free }()
-			if !x.over() {
+			for i := int(next.Add(1)) - 1; i < n && !x.over(); i = int(next.Add(1)) - 1 {
 				do(i)
 			}
 		})
