@@ -17,6 +17,7 @@ import (
 	measured "github.com/tmacc/tmacc/schedule/pairs"
 	"github.com/tmacc/tmacc/search/build"
 	"github.com/tmacc/tmacc/search/measure"
+	"github.com/tmacc/tmacc/tests/chosen"
 	"github.com/tmacc/tmacc/tests/drawn"
 )
 
@@ -76,7 +77,8 @@ func inShell(t *testing.T, dir, script string) string {
 	}
 	cmd := exec.Command("bash", "-c", prelude+script)
 	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), "TMACC_ROOT="+root, "GOSUMDB=off", "GOWORK=off", "GOFLAGS=-mod=mod", "TMACC_CACHE="+t.TempDir())
+	home := t.TempDir()
+	cmd.Env = append(os.Environ(), "TMACC_ROOT="+root, "GOSUMDB=off", "GOWORK=off", "GOFLAGS=-mod=mod "+chosen.Program(home), "TMACC_CACHE="+home)
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
