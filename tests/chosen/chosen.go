@@ -151,7 +151,7 @@ func build() string {
 	out := runtime.Version()
 	if info, ok := debug.ReadBuildInfo(); ok {
 		for _, s := range info.Settings {
-			if strings.HasPrefix(s.Key, "GO") || s.Key == "-tags" || s.Key == "-race" {
+			if strings.HasPrefix(s.Key, "GO") || s.Key == "-tags" {
 				out += " " + s.Key + "=" + s.Value
 			}
 		}
