@@ -17,6 +17,7 @@ import (
 	measured "github.com/tmacc/tmacc/schedule/pairs"
 	"github.com/tmacc/tmacc/search/build"
 	"github.com/tmacc/tmacc/search/measure"
+	"github.com/tmacc/tmacc/tests/chosen"
 	"github.com/tmacc/tmacc/tests/drawn"
 )
 
@@ -76,7 +77,8 @@ func inShell(t *testing.T, dir, script string) string {
 	}
 	cmd := exec.Command("bash", "-c", prelude+script)
 	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), "TMACC_ROOT="+root, "GOSUMDB=off", "GOWORK=off", "GOFLAGS=-mod=mod", "TMACC_CACHE="+t.TempDir())
+	home := t.TempDir()
+	cmd.Env = append(os.Environ(), "TMACC_ROOT="+root, "GOSUMDB=off", "GOWORK=off", "GOFLAGS=-mod=mod "+chosen.Program(home), "TMACC_CACHE="+home)
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
@@ -312,7 +314,7 @@ go test ./kernels
 }
 
 // TestExampleChat generates the kernels of examples/chat, whose program has at most 25 lines of code, and runs its tests, also with the race
-// detector. The program builds for three platforms and for one in three of others, and links no compiler.
+// detector. The program builds for three platforms and for one in three of others, and links no compiler. Kernels are for three targets, or for all with TMACC_LONG=1.
 func TestExampleChat(t *testing.T) {
 	if testing.Short() {
 		t.Skip("slow")
@@ -335,7 +337,11 @@ func TestExampleChat(t *testing.T) {
 	if n := strings.Count(strings.TrimSpace(code), "\n"); err != nil || n < 5 || n > 25 {
 		t.Errorf("%v: the program has more than 25 lines:\n%s", err, code)
 	}
-	platforms := append([]string{"linux/amd64", "windows/amd64", "darwin/arm64"}, drawn.Some(drawn.New(t), 3, []string{"linux/arm64", "windows/arm64", "darwin/amd64"})...)
+	d := drawn.New(t)
+	if !d.Long() { // compiling for all targets takes long
+		appendTo(t, filepath.Join(example, "kernels", "tmacc.yaml"), "target: [avx2, avx512vbmi, dotprod]\n")
+	}
+	platforms := append([]string{"linux/amd64", "windows/amd64", "darwin/arm64"}, drawn.Some(d, 3, []string{"linux/arm64", "windows/arm64", "darwin/amd64"})...)
 	out := inShell(t, example, `rm -f go.sum kernels/kernels*
 go mod edit -replace github.com/tmacc/tmacc="$TMACC_ROOT"
 go mod tidy
@@ -371,7 +377,8 @@ go list -deps .
 }
 
 // TestOwnFormats follows docs/new-format.md with other rows, given to the same three commands: five levels without order in groups of 48, and
-// three in whole rows. Products have odd sizes; columns that are no whole groups are refused, and filled up.
+// three in whole rows. Products have odd sizes; columns that are no whole groups are refused, and filled up. Kernels are for three targets, or for all with
+// TMACC_LONG=1.
 func TestOwnFormats(t *testing.T) {
 	if testing.Short() {
 		t.Skip("slow")
@@ -379,7 +386,10 @@ func TestOwnFormats(t *testing.T) {
 	if len(measure.Targets()) == 0 {
 		t.Skip(measure.ErrNoTarget)
 	}
-	dir := t.TempDir()
+	dir, only := t.TempDir(), ""
+	if !drawn.New(t).Long() { // compiling for all targets takes long
+		only = "-target avx2,avx512vbmi,dotprod"
+	}
 	for name, text := range map[string]string{
 		"five.json": `{"name": "five", "bits": 3, "levels": [3, -7, 0, 90, -1], "per": "group", "group": 48, "scale": "bf16"}`,
 		"odd.json":  `{"name": "odd-rows", "bits": 2, "levels": [-2, 5, 127], "per": "row", "scale": "f32"}`,
@@ -448,7 +458,7 @@ func check(p *runtime.Product, filled int) {
 	out := inShell(t, dir, `go mod init example.com/own
 go get -tool github.com/tmacc/tmacc/cmd/tmacc
 go tool tmacc tune -q -format five.json,odd.json -mode l2 -n 1 -only -trials 3 -time 1m -o kernels
-go tool tmacc compile -q -format five.json -format odd.json -no-measure -o kernels
+go tool tmacc compile -q -format five.json -format odd.json `+only+` -no-measure -o kernels
 go test ./...
 go mod tidy
 go run .

@@ -316,8 +316,8 @@ func quantize(x []float32, group int) (codes []int8, scales []float32) {
 
 // onEach runs a test with the products of a block type's format: for every way to
 // share activation scales, on the targets that this CPU runs with the fewest and the
-// most features, for one way on the others, and in pure Go on the layout of each. One in three of these runs, or all with
-// TMACC_LONG=1: compiling takes long.
+// most features, for one way on the others, and in pure Go on the layout of each. One in eight of these runs, or all with
+// TMACC_LONG=1: choosing schedules takes long.
 func onEach(t *testing.T, d *drawn.Draw, typ string, test func(t *testing.T, p *tmacc.Product, act int)) {
 	targets := measure.Targets()
 	if len(targets) == 0 {
@@ -345,7 +345,7 @@ func onEach(t *testing.T, d *drawn.Draw, typ string, test func(t *testing.T, p *
 			ways = append(ways, way{target, act})
 		}
 	}
-	for _, x := range drawn.Some(d, 3, ways) {
+	for _, x := range drawn.Some(d, 8, ways) {
 		t.Run(fmt.Sprintf("%s-a%d-%s", typ, x.act, strings.TrimPrefix(x.target.Machine().Name, "amd64/")), func(t *testing.T) {
 			t.Parallel()
 			p, err := productOf(ir.Problem{Weight: w, Act: format.Act{Group: x.act}}, x.target)

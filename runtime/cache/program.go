@@ -10,9 +10,15 @@ import (
 	"time"
 )
 
+// version identifies the sources of this program, if whoever links it sets it, as tests do: go build -ldflags=-X=github.com/tmacc/tmacc/runtime/cache.version=HASH.
+var version string
+
 // ThisProgram identifies this program by the bytes of its file: they have the compiler, all schedules that it chooses, and the
-// runtime. Where they cannot be read, no other process has the same identity.
+// runtime. Where they cannot be read, no other process has the same identity. A version that the linker set goes before the bytes.
 var ThisProgram = sync.OnceValue(func() string {
+	if version != "" {
+		return version
+	}
 	h := sha256.New()
 	f, err := os.Open(executable())
 	if err == nil {

@@ -182,7 +182,7 @@ func (c *Chooser) kept(ctx context.Context, p ir.Problem, t lower.Target) (all [
 		}
 	}
 	for _, s := range missing {
-		if err := s.put(p, t, all); err != nil {
+		if err := s.put(p, t, all); err != nil && s != lent {
 			c.tell("default schedules are not kept: " + message.Line(err))
 		}
 	}

@@ -22,6 +22,7 @@ import (
 	"github.com/tmacc/tmacc/search/jit"
 	"github.com/tmacc/tmacc/search/measure"
 	"github.com/tmacc/tmacc/search/worker"
+	"github.com/tmacc/tmacc/tests/drawn"
 	"github.com/tmacc/tmacc/tests/native"
 	"github.com/tmacc/tmacc/tests/sparing"
 	"github.com/tmacc/tmacc/tests/template"
@@ -61,19 +62,21 @@ func builtOf(t testing.TB, p ir.Problem, target lower.Target, uses []search.Use)
 	return v
 }
 
-// Each kernel alone and all together give the definition of the product.
+// Each kernel alone and all together give the definition of the product. One product in four runs on each target, or all with TMACC_LONG=1.
 func TestSelfTest(t *testing.T) {
 	if _, err := exec.LookPath("go"); err != nil {
 		t.Skip("needs the go command")
 	}
+	type product struct {
+		format string
+		act    int
+	}
+	draw := drawn.New(t)
 	for _, target := range native.TargetsHere(t) {
 		if !target.Machine().Ordinary() {
 			continue // it has the instructions of another
 		}
-		for _, c := range []struct {
-			format string
-			act    int
-		}{{"w1", 0}, {"w3-g48-z", 16}, {"w4-g32-s256-m", 16}, {"tq2_0", 256}, {"w3-g16-i8-s256-f32act", 0}} {
+		for _, c := range drawn.Some(draw, 4, []product{{"w1", 0}, {"w3-g48-z", 16}, {"w4-g32-s256-m", 16}, {"tq2_0", 256}, {"w3-g16-i8-s256-f32act", 0}}) {
 			p, err := ir.Named(c.format)
 			if err != nil {
 				t.Fatal(err)

@@ -37,7 +37,7 @@ type process struct {
 	killed   atomic.Bool
 }
 
-// A process may take startLimit to greet, or to end, and killLimit to end when it is killed. It ends itself at the limit of a request; if it has not answered
+// A process may take startLimit to greet, or to end, and killLimit to end when it is killed. It ends itself at the limit of a request (endAt); if it has not answered
 // after grace, which messages of some megabytes need on a slow connection, it is killed.
 const (
 	startLimit = time.Minute
@@ -147,6 +147,9 @@ func (m *Machine) context() context.Context {
 func (p *process) ask(ctx context.Context, q request, limit time.Duration) (*reply, error) {
 	r := new(reply)
 	q.Limit = limit
+	if p.device == nil {
+		limit *= busy // see endAt
+	}
 	limit += grace
 	if p.far {
 		limit += farGrace

@@ -42,7 +42,7 @@ import (
 
 // Options say how functions are run. The zero value is usual.
 type Options struct {
-	Limit time.Duration // of a request, 0: DefaultLimit
+	Limit time.Duration // of a request, in CPU time of its process or a device's time; 0: DefaultLimit
 	On    *Machine      // nil: this one
 	Build bool          // by go build even where functions can be mapped, as with TMACC_JIT=off
 	// Context ends requests, and the process that runs one; nil: only their limit does.

@@ -48,8 +48,8 @@ func Share() {
 			return
 		}
 		folder = filepath.Join(dir, "tmacc-tests", "schedules")
-		os.MkdirAll(filepath.Dir(folder), 0o700) // if that fails, opening the folder does
 	}
+	os.MkdirAll(folder, 0o700) // if that fails, opening the folder does
 	sources := os.Getenv(envSources)
 	if sources == "" {
 		root, err := module()
@@ -62,7 +62,23 @@ func Share() {
 	}
 	os.Setenv(envFolder, folder)
 	os.Setenv(envSources, sources)
-	defaults.Lend(folder, func() string { return sources + build() })
+	defaults.Lend(folder, version)
+}
+
+// version identifies what chooses here: the sources, and how they were compiled.
+func version() string {
+	sum := sha256.Sum256([]byte(os.Getenv(envSources) + " " + build()))
+	return hex.EncodeToString(sum[:])
+}
+
+// Program makes the programs that an environment's go commands link share schedules too: home is their TMACC_CACHE, and flags go into GOFLAGS, empty
+// where nothing is shared.
+func Program(home string) (flags string) {
+	folder := os.Getenv(envFolder)
+	if folder == "off" || os.Getenv(envSources) == "" || os.Symlink(folder, filepath.Join(home, "schedules")) != nil {
+		return ""
+	}
+	return "-ldflags=-X=github.com/tmacc/tmacc/runtime/cache.version=" + version()
 }
 
 // Alone makes a test choose for itself.
@@ -135,7 +151,7 @@ func build() string {
 	out := runtime.Version()
 	if info, ok := debug.ReadBuildInfo(); ok {
 		for _, s := range info.Settings {
-			if strings.HasPrefix(s.Key, "GO") || s.Key == "-tags" || s.Key == "-race" {
+			if strings.HasPrefix(s.Key, "GO") || s.Key == "-tags" {
 				out += " " + s.Key + "=" + s.Value
 			}
 		}

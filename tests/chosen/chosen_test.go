@@ -109,8 +109,21 @@ func TestShare(t *testing.T) {
 			}
 		}
 	}
+	programsShare(t)
 	chosen, err := (&defaults.Chooser{NoRecords: true}).Choose(t.Context(), p, target)
 	if err != nil || chosen.Uses[0].Kernel != nil || chosen.Kept {
 		t.Errorf("%v, %t, %v", chosen.Uses, chosen.Kept, err)
+	}
+}
+
+// programsShare: a program that is linked with the flags of Program is identified as this one is, and has the folder.
+func programsShare(t *testing.T) {
+	t.Helper()
+	home := t.TempDir()
+	cmd := exec.Command("go", "run", "./testdata/program")
+	cmd.Env = append(os.Environ(), "GOFLAGS="+Program(home), "TMACC_CACHE="+home)
+	out, err := cmd.CombinedOutput()
+	if want := version() + "\n1 file\n"; err != nil || string(out) != want {
+		t.Errorf("%v:\n%s\nwant\n%s", err, out, want)
 	}
 }

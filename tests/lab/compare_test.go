@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -11,7 +10,9 @@ import (
 	"testing"
 
 	"github.com/tmacc/tmacc/lower/targets"
+	"github.com/tmacc/tmacc/search"
 	"github.com/tmacc/tmacc/search/tune"
+	shared "github.com/tmacc/tmacc/tests/chosen"
 	"github.com/tmacc/tmacc/tests/lab/defaults"
 )
 
@@ -33,7 +34,7 @@ func rowsFor(t *testing.T, on targets.Target, change func(*defaults.Row), names 
 	}
 	var text strings.Builder
 	for _, p := range products {
-		r, err := defaults.Choose(context.Background(), p, on)
+		r, err := defaults.By(t.Context(), p, on, func() ([]search.Use, error) { return shared.Product(t.Context(), p, on) })
 		if err == nil {
 			change(&r)
 			err = defaults.Write(&text, r)

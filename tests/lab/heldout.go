@@ -131,7 +131,7 @@ func (x *lab) holdOut(ctx context.Context, o heldoutFlags, p ir.Problem, t targe
 	for _, purpose := range session.Purposes(p, timing.ThisHost(), o.modes, o.columns, 0, 0) {
 		r.Purposes = append(r.Purposes, purpose)
 	}
-	tuner, err := tune.New(ctx, tune.Product{Problem: p, Target: t, Purposes: r.Purposes})
+	tuner, err := tune.New(ctx, tune.Product{Problem: p, Target: t, Layouts: layouts, Purposes: r.Purposes})
 	if err != nil {
 		return nil, err
 	}

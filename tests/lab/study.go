@@ -19,8 +19,8 @@ import (
 	"github.com/tmacc/tmacc/ir/format"
 	"github.com/tmacc/tmacc/lower"
 	"github.com/tmacc/tmacc/search"
-	"github.com/tmacc/tmacc/search/beam"
 	"github.com/tmacc/tmacc/search/bench"
+	kept "github.com/tmacc/tmacc/search/defaults"
 	"github.com/tmacc/tmacc/search/measure"
 	"github.com/tmacc/tmacc/search/timing"
 	"github.com/tmacc/tmacc/search/tune"
@@ -184,7 +184,7 @@ func (x *studyFlags) search(ctx context.Context, r *tune.StudyRun) error {
 	r.M, r.K = measure.Shape(measure.ModeL2)
 	r.N, r.K = 1, p.WholeK(r.K)
 	r.Target, r.CPU, r.Date, r.Commit = t.Machine().Name, timing.ThisHost().CPU, bench.Today(), bench.Commit()
-	tuner, err := tune.New(ctx, tune.Product{Problem: p, Target: t, Usual: x.usual, Purposes: []tune.Purpose{{Mode: measure.ModeL2, M: r.M, N: r.N, K: r.K}}})
+	tuner, err := tune.New(ctx, tune.Product{Problem: p, Target: t, Usual: x.usual, Layouts: layouts, Purposes: []tune.Purpose{{Mode: measure.ModeL2, M: r.M, N: r.N, K: r.K}}})
 	if err != nil {
 		return err
 	}
@@ -215,10 +215,17 @@ func (x *studyFlags) search(ctx context.Context, r *tune.StudyRun) error {
 	return nil
 }
 
+// layouts are the ones that beam.Layouts finds. Tests share them.
+var layouts = (*kept.Chooser)(nil).Layouts
+
 // usual returns the schedules that searches are measured beside: the reference, if there is one, else the defaults.
 func (x *studyFlags) usual(ctx context.Context, p ir.Problem, t lower.Target) (uses []search.Use, err error) {
 	if x.reference == nil {
-		return beam.Product(ctx, p, t)
+		all, err := layouts(ctx, p, t)
+		if err != nil {
+			return nil, err
+		}
+		return all[0], nil
 	}
 	name := defaults.Name(p, t.Machine().Name)
 	i := slices.IndexFunc(x.reference, func(r defaults.Row) bool { return r.Name() == name })

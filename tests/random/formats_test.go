@@ -25,10 +25,10 @@ import (
 // TestRandomFormats runs the default schedules, for all widths of column blocks,
 // of formats that no table has, on two targets each. TMACC_SEED replays a run,
 // TMACC_FORMATS says how many formats to try.
-func TestRandomFormats(t *testing.T) { testFormats(t, native.All(t), 8) }
+func TestRandomFormats(t *testing.T) { testFormats(t, native.All(t), 4) }
 
 // TestRandomFormatsArm does the same on emulated CPUs.
-func TestRandomFormatsArm(t *testing.T) { testFormats(t, native.Arms(t), 2) }
+func TestRandomFormatsArm(t *testing.T) { testFormats(t, native.Arms(t), 1) }
 
 // testFormats tries n formats, or the number in TMACC_FORMATS.
 func testFormats(t *testing.T, targets []lower.Target, n int) {

@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -350,16 +352,16 @@ func TestInterrupt(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("sends a signal")
 	}
-	for _, wait := range []time.Duration{500 * time.Millisecond, 4 * time.Second} {
+	for _, wait := range []time.Duration{500 * time.Millisecond, 4 * time.Second} { // of CPU time, while it chooses schedules
 		temp, dir := t.TempDir(), filepath.Join(t.TempDir(), "k")
 		cmd := exec.Command(os.Args[0], "compile", "-model", "llama-2-7b", "-o", dir)
-		cmd.Env = append(os.Environ(), "TMACC_TEST_MAIN=1", "TMPDIR="+temp)
+		cmd.Env = append(os.Environ(), "TMACC_TEST_MAIN=1", "TMPDIR="+temp, cache.EnvFolder+"="+t.TempDir(), "TMACC_TEST_SCHEDULES=off")
 		var stderr bytes.Buffer
 		cmd.Stderr = &stderr
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(wait)
+		runFor(t, cmd.Process, wait)
 		cmd.Process.Signal(os.Interrupt)
 		var exit *exec.ExitError
 		if err := cmd.Wait(); !errors.As(err, &exit) || exit.ExitCode() != exitFailed || !strings.HasSuffix(stderr.String(), "tmacc: interrupted\n") {
@@ -373,12 +375,34 @@ func TestInterrupt(t *testing.T) {
 	}
 }
 
+// runFor waits until a process has used some CPU time, or where no file says that, as long.
+func runFor(t *testing.T, p *os.Process, wait time.Duration) {
+	t.Helper()
+	const ticks = 100 // in a second, on all architectures
+	for used := time.Duration(0); used < wait; time.Sleep(10 * time.Millisecond) {
+		data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.Pid))
+		_, text, _ := strings.Cut(string(data), ") ")
+		fields := strings.Fields(text)
+		if err != nil || len(fields) < 13 {
+			time.Sleep(wait)
+			return
+		}
+		if fields[0] == "Z" {
+			t.Errorf("it has ended after %v of CPU time", used)
+			return
+		}
+		user, _ := strconv.Atoi(fields[11])
+		system, _ := strconv.Atoi(fields[12])
+		used = time.Duration(user+system) * time.Second / ticks
+	}
+}
+
 // Ctrl-C ends what waits for a pipe.
 func TestInterruptPipe(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("sends a signal")
 	}
-	in, begin, err := os.Pipe() // nobody writes to it
+	in, begin, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -390,10 +414,12 @@ func TestInterruptPipe(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	time.Sleep(500 * time.Millisecond)
-	cmd.Process.Signal(os.Interrupt)
-	hanging := time.AfterFunc(20*time.Second, func() { cmd.Process.Kill() })
+	hanging := time.AfterFunc(5*time.Minute, func() { cmd.Process.Kill() })
 	defer hanging.Stop()
+	if _, err := begin.Write(bytes.Repeat([]byte(" "), 1<<17)); err != nil { // more than a pipe holds: now it reads, and waits for more
+		t.Fatal(err)
+	}
+	cmd.Process.Signal(os.Interrupt)
 	var exit *exec.ExitError
 	if err := cmd.Wait(); !errors.As(err, &exit) || exit.ExitCode() != exitFailed || stderr.String() != "tmacc: interrupted\n" {
 		t.Errorf("%v\n%s", err, stderr.String())

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -139,10 +140,12 @@ func TestRunLinkInterrupted(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	for began := time.Now(); time.Since(began) < time.Minute; time.Sleep(10 * time.Millisecond) {
-		if _, err := os.Stat(dir + "/builds"); err == nil {
-			break
-		}
+	began := time.Now()
+	for err = fs.ErrNotExist; err != nil && time.Since(began) < 5*time.Minute; time.Sleep(10 * time.Millisecond) {
+		_, err = os.Stat(dir + "/builds")
+	}
+	if err != nil {
+		t.Errorf("nothing is built: %v", err)
 	}
 	if err := cmd.Process.Signal(os.Interrupt); err != nil {
 		t.Fatal(err)
