@@ -453,7 +453,7 @@ func (c *chooser) wider(ks set, n, tries int) set {
 	starts, best := c.fitting(s, sp.Around(from.point, n == many, sizes...))
 	if n < many {
 		anew, _ := c.fitting(s, slices.DeleteFunc(sp.Anew(from.point, false, sizes...), func(x space.Point) bool {
-			return best != nil && c.sizeOf(x) != c.sizeOf(best)
+			return best != nil && c.sizeOf(x) != c.sizeOf(best) && c.sizeOf(x).within(c.sizeOf(best))
 		}))
 		starts = append(starts, anew...)
 	}

@@ -61,7 +61,7 @@ func (g *floor) body(body []vir.Node, times float64) {
 		case *vir.Loop:
 			g.body(x.Body, float64(times*Trips(g.k, x)))
 		case *vir.Instr:
-			if row := g.s.Rows[x]; row != nil && x.Op != vir.OpBitcast {
+			if row := g.s.Rows[x]; row != nil {
 				g.instr(x, row, times)
 			}
 		}
@@ -70,7 +70,7 @@ func (g *floor) body(body []vir.Node, times float64) {
 
 func (g *floor) instr(x *vir.Instr, row *lower.Row, times float64) {
 	switch {
-	case x.Op == vir.OpConst || x.Op == vir.OpSplat || x.Op == vir.OpHalf: // may be outside of loops, or a part of a load
+	case passing(x):
 		return
 	case x.Op.HasMem() && x.Dst != vir.NoReg:
 	case x.Op == vir.OpStore:
@@ -87,7 +87,12 @@ func (g *floor) instr(x *vir.Instr, row *lower.Row, times float64) {
 	}
 }
 
-// closedBy are the ports that wide vectors close to others.
+// passing says that an instruction may be outside of loops, or what a load does.
+func passing(x *vir.Instr) bool {
+	return slices.Contains([]vir.Op{vir.OpConst, vir.OpSplat, vir.OpBitcast, vir.OpHalf, vir.OpTile}, x.Op)
+}
+
+// closedBy are the ports that wide vectors close to others: wide ones that are not only loaded.
 func closedBy(s *lower.Selected) uint64 {
 	closed, _ := core.Micros(s.Machine.Core.Pipeline.Closed)
 	if len(closed) == 0 {
@@ -95,7 +100,7 @@ func closedBy(s *lower.Selected) uint64 {
 	}
 	wide := false
 	vir.Walk(s.Func.Body, func(in *vir.Instr, _ []*vir.Loop) {
-		wide = wide || in.Dst != vir.NoReg && s.Func.Regs[in.Dst].Bits() > 256
+		wide = wide || in.Dst != vir.NoReg && !passing(in) && !in.Op.HasMem() && s.Func.Regs[in.Dst].Bits() > 256
 	})
 	if !wide {
 		return 0
