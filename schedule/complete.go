@@ -183,7 +183,7 @@ func (s *Product) groupOrder() error {
 			return &Unfinished{"loop " + l.Name, "groups enclose their elements: move it outside the loops over k"}
 		case l.Root == "g" && l.Kind == nest.Vector:
 			return &Unfinished{"loop " + l.Name, "groups are summed in order, not in lanes"}
-		case apart && l.N != 1 && l.Root == "g" && !s.main().inBlock(l):
+		case apart && l.N != 1 && l.Root == "g" && l.Kind != nest.Lane && !s.main().inBlock(l):
 			return &Unfinished{"loop " + l.Name, "groups are added in order, a group of each lane: bind the innermost loop over groups to lanes"}
 		case l.Root == "g":
 			apart = apart || l.Kind == nest.Lane

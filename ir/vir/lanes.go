@@ -97,6 +97,7 @@ func (m *machine) lanes(l *Loop) step {
 	for _, r := range l.Carried {
 		s.sums = append(s.sums, &sum{elem: m.f.Regs[r].Elem, max: l.Max, all: m.regs[r]})
 	}
+	joined := m.f.Joined(l)
 	for i := range s.count {
 		lane := *m
 		lane.inner = m.inner[1:]
@@ -104,12 +105,22 @@ func (m *machine) lanes(l *Loop) step {
 		lane.regs, lane.iter = slices.Clone(m.regs), maps.Clone(m.iter)
 		lane.iter[l.ID] = &i
 		for n, r := range l.Carried {
-			part := make([]int64, len(m.regs[r]))
-			s.sums[n].parts = append(s.sums[n].parts, part)
-			lane.regs[r] = part
+			lane.regs[r] = make([]int64, len(m.regs[r]))
+			if len(joined) == 0 {
+				s.sums[n].parts = append(s.sums[n].parts, lane.regs[r])
+			}
 		}
 		s.by = append(s.by, &lane)
-		s.lanes = append(s.lanes, lane.compile(l.Body))
+		body := lane.compile(l.Body)
+		for i := range body {
+			if x := &body[i]; len(joined) > 0 && x.loop == joined[0] {
+				for n := range s.sums { // the lanes in this one are added here
+					s.sums[n].parts = append(s.sums[n].parts, x.sums[n].parts...)
+				}
+				x.sums = nil
+			}
+		}
+		s.lanes = append(s.lanes, body)
 	}
 	return s
 }

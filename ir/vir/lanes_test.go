@@ -365,3 +365,42 @@ func TestFloatsOfLanes(t *testing.T) {
 		t.Errorf("%v, want %v", have, want)
 	}
 }
+
+// Loops of lanes that carry the same floats add them in one order, unless something between them touches these: then the inner loop's lanes are added first.
+func TestFloatsOfJoinedLanes(t *testing.T) {
+	const text = `func order(in ptr, out ptr)
+	v0:f32x1 = splat 0
+	loop l0 2 lane carry v0
+		v2:i32x1 = splat 0
+		loop l1 2 lane carry v0
+			v1:f32x1 = load in+0 l0*8 l1*4
+			v0:f32x1 = add v0 v1
+		end
+	end
+	store out+0 v0
+`
+	for _, c := range []struct {
+		text   string
+		joined int
+		want   float32
+	}{
+		{text, 1, 0.5}, // ((1 + 2^24) - 2^24) + 0.5
+		{strings.Replace(text, "v2:i32x1 = splat 0", "v2:f32x1 = add v0 v0", 1), 0, 0}, // (1 + 2^24) + (-2^24 + 0.5)
+	} {
+		f := mustParse(t, c.text)
+		if n := len(f.Joined(f.Body[1].(*Loop))); n != c.joined {
+			t.Errorf("%d loops are joined, want %d:\n%s", n, c.joined, c.text)
+		}
+		var in []byte
+		for _, x := range []float32{1, 1 << 24, -1 << 24, 0.5} {
+			in = binary.LittleEndian.AppendUint32(in, math.Float32bits(x))
+		}
+		out := make([]byte, 4)
+		if err := Eval(f, []Arg{{Buf: in}, {Buf: out}}); err != nil {
+			t.Fatal(err)
+		}
+		if have := math.Float32frombits(binary.LittleEndian.Uint32(out)); have != c.want {
+			t.Errorf("%v, want %v:\n%s", have, c.want, c.text)
+		}
+	}
+}

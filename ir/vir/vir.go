@@ -175,7 +175,7 @@ func (in *Instr) HasMem() bool { return in.Op.HasMem() || in.Fold > 0 && in.Fold
 // Iterations of a loop with Lane are lanes of a workgroup, which run at once. Code around such a loop, inside others, runs
 // once for all of its lanes. A register that it carries begins in each lane with what adds nothing: 0, or -0
 // of f32. After the loop the lanes' are added to its value, in their order. With Max it begins with its value, and becomes the largest of
-// the lanes' signed integers.
+// the lanes' signed integers. Loops that are joined with it are one loop with it in this: see Joined.
 //
 // A loop with Ahead may load what its next iteration reads before it uses its own: a hint.
 //
@@ -195,6 +195,32 @@ type Loop struct {
 	Max     bool
 	Carried []Reg
 	Body    []Node
+}
+
+// Joined are the loops of lanes that are joined with l, outermost first: each is the only loop in the one before, carries the same registers, floats among
+// them, and nothing beside it touches these. The floats of all their lanes are added in the order of the lanes, to the value before l.
+func (f *Func) Joined(l *Loop) (all []*Loop) {
+	for l.Lane && slices.ContainsFunc(l.Carried, func(r Reg) bool { return f.Regs[r].Elem == f32 }) {
+		var inner *Loop
+		for _, n := range l.Body {
+			switch n := n.(type) {
+			case *Loop:
+				if inner != nil || !n.Lane || n.Max || l.Max || !slices.Equal(n.Carried, l.Carried) {
+					return all
+				}
+				inner = n
+			case *Instr:
+				if slices.Contains(l.Carried, n.Dst) || slices.ContainsFunc(n.Args, func(r Reg) bool { return slices.Contains(l.Carried, r) }) {
+					return all
+				}
+			}
+		}
+		if inner == nil {
+			break
+		}
+		all, l = append(all, inner), inner
+	}
+	return all
 }
 
 // Extent is a constant trip count, or (Param >= 0) an integer parameter less a number.

@@ -101,6 +101,7 @@ type printer struct {
 	self    module.ID          // number of the lane in its workgroup
 	ids     []module.ID        // of the lane in loops of lanes, by depth
 	depth   int                // loops of lanes around
+	joins   int                // the next loops of lanes are joined with the one around
 	words   map[bool]module.ID // the shared buffers by which lanes exchange words: in subgroups, and others
 	vulkan  bool               // the memory model is Vulkan's
 	dealt   dealt
@@ -347,6 +348,15 @@ func (p *printer) body(body []vir.Node) {
 func (p *printer) lanes(l *vir.Loop) {
 	p.ahead(l)
 	p.numbers[l.ID] = p.ids[p.depth]
+	if p.joins > 0 { // with the loop around it
+		p.joins--
+		p.depth++
+		p.body(l.Body)
+		p.depth--
+		return
+	}
+	joined := p.f.Joined(l)
+	p.joins = len(joined)
 	outer, values := p.sums, make([][]module.ID, len(l.Carried))
 	p.sums = maps.Clone(outer)
 	for i, r := range l.Carried {
@@ -364,15 +374,15 @@ func (p *printer) lanes(l *vir.Loop) {
 	p.depth--
 	p.sums = outer
 	if len(l.Carried) > 0 {
-		p.across(l, values)
+		p.across(l, values, joined)
 	}
 }
 
-// across combines values with what lanes carry. It combines integers by lanes that are 1, 2, 4 and so on lanes of the loop apart, if their
-// number is a power of two. Floats are added in the order of lanes.
-func (p *printer) across(l *vir.Loop, values [][]module.ID) {
+// across combines values with what lanes carry, of a loop and of the ones that are joined with it. It combines integers by lanes that are 1, 2, 4 and so
+// on lanes of the loops apart, if their number is a power of two. Floats are added in the order of lanes.
+func (p *printer) across(l *vir.Loop, values [][]module.ID, joined []*vir.Loop) {
 	defer p.m.For(p.m.For(0))
-	n, combine := l.Count.Const, p.sum
+	n, inner, combine := lanesOf(l, joined), vir.Product(p.shader.Lanes[p.depth+1+len(joined):]), p.sum
 	if l.Max {
 		combine = p.larger
 	}
@@ -390,12 +400,12 @@ func (p *printer) across(l *vir.Loop, values [][]module.ID) {
 		case len(parts) == 0:
 			continue
 		case float:
-			sums = p.inOrder(parts, sums, func(a, b module.ID) module.ID { return p.float(module.OpFAdd, a, b) })
+			sums = p.inOrder(parts, sums, n, inner, func(a, b module.ID) module.ID { return p.float(module.OpFAdd, a, b) })
 		case n&(n-1) != 0:
-			sums = p.inOrder(parts, sums, combine)
+			sums = p.inOrder(parts, sums, n, inner, combine)
 		default:
 			for step := 1; step < n; step *= 2 {
-				parts = p.exchange(parts, step, combine)
+				parts = p.exchange(parts, step*inner, combine)
 			}
 			for i, x := range parts {
 				sums[i] = combine(sums[i], x)
@@ -425,9 +435,17 @@ func (p *printer) team() (n int, together bool) {
 	return n, p.within(n)
 }
 
-// exchange combines each lane's words with the words of the lane whose number in the loop differs in the bit step.
-func (p *printer) exchange(words []module.ID, step int, combine func(a, b module.ID) module.ID) (sums []module.ID) {
-	by := step * vir.Product(p.shader.Lanes[p.depth+1:])
+// lanesOf is the number of lanes of a loop and of the ones that are joined with it.
+func lanesOf(l *vir.Loop, joined []*vir.Loop) int {
+	n := l.Count.Const
+	for _, x := range joined {
+		n *= x.Count.Const
+	}
+	return n
+}
+
+// exchange combines each lane's words with the words of the lane whose number in its workgroup differs in the bit by.
+func (p *printer) exchange(words []module.ID, by int, combine func(a, b module.ID) module.ID) (sums []module.ID) {
 	apart := p.number(uint32(by))
 	if by < p.shader.Subgroup && p.shader.Subgroup%(2*by) == 0 {
 		for _, w := range words {
@@ -444,14 +462,14 @@ func (p *printer) exchange(words []module.ID, step int, combine func(a, b module
 	return sums
 }
 
-// inOrder adds to sums the lanes' words in the order of lanes. Each lane adds up one of the words, from a shared buffer, and gives
+// inOrder adds to sums the words of count lanes, whose numbers are inner apart, in their order. Each lane adds up one of the words, from a shared buffer, and gives
 // it to the others. Rows of the buffer have an odd length, so that lanes read different banks.
-func (p *printer) inOrder(words, sums []module.ID, add func(a, b module.ID) module.ID) (out []module.ID) {
+func (p *printer) inOrder(words, sums []module.ID, count, inner int, add func(a, b module.ID) module.ID) (out []module.ID) {
 	n, together := p.team()
 	if len(words) > n {
-		return append(p.inOrder(words[:n], sums[:n], add), p.inOrder(words[n:], sums[n:], add)...)
+		return append(p.inOrder(words[:n], sums[:n], count, inner, add), p.inOrder(words[n:], sums[n:], count, inner, add)...)
 	}
-	inner, pitch := vir.Product(p.shader.Lanes[p.depth+1:]), n|1
+	pitch := n | 1
 	self, first := p.place(n, len(words)*pitch)
 	p.put(words, p.sum(first, self), pitch, n)
 	sum, mine := sums[0], p.number(0)
@@ -462,7 +480,7 @@ func (p *printer) inOrder(words, sums []module.ID, add func(a, b module.ID) modu
 		}
 	}
 	row := p.sum(first, p.times(mine, pitch))
-	for i := range p.shader.Lanes[p.depth] {
+	for i := range count {
 		sum = add(sum, p.get(row, i*inner, n))
 	}
 	switch {

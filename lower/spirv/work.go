@@ -143,7 +143,11 @@ func (c *counter) across(l *vir.Loop, at where) {
 			words += n
 		}
 	}
-	n, inner, before := l.Count.Const, vir.Product(c.lanes[len(at.lanes)+1:]), c.Instructions
+	joined := c.s.Func.Joined(l)
+	if len(at.lanes) > 0 && slices.Contains(c.s.Func.Joined(at.lanes[len(at.lanes)-1]), l) { // which exchanges for it
+		return
+	}
+	n, inner, before := lanesOf(l, joined), vir.Product(c.lanes[len(at.lanes)+1+len(joined):]), c.Instructions
 	defer func() { c.Exchanged += c.Instructions - before }()
 	if n&(n-1) != 0 {
 		floats, words = floats+words, 0

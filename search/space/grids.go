@@ -232,14 +232,19 @@ func stepsOfLanes(s schedule.State, m schedule.Machine) (out []schedule.Trace) {
 	return out
 }
 
-// groupBlocks: the groups of a block, whose sums are one integer, are one lane's.
+// groupBlocks: the groups of a block, whose sums are one integer, are one lane's. Other groups that share scales of weights or of activations are lanes
+// of their own, since their floats are added in order.
 func groupBlocks(s schedule.State, m schedule.Machine) (out []schedule.Trace) {
 	p, g := s.(*schedule.Product).Problem, open(s, "g")
 	if g.Name == "" || p.Unit() <= p.GroupK() {
 		return nil
 	}
 	t := schedule.Trace{split(g.Name, p.Unit()/p.GroupK(), "gq", "gb")}
-	return []schedule.Trace{t, append(slices.Clip(t), bind("gb", "unrolled"))}
+	out = []schedule.Trace{t, append(slices.Clip(t), bind("gb", "unrolled"))}
+	if p.Block() == 1 {
+		out = slices.Insert(out, 0, append(slices.Clip(t), bind("gb", "lane")))
+	}
+	return out
 }
 
 // gridOrder: lanes are around the loops of their cells, and the rows, the columns and the fields of a load in any order.
@@ -253,7 +258,11 @@ func gridOrder(s schedule.State, m schedule.Machine) (out []schedule.Trace) {
 
 // gridPack: neighbouring lanes read neighbouring bytes.
 func gridPack(s schedule.State, m schedule.Machine) []schedule.Trace {
-	order := slices.Concat([]string{"mt", "words"}, present(s, "rl", "gi", "ki", "kl", "rv", "v", "j"))
+	lanes := []string{"rl", "gi", "gb", "ki", "kl", "rv", "v", "j"}
+	if loop(s, "gb").Kind != nest.Lane {
+		lanes = slices.DeleteFunc(lanes, func(name string) bool { return name == "gb" })
+	}
+	order := slices.Concat([]string{"mt", "words"}, present(s, lanes...))
 	return each(schedule.Pack{Tensor: "codes", Order: order, Fields: []string{"s", "f"}})(s, m)
 }
 

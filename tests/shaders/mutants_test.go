@@ -18,7 +18,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tmacc/tmacc/ir"
 	"github.com/tmacc/tmacc/ir/vir"
 	"github.com/tmacc/tmacc/lower"
 	"github.com/tmacc/tmacc/lower/spirv"
@@ -102,9 +101,9 @@ func mutated(t *testing.T) (out []*original) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		p, err := ir.Named(strings.Split(name, ".")[0])
+		p := named(t, path)
 		var trace schedule.Trace
-		if err := errors.Join(err, json.Unmarshal(data, &trace)); err != nil {
+		if err := json.Unmarshal(data, &trace); err != nil {
 			t.Fatal(err)
 		}
 		k, err := schedule.Compile(p, trace)

@@ -6,6 +6,7 @@ import (
 	"math/rand"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -18,7 +19,22 @@ import (
 	"github.com/tmacc/tmacc/tests/check"
 )
 
-// TestProducts compares products by the schedules of testdata, FORMAT.NAME.json each, with the definition: what
+// named is the problem of a file of testdata: FORMAT.NAME.json, or FORMAT@GROUP.NAME.json if activations have scales by groups.
+func named(t *testing.T, file string) ir.Problem {
+	t.Helper()
+	name, _, _ := strings.Cut(filepath.Base(file), ".")
+	weight, group, grouped := strings.Cut(name, "@")
+	p, err := ir.Named(weight)
+	if err == nil && grouped {
+		p.Act.Group, err = strconv.Atoi(group)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// TestProducts compares products by the schedules of testdata with the definition: what
 // vector IR says they are, before and after its passes, and what the device makes of them.
 func TestProducts(t *testing.T) { schedules(t, "testdata/*.json") }
 
@@ -36,7 +52,7 @@ func schedules(t *testing.T, pattern string) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Run(name, func(t *testing.T) { product(t, data, strings.Split(name, ".")[0]) })
+		t.Run(name, func(t *testing.T) { product(t, data, named(t, path)) })
 	}
 }
 
@@ -59,14 +75,10 @@ func TestPage(t *testing.T) {
 	if !found {
 		t.Fatal("docs/gpu.md has no schedule")
 	}
-	product(t, []byte(text), "w4-g32")
+	product(t, []byte(text), named(t, "w4-g32"))
 }
 
-func product(t *testing.T, data []byte, format string) {
-	p, err := ir.Named(format)
-	if err != nil {
-		t.Fatal(err)
-	}
+func product(t *testing.T, data []byte, p ir.Problem) {
 	var trace schedule.Trace
 	if err := json.Unmarshal(data, &trace); err != nil {
 		t.Fatal(err)

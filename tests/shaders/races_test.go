@@ -10,7 +10,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tmacc/tmacc/ir"
 	"github.com/tmacc/tmacc/ir/vir"
 	"github.com/tmacc/tmacc/lower"
 	"github.com/tmacc/tmacc/schedule"
@@ -27,7 +26,7 @@ func TestPlantedRaces(t *testing.T) {
 	count := map[string]int{}
 	for _, path := range paths {
 		name := strings.TrimSuffix(filepath.Base(path), ".json")
-		t.Run(name, func(t *testing.T) { plantIn(t, path, strings.Split(name, ".")[0], count) })
+		t.Run(name, func(t *testing.T) { plantIn(t, path, count) })
 	}
 	t.Log(count)
 	for _, what := range []string{"a barrier", "lanes", "workgroups"} {
@@ -37,15 +36,12 @@ func TestPlantedRaces(t *testing.T) {
 	}
 }
 
-func plantIn(t *testing.T, path, format string, count map[string]int) {
+func plantIn(t *testing.T, path string, count map[string]int) {
 	data, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := ir.Named(format)
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := named(t, path)
 	var trace schedule.Trace
 	if err := json.Unmarshal(data, &trace); err != nil {
 		t.Fatal(err)
