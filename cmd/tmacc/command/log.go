@@ -11,6 +11,7 @@ import (
 
 	"github.com/tmacc/tmacc/lower/targets"
 	"github.com/tmacc/tmacc/schedule/pairs"
+	"github.com/tmacc/tmacc/search/defaults"
 	"github.com/tmacc/tmacc/search/tune"
 )
 
@@ -92,10 +93,12 @@ func (c *cli) exportPairs(ctx context.Context, l tune.Log) error {
 	})); err != nil {
 		return err
 	}
+	usual := c.keptDefaults(true, newProgress(c.err, true))
+	defer usual.Close()
 	enc := json.NewEncoder(c.out)
 	enc.SetEscapeHTML(false)
 	for _, r := range runs {
-		all, err := pairsOf(ctx, r, trials[r.ID])
+		all, err := pairsOf(ctx, r, trials[r.ID], usual)
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
@@ -112,7 +115,7 @@ func (c *cli) exportPairs(ctx context.Context, l tune.Log) error {
 }
 
 // pairsOf are the pairs of one search, which must be of a built-in format on a built-in core.
-func pairsOf(ctx context.Context, r tune.Run, trials []tune.Trial) ([]pairs.Pair, error) {
+func pairsOf(ctx context.Context, r tune.Run, trials []tune.Trial, usual *defaults.Chooser) ([]pairs.Pair, error) {
 	p, err := r.Definition()
 	if err != nil {
 		return nil, err
@@ -121,7 +124,7 @@ func pairsOf(ctx context.Context, r tune.Run, trials []tune.Trial) ([]pairs.Pair
 	if on == nil {
 		return nil, fmt.Errorf("target %s: want a built-in one", r.Target)
 	}
-	t, err := tune.New(ctx, tune.Product{Problem: p, Target: on, Purposes: r.Purposes})
+	t, err := tune.New(ctx, tune.Product{Problem: p, Target: on, Layouts: usual.Layouts, Purposes: r.Purposes})
 	if err != nil {
 		return nil, err
 	}

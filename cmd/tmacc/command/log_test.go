@@ -12,6 +12,7 @@ import (
 	"github.com/tmacc/tmacc/schedule"
 	"github.com/tmacc/tmacc/schedule/pairs"
 	"github.com/tmacc/tmacc/search/tune"
+	"github.com/tmacc/tmacc/tests/chosen"
 )
 
 // Of a log, searches that found something faster are pairs, which can be read. Others are named, with the reason.
@@ -22,7 +23,7 @@ func TestLogPairs(t *testing.T) {
 	}
 	on := targets.ByName("avx2")
 	purposes := []tune.Purpose{{Mode: "l2", M: 512, N: 1, K: 2048}}
-	x, err := tune.New(t.Context(), tune.Product{Problem: p, Target: on, Purposes: purposes})
+	x, err := tune.New(t.Context(), tune.Product{Problem: p, Target: on, Layouts: chosen.Layouts, Purposes: purposes})
 	if err != nil {
 		t.Fatal(err)
 	}
