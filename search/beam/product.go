@@ -66,9 +66,10 @@ const (
 	mostStarts    = 3   // for one column, each by other means
 	muchWorse     = 0.4 // in the score: a start by other means that is worse by more is none
 	mostLayouts   = 4   // that are followed
+	mostWide      = 3   // of them, to many columns
 	notMuchWorse  = 0.3 // layouts whose score for one column is worse by more are not
 	fewTries      = 3   // for each of them, for four columns
-	triesOfWeight = 7   // of the layout that is chosen, for each weight of a purpose
+	triesOfWeight = 6   // of the layout that is chosen, for each weight of a purpose
 )
 
 // Product chooses the schedules of p on a target by what the model predicts for Purposes: of ascending numbers of columns, one first, and for
@@ -157,15 +158,20 @@ func (c *chooser) choose() ([]set, error) {
 	}
 	var sets []set
 	for _, k := range ones {
-		s := c.wider(set{c.late(k)}, 4, fewTries)
-		if few := slices.Concat(of(1), of(4)); len(sets) == 0 || c.score(s, few) < c.score(sets[0], few)+notMuchWorse {
-			s = c.wider(s, many, fewTries)
-		}
-		sets = append(sets, s)
+		sets = append(sets, set{c.late(k)})
 	}
-	compared := slices.Concat(of(1), of(4), of(many)) // the others have no kernels yet: wider ones do their work, as badly as these are wide
-	c.leastOf(compared, sets)
-	slices.SortStableFunc(sets, func(a, b set) int { return cmp.Compare(c.score(a, compared), c.score(b, compared)) })
+	compared := of(1) // only for what there are kernels for: wider ones do the work of others, as badly as they are wide
+	for _, n := range []int{4, many} {
+		compared = append(compared, of(n)...)
+		if n == many {
+			sets = sets[:min(len(sets), mostWide)]
+		}
+		for i, s := range sets {
+			sets[i] = c.wider(s, n, fewTries)
+		}
+		c.leastOf(compared, sets)
+		slices.SortStableFunc(sets, func(a, b set) int { return cmp.Compare(c.score(a, compared), c.score(b, compared)) })
+	}
 	c.leastOf(Purposes, sets)
 	best := sets[0][:1]
 	for _, n := range []int{4, 2, 8, many} {

@@ -99,7 +99,7 @@ func usable(t *testing.T, c cell, uses []search.Use) {
 	}
 }
 
-// scoreOf is what the model says of schedules. Kernels that it refuses are left out.
+// scoreOf is what the model says of schedules, +Inf if it refuses all. Kernels that it refuses are left out.
 func scoreOf(t *testing.T, x cell, traces []schedule.Trace) float64 {
 	t.Helper()
 	sp, err := space.For(x.p, x.on)
@@ -116,6 +116,9 @@ func scoreOf(t *testing.T, x cell, traces []schedule.Trace) float64 {
 		if k := c.find(point, Purposes, math.Inf(1)); k.err == nil {
 			ks = append(ks, k)
 		}
+	}
+	if len(ks) == 0 {
+		return math.Inf(1)
 	}
 	return c.score(ks, Purposes)
 }
