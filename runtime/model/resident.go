@@ -114,8 +114,8 @@ func (r *resident) covers() error {
 		return errorf("device", "heads of %d elements are computed on the CPU", c.HeadSize)
 	}
 	for _, kind := range c.Kinds {
-		if d := kind.Rope.Dims; d != 0 && d != c.HeadSize {
-			return errorf("device", "heads that are partly rotated are computed on the CPU")
+		if kind.Rope.Dims%ops.Panel != 0 {
+			return errorf("device", "heads of which %d elements are rotated are computed on the CPU", kind.Rope.Dims)
 		}
 	}
 	for i := range m.layers {

@@ -560,6 +560,9 @@ func (s *list) turn(a *attention, n int, x, normed, out headed, weights []float3
 	case pairs > 0:
 		s.operator(false, "rope", map[string]int{"H": pairs}, calls, s.heads("x", x, 0), s.heads("y", x, 4*pairs), s.angles("cos", k.cos), s.angles("sin", k.sin),
 			s.heads("low", out, 0), s.heads("high", out, 4*pairs))
+		if rest := a.size - 2*pairs; rest > 0 {
+			s.operator(true, "row_f32", map[string]int{"K": rest}, calls, s.heads("x", x, 8*pairs), s.heads("out", out, 8*pairs))
+		}
 	case x != out:
 		s.operator(false, "row_f32", map[string]int{"K": a.size}, calls, s.heads("x", x, 0), s.heads("out", out, 0))
 	}

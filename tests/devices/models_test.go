@@ -116,20 +116,19 @@ func openedFor(t *testing.T, on *kernels.Device, opt model.Options) (*model.Mode
 // small is the file of a small model.
 const small = "../../testdata/gguf/llama-q4_0.gguf"
 
-// longer is a copy of a file of a model, which says that the model was made for so many positions.
-func longer(t *testing.T, path string, positions uint32) string {
+// changed is a copy of a file of a model, in which a number of the metadata is another one.
+func changed(t *testing.T, path, key string, value uint32) string {
 	t.Helper()
 	data, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	key := []byte("context_length")
-	at := bytes.Index(data, key)
+	at := bytes.Index(data, []byte(key))
 	if at < 0 {
 		t.Fatalf("%s has no %s", path, key)
 	}
 	const typeBytes = 4
-	binary.LittleEndian.PutUint32(data[at+len(key)+typeBytes:], positions)
+	binary.LittleEndian.PutUint32(data[at+len(key)+typeBytes:], value)
 	to := filepath.Join(t.TempDir(), filepath.Base(path))
 	if err := os.WriteFile(to, data, 0o600); err != nil {
 		t.Fatal(err)
@@ -458,7 +457,7 @@ func TestLong(t *testing.T) {
 	counting := *here
 	counting.On = counted{here.On, &seen}
 	target, _ := spirv.ByName("spirv")
-	path := longer(t, small, positions)
+	path := changed(t, small, "llama.context_length", positions)
 	var all [][]float32
 	for _, on := range []*kernels.Device{nil, {Here: &counting, Target: target}} {
 		m, s := openedFile(t, path, on, model.Options{Context: positions})
@@ -565,7 +564,7 @@ func TestSeats(t *testing.T) {
 		t.Skip(err)
 	}
 	const positions = 16384 // of a session, which take more memory than everything else
-	path := longer(t, small, positions)
+	path := changed(t, small, "llama.context_length", positions)
 	target, _ := spirv.ByName("spirv")
 	var all [][]float32
 	limit := int64(0)
@@ -609,6 +608,39 @@ func TestSeats(t *testing.T) {
 	for i := range len(all) / 2 {
 		if !slices.Equal(all[i], all[len(all)/2+i]) {
 			t.Errorf("other logits of item %d", i)
+		}
+	}
+}
+
+// TestPartlyRotated: a model that rotates a part of each head has steps on the device, with the CPU's bits, also of heads
+// that are several panels of 8 bits.
+func TestPartlyRotated(t *testing.T) {
+	here, err := device.Here("")
+	if err != nil {
+		t.Skip(err)
+	}
+	target, _ := spirv.ByName("spirv")
+	path := changed(t, "../../cmd/tmacc/tale/tale-bitnet-4m-tq2_0.gguf", "rope.dimension_count", 32)
+	var all [][]float32
+	for _, on := range []*kernels.Device{nil, {Here: here, Target: target}} {
+		m, s := openedFile(t, path, on, model.Options{Context: 64, Cache: model.CacheQ8})
+		if have := m.Config().HeadSize; have <= 32 {
+			t.Fatalf("heads have %d elements", have)
+		}
+		for _, tokens := range [][]int32{{1, 2, 3}, {4}, {5}, {6, 7}} {
+			item := []model.Item{{Session: s, Tokens: tokens}}
+			if err := m.Forward(context.Background(), item); err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, slices.Clone(item[0].Logits))
+		}
+		if err := m.Resident(); on != nil && err != nil {
+			t.Error(err)
+		}
+	}
+	for i := range len(all) / 2 {
+		if !slices.Equal(all[i], all[len(all)/2+i]) {
+			t.Errorf("other logits of call %d", i)
 		}
 	}
 }

@@ -68,7 +68,7 @@ func (o *opened) ranKernels() []ranKernels {
 	return out
 }
 
-// steps says where steps of one session are computed, if a device was asked for: "device", or why not there.
+// steps says where steps are computed, if a device was asked for: "device", or why not there.
 func (o *opened) steps() string {
 	if o.device == nil {
 		return ""

@@ -335,7 +335,7 @@ func (o *opened) ran() string {
 	switch steps := o.steps(); steps {
 	case "":
 	case "device":
-		operators = "steps of one session stay on the device, others: " + operators
+		operators = "steps stay on the device, but for batches that it has no room for: " + operators
 	default:
 		operators += ", as " + steps
 	}
