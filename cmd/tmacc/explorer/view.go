@@ -145,7 +145,7 @@ func (m *Model) title(pane, width int) string {
 	}
 	switch {
 	case pane == tracePane:
-		return style.Render(fit(fmt.Sprintf(" trace, %d steps, %d changes", len(m.trace), m.state.Changes), width))
+		return style.Render(fit(fmt.Sprintf(" trace, %d steps, %d %s", len(m.trace), m.state.Changes, map[bool]string{true: "change", false: "changes"}[m.state.Changes == 1]), width))
 	case pane == nextPane && m.single:
 		return style.Render(fit(" single steps: predicted, measured", width))
 	case pane == nextPane:
