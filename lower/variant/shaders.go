@@ -80,7 +80,7 @@ func (v *Shaders) ABI(prefix string) abi.Variant {
 // FusedName is the name of the kernel that takes floats among the kernels of its variant.
 const FusedName = "floats"
 
-// fused describes a kernel that takes floats. Its parameters have the numbers of other kernels'. Floats are in the place of activations, and what is counted of
+// fused describes a kernel that takes floats. Its parameters have the numbers of other kernels'. Floats are in the place of activations, and the numbers that are counted of
 // them is behind.
 func (k *Shaded) fused(prefix string) *abi.Fused {
 	s := k.Schedule

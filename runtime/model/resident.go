@@ -19,7 +19,7 @@ import (
 // embedding, the angles of the positions, their places in the cache, and which positions of blocks count. Keys and values, the last norms and logits of the wanted rows come out.
 // Models that it does not cover, and batches of more sessions than it has room for, are computed on the CPU, by products on the device.
 //
-// Pages of caches are the host's. The device has copies of as many sessions' as one step had, page after page, which follow their versions.
+// Pages of caches are the host's. The device has copies of the sessions of the largest step, page after page, which follow their versions.
 type resident struct {
 	m  *Model
 	mu sync.Mutex // held by a step
@@ -30,7 +30,7 @@ type resident struct {
 	tried [][2]int
 	same  [numKinds]bool // the first step of a kind had the bits of products and of the CPU
 	most  int            // tokens of a step that there is memory for
-	large int64          // bytes of work for so many
+	large int64          // bytes of work for this number
 	kept  *kept          // nil before the first step, and after a loss of the device
 	seats []*seat        // the latest first
 	work  abi.Memory     // of steps, nil before the first

@@ -845,7 +845,7 @@ func (s *list) state(a *attention, b *blocksOf) merged {
 // mostMerged is from how many blocks on that one merge may add operators are looked for.
 const mostMerged = 64
 
-// mergeSome adds the next blocks: as many as there is an operator for.
+// mergeSome adds the next blocks: the largest number that an operator is for.
 func (s *list) mergeSome(beside bool, a *attention, b *blocksOf) {
 	x, d := s.state(a, b), 4*a.size
 	next := b.of + b.done.blocks

@@ -49,7 +49,7 @@ func of(n int) (out []Purpose) {
 	return out
 }
 
-// How far a choice goes: about 150 points are evaluated. Each search begins where the one before it ended.
+// How far a choice goes: about 200 points are evaluated. Each search begins where the one before it ended.
 var (
 	startsSearch  = Search{Width: 40, Budget: 120, Most: 6}                        // among ways to decompose
 	anySearch     = Search{Width: 6, Budget: 400, Most: 8, Passes: 3}              // where no start has a kernel
@@ -57,7 +57,7 @@ var (
 	sumsSearch    = Search{Width: 2, Budget: 12, Most: 3, Passes: 1, Strict: true} // of starts, so that sums do not wait for each other
 	earlySearch   = Search{Width: 1, Budget: 20, Most: 6, Passes: 1, Strict: true} // for one column
 	lateSearch    = Search{Width: 1, Budget: 10, Most: 5, Passes: 1, Strict: true, Backward: true}
-	columnsSearch = Search{Width: 1, Most: 5, Passes: 1, Backward: true} // for more columns, beside its starts
+	columnsSearch = Search{Width: 3, Most: 5, Passes: 1, Backward: true} // for more columns, beside its starts
 )
 
 const (
@@ -68,8 +68,9 @@ const (
 	mostLayouts   = 4   // that are followed
 	mostWide      = 3   // of them, to many columns
 	notMuchWorse  = 0.3 // layouts whose score for one column is worse by more are not
-	fewTries      = 3   // for each of them, for four columns
-	triesOfWeight = 6   // of the layout that is chosen, for each weight of a purpose
+	closeCall     = 0.1 // in the score: tables and dot products that differ by less are compared by kernels for all numbers of columns
+	fewTries      = 4   // for each of them, for four columns
+	triesOfWeight = 9   // of the layout that is chosen, for each weight of a purpose
 )
 
 // Product chooses the schedules of p on a target by what the model predicts for Purposes: of ascending numbers of columns, one first, and for
@@ -172,17 +173,35 @@ func (c *chooser) choose() ([]set, error) {
 		c.leastOf(compared, sets)
 		slices.SortStableFunc(sets, func(a, b set) int { return cmp.Compare(c.score(a, compared), c.score(b, compared)) })
 	}
+	other := slices.IndexFunc(sets, func(ks set) bool {
+		return c.tables(ks) != c.tables(sets[0]) && c.score(ks, compared) < c.score(sets[0], compared)+closeCall
+	})
 	c.leastOf(Purposes, sets)
-	best := sets[0][:1]
+	sets[0] = c.allColumns(sets[0])
+	if other > 0 {
+		sets[other] = c.allColumns(sets[other])
+		if c.score(sets[other], Purposes) < c.score(sets[0], Purposes) {
+			sets[0], sets[other] = sets[other], sets[0]
+		}
+	}
+	sets[0] = c.worth(sets[0])
+	return sets, nil
+}
+
+// tables says that the kernels of a layout look sums up in tables.
+func (c *chooser) tables(ks set) bool { return c.space.Means(ks[0].point).Tables }
+
+// allColumns is kernels of the layout of ks for all numbers of columns.
+func (c *chooser) allColumns(ks set) set {
+	all := ks[:1]
 	for _, n := range []int{4, 2, 8, many} {
 		weight := 0.0
 		for _, x := range of(n) {
 			weight += x.Weight
 		}
-		best = c.wider(best, n, int(triesOfWeight*weight))
+		all = c.wider(all, n, int(triesOfWeight*weight))
 	}
-	sets[0] = c.worth(best)
-	return sets, nil
+	return all
 }
 
 // oneColumn searches kernels for one column by early decisions, since most others follow from them. Kernels by different means have

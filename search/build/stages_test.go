@@ -52,7 +52,7 @@ func names(all []Stage) (out []string) {
 // A product goes through all stages: each has a value and a text, and the cost is what the model predicts.
 func TestStages(t *testing.T) {
 	p, target := w2(t)
-	_, trace := usual(t, 2)
+	_, trace := usual(t, 4)
 	all := Stages(p, trace, target)
 	if !slices.Equal(names(all), StageNames()) {
 		t.Fatalf("stages %v, want %v", names(all), StageNames())
@@ -62,7 +62,7 @@ func TestStages(t *testing.T) {
 			t.Errorf("%s: %v, %v, %q", s.Name, s.Err, s.Value, s.Text)
 		}
 	}
-	cycles, err := Predict(t.Context(), p, trace, target, []cost.Purpose{{N: 2, At: cost.L2}, {N: 2, At: cost.DRAM}})
+	cycles, err := Predict(t.Context(), p, trace, target, []cost.Purpose{{N: 4, At: cost.L2}, {N: 4, At: cost.DRAM}})
 	if err != nil {
 		t.Fatal(err)
 	}

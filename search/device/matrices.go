@@ -102,7 +102,7 @@ func rounded(d *vulkan.Device, s spirv.Shape, c spirv.Controls) (have, want []by
 	return have, want, err
 }
 
-// computed is what a function of cooperative matrices makes of in on d: as many bytes.
+// computed is what a function of cooperative matrices makes of in on d. Its length is that of in.
 func computed(d *vulkan.Device, f *vir.Func, c spirv.Controls, in []byte) ([]byte, error) {
 	t, _ := spirv.ByName("spirv/coop")
 	selected, err := lower.Select(context.Background(), t, f)

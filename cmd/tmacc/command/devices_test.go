@@ -62,7 +62,7 @@ func TestBenchDevice(t *testing.T) {
 	}
 }
 
-// A script on a device chooses an illegal tile, takes it back, measures, searches, measures again after the search has ended its worker, and saves what is shown: the
+// A script on a device chooses an illegal tile, takes it back, measures, searches, measures again after the search has ended its worker, and saves the trace that is shown: the
 // lock has it, and so has the package. The log has the search. Saving the default schedule removes the product from the lock.
 func TestExploreDevice(t *testing.T) {
 	device(t)

@@ -55,7 +55,7 @@ type candidate struct {
 	slow     bool          // at the shape before
 }
 
-// schedules are those of the one problem: the default ones that the part before chose, and those of files.
+// schedules are the default ones that the part before chose, and the ones of files.
 func (x *lab) schedules() (all []entry, err error) {
 	if x.known != "" {
 		data, err := os.ReadFile(x.known)
@@ -151,7 +151,7 @@ func readTraces(path string) (all []entry, err error) {
 	return fastest(all), nil
 }
 
-// compileAll compiles schedules, several at a time, and checks the bits of their products: as many as half of the time is enough for.
+// compileAll compiles schedules, several at a time, and checks the bits of their products, within half of the time.
 func (x *lab) compileAll(all []entry) (out []*candidate) {
 	var mu sync.Mutex
 	results, late := make([]*candidate, len(all)), 0
