@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"sync"
 
 	"github.com/tmacc/tmacc/ir/format"
 )
@@ -14,7 +15,8 @@ import (
 //
 //	entry = table[entry] + residual[entry] - offset of the unit
 //
-// Few units have residuals: about two of the 1024 units of 4096 normally distributed activations.
+// Few units of four bits have residuals: about two of the 1024 units of 4096 normally distributed activations. Of pairs
+// of digits from -1 to 1, one in fifty has some. See ResidualShare.
 
 // mostByte is the largest entry that needs no residual.
 const mostByte = math.MaxUint8
@@ -44,6 +46,58 @@ func (t *Tables) Residue(entry int) (low, residual int) {
 func (t *Tables) MostResidual() int {
 	least, most := t.spread()
 	return max(0, (most-least)*ActMax*t.Digits()-mostByte)
+}
+
+// ResidualShare is the share of units that have residuals if activations are normally distributed and int8 for whole
+// rows of k.
+func (t *Tables) ResidualShare(k int) float64 {
+	least, most := t.spread()
+	key := residualShare{t.Digits(), most - least, k}
+	share, ok := residualShares.Load(key)
+	if !ok {
+		share, _ = residualShares.LoadOrStore(key, key.of())
+	}
+	return share.(float64)
+}
+
+// residualShare is what the share of units with residuals depends on: the digits of a unit, the range of each, and the
+// length of a row.
+type residualShare struct{ digits, spread, k int }
+
+var residualShares sync.Map // of residualShare, to float64
+
+func (x residualShare) of() (share float64) {
+	magnitude := magnitudes(x.k)
+	sums := []float64{1} // sums[s]: the probability that the magnitudes of the digits so far sum up to s
+	for range x.digits {
+		next := make([]float64, len(sums)+ActMax)
+		for s, p := range sums {
+			for q, m := range magnitude {
+				next[s+q] += p * m
+			}
+		}
+		sums = next
+	}
+	for s, p := range sums {
+		if x.spread*s > mostByte {
+			share += p
+		}
+	}
+	return share
+}
+
+// magnitudes are the probabilities of the magnitudes 0 to ActMax of normally distributed activations, of which the largest
+// of k is ActMax: the median of that largest one.
+func magnitudes(k int) (share [ActMax + 1]float64) {
+	largest := math.Sqrt2 * math.Erfinv(math.Pow(0.5, 1/float64(max(2, k))))
+	below := func(q float64) float64 { return math.Erf(q / ActMax * largest / math.Sqrt2) }
+	last := 0.0
+	for q := range share {
+		next := below(float64(q) + 0.5)
+		share[q], last = next-last, next
+	}
+	share[ActMax] += 1 - last
+	return share
 }
 
 // checkResidual reports tables that have no residuals in bytes, or that PrepareTables does

@@ -33,10 +33,6 @@ type Stretch struct {
 	Bound  string // what takes so long: "ports 0 5", "front end", or "latency" of instructions that wait for one another
 }
 
-// listedK is about how many elements of K there are for each that brings its iteration on a list: outliers of activations
-// are rare.
-const listedK = 2048.0
-
 // Run predicts what a call of k by its selected code s takes.
 func Run(ctx context.Context, k *schedule.Kernel, s *lower.Selected) Pipeline {
 	return At(ctx, k, s, TypicalK)
@@ -71,7 +67,13 @@ func trips(k *schedule.Kernel, elements int, count vir.Extent, listed bool) floa
 		n = float64(k.FilledK(elements)) / float64(k.StepK)
 	}
 	if listed {
-		n *= min(1, float64(k.StepK)/listedK)
+		n *= listedShare(k, elements)
 	}
 	return n
+}
+
+// listedShare is the share of iterations that a list of k names: those with residuals of at least one unit of any column.
+func listedShare(k *schedule.Kernel, elements int) float64 {
+	units := float64(k.StepK*k.Cols) / float64(k.Tables.Digits())
+	return 1 - math.Pow(1-k.Tables.ResidualShare(elements), units)
 }
