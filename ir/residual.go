@@ -66,8 +66,19 @@ type residualShare struct{ digits, spread, k int }
 
 var residualShares sync.Map // of residualShare, to float64
 
+// of is the mean over rows, whose largest activation differs.
 func (x residualShare) of() (share float64) {
-	magnitude := magnitudes(x.k)
+	const rows = 16
+	for row := range rows {
+		below := (float64(row) + 0.5) / rows // the probability that a row's largest activation is less than this row's
+		share += x.ofRow(math.Sqrt2*math.Erfinv(math.Pow(below, 1/float64(max(1, x.k))))) / rows
+	}
+	return share
+}
+
+// ofRow is the share in a row whose largest activation is so many standard deviations.
+func (x residualShare) ofRow(largest float64) (share float64) {
+	magnitude := magnitudes(largest)
 	sums := []float64{1} // sums[s]: the probability that the magnitudes of the digits so far sum up to s
 	for range x.digits {
 		next := make([]float64, len(sums)+ActMax)
@@ -86,14 +97,12 @@ func (x residualShare) of() (share float64) {
 	return share
 }
 
-// magnitudes are the probabilities of the magnitudes 0 to ActMax of normally distributed activations, of which the largest
-// of k is ActMax: the median of that largest one.
-func magnitudes(k int) (share [ActMax + 1]float64) {
-	largest := math.Sqrt2 * math.Erfinv(math.Pow(0.5, 1/float64(max(2, k))))
-	below := func(q float64) float64 { return math.Erf(q / ActMax * largest / math.Sqrt2) }
+// magnitudes are the probabilities of the magnitudes 0 to ActMax of normally distributed activations, of which the
+// largest is so many standard deviations.
+func magnitudes(largest float64) (share [ActMax + 1]float64) {
 	last := 0.0
 	for q := range share {
-		next := below(float64(q) + 0.5)
+		next := math.Erf((float64(q) + 0.5) / ActMax * largest / math.Sqrt2)
 		share[q], last = next-last, next
 	}
 	share[ActMax] += 1 - last
