@@ -19,7 +19,8 @@ const (
 // sink moves every instruction down to where its result is first needed, so that
 // few values are live at once: each store and each update of a carried register
 // comes right after what only it needs. Where that is two values, the one that
-// takes more registers to compute comes first.
+// takes more registers to compute comes first. A prefetch goes on following the load that it followed, so that
+// a loop does not ask for all its lines at once, while the few misses that a core has in flight are taken.
 //
 //	v1 = load x+0             v1 = load x+0
 //	v2 = load x+16            v3 = shl v1 2
@@ -54,24 +55,31 @@ type sinker struct {
 	outer []bool     // registers that bodies around define
 	def   []*waiting // by register, nil if this body does not define it
 	queue []*waiting // in their order
+	load  *waiting   // the last one that reads memory
 	out   []vir.Node
 }
 
 // waiting is an instruction that nothing has needed yet.
 type waiting struct {
-	in   *vir.Instr
-	need int // registers it takes to compute
-	done bool
+	in    *vir.Instr
+	need  int          // registers it takes to compute
+	after []*vir.Instr // prefetches that follow it
+	done  bool
 }
 
 func (s *sinker) body(body []vir.Node) []vir.Node {
 	inner := &sinker{all: s.all, mut: s.mut, outer: s.outer, def: make([]*waiting, len(s.mut))}
 	var mine []vir.Reg
 	for _, n := range body {
-		if in, ok := n.(*vir.Instr); ok && in.Dst != vir.NoReg && !s.outer[in.Dst] && (s.all || len(in.Args) == 0) {
+		in, ok := n.(*vir.Instr)
+		if ok && in.Dst != vir.NoReg && !s.outer[in.Dst] && (s.all || len(in.Args) == 0) {
 			mine = append(mine, in.Dst)
 			s.outer[in.Dst] = true
 			inner.wait(in)
+			continue
+		}
+		if ok && inner.follows(in) {
+			inner.load.after = append(inner.load.after, in)
 			continue
 		}
 		inner.place(n)
@@ -101,6 +109,14 @@ func (s *sinker) wait(in *vir.Instr) {
 	}
 	s.def[in.Dst] = w
 	s.queue = append(s.queue, w)
+	if in.HasMem() {
+		s.load = w
+	}
+}
+
+// follows reports whether in is a prefetch of what the last load reads that nothing has needed yet.
+func (s *sinker) follows(in *vir.Instr) bool {
+	return (in.Op == vir.OpPrefetch || in.Op == vir.OpPrefetch2) && s.load != nil && !s.load.done && s.load.in.Mem.Buf == in.Mem.Buf
 }
 
 // place appends a node that keeps its place, after what it needs and what must not
@@ -194,4 +210,7 @@ func (s *sinker) emit(w *waiting) {
 	w.done = true
 	s.needAll(w.in)
 	s.out = append(s.out, w.in)
+	for _, in := range w.after {
+		s.out = append(s.out, in)
+	}
 }
