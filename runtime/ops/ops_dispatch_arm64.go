@@ -417,11 +417,9 @@ func matmul_f32_4(a []float32, b []byte, out []float32, aStride, outStride, K in
 func matmul_f32_8(a []float32, b []byte, out []float32, aStride, outStride, K int) {
 	switch {
 	case chosen == neon && K > 0 && K%4 == 0:
-		var acc [256]float32
 		matmul_f32_8_neon(&matmul_f32_8_neon_args{
 			a:            unsafe.Pointer(unsafe.SliceData(a[:7*aStride+K])),
 			b:            unsafe.Pointer(unsafe.SliceData(b[:128*K])),
-			acc:          unsafe.Pointer(&acc),
 			out:          unsafe.Pointer(unsafe.SliceData(out[:7*outStride+32])),
 			step_a:       int64(4 * aStride),
 			step_out:     int64(4 * outStride),

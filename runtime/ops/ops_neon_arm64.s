@@ -3592,42 +3592,41 @@ done0:
 // func matmul_f32_8_neon(args *byte)
 TEXT ·matmul_f32_8_neon(SB), NOSPLIT, $0-8
 	MOVD args+0(FP), R25
+	WORD $0x6f046400 // mvni v0.4s, #128, lsl #24                    v0:i32x4 = splat 2147483647
+	MOVD $0x7f800000, R16
+	WORD $0x4e040e01 // dup v1.4s, w16                               v1:i32x4 = splat 2139095040
+	MOVD $0x7fc00000, R16
+	WORD $0x4e040e02 // dup v2.4s, w16                               v2:i32x4 = splat 2143289344
 	MOVD 0(R25), R0 // a
 	MOVD 8(R25), R1 // b
 	MOVD 0(R25), R2 // a
-	MOVD 32(R25), R4 // step_a
+	MOVD 24(R25), R4 // step_a
 	MOVD $1, R3
 	MADD R4, R2, R3, R3
 	MOVD 0(R25), R2 // a
-	MOVD 32(R25), R5 // step_a
+	MOVD 24(R25), R5 // step_a
 	MOVD $2, R4
 	MADD R5, R2, R4, R4
 	MOVD 0(R25), R2 // a
-	MOVD 32(R25), R6 // step_a
+	MOVD 24(R25), R6 // step_a
 	MOVD $3, R5
 	MADD R6, R2, R5, R5
-	MOVD 16(R25), R2 // acc
-	MOVD 32(R25), R8 // step_a
-	MOVD $4, R7
-	MUL R8, R7
-	MOVD 32(R25), R9 // step_a
-	MOVD $4, R8
-	MUL R9, R8
-	MOVD 32(R25), R10 // step_a
-	MOVD $4, R9
-	MUL R10, R9
-	MOVD 32(R25), R11 // step_a
-	MOVD $4, R10
-	MUL R11, R10
+	MOVD 16(R25), R2 // out
+	MOVD 16(R25), R6 // out
+	MOVD 32(R25), R8 // step_out
+	MOVD $1, R7
+	MADD R8, R6, R7, R7
+	MOVD 16(R25), R6 // out
+	MOVD 32(R25), R9 // step_out
+	MOVD $2, R8
+	MADD R9, R6, R8, R8
+	MOVD 16(R25), R6 // out
+	MOVD 32(R25), R10 // step_out
+	MOVD $3, R9
+	MADD R10, R6, R9, R9
 	MOVD $2, R6
 	PCALIGN $32
 l0:
-	MOVD $2, R11
-	PCALIGN $32
-l1:
-	WORD $0x4f00e400 // movi v0.16b, #0                              v0:f32x4 = splat 0
-	WORD $0x4f00e401 // movi v1.16b, #0                              v1:f32x4 = splat 0
-	WORD $0x4f00e402 // movi v2.16b, #0                              v2:f32x4 = splat 0
 	WORD $0x4f00e403 // movi v3.16b, #0                              v3:f32x4 = splat 0
 	WORD $0x4f00e404 // movi v4.16b, #0                              v4:f32x4 = splat 0
 	WORD $0x4f00e405 // movi v5.16b, #0                              v5:f32x4 = splat 0
@@ -3641,291 +3640,704 @@ l1:
 	WORD $0x4f00e40d // movi v13.16b, #0                             v13:f32x4 = splat 0
 	WORD $0x4f00e40e // movi v14.16b, #0                             v14:f32x4 = splat 0
 	WORD $0x4f00e40f // movi v15.16b, #0                             v15:f32x4 = splat 0
-	MOVD 48(R25), R12 // count_acc_ko
-	CMP $0, R12
-	BLE done2
-	MOVD R0, R13
-	MOVD R1, R14
-	MOVD R3, R15
-	MOVD R4, R19
-	MOVD R5, R20
+	WORD $0x4f00e410 // movi v16.16b, #0                             v16:f32x4 = splat 0
+	WORD $0x4f00e411 // movi v17.16b, #0                             v17:f32x4 = splat 0
+	WORD $0x4f00e412 // movi v18.16b, #0                             v18:f32x4 = splat 0
+	MOVD 40(R25), R10 // count_acc_ko
+	CMP $0, R10
+	BLE done1
+	MOVD R0, R11
+	MOVD R1, R12
+	MOVD R3, R13
+	MOVD R4, R14
+	MOVD R5, R15
 	PCALIGN $32
-l2:
-	WORD $0x3dc001b0 // ldr q16, [x13]                               v16:i32x4 = load a+0 l0*0+4*step_a l2*16
-	WORD $0x4e040611 // dup v17.4s, v16.s[0]                         v18:f32x4 = spread v17 0
-	WORD $0x3dc001d2 // ldr q18, [x14]                               v19:f32x4 = load b+0 l1*64 l2*512
-	WORD $0x3dc005d3 // ldr q19, [x14, #16]                          v20:f32x4 = load b+16 l1*64 l2*512
-	WORD $0x3dc009d4 // ldr q20, [x14, #32]                          v21:f32x4 = load b+32 l1*64 l2*512
-	WORD $0x3dc00dd5 // ldr q21, [x14, #48]                          v22:f32x4 = load b+48 l1*64 l2*512
-	WORD $0xf98401c0 // prfm pldl1keep, [x14, #2048]                 prefetch b+2048 l1*64 l2*512
-	WORD $0xf99001c2 // prfm pldl2keep, [x14, #8192]                 prefetch2 b+8192 l1*64 l2*512
-	WORD $0x6e32de36 // fmul v22.4s, v17.4s, v18.4s                  v23:f32x4 = mul v18 v19
-	WORD $0x6e33de37 // fmul v23.4s, v17.4s, v19.4s                  v24:f32x4 = mul v18 v20
-	WORD $0x6e34de38 // fmul v24.4s, v17.4s, v20.4s                  v25:f32x4 = mul v18 v21
-	WORD $0x6e35de31 // fmul v17.4s, v17.4s, v21.4s                  v26:f32x4 = mul v18 v22
-	WORD $0x4e36d400 // fadd v0.4s, v0.4s, v22.4s                    v0:f32x4 = add v0 v23
-	WORD $0x4e37d421 // fadd v1.4s, v1.4s, v23.4s                    v1:f32x4 = add v1 v24
-	WORD $0x4e38d442 // fadd v2.4s, v2.4s, v24.4s                    v2:f32x4 = add v2 v25
-	WORD $0x4e31d463 // fadd v3.4s, v3.4s, v17.4s                    v3:f32x4 = add v3 v26
-	WORD $0x3dc001f1 // ldr q17, [x15]                               v27:i32x4 = load a+0 l0*0+4*step_a l2*16 step_a*1
-	WORD $0x4e040636 // dup v22.4s, v17.s[0]                         v29:f32x4 = spread v28 0
-	WORD $0x6e32ded7 // fmul v23.4s, v22.4s, v18.4s                  v30:f32x4 = mul v29 v19
-	WORD $0x6e33ded8 // fmul v24.4s, v22.4s, v19.4s                  v31:f32x4 = mul v29 v20
-	WORD $0x6e34ded9 // fmul v25.4s, v22.4s, v20.4s                  v32:f32x4 = mul v29 v21
-	WORD $0x6e35ded6 // fmul v22.4s, v22.4s, v21.4s                  v33:f32x4 = mul v29 v22
-	WORD $0x4e37d484 // fadd v4.4s, v4.4s, v23.4s                    v4:f32x4 = add v4 v30
-	WORD $0x4e38d4a5 // fadd v5.4s, v5.4s, v24.4s                    v5:f32x4 = add v5 v31
-	WORD $0x4e39d4c6 // fadd v6.4s, v6.4s, v25.4s                    v6:f32x4 = add v6 v32
-	WORD $0x4e36d4e7 // fadd v7.4s, v7.4s, v22.4s                    v7:f32x4 = add v7 v33
-	WORD $0x3dc00276 // ldr q22, [x19]                               v34:i32x4 = load a+0 l0*0+4*step_a l2*16 step_a*2
-	WORD $0x4e0406d7 // dup v23.4s, v22.s[0]                         v36:f32x4 = spread v35 0
-	WORD $0x6e32def8 // fmul v24.4s, v23.4s, v18.4s                  v37:f32x4 = mul v36 v19
-	WORD $0x6e33def9 // fmul v25.4s, v23.4s, v19.4s                  v38:f32x4 = mul v36 v20
-	WORD $0x6e34defa // fmul v26.4s, v23.4s, v20.4s                  v39:f32x4 = mul v36 v21
-	WORD $0x6e35def7 // fmul v23.4s, v23.4s, v21.4s                  v40:f32x4 = mul v36 v22
-	WORD $0x4e38d508 // fadd v8.4s, v8.4s, v24.4s                    v8:f32x4 = add v8 v37
-	WORD $0x4e39d529 // fadd v9.4s, v9.4s, v25.4s                    v9:f32x4 = add v9 v38
-	WORD $0x4e3ad54a // fadd v10.4s, v10.4s, v26.4s                  v10:f32x4 = add v10 v39
-	WORD $0x4e37d56b // fadd v11.4s, v11.4s, v23.4s                  v11:f32x4 = add v11 v40
-	WORD $0x3dc00297 // ldr q23, [x20]                               v41:i32x4 = load a+0 l0*0+4*step_a l2*16 step_a*3
-	WORD $0x4e0406f8 // dup v24.4s, v23.s[0]                         v43:f32x4 = spread v42 0
-	WORD $0x6e32df12 // fmul v18.4s, v24.4s, v18.4s                  v44:f32x4 = mul v43 v19
-	WORD $0x6e33df13 // fmul v19.4s, v24.4s, v19.4s                  v45:f32x4 = mul v43 v20
-	WORD $0x6e34df14 // fmul v20.4s, v24.4s, v20.4s                  v46:f32x4 = mul v43 v21
-	WORD $0x6e35df15 // fmul v21.4s, v24.4s, v21.4s                  v47:f32x4 = mul v43 v22
-	WORD $0x4e32d58c // fadd v12.4s, v12.4s, v18.4s                  v12:f32x4 = add v12 v44
-	WORD $0x4e33d5ad // fadd v13.4s, v13.4s, v19.4s                  v13:f32x4 = add v13 v45
-	WORD $0x4e34d5ce // fadd v14.4s, v14.4s, v20.4s                  v14:f32x4 = add v14 v46
-	WORD $0x4e35d5ef // fadd v15.4s, v15.4s, v21.4s                  v15:f32x4 = add v15 v47
-	WORD $0x4e0c0612 // dup v18.4s, v16.s[1]                         v48:f32x4 = spread v17 1
-	WORD $0x3dc021d3 // ldr q19, [x14, #128]                         v49:f32x4 = load b+128 l1*64 l2*512
-	WORD $0x3dc025d4 // ldr q20, [x14, #144]                         v50:f32x4 = load b+144 l1*64 l2*512
-	WORD $0x3dc029d5 // ldr q21, [x14, #160]                         v51:f32x4 = load b+160 l1*64 l2*512
-	WORD $0x3dc02dd8 // ldr q24, [x14, #176]                         v52:f32x4 = load b+176 l1*64 l2*512
-	WORD $0xf98441c0 // prfm pldl1keep, [x14, #2176]                 prefetch b+2176 l1*64 l2*512
-	WORD $0xf99041c2 // prfm pldl2keep, [x14, #8320]                 prefetch2 b+8320 l1*64 l2*512
-	WORD $0x6e33de59 // fmul v25.4s, v18.4s, v19.4s                  v53:f32x4 = mul v48 v49
-	WORD $0x6e34de5a // fmul v26.4s, v18.4s, v20.4s                  v54:f32x4 = mul v48 v50
-	WORD $0x6e35de5b // fmul v27.4s, v18.4s, v21.4s                  v55:f32x4 = mul v48 v51
-	WORD $0x6e38de52 // fmul v18.4s, v18.4s, v24.4s                  v56:f32x4 = mul v48 v52
-	WORD $0x4e39d400 // fadd v0.4s, v0.4s, v25.4s                    v0:f32x4 = add v0 v53
-	WORD $0x4e3ad421 // fadd v1.4s, v1.4s, v26.4s                    v1:f32x4 = add v1 v54
-	WORD $0x4e3bd442 // fadd v2.4s, v2.4s, v27.4s                    v2:f32x4 = add v2 v55
-	WORD $0x4e32d463 // fadd v3.4s, v3.4s, v18.4s                    v3:f32x4 = add v3 v56
-	WORD $0x4e0c0632 // dup v18.4s, v17.s[1]                         v57:f32x4 = spread v28 1
-	WORD $0x6e33de59 // fmul v25.4s, v18.4s, v19.4s                  v58:f32x4 = mul v57 v49
-	WORD $0x6e34de5a // fmul v26.4s, v18.4s, v20.4s                  v59:f32x4 = mul v57 v50
-	WORD $0x6e35de5b // fmul v27.4s, v18.4s, v21.4s                  v60:f32x4 = mul v57 v51
-	WORD $0x6e38de52 // fmul v18.4s, v18.4s, v24.4s                  v61:f32x4 = mul v57 v52
-	WORD $0x4e39d484 // fadd v4.4s, v4.4s, v25.4s                    v4:f32x4 = add v4 v58
-	WORD $0x4e3ad4a5 // fadd v5.4s, v5.4s, v26.4s                    v5:f32x4 = add v5 v59
-	WORD $0x4e3bd4c6 // fadd v6.4s, v6.4s, v27.4s                    v6:f32x4 = add v6 v60
-	WORD $0x4e32d4e7 // fadd v7.4s, v7.4s, v18.4s                    v7:f32x4 = add v7 v61
-	WORD $0x4e0c06d2 // dup v18.4s, v22.s[1]                         v62:f32x4 = spread v35 1
-	WORD $0x6e33de59 // fmul v25.4s, v18.4s, v19.4s                  v63:f32x4 = mul v62 v49
-	WORD $0x6e34de5a // fmul v26.4s, v18.4s, v20.4s                  v64:f32x4 = mul v62 v50
-	WORD $0x6e35de5b // fmul v27.4s, v18.4s, v21.4s                  v65:f32x4 = mul v62 v51
-	WORD $0x6e38de52 // fmul v18.4s, v18.4s, v24.4s                  v66:f32x4 = mul v62 v52
-	WORD $0x4e39d508 // fadd v8.4s, v8.4s, v25.4s                    v8:f32x4 = add v8 v63
-	WORD $0x4e3ad529 // fadd v9.4s, v9.4s, v26.4s                    v9:f32x4 = add v9 v64
-	WORD $0x4e3bd54a // fadd v10.4s, v10.4s, v27.4s                  v10:f32x4 = add v10 v65
-	WORD $0x4e32d56b // fadd v11.4s, v11.4s, v18.4s                  v11:f32x4 = add v11 v66
-	WORD $0x4e0c06f2 // dup v18.4s, v23.s[1]                         v67:f32x4 = spread v42 1
-	WORD $0x6e33de53 // fmul v19.4s, v18.4s, v19.4s                  v68:f32x4 = mul v67 v49
-	WORD $0x6e34de54 // fmul v20.4s, v18.4s, v20.4s                  v69:f32x4 = mul v67 v50
-	WORD $0x6e35de55 // fmul v21.4s, v18.4s, v21.4s                  v70:f32x4 = mul v67 v51
-	WORD $0x6e38de52 // fmul v18.4s, v18.4s, v24.4s                  v71:f32x4 = mul v67 v52
-	WORD $0x4e33d58c // fadd v12.4s, v12.4s, v19.4s                  v12:f32x4 = add v12 v68
-	WORD $0x4e34d5ad // fadd v13.4s, v13.4s, v20.4s                  v13:f32x4 = add v13 v69
-	WORD $0x4e35d5ce // fadd v14.4s, v14.4s, v21.4s                  v14:f32x4 = add v14 v70
-	WORD $0x4e32d5ef // fadd v15.4s, v15.4s, v18.4s                  v15:f32x4 = add v15 v71
-	WORD $0x4e140612 // dup v18.4s, v16.s[2]                         v72:f32x4 = spread v17 2
-	WORD $0x3dc041d3 // ldr q19, [x14, #256]                         v73:f32x4 = load b+256 l1*64 l2*512
-	WORD $0x3dc045d4 // ldr q20, [x14, #272]                         v74:f32x4 = load b+272 l1*64 l2*512
-	WORD $0x3dc049d5 // ldr q21, [x14, #288]                         v75:f32x4 = load b+288 l1*64 l2*512
-	WORD $0x3dc04dd8 // ldr q24, [x14, #304]                         v76:f32x4 = load b+304 l1*64 l2*512
-	WORD $0xf98481c0 // prfm pldl1keep, [x14, #2304]                 prefetch b+2304 l1*64 l2*512
-	WORD $0xf99081c2 // prfm pldl2keep, [x14, #8448]                 prefetch2 b+8448 l1*64 l2*512
-	WORD $0x6e33de59 // fmul v25.4s, v18.4s, v19.4s                  v77:f32x4 = mul v72 v73
-	WORD $0x6e34de5a // fmul v26.4s, v18.4s, v20.4s                  v78:f32x4 = mul v72 v74
-	WORD $0x6e35de5b // fmul v27.4s, v18.4s, v21.4s                  v79:f32x4 = mul v72 v75
-	WORD $0x6e38de52 // fmul v18.4s, v18.4s, v24.4s                  v80:f32x4 = mul v72 v76
-	WORD $0x4e39d400 // fadd v0.4s, v0.4s, v25.4s                    v0:f32x4 = add v0 v77
-	WORD $0x4e3ad421 // fadd v1.4s, v1.4s, v26.4s                    v1:f32x4 = add v1 v78
-	WORD $0x4e3bd442 // fadd v2.4s, v2.4s, v27.4s                    v2:f32x4 = add v2 v79
-	WORD $0x4e32d463 // fadd v3.4s, v3.4s, v18.4s                    v3:f32x4 = add v3 v80
-	WORD $0x4e140632 // dup v18.4s, v17.s[2]                         v81:f32x4 = spread v28 2
-	WORD $0x6e33de59 // fmul v25.4s, v18.4s, v19.4s                  v82:f32x4 = mul v81 v73
-	WORD $0x6e34de5a // fmul v26.4s, v18.4s, v20.4s                  v83:f32x4 = mul v81 v74
-	WORD $0x6e35de5b // fmul v27.4s, v18.4s, v21.4s                  v84:f32x4 = mul v81 v75
-	WORD $0x6e38de52 // fmul v18.4s, v18.4s, v24.4s                  v85:f32x4 = mul v81 v76
-	WORD $0x4e39d484 // fadd v4.4s, v4.4s, v25.4s                    v4:f32x4 = add v4 v82
-	WORD $0x4e3ad4a5 // fadd v5.4s, v5.4s, v26.4s                    v5:f32x4 = add v5 v83
-	WORD $0x4e3bd4c6 // fadd v6.4s, v6.4s, v27.4s                    v6:f32x4 = add v6 v84
-	WORD $0x4e32d4e7 // fadd v7.4s, v7.4s, v18.4s                    v7:f32x4 = add v7 v85
-	WORD $0x4e1406d2 // dup v18.4s, v22.s[2]                         v86:f32x4 = spread v35 2
-	WORD $0x6e33de59 // fmul v25.4s, v18.4s, v19.4s                  v87:f32x4 = mul v86 v73
-	WORD $0x6e34de5a // fmul v26.4s, v18.4s, v20.4s                  v88:f32x4 = mul v86 v74
-	WORD $0x6e35de5b // fmul v27.4s, v18.4s, v21.4s                  v89:f32x4 = mul v86 v75
-	WORD $0x6e38de52 // fmul v18.4s, v18.4s, v24.4s                  v90:f32x4 = mul v86 v76
-	WORD $0x4e39d508 // fadd v8.4s, v8.4s, v25.4s                    v8:f32x4 = add v8 v87
-	WORD $0x4e3ad529 // fadd v9.4s, v9.4s, v26.4s                    v9:f32x4 = add v9 v88
-	WORD $0x4e3bd54a // fadd v10.4s, v10.4s, v27.4s                  v10:f32x4 = add v10 v89
-	WORD $0x4e32d56b // fadd v11.4s, v11.4s, v18.4s                  v11:f32x4 = add v11 v90
-	WORD $0x4e1406f2 // dup v18.4s, v23.s[2]                         v91:f32x4 = spread v42 2
-	WORD $0x6e33de53 // fmul v19.4s, v18.4s, v19.4s                  v92:f32x4 = mul v91 v73
-	WORD $0x6e34de54 // fmul v20.4s, v18.4s, v20.4s                  v93:f32x4 = mul v91 v74
-	WORD $0x6e35de55 // fmul v21.4s, v18.4s, v21.4s                  v94:f32x4 = mul v91 v75
-	WORD $0x6e38de52 // fmul v18.4s, v18.4s, v24.4s                  v95:f32x4 = mul v91 v76
-	WORD $0x4e33d58c // fadd v12.4s, v12.4s, v19.4s                  v12:f32x4 = add v12 v92
-	WORD $0x4e34d5ad // fadd v13.4s, v13.4s, v20.4s                  v13:f32x4 = add v13 v93
-	WORD $0x4e35d5ce // fadd v14.4s, v14.4s, v21.4s                  v14:f32x4 = add v14 v94
-	WORD $0x4e32d5ef // fadd v15.4s, v15.4s, v18.4s                  v15:f32x4 = add v15 v95
-	WORD $0x4e1c0610 // dup v16.4s, v16.s[3]                         v96:f32x4 = spread v17 3
-	WORD $0x3dc061d2 // ldr q18, [x14, #384]                         v97:f32x4 = load b+384 l1*64 l2*512
-	WORD $0x3dc065d3 // ldr q19, [x14, #400]                         v98:f32x4 = load b+400 l1*64 l2*512
-	WORD $0x3dc069d4 // ldr q20, [x14, #416]                         v99:f32x4 = load b+416 l1*64 l2*512
-	WORD $0x3dc06dd5 // ldr q21, [x14, #432]                         v100:f32x4 = load b+432 l1*64 l2*512
-	WORD $0xf984c1c0 // prfm pldl1keep, [x14, #2432]                 prefetch b+2432 l1*64 l2*512
-	WORD $0xf990c1c2 // prfm pldl2keep, [x14, #8576]                 prefetch2 b+8576 l1*64 l2*512
-	WORD $0x6e32de18 // fmul v24.4s, v16.4s, v18.4s                  v101:f32x4 = mul v96 v97
-	WORD $0x6e33de19 // fmul v25.4s, v16.4s, v19.4s                  v102:f32x4 = mul v96 v98
-	WORD $0x6e34de1a // fmul v26.4s, v16.4s, v20.4s                  v103:f32x4 = mul v96 v99
-	WORD $0x6e35de10 // fmul v16.4s, v16.4s, v21.4s                  v104:f32x4 = mul v96 v100
-	WORD $0x4e38d400 // fadd v0.4s, v0.4s, v24.4s                    v0:f32x4 = add v0 v101
-	WORD $0x4e39d421 // fadd v1.4s, v1.4s, v25.4s                    v1:f32x4 = add v1 v102
-	WORD $0x4e3ad442 // fadd v2.4s, v2.4s, v26.4s                    v2:f32x4 = add v2 v103
-	WORD $0x4e30d463 // fadd v3.4s, v3.4s, v16.4s                    v3:f32x4 = add v3 v104
-	WORD $0x4e1c0630 // dup v16.4s, v17.s[3]                         v105:f32x4 = spread v28 3
-	WORD $0x6e32de11 // fmul v17.4s, v16.4s, v18.4s                  v106:f32x4 = mul v105 v97
-	WORD $0x6e33de18 // fmul v24.4s, v16.4s, v19.4s                  v107:f32x4 = mul v105 v98
-	WORD $0x6e34de19 // fmul v25.4s, v16.4s, v20.4s                  v108:f32x4 = mul v105 v99
-	WORD $0x6e35de10 // fmul v16.4s, v16.4s, v21.4s                  v109:f32x4 = mul v105 v100
-	WORD $0x4e31d484 // fadd v4.4s, v4.4s, v17.4s                    v4:f32x4 = add v4 v106
-	WORD $0x4e38d4a5 // fadd v5.4s, v5.4s, v24.4s                    v5:f32x4 = add v5 v107
-	WORD $0x4e39d4c6 // fadd v6.4s, v6.4s, v25.4s                    v6:f32x4 = add v6 v108
-	WORD $0x4e30d4e7 // fadd v7.4s, v7.4s, v16.4s                    v7:f32x4 = add v7 v109
-	WORD $0x4e1c06d0 // dup v16.4s, v22.s[3]                         v110:f32x4 = spread v35 3
-	WORD $0x6e32de11 // fmul v17.4s, v16.4s, v18.4s                  v111:f32x4 = mul v110 v97
-	WORD $0x6e33de16 // fmul v22.4s, v16.4s, v19.4s                  v112:f32x4 = mul v110 v98
-	WORD $0x6e34de18 // fmul v24.4s, v16.4s, v20.4s                  v113:f32x4 = mul v110 v99
-	WORD $0x6e35de10 // fmul v16.4s, v16.4s, v21.4s                  v114:f32x4 = mul v110 v100
-	WORD $0x4e31d508 // fadd v8.4s, v8.4s, v17.4s                    v8:f32x4 = add v8 v111
-	WORD $0x4e36d529 // fadd v9.4s, v9.4s, v22.4s                    v9:f32x4 = add v9 v112
-	WORD $0x4e38d54a // fadd v10.4s, v10.4s, v24.4s                  v10:f32x4 = add v10 v113
-	WORD $0x4e30d56b // fadd v11.4s, v11.4s, v16.4s                  v11:f32x4 = add v11 v114
-	WORD $0x4e1c06f0 // dup v16.4s, v23.s[3]                         v115:f32x4 = spread v42 3
-	WORD $0x6e32de11 // fmul v17.4s, v16.4s, v18.4s                  v116:f32x4 = mul v115 v97
-	WORD $0x6e33de12 // fmul v18.4s, v16.4s, v19.4s                  v117:f32x4 = mul v115 v98
-	WORD $0x6e34de13 // fmul v19.4s, v16.4s, v20.4s                  v118:f32x4 = mul v115 v99
-	WORD $0x6e35de10 // fmul v16.4s, v16.4s, v21.4s                  v119:f32x4 = mul v115 v100
-	WORD $0x4e31d58c // fadd v12.4s, v12.4s, v17.4s                  v12:f32x4 = add v12 v116
-	WORD $0x4e32d5ad // fadd v13.4s, v13.4s, v18.4s                  v13:f32x4 = add v13 v117
-	WORD $0x4e33d5ce // fadd v14.4s, v14.4s, v19.4s                  v14:f32x4 = add v14 v118
-	WORD $0x4e30d5ef // fadd v15.4s, v15.4s, v16.4s                  v15:f32x4 = add v15 v119
+l1:
+	WORD $0x3dc00173 // ldr q19, [x11]                               v19:i32x4 = load a+0 l1*16
+	WORD $0x4e040673 // dup v19.4s, v19.s[0]                         v21:f32x4 = spread v20 0
+	WORD $0x3dc00194 // ldr q20, [x12]                               v22:f32x4 = load b+0 l0*64 l1*512
+	WORD $0x6e34de74 // fmul v20.4s, v19.4s, v20.4s                  v23:f32x4 = mul v21 v22
+	WORD $0x4e34d463 // fadd v3.4s, v3.4s, v20.4s                    v3:f32x4 = add v3 v23
+	WORD $0x3dc00594 // ldr q20, [x12, #16]                          v24:f32x4 = load b+16 l0*64 l1*512
+	WORD $0x6e34de74 // fmul v20.4s, v19.4s, v20.4s                  v25:f32x4 = mul v21 v24
+	WORD $0x4e34d484 // fadd v4.4s, v4.4s, v20.4s                    v4:f32x4 = add v4 v25
+	WORD $0x3dc00994 // ldr q20, [x12, #32]                          v26:f32x4 = load b+32 l0*64 l1*512
+	WORD $0x6e34de74 // fmul v20.4s, v19.4s, v20.4s                  v27:f32x4 = mul v21 v26
+	WORD $0x4e34d4a5 // fadd v5.4s, v5.4s, v20.4s                    v5:f32x4 = add v5 v27
+	WORD $0xf9840180 // prfm pldl1keep, [x12, #2048]                 prefetch b+2048 l0*64 l1*512
+	WORD $0xf9900182 // prfm pldl2keep, [x12, #8192]                 prefetch2 b+8192 l0*64 l1*512
+	WORD $0x3dc00d94 // ldr q20, [x12, #48]                          v28:f32x4 = load b+48 l0*64 l1*512
+	WORD $0x6e34de73 // fmul v19.4s, v19.4s, v20.4s                  v29:f32x4 = mul v21 v28
+	WORD $0x4e33d4c6 // fadd v6.4s, v6.4s, v19.4s                    v6:f32x4 = add v6 v29
+	WORD $0x3dc00173 // ldr q19, [x11]                               v30:i32x4 = load a+0 l1*16
+	WORD $0x4e0c0673 // dup v19.4s, v19.s[1]                         v32:f32x4 = spread v31 1
+	WORD $0x3dc02194 // ldr q20, [x12, #128]                         v33:f32x4 = load b+128 l0*64 l1*512
+	WORD $0x6e34de74 // fmul v20.4s, v19.4s, v20.4s                  v34:f32x4 = mul v32 v33
+	WORD $0x4e34d463 // fadd v3.4s, v3.4s, v20.4s                    v3:f32x4 = add v3 v34
+	WORD $0x3dc02594 // ldr q20, [x12, #144]                         v35:f32x4 = load b+144 l0*64 l1*512
+	WORD $0x6e34de74 // fmul v20.4s, v19.4s, v20.4s                  v36:f32x4 = mul v32 v35
+	WORD $0x4e34d484 // fadd v4.4s, v4.4s, v20.4s                    v4:f32x4 = add v4 v36
+	WORD $0x3dc02994 // ldr q20, [x12, #160]                         v37:f32x4 = load b+160 l0*64 l1*512
+	WORD $0x6e34de74 // fmul v20.4s, v19.4s, v20.4s                  v38:f32x4 = mul v32 v37
+	WORD $0x4e34d4a5 // fadd v5.4s, v5.4s, v20.4s                    v5:f32x4 = add v5 v38
+	WORD $0xf9844180 // prfm pldl1keep, [x12, #2176]                 prefetch b+2176 l0*64 l1*512
+	WORD $0xf9904182 // prfm pldl2keep, [x12, #8320]                 prefetch2 b+8320 l0*64 l1*512
+	WORD $0x3dc02d94 // ldr q20, [x12, #176]                         v39:f32x4 = load b+176 l0*64 l1*512
+	WORD $0x6e34de73 // fmul v19.4s, v19.4s, v20.4s                  v40:f32x4 = mul v32 v39
+	WORD $0x4e33d4c6 // fadd v6.4s, v6.4s, v19.4s                    v6:f32x4 = add v6 v40
+	WORD $0x3dc00173 // ldr q19, [x11]                               v41:i32x4 = load a+0 l1*16
+	WORD $0x4e140673 // dup v19.4s, v19.s[2]                         v43:f32x4 = spread v42 2
+	WORD $0x3dc04194 // ldr q20, [x12, #256]                         v44:f32x4 = load b+256 l0*64 l1*512
+	WORD $0x6e34de74 // fmul v20.4s, v19.4s, v20.4s                  v45:f32x4 = mul v43 v44
+	WORD $0x4e34d463 // fadd v3.4s, v3.4s, v20.4s                    v3:f32x4 = add v3 v45
+	WORD $0x3dc04594 // ldr q20, [x12, #272]                         v46:f32x4 = load b+272 l0*64 l1*512
+	WORD $0x6e34de74 // fmul v20.4s, v19.4s, v20.4s                  v47:f32x4 = mul v43 v46
+	WORD $0x4e34d484 // fadd v4.4s, v4.4s, v20.4s                    v4:f32x4 = add v4 v47
+	WORD $0x3dc04994 // ldr q20, [x12, #288]                         v48:f32x4 = load b+288 l0*64 l1*512
+	WORD $0x6e34de74 // fmul v20.4s, v19.4s, v20.4s                  v49:f32x4 = mul v43 v48
+	WORD $0x4e34d4a5 // fadd v5.4s, v5.4s, v20.4s                    v5:f32x4 = add v5 v49
+	WORD $0xf9848180 // prfm pldl1keep, [x12, #2304]                 prefetch b+2304 l0*64 l1*512
+	WORD $0xf9908182 // prfm pldl2keep, [x12, #8448]                 prefetch2 b+8448 l0*64 l1*512
+	WORD $0x3dc04d94 // ldr q20, [x12, #304]                         v50:f32x4 = load b+304 l0*64 l1*512
+	WORD $0x6e34de73 // fmul v19.4s, v19.4s, v20.4s                  v51:f32x4 = mul v43 v50
+	WORD $0x4e33d4c6 // fadd v6.4s, v6.4s, v19.4s                    v6:f32x4 = add v6 v51
+	WORD $0x3dc00173 // ldr q19, [x11]                               v52:i32x4 = load a+0 l1*16
+	WORD $0x4e1c0673 // dup v19.4s, v19.s[3]                         v54:f32x4 = spread v53 3
+	WORD $0x3dc06194 // ldr q20, [x12, #384]                         v55:f32x4 = load b+384 l0*64 l1*512
+	WORD $0x6e34de74 // fmul v20.4s, v19.4s, v20.4s                  v56:f32x4 = mul v54 v55
+	WORD $0x4e34d463 // fadd v3.4s, v3.4s, v20.4s                    v3:f32x4 = add v3 v56
+	WORD $0x3dc06594 // ldr q20, [x12, #400]                         v57:f32x4 = load b+400 l0*64 l1*512
+	WORD $0x6e34de74 // fmul v20.4s, v19.4s, v20.4s                  v58:f32x4 = mul v54 v57
+	WORD $0x4e34d484 // fadd v4.4s, v4.4s, v20.4s                    v4:f32x4 = add v4 v58
+	WORD $0x3dc06994 // ldr q20, [x12, #416]                         v59:f32x4 = load b+416 l0*64 l1*512
+	WORD $0x6e34de74 // fmul v20.4s, v19.4s, v20.4s                  v60:f32x4 = mul v54 v59
+	WORD $0x4e34d4a5 // fadd v5.4s, v5.4s, v20.4s                    v5:f32x4 = add v5 v60
+	WORD $0xf984c180 // prfm pldl1keep, [x12, #2432]                 prefetch b+2432 l0*64 l1*512
+	WORD $0xf990c182 // prfm pldl2keep, [x12, #8576]                 prefetch2 b+8576 l0*64 l1*512
+	WORD $0x3dc06d94 // ldr q20, [x12, #432]                         v61:f32x4 = load b+432 l0*64 l1*512
+	WORD $0x6e34de73 // fmul v19.4s, v19.4s, v20.4s                  v62:f32x4 = mul v54 v61
+	WORD $0x4e33d4c6 // fadd v6.4s, v6.4s, v19.4s                    v6:f32x4 = add v6 v62
+	WORD $0x3dc001b3 // ldr q19, [x13]                               v63:i32x4 = load a+0 l1*16 step_a*1
+	WORD $0x4e040673 // dup v19.4s, v19.s[0]                         v65:f32x4 = spread v64 0
+	WORD $0x3dc00194 // ldr q20, [x12]                               v66:f32x4 = load b+0 l0*64 l1*512
+	WORD $0x6e34de74 // fmul v20.4s, v19.4s, v20.4s                  v67:f32x4 = mul v65 v66
+	WORD $0x4e34d4e7 // fadd v7.4s, v7.4s, v20.4s                    v7:f32x4 = add v7 v67
+	WORD $0x3dc00594 // ldr q20, [x12, #16]                          v68:f32x4 = load b+16 l0*64 l1*512
+	WORD $0x6e34de74 // fmul v20.4s, v19.4s, v20.4s                  v69:f32x4 = mul v65 v68
+	WORD $0x4e34d508 // fadd v8.4s, v8.4s, v20.4s                    v8:f32x4 = add v8 v69
+	WORD $0x3dc00994 // ldr q20, [x12, #32]                          v70:f32x4 = load b+32 l0*64 l1*512
+	WORD $0x6e34de74 // fmul v20.4s, v19.4s, v20.4s                  v71:f32x4 = mul v65 v70
+	WORD $0x4e34d529 // fadd v9.4s, v9.4s, v20.4s                    v9:f32x4 = add v9 v71
+	WORD $0x3dc00d94 // ldr q20, [x12, #48]                          v72:f32x4 = load b+48 l0*64 l1*512
+	WORD $0x6e34de73 // fmul v19.4s, v19.4s, v20.4s                  v73:f32x4 = mul v65 v72
+	WORD $0x4e33d54a // fadd v10.4s, v10.4s, v19.4s                  v10:f32x4 = add v10 v73
+	WORD $0x3dc001b3 // ldr q19, [x13]                               v74:i32x4 = load a+0 l1*16 step_a*1
+	WORD $0x4e0c0673 // dup v19.4s, v19.s[1]                         v76:f32x4 = spread v75 1
+	WORD $0x3dc02194 // ldr q20, [x12, #128]                         v77:f32x4 = load b+128 l0*64 l1*512
+	WORD $0x6e34de74 // fmul v20.4s, v19.4s, v20.4s                  v78:f32x4 = mul v76 v77
+	WORD $0x4e34d4e7 // fadd v7.4s, v7.4s, v20.4s                    v7:f32x4 = add v7 v78
+	WORD $0x3dc02594 // ldr q20, [x12, #144]                         v79:f32x4 = load b+144 l0*64 l1*512
+	WORD $0x6e34de74 // fmul v20.4s, v19.4s, v20.4s                  v80:f32x4 = mul v76 v79
+	WORD $0x4e34d508 // fadd v8.4s, v8.4s, v20.4s                    v8:f32x4 = add v8 v80
+	WORD $0x3dc02994 // ldr q20, [x12, #160]                         v81:f32x4 = load b+160 l0*64 l1*512
+	WORD $0x6e34de74 // fmul v20.4s, v19.4s, v20.4s                  v82:f32x4 = mul v76 v81
+	WORD $0x4e34d529 // fadd v9.4s, v9.4s, v20.4s                    v9:f32x4 = add v9 v82
+	WORD $0x3dc02d94 // ldr q20, [x12, #176]                         v83:f32x4 = load b+176 l0*64 l1*512
+	WORD $0x6e34de73 // fmul v19.4s, v19.4s, v20.4s                  v84:f32x4 = mul v76 v83
+	WORD $0x4e33d54a // fadd v10.4s, v10.4s, v19.4s                  v10:f32x4 = add v10 v84
+	WORD $0x3dc001b3 // ldr q19, [x13]                               v85:i32x4 = load a+0 l1*16 step_a*1
+	WORD $0x4e140673 // dup v19.4s, v19.s[2]                         v87:f32x4 = spread v86 2
+	WORD $0x3dc04194 // ldr q20, [x12, #256]                         v88:f32x4 = load b+256 l0*64 l1*512
+	WORD $0x6e34de74 // fmul v20.4s, v19.4s, v20.4s                  v89:f32x4 = mul v87 v88
+	WORD $0x4e34d4e7 // fadd v7.4s, v7.4s, v20.4s                    v7:f32x4 = add v7 v89
+	WORD $0x3dc04594 // ldr q20, [x12, #272]                         v90:f32x4 = load b+272 l0*64 l1*512
+	WORD $0x6e34de74 // fmul v20.4s, v19.4s, v20.4s                  v91:f32x4 = mul v87 v90
+	WORD $0x4e34d508 // fadd v8.4s, v8.4s, v20.4s                    v8:f32x4 = add v8 v91
+	WORD $0x3dc04994 // ldr q20, [x12, #288]                         v92:f32x4 = load b+288 l0*64 l1*512
+	WORD $0x6e34de74 // fmul v20.4s, v19.4s, v20.4s                  v93:f32x4 = mul v87 v92
+	WORD $0x4e34d529 // fadd v9.4s, v9.4s, v20.4s                    v9:f32x4 = add v9 v93
+	WORD $0x3dc04d94 // ldr q20, [x12, #304]                         v94:f32x4 = load b+304 l0*64 l1*512
+	WORD $0x6e34de73 // fmul v19.4s, v19.4s, v20.4s                  v95:f32x4 = mul v87 v94
+	WORD $0x4e33d54a // fadd v10.4s, v10.4s, v19.4s                  v10:f32x4 = add v10 v95
+	WORD $0x3dc001b3 // ldr q19, [x13]                               v96:i32x4 = load a+0 l1*16 step_a*1
+	WORD $0x4e1c0673 // dup v19.4s, v19.s[3]                         v98:f32x4 = spread v97 3
+	WORD $0x3dc06194 // ldr q20, [x12, #384]                         v99:f32x4 = load b+384 l0*64 l1*512
+	WORD $0x6e34de74 // fmul v20.4s, v19.4s, v20.4s                  v100:f32x4 = mul v98 v99
+	WORD $0x4e34d4e7 // fadd v7.4s, v7.4s, v20.4s                    v7:f32x4 = add v7 v100
+	WORD $0x3dc06594 // ldr q20, [x12, #400]                         v101:f32x4 = load b+400 l0*64 l1*512
+	WORD $0x6e34de74 // fmul v20.4s, v19.4s, v20.4s                  v102:f32x4 = mul v98 v101
+	WORD $0x4e34d508 // fadd v8.4s, v8.4s, v20.4s                    v8:f32x4 = add v8 v102
+	WORD $0x3dc06994 // ldr q20, [x12, #416]                         v103:f32x4 = load b+416 l0*64 l1*512
+	WORD $0x6e34de74 // fmul v20.4s, v19.4s, v20.4s                  v104:f32x4 = mul v98 v103
+	WORD $0x4e34d529 // fadd v9.4s, v9.4s, v20.4s                    v9:f32x4 = add v9 v104
+	WORD $0x3dc06d94 // ldr q20, [x12, #432]                         v105:f32x4 = load b+432 l0*64 l1*512
+	WORD $0x6e34de73 // fmul v19.4s, v19.4s, v20.4s                  v106:f32x4 = mul v98 v105
+	WORD $0x4e33d54a // fadd v10.4s, v10.4s, v19.4s                  v10:f32x4 = add v10 v106
+	WORD $0x3dc001d3 // ldr q19, [x14]                               v107:i32x4 = load a+0 l1*16 step_a*2
+	WORD $0x4e040673 // dup v19.4s, v19.s[0]                         v109:f32x4 = spread v108 0
+	WORD $0x3dc00194 // ldr q20, [x12]                               v110:f32x4 = load b+0 l0*64 l1*512
+	WORD $0x6e34de74 // fmul v20.4s, v19.4s, v20.4s                  v111:f32x4 = mul v109 v110
+	WORD $0x4e34d56b // fadd v11.4s, v11.4s, v20.4s                  v11:f32x4 = add v11 v111
+	WORD $0x3dc00594 // ldr q20, [x12, #16]                          v112:f32x4 = load b+16 l0*64 l1*512
+	WORD $0x6e34de74 // fmul v20.4s, v19.4s, v20.4s                  v113:f32x4 = mul v109 v112
+	WORD $0x4e34d58c // fadd v12.4s, v12.4s, v20.4s                  v12:f32x4 = add v12 v113
+	WORD $0x3dc00994 // ldr q20, [x12, #32]                          v114:f32x4 = load b+32 l0*64 l1*512
+	WORD $0x6e34de74 // fmul v20.4s, v19.4s, v20.4s                  v115:f32x4 = mul v109 v114
+	WORD $0x4e34d5ad // fadd v13.4s, v13.4s, v20.4s                  v13:f32x4 = add v13 v115
+	WORD $0x3dc00d94 // ldr q20, [x12, #48]                          v116:f32x4 = load b+48 l0*64 l1*512
+	WORD $0x6e34de73 // fmul v19.4s, v19.4s, v20.4s                  v117:f32x4 = mul v109 v116
+	WORD $0x4e33d5ce // fadd v14.4s, v14.4s, v19.4s                  v14:f32x4 = add v14 v117
+	WORD $0x3dc001d3 // ldr q19, [x14]                               v118:i32x4 = load a+0 l1*16 step_a*2
+	WORD $0x4e0c0673 // dup v19.4s, v19.s[1]                         v120:f32x4 = spread v119 1
+	WORD $0x3dc02194 // ldr q20, [x12, #128]                         v121:f32x4 = load b+128 l0*64 l1*512
+	WORD $0x6e34de74 // fmul v20.4s, v19.4s, v20.4s                  v122:f32x4 = mul v120 v121
+	WORD $0x4e34d56b // fadd v11.4s, v11.4s, v20.4s                  v11:f32x4 = add v11 v122
+	WORD $0x3dc02594 // ldr q20, [x12, #144]                         v123:f32x4 = load b+144 l0*64 l1*512
+	WORD $0x6e34de74 // fmul v20.4s, v19.4s, v20.4s                  v124:f32x4 = mul v120 v123
+	WORD $0x4e34d58c // fadd v12.4s, v12.4s, v20.4s                  v12:f32x4 = add v12 v124
+	WORD $0x3dc02994 // ldr q20, [x12, #160]                         v125:f32x4 = load b+160 l0*64 l1*512
+	WORD $0x6e34de74 // fmul v20.4s, v19.4s, v20.4s                  v126:f32x4 = mul v120 v125
+	WORD $0x4e34d5ad // fadd v13.4s, v13.4s, v20.4s                  v13:f32x4 = add v13 v126
+	WORD $0x3dc02d94 // ldr q20, [x12, #176]                         v127:f32x4 = load b+176 l0*64 l1*512
+	WORD $0x6e34de73 // fmul v19.4s, v19.4s, v20.4s                  v128:f32x4 = mul v120 v127
+	WORD $0x4e33d5ce // fadd v14.4s, v14.4s, v19.4s                  v14:f32x4 = add v14 v128
+	WORD $0x3dc001d3 // ldr q19, [x14]                               v129:i32x4 = load a+0 l1*16 step_a*2
+	WORD $0x4e140673 // dup v19.4s, v19.s[2]                         v131:f32x4 = spread v130 2
+	WORD $0x3dc04194 // ldr q20, [x12, #256]                         v132:f32x4 = load b+256 l0*64 l1*512
+	WORD $0x6e34de74 // fmul v20.4s, v19.4s, v20.4s                  v133:f32x4 = mul v131 v132
+	WORD $0x4e34d56b // fadd v11.4s, v11.4s, v20.4s                  v11:f32x4 = add v11 v133
+	WORD $0x3dc04594 // ldr q20, [x12, #272]                         v134:f32x4 = load b+272 l0*64 l1*512
+	WORD $0x6e34de74 // fmul v20.4s, v19.4s, v20.4s                  v135:f32x4 = mul v131 v134
+	WORD $0x4e34d58c // fadd v12.4s, v12.4s, v20.4s                  v12:f32x4 = add v12 v135
+	WORD $0x3dc04994 // ldr q20, [x12, #288]                         v136:f32x4 = load b+288 l0*64 l1*512
+	WORD $0x6e34de74 // fmul v20.4s, v19.4s, v20.4s                  v137:f32x4 = mul v131 v136
+	WORD $0x4e34d5ad // fadd v13.4s, v13.4s, v20.4s                  v13:f32x4 = add v13 v137
+	WORD $0x3dc04d94 // ldr q20, [x12, #304]                         v138:f32x4 = load b+304 l0*64 l1*512
+	WORD $0x6e34de73 // fmul v19.4s, v19.4s, v20.4s                  v139:f32x4 = mul v131 v138
+	WORD $0x4e33d5ce // fadd v14.4s, v14.4s, v19.4s                  v14:f32x4 = add v14 v139
+	WORD $0x3dc001d3 // ldr q19, [x14]                               v140:i32x4 = load a+0 l1*16 step_a*2
+	WORD $0x4e1c0673 // dup v19.4s, v19.s[3]                         v142:f32x4 = spread v141 3
+	WORD $0x3dc06194 // ldr q20, [x12, #384]                         v143:f32x4 = load b+384 l0*64 l1*512
+	WORD $0x6e34de74 // fmul v20.4s, v19.4s, v20.4s                  v144:f32x4 = mul v142 v143
+	WORD $0x4e34d56b // fadd v11.4s, v11.4s, v20.4s                  v11:f32x4 = add v11 v144
+	WORD $0x3dc06594 // ldr q20, [x12, #400]                         v145:f32x4 = load b+400 l0*64 l1*512
+	WORD $0x6e34de74 // fmul v20.4s, v19.4s, v20.4s                  v146:f32x4 = mul v142 v145
+	WORD $0x4e34d58c // fadd v12.4s, v12.4s, v20.4s                  v12:f32x4 = add v12 v146
+	WORD $0x3dc06994 // ldr q20, [x12, #416]                         v147:f32x4 = load b+416 l0*64 l1*512
+	WORD $0x6e34de74 // fmul v20.4s, v19.4s, v20.4s                  v148:f32x4 = mul v142 v147
+	WORD $0x4e34d5ad // fadd v13.4s, v13.4s, v20.4s                  v13:f32x4 = add v13 v148
+	WORD $0x3dc06d94 // ldr q20, [x12, #432]                         v149:f32x4 = load b+432 l0*64 l1*512
+	WORD $0x6e34de73 // fmul v19.4s, v19.4s, v20.4s                  v150:f32x4 = mul v142 v149
+	WORD $0x4e33d5ce // fadd v14.4s, v14.4s, v19.4s                  v14:f32x4 = add v14 v150
+	WORD $0x3dc001f3 // ldr q19, [x15]                               v151:i32x4 = load a+0 l1*16 step_a*3
+	WORD $0x4e040673 // dup v19.4s, v19.s[0]                         v153:f32x4 = spread v152 0
+	WORD $0x3dc00194 // ldr q20, [x12]                               v154:f32x4 = load b+0 l0*64 l1*512
+	WORD $0x6e34de74 // fmul v20.4s, v19.4s, v20.4s                  v155:f32x4 = mul v153 v154
+	WORD $0x4e34d5ef // fadd v15.4s, v15.4s, v20.4s                  v15:f32x4 = add v15 v155
+	WORD $0x3dc00594 // ldr q20, [x12, #16]                          v156:f32x4 = load b+16 l0*64 l1*512
+	WORD $0x6e34de74 // fmul v20.4s, v19.4s, v20.4s                  v157:f32x4 = mul v153 v156
+	WORD $0x4e34d610 // fadd v16.4s, v16.4s, v20.4s                  v16:f32x4 = add v16 v157
+	WORD $0x3dc00994 // ldr q20, [x12, #32]                          v158:f32x4 = load b+32 l0*64 l1*512
+	WORD $0x6e34de74 // fmul v20.4s, v19.4s, v20.4s                  v159:f32x4 = mul v153 v158
+	WORD $0x4e34d631 // fadd v17.4s, v17.4s, v20.4s                  v17:f32x4 = add v17 v159
+	WORD $0x3dc00d94 // ldr q20, [x12, #48]                          v160:f32x4 = load b+48 l0*64 l1*512
+	WORD $0x6e34de73 // fmul v19.4s, v19.4s, v20.4s                  v161:f32x4 = mul v153 v160
+	WORD $0x4e33d652 // fadd v18.4s, v18.4s, v19.4s                  v18:f32x4 = add v18 v161
+	WORD $0x3dc001f3 // ldr q19, [x15]                               v162:i32x4 = load a+0 l1*16 step_a*3
+	WORD $0x4e0c0673 // dup v19.4s, v19.s[1]                         v164:f32x4 = spread v163 1
+	WORD $0x3dc02194 // ldr q20, [x12, #128]                         v165:f32x4 = load b+128 l0*64 l1*512
+	WORD $0x6e34de74 // fmul v20.4s, v19.4s, v20.4s                  v166:f32x4 = mul v164 v165
+	WORD $0x4e34d5ef // fadd v15.4s, v15.4s, v20.4s                  v15:f32x4 = add v15 v166
+	WORD $0x3dc02594 // ldr q20, [x12, #144]                         v167:f32x4 = load b+144 l0*64 l1*512
+	WORD $0x6e34de74 // fmul v20.4s, v19.4s, v20.4s                  v168:f32x4 = mul v164 v167
+	WORD $0x4e34d610 // fadd v16.4s, v16.4s, v20.4s                  v16:f32x4 = add v16 v168
+	WORD $0x3dc02994 // ldr q20, [x12, #160]                         v169:f32x4 = load b+160 l0*64 l1*512
+	WORD $0x6e34de74 // fmul v20.4s, v19.4s, v20.4s                  v170:f32x4 = mul v164 v169
+	WORD $0x4e34d631 // fadd v17.4s, v17.4s, v20.4s                  v17:f32x4 = add v17 v170
+	WORD $0x3dc02d94 // ldr q20, [x12, #176]                         v171:f32x4 = load b+176 l0*64 l1*512
+	WORD $0x6e34de73 // fmul v19.4s, v19.4s, v20.4s                  v172:f32x4 = mul v164 v171
+	WORD $0x4e33d652 // fadd v18.4s, v18.4s, v19.4s                  v18:f32x4 = add v18 v172
+	WORD $0x3dc001f3 // ldr q19, [x15]                               v173:i32x4 = load a+0 l1*16 step_a*3
+	WORD $0x4e140673 // dup v19.4s, v19.s[2]                         v175:f32x4 = spread v174 2
+	WORD $0x3dc04194 // ldr q20, [x12, #256]                         v176:f32x4 = load b+256 l0*64 l1*512
+	WORD $0x6e34de74 // fmul v20.4s, v19.4s, v20.4s                  v177:f32x4 = mul v175 v176
+	WORD $0x4e34d5ef // fadd v15.4s, v15.4s, v20.4s                  v15:f32x4 = add v15 v177
+	WORD $0x3dc04594 // ldr q20, [x12, #272]                         v178:f32x4 = load b+272 l0*64 l1*512
+	WORD $0x6e34de74 // fmul v20.4s, v19.4s, v20.4s                  v179:f32x4 = mul v175 v178
+	WORD $0x4e34d610 // fadd v16.4s, v16.4s, v20.4s                  v16:f32x4 = add v16 v179
+	WORD $0x3dc04994 // ldr q20, [x12, #288]                         v180:f32x4 = load b+288 l0*64 l1*512
+	WORD $0x6e34de74 // fmul v20.4s, v19.4s, v20.4s                  v181:f32x4 = mul v175 v180
+	WORD $0x4e34d631 // fadd v17.4s, v17.4s, v20.4s                  v17:f32x4 = add v17 v181
+	WORD $0x3dc04d94 // ldr q20, [x12, #304]                         v182:f32x4 = load b+304 l0*64 l1*512
+	WORD $0x6e34de73 // fmul v19.4s, v19.4s, v20.4s                  v183:f32x4 = mul v175 v182
+	WORD $0x4e33d652 // fadd v18.4s, v18.4s, v19.4s                  v18:f32x4 = add v18 v183
+	WORD $0x3dc001f3 // ldr q19, [x15]                               v184:i32x4 = load a+0 l1*16 step_a*3
+	WORD $0x4e1c0673 // dup v19.4s, v19.s[3]                         v186:f32x4 = spread v185 3
+	WORD $0x3dc06194 // ldr q20, [x12, #384]                         v187:f32x4 = load b+384 l0*64 l1*512
+	WORD $0x6e34de74 // fmul v20.4s, v19.4s, v20.4s                  v188:f32x4 = mul v186 v187
+	WORD $0x4e34d5ef // fadd v15.4s, v15.4s, v20.4s                  v15:f32x4 = add v15 v188
+	WORD $0x3dc06594 // ldr q20, [x12, #400]                         v189:f32x4 = load b+400 l0*64 l1*512
+	WORD $0x6e34de74 // fmul v20.4s, v19.4s, v20.4s                  v190:f32x4 = mul v186 v189
+	WORD $0x4e34d610 // fadd v16.4s, v16.4s, v20.4s                  v16:f32x4 = add v16 v190
+	WORD $0x3dc06994 // ldr q20, [x12, #416]                         v191:f32x4 = load b+416 l0*64 l1*512
+	WORD $0x6e34de74 // fmul v20.4s, v19.4s, v20.4s                  v192:f32x4 = mul v186 v191
+	WORD $0x4e34d631 // fadd v17.4s, v17.4s, v20.4s                  v17:f32x4 = add v17 v192
+	WORD $0x3dc06d94 // ldr q20, [x12, #432]                         v193:f32x4 = load b+432 l0*64 l1*512
+	WORD $0x6e34de73 // fmul v19.4s, v19.4s, v20.4s                  v194:f32x4 = mul v186 v193
+	WORD $0x4e33d652 // fadd v18.4s, v18.4s, v19.4s                  v18:f32x4 = add v18 v194
+	ADD $16, R11
+	ADD $512, R12
 	ADD $16, R13
-	ADD $512, R14
+	ADD $16, R14
 	ADD $16, R15
-	ADD $16, R19
-	ADD $16, R20
-	SUBS $1, R12
-	BNE l2
-done2:
-	WORD $0x3d800040 // str q0, [x2]                                 store acc+0 l0*512 l1*64 v0
-	WORD $0x3d800441 // str q1, [x2, #16]                            store acc+16 l0*512 l1*64 v1
-	WORD $0x3d800842 // str q2, [x2, #32]                            store acc+32 l0*512 l1*64 v2
-	WORD $0x3d800c43 // str q3, [x2, #48]                            store acc+48 l0*512 l1*64 v3
-	WORD $0x3d802044 // str q4, [x2, #128]                           store acc+128 l0*512 l1*64 v4
-	WORD $0x3d802445 // str q5, [x2, #144]                           store acc+144 l0*512 l1*64 v5
-	WORD $0x3d802846 // str q6, [x2, #160]                           store acc+160 l0*512 l1*64 v6
-	WORD $0x3d802c47 // str q7, [x2, #176]                           store acc+176 l0*512 l1*64 v7
-	WORD $0x3d804048 // str q8, [x2, #256]                           store acc+256 l0*512 l1*64 v8
-	WORD $0x3d804449 // str q9, [x2, #272]                           store acc+272 l0*512 l1*64 v9
-	WORD $0x3d80484a // str q10, [x2, #288]                          store acc+288 l0*512 l1*64 v10
-	WORD $0x3d804c4b // str q11, [x2, #304]                          store acc+304 l0*512 l1*64 v11
-	WORD $0x3d80604c // str q12, [x2, #384]                          store acc+384 l0*512 l1*64 v12
-	WORD $0x3d80644d // str q13, [x2, #400]                          store acc+400 l0*512 l1*64 v13
-	WORD $0x3d80684e // str q14, [x2, #416]                          store acc+416 l0*512 l1*64 v14
-	WORD $0x3d806c4f // str q15, [x2, #432]                          store acc+432 l0*512 l1*64 v15
-	ADD $64, R1
-	ADD $64, R2
-	SUBS $1, R11
+	SUBS $1, R10
 	BNE l1
 done1:
-	ADD R7, R0
-	ADD R8, R3
-	ADD R9, R4
-	ADD R10, R5
-	ADD $384, R2
-	ADD $-128, R1
+	WORD $0x4e201c73 // and v19.16b, v3.16b, v0.16b                  v196:i32x4 = and v195 v0
+	WORD $0x4ea13673 // cmgt v19.4s, v19.4s, v1.4s                   v197:i32x4 = cmpgts v196 v1
+	WORD $0x6eb31c43 // bit v3.16b, v2.16b, v19.16b                  v198:i32x4 = bitsel v197 v2 v195
+	WORD $0x3d800043 // str q3, [x2]                                 store out+0 l0*64 v199
+	WORD $0x4e201c83 // and v3.16b, v4.16b, v0.16b                   v201:i32x4 = and v200 v0
+	WORD $0x4ea13463 // cmgt v3.4s, v3.4s, v1.4s                     v202:i32x4 = cmpgts v201 v1
+	WORD $0x6ea31c44 // bit v4.16b, v2.16b, v3.16b                   v203:i32x4 = bitsel v202 v2 v200
+	WORD $0x3d800444 // str q4, [x2, #16]                            store out+16 l0*64 v204
+	WORD $0x4e201ca3 // and v3.16b, v5.16b, v0.16b                   v206:i32x4 = and v205 v0
+	WORD $0x4ea13463 // cmgt v3.4s, v3.4s, v1.4s                     v207:i32x4 = cmpgts v206 v1
+	WORD $0x6ea31c45 // bit v5.16b, v2.16b, v3.16b                   v208:i32x4 = bitsel v207 v2 v205
+	WORD $0x3d800845 // str q5, [x2, #32]                            store out+32 l0*64 v209
+	WORD $0x4e201cc3 // and v3.16b, v6.16b, v0.16b                   v211:i32x4 = and v210 v0
+	WORD $0x4ea13463 // cmgt v3.4s, v3.4s, v1.4s                     v212:i32x4 = cmpgts v211 v1
+	WORD $0x6ea31c46 // bit v6.16b, v2.16b, v3.16b                   v213:i32x4 = bitsel v212 v2 v210
+	WORD $0x3d800c46 // str q6, [x2, #48]                            store out+48 l0*64 v214
+	WORD $0x4e201ce3 // and v3.16b, v7.16b, v0.16b                   v216:i32x4 = and v215 v0
+	WORD $0x4ea13463 // cmgt v3.4s, v3.4s, v1.4s                     v217:i32x4 = cmpgts v216 v1
+	WORD $0x6ea31c47 // bit v7.16b, v2.16b, v3.16b                   v218:i32x4 = bitsel v217 v2 v215
+	WORD $0x3d8000e7 // str q7, [x7]                                 store out+0 l0*64 step_out*1 v219
+	WORD $0x4e201d03 // and v3.16b, v8.16b, v0.16b                   v221:i32x4 = and v220 v0
+	WORD $0x4ea13463 // cmgt v3.4s, v3.4s, v1.4s                     v222:i32x4 = cmpgts v221 v1
+	WORD $0x6ea31c48 // bit v8.16b, v2.16b, v3.16b                   v223:i32x4 = bitsel v222 v2 v220
+	WORD $0x3d8004e8 // str q8, [x7, #16]                            store out+16 l0*64 step_out*1 v224
+	WORD $0x4e201d23 // and v3.16b, v9.16b, v0.16b                   v226:i32x4 = and v225 v0
+	WORD $0x4ea13463 // cmgt v3.4s, v3.4s, v1.4s                     v227:i32x4 = cmpgts v226 v1
+	WORD $0x6ea31c49 // bit v9.16b, v2.16b, v3.16b                   v228:i32x4 = bitsel v227 v2 v225
+	WORD $0x3d8008e9 // str q9, [x7, #32]                            store out+32 l0*64 step_out*1 v229
+	WORD $0x4e201d43 // and v3.16b, v10.16b, v0.16b                  v231:i32x4 = and v230 v0
+	WORD $0x4ea13463 // cmgt v3.4s, v3.4s, v1.4s                     v232:i32x4 = cmpgts v231 v1
+	WORD $0x6ea31c4a // bit v10.16b, v2.16b, v3.16b                  v233:i32x4 = bitsel v232 v2 v230
+	WORD $0x3d800cea // str q10, [x7, #48]                           store out+48 l0*64 step_out*1 v234
+	WORD $0x4e201d63 // and v3.16b, v11.16b, v0.16b                  v236:i32x4 = and v235 v0
+	WORD $0x4ea13463 // cmgt v3.4s, v3.4s, v1.4s                     v237:i32x4 = cmpgts v236 v1
+	WORD $0x6ea31c4b // bit v11.16b, v2.16b, v3.16b                  v238:i32x4 = bitsel v237 v2 v235
+	WORD $0x3d80010b // str q11, [x8]                                store out+0 l0*64 step_out*2 v239
+	WORD $0x4e201d83 // and v3.16b, v12.16b, v0.16b                  v241:i32x4 = and v240 v0
+	WORD $0x4ea13463 // cmgt v3.4s, v3.4s, v1.4s                     v242:i32x4 = cmpgts v241 v1
+	WORD $0x6ea31c4c // bit v12.16b, v2.16b, v3.16b                  v243:i32x4 = bitsel v242 v2 v240
+	WORD $0x3d80050c // str q12, [x8, #16]                           store out+16 l0*64 step_out*2 v244
+	WORD $0x4e201da3 // and v3.16b, v13.16b, v0.16b                  v246:i32x4 = and v245 v0
+	WORD $0x4ea13463 // cmgt v3.4s, v3.4s, v1.4s                     v247:i32x4 = cmpgts v246 v1
+	WORD $0x6ea31c4d // bit v13.16b, v2.16b, v3.16b                  v248:i32x4 = bitsel v247 v2 v245
+	WORD $0x3d80090d // str q13, [x8, #32]                           store out+32 l0*64 step_out*2 v249
+	WORD $0x4e201dc3 // and v3.16b, v14.16b, v0.16b                  v251:i32x4 = and v250 v0
+	WORD $0x4ea13463 // cmgt v3.4s, v3.4s, v1.4s                     v252:i32x4 = cmpgts v251 v1
+	WORD $0x6ea31c4e // bit v14.16b, v2.16b, v3.16b                  v253:i32x4 = bitsel v252 v2 v250
+	WORD $0x3d800d0e // str q14, [x8, #48]                           store out+48 l0*64 step_out*2 v254
+	WORD $0x4e201de3 // and v3.16b, v15.16b, v0.16b                  v256:i32x4 = and v255 v0
+	WORD $0x4ea13463 // cmgt v3.4s, v3.4s, v1.4s                     v257:i32x4 = cmpgts v256 v1
+	WORD $0x6ea31c4f // bit v15.16b, v2.16b, v3.16b                  v258:i32x4 = bitsel v257 v2 v255
+	WORD $0x3d80012f // str q15, [x9]                                store out+0 l0*64 step_out*3 v259
+	WORD $0x4e201e03 // and v3.16b, v16.16b, v0.16b                  v261:i32x4 = and v260 v0
+	WORD $0x4ea13463 // cmgt v3.4s, v3.4s, v1.4s                     v262:i32x4 = cmpgts v261 v1
+	WORD $0x6ea31c50 // bit v16.16b, v2.16b, v3.16b                  v263:i32x4 = bitsel v262 v2 v260
+	WORD $0x3d800530 // str q16, [x9, #16]                           store out+16 l0*64 step_out*3 v264
+	WORD $0x4e201e23 // and v3.16b, v17.16b, v0.16b                  v266:i32x4 = and v265 v0
+	WORD $0x4ea13463 // cmgt v3.4s, v3.4s, v1.4s                     v267:i32x4 = cmpgts v266 v1
+	WORD $0x6ea31c51 // bit v17.16b, v2.16b, v3.16b                  v268:i32x4 = bitsel v267 v2 v265
+	WORD $0x3d800931 // str q17, [x9, #32]                           store out+32 l0*64 step_out*3 v269
+	WORD $0x4e201e43 // and v3.16b, v18.16b, v0.16b                  v271:i32x4 = and v270 v0
+	WORD $0x4ea13463 // cmgt v3.4s, v3.4s, v1.4s                     v272:i32x4 = cmpgts v271 v1
+	WORD $0x6ea31c52 // bit v18.16b, v2.16b, v3.16b                  v273:i32x4 = bitsel v272 v2 v270
+	WORD $0x3d800d32 // str q18, [x9, #48]                           store out+48 l0*64 step_out*3 v274
+	ADD $64, R1
+	ADD $64, R2
+	ADD $64, R7
+	ADD $64, R8
+	ADD $64, R9
 	SUBS $1, R6
 	BNE l0
 done0:
-	WORD $0x6f046400 // mvni v0.4s, #128, lsl #24                    v120:i32x4 = splat 2147483647
-	MOVD $0x7f800000, R16
-	WORD $0x4e040e01 // dup v1.4s, w16                               v121:i32x4 = splat 2139095040
-	MOVD $0x7fc00000, R16
-	WORD $0x4e040e02 // dup v2.4s, w16                               v122:i32x4 = splat 2143289344
-	MOVD 24(R25), R0 // out
-	MOVD 40(R25), R4 // step_out
-	MOVD $1, R3
-	MUL R4, R3
-	MOVD $8, R1
+	MOVD 0(R25), R0 // a
+	MOVD 24(R25), R3 // step_a
+	MOVD $4, R2
+	MADD R3, R0, R2, R2
+	MOVD 0(R25), R0 // a
+	MOVD 24(R25), R4 // step_a
+	MOVD $5, R3
+	MADD R4, R0, R3, R3
+	MOVD 0(R25), R0 // a
+	MOVD 24(R25), R5 // step_a
+	MOVD $6, R4
+	MADD R5, R0, R4, R4
+	MOVD 0(R25), R0 // a
+	MOVD 24(R25), R6 // step_a
+	MOVD $7, R5
+	MADD R6, R0, R5, R5
+	MOVD 16(R25), R0 // out
+	MOVD 32(R25), R7 // step_out
+	MOVD $4, R6
+	MADD R7, R0, R6, R6
+	MOVD 16(R25), R0 // out
+	MOVD 32(R25), R8 // step_out
+	MOVD $5, R7
+	MADD R8, R0, R7, R7
+	MOVD 16(R25), R0 // out
+	MOVD 32(R25), R9 // step_out
+	MOVD $6, R8
+	MADD R9, R0, R8, R8
+	MOVD 16(R25), R0 // out
+	MOVD 32(R25), R10 // step_out
+	MOVD $7, R9
+	MADD R10, R0, R9, R9
+	MOVD $2, R0
+	PCALIGN $32
+l2:
+	WORD $0x4f00e403 // movi v3.16b, #0                              v275:f32x4 = splat 0
+	WORD $0x4f00e404 // movi v4.16b, #0                              v276:f32x4 = splat 0
+	WORD $0x4f00e405 // movi v5.16b, #0                              v277:f32x4 = splat 0
+	WORD $0x4f00e406 // movi v6.16b, #0                              v278:f32x4 = splat 0
+	WORD $0x4f00e407 // movi v7.16b, #0                              v279:f32x4 = splat 0
+	WORD $0x4f00e408 // movi v8.16b, #0                              v280:f32x4 = splat 0
+	WORD $0x4f00e409 // movi v9.16b, #0                              v281:f32x4 = splat 0
+	WORD $0x4f00e40a // movi v10.16b, #0                             v282:f32x4 = splat 0
+	WORD $0x4f00e40b // movi v11.16b, #0                             v283:f32x4 = splat 0
+	WORD $0x4f00e40c // movi v12.16b, #0                             v284:f32x4 = splat 0
+	WORD $0x4f00e40d // movi v13.16b, #0                             v285:f32x4 = splat 0
+	WORD $0x4f00e40e // movi v14.16b, #0                             v286:f32x4 = splat 0
+	WORD $0x4f00e40f // movi v15.16b, #0                             v287:f32x4 = splat 0
+	WORD $0x4f00e410 // movi v16.16b, #0                             v288:f32x4 = splat 0
+	WORD $0x4f00e411 // movi v17.16b, #0                             v289:f32x4 = splat 0
+	WORD $0x4f00e412 // movi v18.16b, #0                             v290:f32x4 = splat 0
+	MOVD 40(R25), R10 // count_acc_ko
+	CMP $0, R10
+	BLE done3
+	MOVD R2, R11
+	MOVD R1, R12
+	MOVD R3, R13
+	MOVD R4, R14
+	MOVD R5, R15
 	PCALIGN $32
 l3:
-	ADD $-1024, R2, R16
-	WORD $0x3dc00203 // ldr q3, [x16]                                v123:f32x4 = load acc+0 l3*128
-	WORD $0x4e201c64 // and v4.16b, v3.16b, v0.16b                   v125:i32x4 = and v124 v120
-	WORD $0x4ea13484 // cmgt v4.4s, v4.4s, v1.4s                     v126:i32x4 = cmpgts v125 v121
-	WORD $0x6ea41c43 // bit v3.16b, v2.16b, v4.16b                   v127:i32x4 = bitsel v126 v122 v124
-	WORD $0x3d800003 // str q3, [x0]                                 store out+0 l3*0+1*step_out v128
-	ADD $-1008, R2, R16
-	WORD $0x3dc00203 // ldr q3, [x16]                                v129:f32x4 = load acc+16 l3*128
-	WORD $0x4e201c64 // and v4.16b, v3.16b, v0.16b                   v131:i32x4 = and v130 v120
-	WORD $0x4ea13484 // cmgt v4.4s, v4.4s, v1.4s                     v132:i32x4 = cmpgts v131 v121
-	WORD $0x6ea41c43 // bit v3.16b, v2.16b, v4.16b                   v133:i32x4 = bitsel v132 v122 v130
-	WORD $0x3d800403 // str q3, [x0, #16]                            store out+16 l3*0+1*step_out v134
-	ADD $-992, R2, R16
-	WORD $0x3dc00203 // ldr q3, [x16]                                v135:f32x4 = load acc+32 l3*128
-	WORD $0x4e201c64 // and v4.16b, v3.16b, v0.16b                   v137:i32x4 = and v136 v120
-	WORD $0x4ea13484 // cmgt v4.4s, v4.4s, v1.4s                     v138:i32x4 = cmpgts v137 v121
-	WORD $0x6ea41c43 // bit v3.16b, v2.16b, v4.16b                   v139:i32x4 = bitsel v138 v122 v136
-	WORD $0x3d800803 // str q3, [x0, #32]                            store out+32 l3*0+1*step_out v140
-	ADD $-976, R2, R16
-	WORD $0x3dc00203 // ldr q3, [x16]                                v141:f32x4 = load acc+48 l3*128
-	WORD $0x4e201c64 // and v4.16b, v3.16b, v0.16b                   v143:i32x4 = and v142 v120
-	WORD $0x4ea13484 // cmgt v4.4s, v4.4s, v1.4s                     v144:i32x4 = cmpgts v143 v121
-	WORD $0x6ea41c43 // bit v3.16b, v2.16b, v4.16b                   v145:i32x4 = bitsel v144 v122 v142
-	WORD $0x3d800c03 // str q3, [x0, #48]                            store out+48 l3*0+1*step_out v146
-	ADD $-960, R2, R16
-	WORD $0x3dc00203 // ldr q3, [x16]                                v147:f32x4 = load acc+64 l3*128
-	WORD $0x4e201c64 // and v4.16b, v3.16b, v0.16b                   v149:i32x4 = and v148 v120
-	WORD $0x4ea13484 // cmgt v4.4s, v4.4s, v1.4s                     v150:i32x4 = cmpgts v149 v121
-	WORD $0x6ea41c43 // bit v3.16b, v2.16b, v4.16b                   v151:i32x4 = bitsel v150 v122 v148
-	WORD $0x3d801003 // str q3, [x0, #64]                            store out+64 l3*0+1*step_out v152
-	ADD $-944, R2, R16
-	WORD $0x3dc00203 // ldr q3, [x16]                                v153:f32x4 = load acc+80 l3*128
-	WORD $0x4e201c64 // and v4.16b, v3.16b, v0.16b                   v155:i32x4 = and v154 v120
-	WORD $0x4ea13484 // cmgt v4.4s, v4.4s, v1.4s                     v156:i32x4 = cmpgts v155 v121
-	WORD $0x6ea41c43 // bit v3.16b, v2.16b, v4.16b                   v157:i32x4 = bitsel v156 v122 v154
-	WORD $0x3d801403 // str q3, [x0, #80]                            store out+80 l3*0+1*step_out v158
-	ADD $-928, R2, R16
-	WORD $0x3dc00203 // ldr q3, [x16]                                v159:f32x4 = load acc+96 l3*128
-	WORD $0x4e201c64 // and v4.16b, v3.16b, v0.16b                   v161:i32x4 = and v160 v120
-	WORD $0x4ea13484 // cmgt v4.4s, v4.4s, v1.4s                     v162:i32x4 = cmpgts v161 v121
-	WORD $0x6ea41c43 // bit v3.16b, v2.16b, v4.16b                   v163:i32x4 = bitsel v162 v122 v160
-	WORD $0x3d801803 // str q3, [x0, #96]                            store out+96 l3*0+1*step_out v164
-	ADD $-912, R2, R16
-	WORD $0x3dc00203 // ldr q3, [x16]                                v165:f32x4 = load acc+112 l3*128
-	WORD $0x4e201c64 // and v4.16b, v3.16b, v0.16b                   v167:i32x4 = and v166 v120
-	WORD $0x4ea13484 // cmgt v4.4s, v4.4s, v1.4s                     v168:i32x4 = cmpgts v167 v121
-	WORD $0x6ea41c43 // bit v3.16b, v2.16b, v4.16b                   v169:i32x4 = bitsel v168 v122 v166
-	WORD $0x3d801c03 // str q3, [x0, #112]                           store out+112 l3*0+1*step_out v170
-	ADD $128, R2
-	ADD R3, R0
-	SUBS $1, R1
+	WORD $0x3dc00173 // ldr q19, [x11]                               v291:i32x4 = load a+0 l3*16 step_a*4
+	WORD $0x4e040673 // dup v19.4s, v19.s[0]                         v293:f32x4 = spread v292 0
+	WORD $0x3cd80194 // ldur q20, [x12, #-128]                       v294:f32x4 = load b+0 l2*64 l3*512
+	WORD $0x6e34de74 // fmul v20.4s, v19.4s, v20.4s                  v295:f32x4 = mul v293 v294
+	WORD $0x4e34d463 // fadd v3.4s, v3.4s, v20.4s                    v275:f32x4 = add v275 v295
+	WORD $0x3cd90194 // ldur q20, [x12, #-112]                       v296:f32x4 = load b+16 l2*64 l3*512
+	WORD $0x6e34de74 // fmul v20.4s, v19.4s, v20.4s                  v297:f32x4 = mul v293 v296
+	WORD $0x4e34d484 // fadd v4.4s, v4.4s, v20.4s                    v276:f32x4 = add v276 v297
+	WORD $0x3cda0194 // ldur q20, [x12, #-96]                        v298:f32x4 = load b+32 l2*64 l3*512
+	WORD $0x6e34de74 // fmul v20.4s, v19.4s, v20.4s                  v299:f32x4 = mul v293 v298
+	WORD $0x4e34d4a5 // fadd v5.4s, v5.4s, v20.4s                    v277:f32x4 = add v277 v299
+	WORD $0xf983c180 // prfm pldl1keep, [x12, #1920]                 prefetch b+2048 l2*64 l3*512
+	WORD $0xf98fc182 // prfm pldl2keep, [x12, #8064]                 prefetch2 b+8192 l2*64 l3*512
+	WORD $0x3cdb0194 // ldur q20, [x12, #-80]                        v300:f32x4 = load b+48 l2*64 l3*512
+	WORD $0x6e34de73 // fmul v19.4s, v19.4s, v20.4s                  v301:f32x4 = mul v293 v300
+	WORD $0x4e33d4c6 // fadd v6.4s, v6.4s, v19.4s                    v278:f32x4 = add v278 v301
+	WORD $0x3dc00173 // ldr q19, [x11]                               v302:i32x4 = load a+0 l3*16 step_a*4
+	WORD $0x4e0c0673 // dup v19.4s, v19.s[1]                         v304:f32x4 = spread v303 1
+	WORD $0x3dc00194 // ldr q20, [x12]                               v305:f32x4 = load b+128 l2*64 l3*512
+	WORD $0x6e34de74 // fmul v20.4s, v19.4s, v20.4s                  v306:f32x4 = mul v304 v305
+	WORD $0x4e34d463 // fadd v3.4s, v3.4s, v20.4s                    v275:f32x4 = add v275 v306
+	WORD $0x3dc00594 // ldr q20, [x12, #16]                          v307:f32x4 = load b+144 l2*64 l3*512
+	WORD $0x6e34de74 // fmul v20.4s, v19.4s, v20.4s                  v308:f32x4 = mul v304 v307
+	WORD $0x4e34d484 // fadd v4.4s, v4.4s, v20.4s                    v276:f32x4 = add v276 v308
+	WORD $0x3dc00994 // ldr q20, [x12, #32]                          v309:f32x4 = load b+160 l2*64 l3*512
+	WORD $0x6e34de74 // fmul v20.4s, v19.4s, v20.4s                  v310:f32x4 = mul v304 v309
+	WORD $0x4e34d4a5 // fadd v5.4s, v5.4s, v20.4s                    v277:f32x4 = add v277 v310
+	WORD $0xf9840180 // prfm pldl1keep, [x12, #2048]                 prefetch b+2176 l2*64 l3*512
+	WORD $0xf9900182 // prfm pldl2keep, [x12, #8192]                 prefetch2 b+8320 l2*64 l3*512
+	WORD $0x3dc00d94 // ldr q20, [x12, #48]                          v311:f32x4 = load b+176 l2*64 l3*512
+	WORD $0x6e34de73 // fmul v19.4s, v19.4s, v20.4s                  v312:f32x4 = mul v304 v311
+	WORD $0x4e33d4c6 // fadd v6.4s, v6.4s, v19.4s                    v278:f32x4 = add v278 v312
+	WORD $0x3dc00173 // ldr q19, [x11]                               v313:i32x4 = load a+0 l3*16 step_a*4
+	WORD $0x4e140673 // dup v19.4s, v19.s[2]                         v315:f32x4 = spread v314 2
+	WORD $0x3dc02194 // ldr q20, [x12, #128]                         v316:f32x4 = load b+256 l2*64 l3*512
+	WORD $0x6e34de74 // fmul v20.4s, v19.4s, v20.4s                  v317:f32x4 = mul v315 v316
+	WORD $0x4e34d463 // fadd v3.4s, v3.4s, v20.4s                    v275:f32x4 = add v275 v317
+	WORD $0x3dc02594 // ldr q20, [x12, #144]                         v318:f32x4 = load b+272 l2*64 l3*512
+	WORD $0x6e34de74 // fmul v20.4s, v19.4s, v20.4s                  v319:f32x4 = mul v315 v318
+	WORD $0x4e34d484 // fadd v4.4s, v4.4s, v20.4s                    v276:f32x4 = add v276 v319
+	WORD $0x3dc02994 // ldr q20, [x12, #160]                         v320:f32x4 = load b+288 l2*64 l3*512
+	WORD $0x6e34de74 // fmul v20.4s, v19.4s, v20.4s                  v321:f32x4 = mul v315 v320
+	WORD $0x4e34d4a5 // fadd v5.4s, v5.4s, v20.4s                    v277:f32x4 = add v277 v321
+	WORD $0xf9844180 // prfm pldl1keep, [x12, #2176]                 prefetch b+2304 l2*64 l3*512
+	WORD $0xf9904182 // prfm pldl2keep, [x12, #8320]                 prefetch2 b+8448 l2*64 l3*512
+	WORD $0x3dc02d94 // ldr q20, [x12, #176]                         v322:f32x4 = load b+304 l2*64 l3*512
+	WORD $0x6e34de73 // fmul v19.4s, v19.4s, v20.4s                  v323:f32x4 = mul v315 v322
+	WORD $0x4e33d4c6 // fadd v6.4s, v6.4s, v19.4s                    v278:f32x4 = add v278 v323
+	WORD $0x3dc00173 // ldr q19, [x11]                               v324:i32x4 = load a+0 l3*16 step_a*4
+	WORD $0x4e1c0673 // dup v19.4s, v19.s[3]                         v326:f32x4 = spread v325 3
+	WORD $0x3dc04194 // ldr q20, [x12, #256]                         v327:f32x4 = load b+384 l2*64 l3*512
+	WORD $0x6e34de74 // fmul v20.4s, v19.4s, v20.4s                  v328:f32x4 = mul v326 v327
+	WORD $0x4e34d463 // fadd v3.4s, v3.4s, v20.4s                    v275:f32x4 = add v275 v328
+	WORD $0x3dc04594 // ldr q20, [x12, #272]                         v329:f32x4 = load b+400 l2*64 l3*512
+	WORD $0x6e34de74 // fmul v20.4s, v19.4s, v20.4s                  v330:f32x4 = mul v326 v329
+	WORD $0x4e34d484 // fadd v4.4s, v4.4s, v20.4s                    v276:f32x4 = add v276 v330
+	WORD $0x3dc04994 // ldr q20, [x12, #288]                         v331:f32x4 = load b+416 l2*64 l3*512
+	WORD $0x6e34de74 // fmul v20.4s, v19.4s, v20.4s                  v332:f32x4 = mul v326 v331
+	WORD $0x4e34d4a5 // fadd v5.4s, v5.4s, v20.4s                    v277:f32x4 = add v277 v332
+	WORD $0xf9848180 // prfm pldl1keep, [x12, #2304]                 prefetch b+2432 l2*64 l3*512
+	WORD $0xf9908182 // prfm pldl2keep, [x12, #8448]                 prefetch2 b+8576 l2*64 l3*512
+	WORD $0x3dc04d94 // ldr q20, [x12, #304]                         v333:f32x4 = load b+432 l2*64 l3*512
+	WORD $0x6e34de73 // fmul v19.4s, v19.4s, v20.4s                  v334:f32x4 = mul v326 v333
+	WORD $0x4e33d4c6 // fadd v6.4s, v6.4s, v19.4s                    v278:f32x4 = add v278 v334
+	WORD $0x3dc001b3 // ldr q19, [x13]                               v335:i32x4 = load a+0 l3*16 step_a*5
+	WORD $0x4e040673 // dup v19.4s, v19.s[0]                         v337:f32x4 = spread v336 0
+	WORD $0x3cd80194 // ldur q20, [x12, #-128]                       v338:f32x4 = load b+0 l2*64 l3*512
+	WORD $0x6e34de74 // fmul v20.4s, v19.4s, v20.4s                  v339:f32x4 = mul v337 v338
+	WORD $0x4e34d4e7 // fadd v7.4s, v7.4s, v20.4s                    v279:f32x4 = add v279 v339
+	WORD $0x3cd90194 // ldur q20, [x12, #-112]                       v340:f32x4 = load b+16 l2*64 l3*512
+	WORD $0x6e34de74 // fmul v20.4s, v19.4s, v20.4s                  v341:f32x4 = mul v337 v340
+	WORD $0x4e34d508 // fadd v8.4s, v8.4s, v20.4s                    v280:f32x4 = add v280 v341
+	WORD $0x3cda0194 // ldur q20, [x12, #-96]                        v342:f32x4 = load b+32 l2*64 l3*512
+	WORD $0x6e34de74 // fmul v20.4s, v19.4s, v20.4s                  v343:f32x4 = mul v337 v342
+	WORD $0x4e34d529 // fadd v9.4s, v9.4s, v20.4s                    v281:f32x4 = add v281 v343
+	WORD $0x3cdb0194 // ldur q20, [x12, #-80]                        v344:f32x4 = load b+48 l2*64 l3*512
+	WORD $0x6e34de73 // fmul v19.4s, v19.4s, v20.4s                  v345:f32x4 = mul v337 v344
+	WORD $0x4e33d54a // fadd v10.4s, v10.4s, v19.4s                  v282:f32x4 = add v282 v345
+	WORD $0x3dc001b3 // ldr q19, [x13]                               v346:i32x4 = load a+0 l3*16 step_a*5
+	WORD $0x4e0c0673 // dup v19.4s, v19.s[1]                         v348:f32x4 = spread v347 1
+	WORD $0x3dc00194 // ldr q20, [x12]                               v349:f32x4 = load b+128 l2*64 l3*512
+	WORD $0x6e34de74 // fmul v20.4s, v19.4s, v20.4s                  v350:f32x4 = mul v348 v349
+	WORD $0x4e34d4e7 // fadd v7.4s, v7.4s, v20.4s                    v279:f32x4 = add v279 v350
+	WORD $0x3dc00594 // ldr q20, [x12, #16]                          v351:f32x4 = load b+144 l2*64 l3*512
+	WORD $0x6e34de74 // fmul v20.4s, v19.4s, v20.4s                  v352:f32x4 = mul v348 v351
+	WORD $0x4e34d508 // fadd v8.4s, v8.4s, v20.4s                    v280:f32x4 = add v280 v352
+	WORD $0x3dc00994 // ldr q20, [x12, #32]                          v353:f32x4 = load b+160 l2*64 l3*512
+	WORD $0x6e34de74 // fmul v20.4s, v19.4s, v20.4s                  v354:f32x4 = mul v348 v353
+	WORD $0x4e34d529 // fadd v9.4s, v9.4s, v20.4s                    v281:f32x4 = add v281 v354
+	WORD $0x3dc00d94 // ldr q20, [x12, #48]                          v355:f32x4 = load b+176 l2*64 l3*512
+	WORD $0x6e34de73 // fmul v19.4s, v19.4s, v20.4s                  v356:f32x4 = mul v348 v355
+	WORD $0x4e33d54a // fadd v10.4s, v10.4s, v19.4s                  v282:f32x4 = add v282 v356
+	WORD $0x3dc001b3 // ldr q19, [x13]                               v357:i32x4 = load a+0 l3*16 step_a*5
+	WORD $0x4e140673 // dup v19.4s, v19.s[2]                         v359:f32x4 = spread v358 2
+	WORD $0x3dc02194 // ldr q20, [x12, #128]                         v360:f32x4 = load b+256 l2*64 l3*512
+	WORD $0x6e34de74 // fmul v20.4s, v19.4s, v20.4s                  v361:f32x4 = mul v359 v360
+	WORD $0x4e34d4e7 // fadd v7.4s, v7.4s, v20.4s                    v279:f32x4 = add v279 v361
+	WORD $0x3dc02594 // ldr q20, [x12, #144]                         v362:f32x4 = load b+272 l2*64 l3*512
+	WORD $0x6e34de74 // fmul v20.4s, v19.4s, v20.4s                  v363:f32x4 = mul v359 v362
+	WORD $0x4e34d508 // fadd v8.4s, v8.4s, v20.4s                    v280:f32x4 = add v280 v363
+	WORD $0x3dc02994 // ldr q20, [x12, #160]                         v364:f32x4 = load b+288 l2*64 l3*512
+	WORD $0x6e34de74 // fmul v20.4s, v19.4s, v20.4s                  v365:f32x4 = mul v359 v364
+	WORD $0x4e34d529 // fadd v9.4s, v9.4s, v20.4s                    v281:f32x4 = add v281 v365
+	WORD $0x3dc02d94 // ldr q20, [x12, #176]                         v366:f32x4 = load b+304 l2*64 l3*512
+	WORD $0x6e34de73 // fmul v19.4s, v19.4s, v20.4s                  v367:f32x4 = mul v359 v366
+	WORD $0x4e33d54a // fadd v10.4s, v10.4s, v19.4s                  v282:f32x4 = add v282 v367
+	WORD $0x3dc001b3 // ldr q19, [x13]                               v368:i32x4 = load a+0 l3*16 step_a*5
+	WORD $0x4e1c0673 // dup v19.4s, v19.s[3]                         v370:f32x4 = spread v369 3
+	WORD $0x3dc04194 // ldr q20, [x12, #256]                         v371:f32x4 = load b+384 l2*64 l3*512
+	WORD $0x6e34de74 // fmul v20.4s, v19.4s, v20.4s                  v372:f32x4 = mul v370 v371
+	WORD $0x4e34d4e7 // fadd v7.4s, v7.4s, v20.4s                    v279:f32x4 = add v279 v372
+	WORD $0x3dc04594 // ldr q20, [x12, #272]                         v373:f32x4 = load b+400 l2*64 l3*512
+	WORD $0x6e34de74 // fmul v20.4s, v19.4s, v20.4s                  v374:f32x4 = mul v370 v373
+	WORD $0x4e34d508 // fadd v8.4s, v8.4s, v20.4s                    v280:f32x4 = add v280 v374
+	WORD $0x3dc04994 // ldr q20, [x12, #288]                         v375:f32x4 = load b+416 l2*64 l3*512
+	WORD $0x6e34de74 // fmul v20.4s, v19.4s, v20.4s                  v376:f32x4 = mul v370 v375
+	WORD $0x4e34d529 // fadd v9.4s, v9.4s, v20.4s                    v281:f32x4 = add v281 v376
+	WORD $0x3dc04d94 // ldr q20, [x12, #304]                         v377:f32x4 = load b+432 l2*64 l3*512
+	WORD $0x6e34de73 // fmul v19.4s, v19.4s, v20.4s                  v378:f32x4 = mul v370 v377
+	WORD $0x4e33d54a // fadd v10.4s, v10.4s, v19.4s                  v282:f32x4 = add v282 v378
+	WORD $0x3dc001d3 // ldr q19, [x14]                               v379:i32x4 = load a+0 l3*16 step_a*6
+	WORD $0x4e040673 // dup v19.4s, v19.s[0]                         v381:f32x4 = spread v380 0
+	WORD $0x3cd80194 // ldur q20, [x12, #-128]                       v382:f32x4 = load b+0 l2*64 l3*512
+	WORD $0x6e34de74 // fmul v20.4s, v19.4s, v20.4s                  v383:f32x4 = mul v381 v382
+	WORD $0x4e34d56b // fadd v11.4s, v11.4s, v20.4s                  v283:f32x4 = add v283 v383
+	WORD $0x3cd90194 // ldur q20, [x12, #-112]                       v384:f32x4 = load b+16 l2*64 l3*512
+	WORD $0x6e34de74 // fmul v20.4s, v19.4s, v20.4s                  v385:f32x4 = mul v381 v384
+	WORD $0x4e34d58c // fadd v12.4s, v12.4s, v20.4s                  v284:f32x4 = add v284 v385
+	WORD $0x3cda0194 // ldur q20, [x12, #-96]                        v386:f32x4 = load b+32 l2*64 l3*512
+	WORD $0x6e34de74 // fmul v20.4s, v19.4s, v20.4s                  v387:f32x4 = mul v381 v386
+	WORD $0x4e34d5ad // fadd v13.4s, v13.4s, v20.4s                  v285:f32x4 = add v285 v387
+	WORD $0x3cdb0194 // ldur q20, [x12, #-80]                        v388:f32x4 = load b+48 l2*64 l3*512
+	WORD $0x6e34de73 // fmul v19.4s, v19.4s, v20.4s                  v389:f32x4 = mul v381 v388
+	WORD $0x4e33d5ce // fadd v14.4s, v14.4s, v19.4s                  v286:f32x4 = add v286 v389
+	WORD $0x3dc001d3 // ldr q19, [x14]                               v390:i32x4 = load a+0 l3*16 step_a*6
+	WORD $0x4e0c0673 // dup v19.4s, v19.s[1]                         v392:f32x4 = spread v391 1
+	WORD $0x3dc00194 // ldr q20, [x12]                               v393:f32x4 = load b+128 l2*64 l3*512
+	WORD $0x6e34de74 // fmul v20.4s, v19.4s, v20.4s                  v394:f32x4 = mul v392 v393
+	WORD $0x4e34d56b // fadd v11.4s, v11.4s, v20.4s                  v283:f32x4 = add v283 v394
+	WORD $0x3dc00594 // ldr q20, [x12, #16]                          v395:f32x4 = load b+144 l2*64 l3*512
+	WORD $0x6e34de74 // fmul v20.4s, v19.4s, v20.4s                  v396:f32x4 = mul v392 v395
+	WORD $0x4e34d58c // fadd v12.4s, v12.4s, v20.4s                  v284:f32x4 = add v284 v396
+	WORD $0x3dc00994 // ldr q20, [x12, #32]                          v397:f32x4 = load b+160 l2*64 l3*512
+	WORD $0x6e34de74 // fmul v20.4s, v19.4s, v20.4s                  v398:f32x4 = mul v392 v397
+	WORD $0x4e34d5ad // fadd v13.4s, v13.4s, v20.4s                  v285:f32x4 = add v285 v398
+	WORD $0x3dc00d94 // ldr q20, [x12, #48]                          v399:f32x4 = load b+176 l2*64 l3*512
+	WORD $0x6e34de73 // fmul v19.4s, v19.4s, v20.4s                  v400:f32x4 = mul v392 v399
+	WORD $0x4e33d5ce // fadd v14.4s, v14.4s, v19.4s                  v286:f32x4 = add v286 v400
+	WORD $0x3dc001d3 // ldr q19, [x14]                               v401:i32x4 = load a+0 l3*16 step_a*6
+	WORD $0x4e140673 // dup v19.4s, v19.s[2]                         v403:f32x4 = spread v402 2
+	WORD $0x3dc02194 // ldr q20, [x12, #128]                         v404:f32x4 = load b+256 l2*64 l3*512
+	WORD $0x6e34de74 // fmul v20.4s, v19.4s, v20.4s                  v405:f32x4 = mul v403 v404
+	WORD $0x4e34d56b // fadd v11.4s, v11.4s, v20.4s                  v283:f32x4 = add v283 v405
+	WORD $0x3dc02594 // ldr q20, [x12, #144]                         v406:f32x4 = load b+272 l2*64 l3*512
+	WORD $0x6e34de74 // fmul v20.4s, v19.4s, v20.4s                  v407:f32x4 = mul v403 v406
+	WORD $0x4e34d58c // fadd v12.4s, v12.4s, v20.4s                  v284:f32x4 = add v284 v407
+	WORD $0x3dc02994 // ldr q20, [x12, #160]                         v408:f32x4 = load b+288 l2*64 l3*512
+	WORD $0x6e34de74 // fmul v20.4s, v19.4s, v20.4s                  v409:f32x4 = mul v403 v408
+	WORD $0x4e34d5ad // fadd v13.4s, v13.4s, v20.4s                  v285:f32x4 = add v285 v409
+	WORD $0x3dc02d94 // ldr q20, [x12, #176]                         v410:f32x4 = load b+304 l2*64 l3*512
+	WORD $0x6e34de73 // fmul v19.4s, v19.4s, v20.4s                  v411:f32x4 = mul v403 v410
+	WORD $0x4e33d5ce // fadd v14.4s, v14.4s, v19.4s                  v286:f32x4 = add v286 v411
+	WORD $0x3dc001d3 // ldr q19, [x14]                               v412:i32x4 = load a+0 l3*16 step_a*6
+	WORD $0x4e1c0673 // dup v19.4s, v19.s[3]                         v414:f32x4 = spread v413 3
+	WORD $0x3dc04194 // ldr q20, [x12, #256]                         v415:f32x4 = load b+384 l2*64 l3*512
+	WORD $0x6e34de74 // fmul v20.4s, v19.4s, v20.4s                  v416:f32x4 = mul v414 v415
+	WORD $0x4e34d56b // fadd v11.4s, v11.4s, v20.4s                  v283:f32x4 = add v283 v416
+	WORD $0x3dc04594 // ldr q20, [x12, #272]                         v417:f32x4 = load b+400 l2*64 l3*512
+	WORD $0x6e34de74 // fmul v20.4s, v19.4s, v20.4s                  v418:f32x4 = mul v414 v417
+	WORD $0x4e34d58c // fadd v12.4s, v12.4s, v20.4s                  v284:f32x4 = add v284 v418
+	WORD $0x3dc04994 // ldr q20, [x12, #288]                         v419:f32x4 = load b+416 l2*64 l3*512
+	WORD $0x6e34de74 // fmul v20.4s, v19.4s, v20.4s                  v420:f32x4 = mul v414 v419
+	WORD $0x4e34d5ad // fadd v13.4s, v13.4s, v20.4s                  v285:f32x4 = add v285 v420
+	WORD $0x3dc04d94 // ldr q20, [x12, #304]                         v421:f32x4 = load b+432 l2*64 l3*512
+	WORD $0x6e34de73 // fmul v19.4s, v19.4s, v20.4s                  v422:f32x4 = mul v414 v421
+	WORD $0x4e33d5ce // fadd v14.4s, v14.4s, v19.4s                  v286:f32x4 = add v286 v422
+	WORD $0x3dc001f3 // ldr q19, [x15]                               v423:i32x4 = load a+0 l3*16 step_a*7
+	WORD $0x4e040673 // dup v19.4s, v19.s[0]                         v425:f32x4 = spread v424 0
+	WORD $0x3cd80194 // ldur q20, [x12, #-128]                       v426:f32x4 = load b+0 l2*64 l3*512
+	WORD $0x6e34de74 // fmul v20.4s, v19.4s, v20.4s                  v427:f32x4 = mul v425 v426
+	WORD $0x4e34d5ef // fadd v15.4s, v15.4s, v20.4s                  v287:f32x4 = add v287 v427
+	WORD $0x3cd90194 // ldur q20, [x12, #-112]                       v428:f32x4 = load b+16 l2*64 l3*512
+	WORD $0x6e34de74 // fmul v20.4s, v19.4s, v20.4s                  v429:f32x4 = mul v425 v428
+	WORD $0x4e34d610 // fadd v16.4s, v16.4s, v20.4s                  v288:f32x4 = add v288 v429
+	WORD $0x3cda0194 // ldur q20, [x12, #-96]                        v430:f32x4 = load b+32 l2*64 l3*512
+	WORD $0x6e34de74 // fmul v20.4s, v19.4s, v20.4s                  v431:f32x4 = mul v425 v430
+	WORD $0x4e34d631 // fadd v17.4s, v17.4s, v20.4s                  v289:f32x4 = add v289 v431
+	WORD $0x3cdb0194 // ldur q20, [x12, #-80]                        v432:f32x4 = load b+48 l2*64 l3*512
+	WORD $0x6e34de73 // fmul v19.4s, v19.4s, v20.4s                  v433:f32x4 = mul v425 v432
+	WORD $0x4e33d652 // fadd v18.4s, v18.4s, v19.4s                  v290:f32x4 = add v290 v433
+	WORD $0x3dc001f3 // ldr q19, [x15]                               v434:i32x4 = load a+0 l3*16 step_a*7
+	WORD $0x4e0c0673 // dup v19.4s, v19.s[1]                         v436:f32x4 = spread v435 1
+	WORD $0x3dc00194 // ldr q20, [x12]                               v437:f32x4 = load b+128 l2*64 l3*512
+	WORD $0x6e34de74 // fmul v20.4s, v19.4s, v20.4s                  v438:f32x4 = mul v436 v437
+	WORD $0x4e34d5ef // fadd v15.4s, v15.4s, v20.4s                  v287:f32x4 = add v287 v438
+	WORD $0x3dc00594 // ldr q20, [x12, #16]                          v439:f32x4 = load b+144 l2*64 l3*512
+	WORD $0x6e34de74 // fmul v20.4s, v19.4s, v20.4s                  v440:f32x4 = mul v436 v439
+	WORD $0x4e34d610 // fadd v16.4s, v16.4s, v20.4s                  v288:f32x4 = add v288 v440
+	WORD $0x3dc00994 // ldr q20, [x12, #32]                          v441:f32x4 = load b+160 l2*64 l3*512
+	WORD $0x6e34de74 // fmul v20.4s, v19.4s, v20.4s                  v442:f32x4 = mul v436 v441
+	WORD $0x4e34d631 // fadd v17.4s, v17.4s, v20.4s                  v289:f32x4 = add v289 v442
+	WORD $0x3dc00d94 // ldr q20, [x12, #48]                          v443:f32x4 = load b+176 l2*64 l3*512
+	WORD $0x6e34de73 // fmul v19.4s, v19.4s, v20.4s                  v444:f32x4 = mul v436 v443
+	WORD $0x4e33d652 // fadd v18.4s, v18.4s, v19.4s                  v290:f32x4 = add v290 v444
+	WORD $0x3dc001f3 // ldr q19, [x15]                               v445:i32x4 = load a+0 l3*16 step_a*7
+	WORD $0x4e140673 // dup v19.4s, v19.s[2]                         v447:f32x4 = spread v446 2
+	WORD $0x3dc02194 // ldr q20, [x12, #128]                         v448:f32x4 = load b+256 l2*64 l3*512
+	WORD $0x6e34de74 // fmul v20.4s, v19.4s, v20.4s                  v449:f32x4 = mul v447 v448
+	WORD $0x4e34d5ef // fadd v15.4s, v15.4s, v20.4s                  v287:f32x4 = add v287 v449
+	WORD $0x3dc02594 // ldr q20, [x12, #144]                         v450:f32x4 = load b+272 l2*64 l3*512
+	WORD $0x6e34de74 // fmul v20.4s, v19.4s, v20.4s                  v451:f32x4 = mul v447 v450
+	WORD $0x4e34d610 // fadd v16.4s, v16.4s, v20.4s                  v288:f32x4 = add v288 v451
+	WORD $0x3dc02994 // ldr q20, [x12, #160]                         v452:f32x4 = load b+288 l2*64 l3*512
+	WORD $0x6e34de74 // fmul v20.4s, v19.4s, v20.4s                  v453:f32x4 = mul v447 v452
+	WORD $0x4e34d631 // fadd v17.4s, v17.4s, v20.4s                  v289:f32x4 = add v289 v453
+	WORD $0x3dc02d94 // ldr q20, [x12, #176]                         v454:f32x4 = load b+304 l2*64 l3*512
+	WORD $0x6e34de73 // fmul v19.4s, v19.4s, v20.4s                  v455:f32x4 = mul v447 v454
+	WORD $0x4e33d652 // fadd v18.4s, v18.4s, v19.4s                  v290:f32x4 = add v290 v455
+	WORD $0x3dc001f3 // ldr q19, [x15]                               v456:i32x4 = load a+0 l3*16 step_a*7
+	WORD $0x4e1c0673 // dup v19.4s, v19.s[3]                         v458:f32x4 = spread v457 3
+	WORD $0x3dc04194 // ldr q20, [x12, #256]                         v459:f32x4 = load b+384 l2*64 l3*512
+	WORD $0x6e34de74 // fmul v20.4s, v19.4s, v20.4s                  v460:f32x4 = mul v458 v459
+	WORD $0x4e34d5ef // fadd v15.4s, v15.4s, v20.4s                  v287:f32x4 = add v287 v460
+	WORD $0x3dc04594 // ldr q20, [x12, #272]                         v461:f32x4 = load b+400 l2*64 l3*512
+	WORD $0x6e34de74 // fmul v20.4s, v19.4s, v20.4s                  v462:f32x4 = mul v458 v461
+	WORD $0x4e34d610 // fadd v16.4s, v16.4s, v20.4s                  v288:f32x4 = add v288 v462
+	WORD $0x3dc04994 // ldr q20, [x12, #288]                         v463:f32x4 = load b+416 l2*64 l3*512
+	WORD $0x6e34de74 // fmul v20.4s, v19.4s, v20.4s                  v464:f32x4 = mul v458 v463
+	WORD $0x4e34d631 // fadd v17.4s, v17.4s, v20.4s                  v289:f32x4 = add v289 v464
+	WORD $0x3dc04d94 // ldr q20, [x12, #304]                         v465:f32x4 = load b+432 l2*64 l3*512
+	WORD $0x6e34de73 // fmul v19.4s, v19.4s, v20.4s                  v466:f32x4 = mul v458 v465
+	WORD $0x4e33d652 // fadd v18.4s, v18.4s, v19.4s                  v290:f32x4 = add v290 v466
+	ADD $16, R11
+	ADD $512, R12
+	ADD $16, R13
+	ADD $16, R14
+	ADD $16, R15
+	SUBS $1, R10
 	BNE l3
 done3:
+	WORD $0x4e201c73 // and v19.16b, v3.16b, v0.16b                  v468:i32x4 = and v467 v0
+	WORD $0x4ea13673 // cmgt v19.4s, v19.4s, v1.4s                   v469:i32x4 = cmpgts v468 v1
+	WORD $0x6eb31c43 // bit v3.16b, v2.16b, v19.16b                  v470:i32x4 = bitsel v469 v2 v467
+	WORD $0x3d8000c3 // str q3, [x6]                                 store out+0 l2*64 step_out*4 v471
+	WORD $0x4e201c83 // and v3.16b, v4.16b, v0.16b                   v473:i32x4 = and v472 v0
+	WORD $0x4ea13463 // cmgt v3.4s, v3.4s, v1.4s                     v474:i32x4 = cmpgts v473 v1
+	WORD $0x6ea31c44 // bit v4.16b, v2.16b, v3.16b                   v475:i32x4 = bitsel v474 v2 v472
+	WORD $0x3d8004c4 // str q4, [x6, #16]                            store out+16 l2*64 step_out*4 v476
+	WORD $0x4e201ca3 // and v3.16b, v5.16b, v0.16b                   v478:i32x4 = and v477 v0
+	WORD $0x4ea13463 // cmgt v3.4s, v3.4s, v1.4s                     v479:i32x4 = cmpgts v478 v1
+	WORD $0x6ea31c45 // bit v5.16b, v2.16b, v3.16b                   v480:i32x4 = bitsel v479 v2 v477
+	WORD $0x3d8008c5 // str q5, [x6, #32]                            store out+32 l2*64 step_out*4 v481
+	WORD $0x4e201cc3 // and v3.16b, v6.16b, v0.16b                   v483:i32x4 = and v482 v0
+	WORD $0x4ea13463 // cmgt v3.4s, v3.4s, v1.4s                     v484:i32x4 = cmpgts v483 v1
+	WORD $0x6ea31c46 // bit v6.16b, v2.16b, v3.16b                   v485:i32x4 = bitsel v484 v2 v482
+	WORD $0x3d800cc6 // str q6, [x6, #48]                            store out+48 l2*64 step_out*4 v486
+	WORD $0x4e201ce3 // and v3.16b, v7.16b, v0.16b                   v488:i32x4 = and v487 v0
+	WORD $0x4ea13463 // cmgt v3.4s, v3.4s, v1.4s                     v489:i32x4 = cmpgts v488 v1
+	WORD $0x6ea31c47 // bit v7.16b, v2.16b, v3.16b                   v490:i32x4 = bitsel v489 v2 v487
+	WORD $0x3d8000e7 // str q7, [x7]                                 store out+0 l2*64 step_out*5 v491
+	WORD $0x4e201d03 // and v3.16b, v8.16b, v0.16b                   v493:i32x4 = and v492 v0
+	WORD $0x4ea13463 // cmgt v3.4s, v3.4s, v1.4s                     v494:i32x4 = cmpgts v493 v1
+	WORD $0x6ea31c48 // bit v8.16b, v2.16b, v3.16b                   v495:i32x4 = bitsel v494 v2 v492
+	WORD $0x3d8004e8 // str q8, [x7, #16]                            store out+16 l2*64 step_out*5 v496
+	WORD $0x4e201d23 // and v3.16b, v9.16b, v0.16b                   v498:i32x4 = and v497 v0
+	WORD $0x4ea13463 // cmgt v3.4s, v3.4s, v1.4s                     v499:i32x4 = cmpgts v498 v1
+	WORD $0x6ea31c49 // bit v9.16b, v2.16b, v3.16b                   v500:i32x4 = bitsel v499 v2 v497
+	WORD $0x3d8008e9 // str q9, [x7, #32]                            store out+32 l2*64 step_out*5 v501
+	WORD $0x4e201d43 // and v3.16b, v10.16b, v0.16b                  v503:i32x4 = and v502 v0
+	WORD $0x4ea13463 // cmgt v3.4s, v3.4s, v1.4s                     v504:i32x4 = cmpgts v503 v1
+	WORD $0x6ea31c4a // bit v10.16b, v2.16b, v3.16b                  v505:i32x4 = bitsel v504 v2 v502
+	WORD $0x3d800cea // str q10, [x7, #48]                           store out+48 l2*64 step_out*5 v506
+	WORD $0x4e201d63 // and v3.16b, v11.16b, v0.16b                  v508:i32x4 = and v507 v0
+	WORD $0x4ea13463 // cmgt v3.4s, v3.4s, v1.4s                     v509:i32x4 = cmpgts v508 v1
+	WORD $0x6ea31c4b // bit v11.16b, v2.16b, v3.16b                  v510:i32x4 = bitsel v509 v2 v507
+	WORD $0x3d80010b // str q11, [x8]                                store out+0 l2*64 step_out*6 v511
+	WORD $0x4e201d83 // and v3.16b, v12.16b, v0.16b                  v513:i32x4 = and v512 v0
+	WORD $0x4ea13463 // cmgt v3.4s, v3.4s, v1.4s                     v514:i32x4 = cmpgts v513 v1
+	WORD $0x6ea31c4c // bit v12.16b, v2.16b, v3.16b                  v515:i32x4 = bitsel v514 v2 v512
+	WORD $0x3d80050c // str q12, [x8, #16]                           store out+16 l2*64 step_out*6 v516
+	WORD $0x4e201da3 // and v3.16b, v13.16b, v0.16b                  v518:i32x4 = and v517 v0
+	WORD $0x4ea13463 // cmgt v3.4s, v3.4s, v1.4s                     v519:i32x4 = cmpgts v518 v1
+	WORD $0x6ea31c4d // bit v13.16b, v2.16b, v3.16b                  v520:i32x4 = bitsel v519 v2 v517
+	WORD $0x3d80090d // str q13, [x8, #32]                           store out+32 l2*64 step_out*6 v521
+	WORD $0x4e201dc3 // and v3.16b, v14.16b, v0.16b                  v523:i32x4 = and v522 v0
+	WORD $0x4ea13463 // cmgt v3.4s, v3.4s, v1.4s                     v524:i32x4 = cmpgts v523 v1
+	WORD $0x6ea31c4e // bit v14.16b, v2.16b, v3.16b                  v525:i32x4 = bitsel v524 v2 v522
+	WORD $0x3d800d0e // str q14, [x8, #48]                           store out+48 l2*64 step_out*6 v526
+	WORD $0x4e201de3 // and v3.16b, v15.16b, v0.16b                  v528:i32x4 = and v527 v0
+	WORD $0x4ea13463 // cmgt v3.4s, v3.4s, v1.4s                     v529:i32x4 = cmpgts v528 v1
+	WORD $0x6ea31c4f // bit v15.16b, v2.16b, v3.16b                  v530:i32x4 = bitsel v529 v2 v527
+	WORD $0x3d80012f // str q15, [x9]                                store out+0 l2*64 step_out*7 v531
+	WORD $0x4e201e03 // and v3.16b, v16.16b, v0.16b                  v533:i32x4 = and v532 v0
+	WORD $0x4ea13463 // cmgt v3.4s, v3.4s, v1.4s                     v534:i32x4 = cmpgts v533 v1
+	WORD $0x6ea31c50 // bit v16.16b, v2.16b, v3.16b                  v535:i32x4 = bitsel v534 v2 v532
+	WORD $0x3d800530 // str q16, [x9, #16]                           store out+16 l2*64 step_out*7 v536
+	WORD $0x4e201e23 // and v3.16b, v17.16b, v0.16b                  v538:i32x4 = and v537 v0
+	WORD $0x4ea13463 // cmgt v3.4s, v3.4s, v1.4s                     v539:i32x4 = cmpgts v538 v1
+	WORD $0x6ea31c51 // bit v17.16b, v2.16b, v3.16b                  v540:i32x4 = bitsel v539 v2 v537
+	WORD $0x3d800931 // str q17, [x9, #32]                           store out+32 l2*64 step_out*7 v541
+	WORD $0x4e201e43 // and v3.16b, v18.16b, v0.16b                  v543:i32x4 = and v542 v0
+	WORD $0x4ea13463 // cmgt v3.4s, v3.4s, v1.4s                     v544:i32x4 = cmpgts v543 v1
+	WORD $0x6ea31c52 // bit v18.16b, v2.16b, v3.16b                  v545:i32x4 = bitsel v544 v2 v542
+	WORD $0x3d800d32 // str q18, [x9, #48]                           store out+48 l2*64 step_out*7 v546
+	ADD $64, R1
+	ADD $64, R6
+	ADD $64, R7
+	ADD $64, R8
+	ADD $64, R9
+	SUBS $1, R0
+	BNE l2
+done2:
 	RET
 
 // func matmul_f16_1_neon(args *byte)

@@ -304,7 +304,6 @@ func matmul_f32_4_neon(args *matmul_f32_4_neon_args)
 type matmul_f32_8_neon_args struct {
 	a            unsafe.Pointer
 	b            unsafe.Pointer
-	acc          unsafe.Pointer
 	out          unsafe.Pointer
 	step_a       int64
 	step_out     int64
