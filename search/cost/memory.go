@@ -1,6 +1,7 @@
 package cost
 
 import (
+	"math/bits"
 	"sync"
 
 	"github.com/tmacc/tmacc/lower/core"
@@ -45,8 +46,7 @@ type memory struct {
 	home   Place
 	window float64 // instructions
 
-	cache [sets][]entry // the first-level cache
-	uses  int
+	cache cache // of the first level
 	pages pages
 	fills slots   // when the lines come that the first-level cache waits for
 	queue slots   // and the second-level cache
@@ -61,20 +61,25 @@ type memory struct {
 	index  float64 // instructions so far
 	done   float64 // when the last one was
 	enter  float64 // when it came into the window
-	points []point
-	head   int // of the points, the last one that is out of the window
+	points []point // a ring: the last of them, as many as the window has room for
+	ends   int     // of all points
+	head   int     // of the points, the last one that is out of the window
 }
 
-// entry is a line in the first-level cache.
-type entry struct {
-	line, used int
-	ready      float64
+// cache is a first-level cache. Its entries lie set by set, and what is looked at most lies together.
+type cache struct {
+	ways  int
+	line  []int // of each entry
+	used  []int // when it was used last
+	ready []float64
+	last  [sets]int // the entry of each set that was found last
+	uses  int
 }
 
 // point is when an instruction was done, and how long each of those before it took.
 type point struct{ index, done, each float64 }
 
-// rooms are memories that are not used any more: a new one has room for points.
+// rooms are memories that are not used any more: a new one takes their arrays.
 var rooms sync.Pool
 
 func newMemory(model Model, c core.Core, home Place) *memory {
@@ -84,42 +89,55 @@ func newMemory(model Model, c core.Core, home Place) *memory {
 	}
 	m.near.reset()
 	m.far.reset()
-	*m = memory{near: m.near, far: m.far, h: c.Hierarchy, model: model, home: home, window: float64(model.Window * float64(c.Pipeline.Window)), points: m.points[:0]}
+	*m = memory{near: m.near, far: m.far, h: c.Hierarchy, model: model, home: home, window: float64(model.Window * float64(c.Pipeline.Window)), points: m.points, cache: m.cache}
 	m.fills, m.queue = make(slots, m.h.Fills), make(slots, model.Queue)
 	m.pages.of = map[int]*paged{}
-	ways := m.h.First / line / sets
-	room := make([]entry, sets*ways)
-	for i := range m.cache {
-		m.cache[i] = room[i*ways : (i+1)*ways]
+	m.cache.clear(m.h.First / line / sets)
+	if room := 1 << bits.Len(uint(m.window)+2); room > len(m.points) { // each point is one instruction or more
+		m.points = make([]point, room)
 	}
 	return m
 }
 
-// advance brings n instructions into the window, which the execution units take so long for, each.
-func (m *memory) advance(n, each float64) {
-	m.index += n
-	m.done += float64(n * each)
-	m.enter = m.doneAt(m.index - m.window)
-	m.points = append(m.points, point{m.index, m.done, each})
+// clear empties a cache of some ways.
+func (c *cache) clear(ways int) {
+	if c.ways != ways {
+		*c = cache{ways: ways, line: make([]int, sets*ways), used: make([]int, sets*ways), ready: make([]float64, sets*ways)}
+	}
+	clear(c.line)
+	clear(c.used)
+	clear(c.ready)
+	for i := range c.last {
+		c.last[i] = i * ways
+	}
+	c.uses = 0
 }
+
+// advance brings n instructions into the window, which the execution units take so long for, in all and each.
+func (m *memory) advance(n, works, each float64) {
+	m.index += n
+	m.done += works
+	m.enter = m.doneAt(m.index - m.window)
+	*m.point(m.ends) = point{m.index, m.done, each}
+	m.ends++
+}
+
+// point is one of the last points.
+func (m *memory) point(i int) *point { return &m.points[i&(len(m.points)-1)] }
 
 // doneAt is when an instruction was done. Calls ask for later and later ones.
 func (m *memory) doneAt(index float64) float64 {
-	for m.head+1 < len(m.points) && m.points[m.head+1].index <= index {
+	for m.head+1 < m.ends && m.point(m.head+1).index <= index {
 		m.head++
 	}
-	if m.head > 1<<12 {
-		m.points = append(m.points[:0], m.points[m.head:]...)
-		m.head = 0
-	}
-	if index < 0 || len(m.points) == 0 {
+	if index < 0 || m.ends == 0 {
 		return 0
 	}
-	p := m.points[m.head]
-	if m.head+1 == len(m.points) || index < p.index {
+	p := m.point(m.head)
+	if m.head+1 == m.ends || index < p.index {
 		return p.done
 	}
-	next := m.points[m.head+1]
+	next := m.point(m.head + 1)
 	return min(p.done+float64((index-p.index)*next.each), next.done)
 }
 
@@ -127,23 +145,23 @@ func (m *memory) doneAt(index float64) float64 {
 func (m *memory) wait(t float64) {
 	if t > m.done {
 		m.done = t
-		m.points[len(m.points)-1].done = t
+		m.point(m.ends - 1).done = t
 	}
 }
 
 // access is what the last instruction does to the bytes at an address.
 func (m *memory) access(k kind, at, bytes int) {
-	x := at / line
+	x := lineOf(at)
 	switch {
 	case k == load:
-		for last := (at + bytes - 1) / line; x <= last; x++ {
+		for last := lineOf(at + bytes - 1); x <= last; x++ {
 			ready, _ := m.first(x)
 			m.wait(ready)
 		}
 	case k == near:
 		_, began := m.first(x)
 		m.wait(began)
-	case m.find(x) != nil: // a prefetch of a line that is nearer already
+	case m.cache.find(x) >= 0: // a prefetch of a line that is nearer already
 	case m.h.Holds:
 		if m.fills[0] > m.enter+m.h.Latency[L2] { // it waits for lines that are on their way, and is dropped before ones that are farther
 			return
@@ -158,34 +176,49 @@ func (m *memory) access(k kind, at, bytes int) {
 	}
 }
 
-// find is a line in the first-level cache, nil if it is not there.
-func (m *memory) find(x int) *entry {
-	set := m.cache[x%sets]
-	for i := range set {
-		if set[i].line == x {
-			return &set[i]
+// lineOf is the line of an address, which is not negative.
+func lineOf(at int) int { return int(uint(at) / line) }
+
+// find is the entry of a line, -1 if it is not there.
+func (c *cache) find(x int) int {
+	set := uint(x) % sets
+	if at := c.last[set]; c.line[at] == x {
+		return at
+	}
+	first := int(set) * c.ways
+	for i, known := range c.line[first : first+c.ways] {
+		if known == x {
+			c.last[set] = first + i
+			return first + i
 		}
 	}
-	return nil
+	return -1
+}
+
+// replace puts a line in the place of the one of its set that was not used for longest. It comes at a time.
+func (c *cache) replace(x int, ready float64) {
+	set := uint(x) % sets
+	oldest := int(set) * c.ways
+	for i, first := 1, oldest; i < c.ways; i++ {
+		if c.used[first+i] < c.used[oldest] {
+			oldest = first + i
+		}
+	}
+	c.line[oldest], c.used[oldest], c.ready[oldest] = x, c.uses, ready
+	c.last[set] = oldest
 }
 
 // first brings a line to the first-level cache: when it is there, and when it could be asked for.
 func (m *memory) first(x int) (ready, began float64) {
-	m.uses++
-	if e := m.find(x); e != nil {
-		e.used = m.uses
-		return e.ready, m.enter
+	m.cache.uses++
+	if e := m.cache.find(x); e >= 0 {
+		m.cache.used[e] = m.cache.uses
+		return m.cache.ready[e], m.enter
 	}
 	began = max(m.enter, m.fills[0])
 	ready = m.near.next(m.beyond(x, began), m.h.Line[L2])
 	m.fills.replace(ready)
-	oldest := &m.cache[x%sets][0]
-	for i := range m.cache[x%sets] {
-		if e := &m.cache[x%sets][i]; e.used < oldest.used {
-			oldest = e
-		}
-	}
-	*oldest = entry{x, m.uses, ready}
+	m.cache.replace(x, ready)
 	return ready, began
 }
 
@@ -326,7 +359,7 @@ func (w *wire) next(t, each float64) float64 {
 
 // at is how much of a part is used.
 func (w *wire) at(p int) *float64 {
-	i := p % wireParts
+	i := uint(p) % wireParts
 	if w.part[i] != p {
 		w.part[i], w.used[i] = p, 0
 	}

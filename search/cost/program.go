@@ -23,20 +23,20 @@ type program struct {
 
 // loop is a loop: its ID, its trips, the steps of its body, and the instructions after the last one, which take so long each.
 type loop struct {
-	id, trips int
-	body      []step
-	rest      int
-	each      float64
+	id, trips   int
+	body        []step
+	rest, works float64
+	each        float64
 }
 
 // step is some instructions: an access to memory is the last of them, or a loop follows them.
 type step struct {
-	gap     int
-	kind    kind
-	mem     vir.Mem
-	side    int // bytes that tiles side by side are from the first
-	bytes   int
-	follows *loop
+	gap, works float64 // instructions, and cycles that they take
+	kind       kind
+	bytes      int
+	buf, off   int
+	moves      []vir.Stride
+	follows    *loop
 }
 
 // kind is how an instruction uses memory.
@@ -107,6 +107,7 @@ func (g *program) add(body []vir.Node, l *loop) {
 				continue
 			}
 			l.rest++
+			l.works = float64(l.rest * l.each)
 			if a := g.access(x); a.kind != nothing {
 				l.end(a)
 			}
@@ -122,7 +123,7 @@ func (g *program) add(body []vir.Node, l *loop) {
 
 // end ends the instructions since the last step.
 func (l *loop) end(x step) {
-	x.gap, l.rest = l.rest, 0
+	x.gap, x.works, l.rest, l.works = l.rest, l.works, 0, 0
 	l.body = append(l.body, x)
 }
 
@@ -142,7 +143,7 @@ func (g *program) access(in *vir.Instr) step {
 	if !in.HasMem() || in.Op == vir.OpStore {
 		return step{}
 	}
-	a := step{kind: load, mem: in.Mem, bytes: 4}
+	a := step{kind: load, buf: in.Mem.Buf, off: in.Mem.Off, moves: in.Mem.Stride, bytes: 4}
 	switch {
 	case in.Op == vir.OpPrefetch:
 		a.kind, a.bytes = near, 1
@@ -157,7 +158,7 @@ func (g *program) access(in *vir.Instr) step {
 	}
 	for _, x := range in.Mem.Plus {
 		if x.Times != 0 && g.s.Func.Params[x.By].Name == lower.ParamName(nest.StepParam("side")) {
-			a.side += x.Times * (rowsApart / g.sides / g.k.Weights.TileM * g.tileBytes())
+			a.off += x.Times * (rowsApart / g.sides / g.k.Weights.TileM * g.tileBytes())
 		}
 	}
 	return a
@@ -200,7 +201,7 @@ func (r *runner) loop(l *loop) {
 		r.at[l.id+1] = i
 		for j := range l.body {
 			x := &l.body[j]
-			r.advance(x.gap, l.each)
+			r.advance(x.gap, x.works, l.each)
 			switch {
 			case x.follows != nil:
 				r.loop(x.follows)
@@ -208,21 +209,22 @@ func (r *runner) loop(l *loop) {
 				r.m.access(x.kind, r.address(x), x.bytes)
 			}
 		}
-		r.advance(l.rest, l.each)
+		r.advance(l.rest, l.works, l.each)
 	}
 	r.at[l.id+1] = 0
 }
 
-func (r *runner) advance(n int, each float64) {
+// advance runs n instructions, which take so long in all, and each.
+func (r *runner) advance(n, works, each float64) {
 	if n > 0 {
-		r.works += float64(float64(n) * each)
-		r.m.advance(float64(n), each)
+		r.works += works
+		r.m.advance(n, works, each)
 	}
 }
 
 func (r *runner) address(x *step) int {
-	a := r.base[x.mem.Buf] + x.mem.Off + x.side
-	for _, s := range x.mem.Stride {
+	a := r.base[x.buf] + x.off
+	for _, s := range x.moves {
 		a += s.Bytes * r.at[s.Loop+1]
 	}
 	return a
