@@ -107,6 +107,12 @@ type target struct {
 
 // multiply adds the products of matrices by the activations in a region, each times the scale of its matrix.
 func (s *list) multiply(in region, all ...target) {
+	all = slices.DeleteFunc(all, func(t target) bool {
+		if t.x.packed == nil {
+			s.multiplyFloats(in, t)
+		}
+		return t.x.packed == nil
+	})
 	var prepared []*actLayout
 	for _, t := range all {
 		if act := s.actOf(t.x, s.span.n); !slices.Contains(prepared, act) {
@@ -181,19 +187,29 @@ func (s *list) residual(bias, ends []float32) {
 
 // feed adds the feed-forward part of a layer, and the norm of what comes next.
 func (s *list) feed(layer int) {
-	x, n := &s.m.layers[layer], s.m.config.FeedForward
-	s.multiply(s.normed, target{x.matrices[gateWeights], s.gates}, target{x.matrices[upWeights], s.ups})
-	s.operator(false, s.m.row.gate.operator, map[string]int{"K": n}, []int{s.span.n}, s.each("gate", s.gates), s.each("up", s.ups), s.each("out", s.gated))
-	gated := s.gated
-	if weights := x.vectors[gatedNorm]; weights != nil {
-		s.norm(s.gated2, gated, weights, n)
-		gated = s.gated2
+	x := &s.m.layers[layer]
+	if s.m.config.Experts.Count > 0 {
+		s.feedExperts(layer)
+	} else {
+		s.network(x, gateWeights, upWeights, downWeights, s.mixed)
 	}
-	s.multiply(gated, target{x.matrices[downWeights], s.mixed})
 	s.residual(nil, x.vectors[feedEndNorm])
 	if layer+1 < len(s.m.layers) {
 		s.norm(s.normed, s.hidden, s.m.layers[layer+1].vectors[attentionNorm], s.m.config.Embedding)
 	} else if s.wanted.n > 0 {
 		s.normTo(s.at("out", s.last, 0, s.last.row), s.hidden, s.m.outputNorm, s.m.config.Embedding)
 	}
+}
+
+// network adds a network that all positions have.
+func (s *list) network(x *layer, gate, up, down role, out region) {
+	n := s.m.config.width()
+	s.multiply(s.normed, target{x.matrices[gate], s.gates}, target{x.matrices[up], s.ups})
+	s.operator(false, s.m.row.gate.operator, map[string]int{"K": n}, []int{s.span.n}, s.each("gate", s.gates), s.each("up", s.ups), s.each("out", s.gated))
+	gated := s.gated
+	if weights := x.vectors[gatedNorm]; weights != nil {
+		s.norm(s.gated2, gated, weights, n)
+		gated = s.gated2
+	}
+	s.multiply(gated, target{x.matrices[down], out})
 }

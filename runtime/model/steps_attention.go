@@ -139,11 +139,13 @@ func (a *attention) cells(position int) [4]int {
 	return [4]int{page + at/ops.Panel*a.keyBytes()/2 + at%ops.Panel*e, page + a.keyBytes() + at*ops.Panel*e, scales, scales + a.scaleBytes()}
 }
 
-// elemName is the type of a cache in names of operators.
+// elemName is the type of a cache or a matrix in names of operators.
 func elemName(e ops.Elem) string {
 	switch e {
 	case ops.F16:
 		return "f16"
+	case ops.BF16:
+		return "bf16"
 	case ops.I8:
 		return "i8"
 	}

@@ -14,6 +14,7 @@ type kept struct {
 	bytes   int64
 	vectors map[*float32]region
 	numbers map[float32]region
+	experts keptExperts
 	whole   [2]region // i32, of 64 rows as kindLayout has them: all positions of a block count
 	uploads []upload
 }
@@ -54,7 +55,7 @@ func (r *resident) newKept() *kept {
 			k.vector(v)
 		}
 		for _, w := range x.matrices {
-			if w != nil {
+			if w != nil && w.packed != nil {
 				k.number(w.packed.Scale())
 			}
 		}
@@ -69,8 +70,11 @@ func (r *resident) newKept() *kept {
 	k.number(1)
 	k.number(c.Epsilon)
 	k.number(c.ScoreCap)
-	for _, n := range []int{c.Embedding, c.HeadSize, c.FeedForward, c.extent(sizeQueries)} {
+	for _, n := range []int{c.Embedding, c.HeadSize, c.width(), c.extent(sizeQueries)} {
 		k.number(share(n))
+	}
+	if c.Experts.Count > 0 {
+		r.keepExperts(k)
 	}
 	for i, n := range []int32{0, ops.Block} {
 		k.whole[i] = k.keep(slices.Repeat([]int32{n}, ops.Block*c.Heads/c.KVHeads))

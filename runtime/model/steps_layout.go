@@ -46,6 +46,7 @@ type layout struct {
 	layers                 []layerLayout
 	last, logits           region // of the wanted rows
 	acts                   []actLayout
+	expertsLayout
 }
 
 // sized is a matrix that multiplies a number of rows.
@@ -99,9 +100,16 @@ func (l *layout) rows(n, k int) region {
 }
 
 // results is a region for the products of n rows by matrices, whose columns of results are whole, and which write some rows more.
-func (l *layout) results(n int, all ...*matrix) region {
-	height, more := 0, 0
+func (l *layout) results(n int, all ...*matrix) region { return l.resultsOf(n, 0, all...) }
+
+// resultsOf is results with rows of at least some elements.
+func (l *layout) resultsOf(n, height int, all ...*matrix) region {
+	more := 0
 	for _, x := range all {
+		if x.packed == nil {
+			height = max(height, (x.m+ops.Panel-1)/ops.Panel*ops.Panel)
+			continue
+		}
 		steps := l.steps(x, n)
 		height = max(height, (x.m+steps.Whole-1)/steps.Whole*steps.Whole)
 		for _, b := range steps.Blocks {
@@ -127,6 +135,9 @@ func (r *resident) lay(of shape) *layout {
 	l.takeInputs()
 	l.takeOutputs()
 	l.takeBuffers()
+	if l.m.config.Experts.Count > 0 {
+		l.takeExperts()
+	}
 	l.takeActs()
 	return l
 }
@@ -173,7 +184,9 @@ func (l *layout) takeKeys() layerLayout {
 func (l *layout) all(roles ...role) (all []*matrix) {
 	for i := range l.m.layers {
 		for _, role := range roles {
-			all = append(all, l.m.layers[i].matrices[role])
+			if x := l.m.layers[i].matrices[role]; x != nil {
+				all = append(all, x)
+			}
 		}
 	}
 	return all
@@ -184,12 +197,12 @@ func (l *layout) takeBuffers() {
 	c := &l.m.config
 	l.queries, l.keys = l.results(l.n, l.all(queryWeights)...), l.results(l.n, l.all(keyWeights)...)
 	l.mixed = l.results(l.n, l.all(mixedWeights, downWeights)...)
-	l.gates, l.ups = l.results(l.n, l.all(gateWeights)...), l.results(l.n, l.all(upWeights)...)
+	l.gates, l.ups = l.results(l.n, l.all(gateWeights, sharedGate)...), l.results(l.n, l.all(upWeights, sharedUp)...)
 	l.normed, l.mixed2 = l.rows(l.n, c.Embedding), l.rows(l.n, c.Embedding)
 	queries, keys := c.extent(sizeQueries), c.extent(sizeKeys)
 	l.queries2, l.rotated, l.keys2 = l.rows(l.n, queries), l.rows(l.n, queries), l.rows(l.n, keys)
 	l.keyScales, l.valueScales = l.rows(l.n, c.KVHeads), l.rows(l.n, c.KVHeads)
-	l.attended, l.attended2, l.gated, l.gated2 = l.rows(l.n, queries), l.rows(l.n, queries), l.rows(l.n, c.FeedForward), l.rows(l.n, c.FeedForward)
+	l.attended, l.attended2, l.gated, l.gated2 = l.rows(l.n, queries), l.rows(l.n, queries), l.rows(l.n, c.width()), l.rows(l.n, c.width())
 	l.slots = c.Heads * max(numBlocks(l.m.options.Context), blocksAtOnce*(l.n-1))
 	l.scores, l.capped, l.shares = l.words(l.slots*ops.Block), l.words(l.slots*ops.Block), l.words(l.slots*ops.Block)
 	l.tops, l.totals, l.parts = l.words(l.slots), l.words(l.slots), l.words(l.slots*c.HeadSize)
@@ -205,14 +218,14 @@ const blocksAtOnce = 4
 func (l *layout) takeActs() {
 	for i := range l.m.layers {
 		for _, x := range l.m.layers[i].matrices {
-			if x != nil {
+			if x != nil && x.packed != nil {
 				l.act(x, l.n)
 			}
 		}
 	}
 	if l.wanted.n > 0 {
 		for _, x := range l.m.layers[len(l.m.layers)-1].matrices {
-			if x != nil {
+			if x != nil && x.packed != nil {
 				l.act(x, l.wanted.n)
 			}
 		}
@@ -230,12 +243,15 @@ func (l *layout) act(x *matrix, n int) {
 	}
 }
 
-func (l *layout) actOf(x *matrix, n int) *actLayout {
-	i := slices.IndexFunc(l.acts, func(a actLayout) bool {
+func (l *layout) actOf(x *matrix, n int) *actLayout { return actIn(l.acts, x, n) }
+
+// actIn is the activations of n rows that x reads, nil if there are none.
+func actIn(all []actLayout, x *matrix, n int) *actLayout {
+	i := slices.IndexFunc(all, func(a actLayout) bool {
 		return a.of.n == n && a.of.x.k == x.k && a.of.x.packed.Product().SharesAct(x.packed.Product())
 	})
 	if i < 0 {
 		return nil
 	}
-	return &l.acts[i]
+	return &all[i]
 }
