@@ -40,14 +40,15 @@ func either(mask, x, y ir.Expr) ir.Expr {
 func greater(x, y ir.Expr) ir.Expr { return ir.Binary{Op: ir.CmpGtS, X: x, Y: y} }
 
 // Choose is the numbers and the scores of the Block experts that come first of E, by the ranks that Rank gives them. Behind the last both are 0.
-// number counts from 0 on, at least to Block.
+// number counts the experts from 0 on, and place the first Block of them.
 func Choose() Operator {
 	g := &builder{}
-	x, rank, number := g.input("x", format.F32, "e"), g.input("rank", format.I32, "e"), g.input("number", format.I32, "i")
+	x, rank := g.input("x", format.F32, "e"), g.input("rank", format.I32, "e")
+	number, place := g.input("number", format.I32, "e"), g.input("place", format.I32, "s")
 	// of is v of the expert at each place
 	of := func(name string, v func(e ir.Expr) ir.Expr) *ir.Tensor {
 		s, e := g.axis(name, "s", Block), g.run(name, "e", "E")
-		r, at := read(rank, axis(e)), read(number, axis(s))
+		r, at := read(rank, axis(e)), read(place, axis(s))
 		here := ir.Binary{Op: ir.And, X: greater(plus(r, ir.I32(1)), at), Y: greater(plus(at, ir.I32(1)), r)}
 		return g.reduce(name, format.I32, []ir.Dim{s}, e, ir.Binary{Op: ir.And, X: here, Y: v(axis(e))})
 	}

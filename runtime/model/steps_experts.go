@@ -215,7 +215,7 @@ func (s *list) route(layer int) {
 	count := map[string]int{"E": x.Count}
 	s.operator(false, "rank", count, []int{x.Count, s.span.n}, s.at("x", s.scored, from(s.scored), 0, s.scored.row), s.at("number", e.numbers, 0),
 		s.at("own", s.scored, from(s.scored), 4, s.scored.row), s.at("at", e.numbers, 0, 4), s.at("rank", s.ranks, from(s.ranks), 4, s.ranks.row))
-	s.operator(false, "choose", count, n, s.each("x", s.scored), s.each("rank", s.ranks), s.at("number", e.numbers, 0), s.each("chosen", s.chosen), s.each("score", s.chosenScores))
+	s.operator(false, "choose", count, n, s.each("x", s.scored), s.each("rank", s.ranks), s.at("number", e.numbers, 0), s.at("place", e.numbers, 0), s.each("chosen", s.chosen), s.each("score", s.chosenScores))
 	s.operator(false, "place", nil, []int{x.Used, s.span.n, len(stackRoles)}, s.at("number", s.chosen, from(s.chosen), 4, s.chosen.row), s.at("apart", e.apart[layer], 0, 0, 0, 4),
 		s.at("place", s.begins, 0, 4, 4*x.Used, s.begins.row))
 	s.operator(true, "softmax", map[string]int{"R": 1}, n, s.each("s", s.chosenScores), s.at("scale", s.kept.numbers[1], 0), s.at("first", s.kept.whole[0], 0), s.at("end", e.used, 0),

@@ -46,7 +46,7 @@ func TestMain(m *testing.M) {
 // files are the models: the one in the command and two in the repository, or with TMACC_LONG=1 all in the folder that TMACC_DATA names.
 func files(t *testing.T) []string {
 	if os.Getenv("TMACC_LONG") == "" {
-		return []string{"../../cmd/tmacc/tale/tale-bitnet-4m-tq2_0.gguf", "../../testdata/gguf/llama-q4_0.gguf", "../../testdata/gguf/qwen3-q2_0.gguf", "/work/shared/gguf/2026/mixtral-q4_0.gguf"}
+		return []string{"../../cmd/tmacc/tale/tale-bitnet-4m-tq2_0.gguf", "../../testdata/gguf/llama-q4_0.gguf", "../../testdata/gguf/qwen3-q2_0.gguf"}
 	}
 	folder := os.Getenv("TMACC_DATA")
 	if folder == "" {
