@@ -89,6 +89,44 @@ func (p *Product) MatrixOnHost(packed []byte) (*Matrix, error) {
 	return &Matrix{p: p, buffer: &Buffer{data: packed}, m: m, k: k}, nil
 }
 
+// LoadStack copies matrices of one product and one shape, which MatrixOnHost made, to the memory of the device that their product runs on, if it runs on one. They lie there
+// apart bytes from each other, if one step can multiply by any of them; otherwise apart is 0, and why says what is missing for that.
+func LoadStack(all []*Matrix) (apart int, why, err error) {
+	p := all[0].p
+	if p.runner == nil {
+		return 0, p.spec.errorf("product", "runs on this CPU"), nil
+	}
+	on, ok := p.runner.(abi.Computer)
+	if !ok {
+		why = p.spec.errorf("product", "does not run on a device that computes all of a step")
+	}
+	var tiles [][]byte
+	tileBytes := 0
+	for _, x := range all {
+		w, err := p.open(x.Packed())
+		if err != nil {
+			return 0, nil, err
+		}
+		tiles, tileBytes = append(tiles, w.data), w.tileBytes
+	}
+	if ok {
+		var loaded []abi.Loaded
+		if loaded, apart, why = on.Stack(tiles, tileBytes); why == nil {
+			for i, x := range all {
+				x.loaded = loaded[i]
+			}
+			return apart, nil, nil
+		}
+	}
+	for i, x := range all {
+		if x.loaded, err = p.runner.Load(tiles[i], tileBytes); err != nil {
+			x.loaded = nil
+			return 0, nil, p.spec.wrap(err)
+		}
+	}
+	return 0, why, nil
+}
+
 // usable is an error unless x has its memory.
 func (x *Matrix) usable() error {
 	switch {

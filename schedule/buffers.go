@@ -101,7 +101,6 @@ func (s *Product) usualChunk() int {
 	if s.tables != nil {
 		return advance
 	}
-	const line = 64
 	chunk, power := line, gcd(line, advance)
 	for advance%chunk != 0 {
 		chunk -= power

@@ -2,6 +2,7 @@ package schedule
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/tmacc/tmacc/ir"
@@ -105,13 +106,18 @@ var sideStep, sideRows = nest.StepParam("side"), nest.StepParam("siderows")
 // apart, their sums and scales sumsStep, and their columns of the product blockStep.
 var blocksParam, actStep, sumsStep, blockStep = "count.blocks", nest.StepParam("act"), nest.StepParam("sums"), nest.StepParam("block")
 
+// line is what buffers begin at a multiple of.
+const line = 64
+
+// wholeLines is the largest power of two that a number of bytes and line are multiples of.
+func wholeLines(bytes int) int { return (line | bytes) & -(line | bytes) }
+
 // grid are the workgroups of a kernel whose rows, and whose columns if columns is set, are spread over them. It says how
 // parameters are aligned: buffers begin at whole lines.
 func (k *Kernel) grid(columns bool) {
-	const line = 64
 	n := k.Nest
 	n.Grid, n.Repeat = []nest.Repeat{*n.Repeat}, nil
-	aligned := func(param string, bytes int) { n.Aligned[param] = (line | bytes) & -(line | bytes) }
+	aligned := func(param string, bytes int) { n.Aligned[param] = wholeLines(bytes) }
 	n.Aligned = map[string]int{}
 	for _, p := range k.Weights.Parts {
 		aligned(p.Name, p.Base)
@@ -129,13 +135,32 @@ func (k *Kernel) grid(columns bool) {
 		aligned(p, 4*k.Weights.TileM)
 	}
 	if columns {
-		n.Params = append(n.Params, blocksParam, actStep, sumsStep, blockStep)
-		n.Grid = append(n.Grid, nest.Repeat{Count: blocksParam, Moves: []nest.Move{{Param: "out", By: blockStep},
-			{Param: "act", By: actStep}, {Param: "sums", By: sumsStep}, {Param: "ascale", By: sumsStep}}})
-		aligned(actStep, 0)
-		aligned(sumsStep, 0)
-		aligned(blockStep, 4*k.Weights.TileM)
+		k.columns()
 	}
+}
+
+// columns gives a kernel workgroups for each of its blocks of columns.
+func (k *Kernel) columns() {
+	n := k.Nest
+	n.Params = append(n.Params, blocksParam, actStep, sumsStep, blockStep)
+	n.Grid = append(n.Grid, nest.Repeat{Count: blocksParam, Moves: []nest.Move{{Param: "out", By: blockStep},
+		{Param: "act", By: actStep}, {Param: "sums", By: sumsStep}, {Param: "ascale", By: sumsStep}}})
+	n.Aligned[actStep], n.Aligned[sumsStep], n.Aligned[blockStep] = line, line, wholeLines(4*k.Weights.TileM)
+}
+
+// Listed is the loops of k with a matrix for each block of columns: all parts of the weights move by the numbers of bytes in a list.
+func (k *Kernel) Listed() *nest.Nest {
+	c, n := *k, *k.Nest
+	n.Params, n.Grid, n.Aligned = slices.Clone(n.Params), slices.Clone(n.Grid), maps.Clone(n.Aligned)
+	if c.Nest = &n; len(n.Grid) < 2 {
+		c.columns()
+	}
+	blocks := &n.Grid[1]
+	blocks.Moves = slices.Clone(blocks.Moves)
+	for _, p := range k.Weights.Parts {
+		blocks.Moves = append(blocks.Moves, nest.Move{Param: p.Name, By: nest.ListParam})
+	}
+	return &n
 }
 
 // repeat is how kernels go from tile to tile: the product and all parts of the weights move.

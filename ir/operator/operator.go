@@ -69,12 +69,12 @@ func All() []Operator {
 // mergedBlocks are how many blocks devices merge at once: the fewer calls, the longer the shader.
 var mergedBlocks = []int{4, 16}
 
-// OnDevices lists the operators that only devices compute, in one dispatch for many positions or blocks: CPUs have loops over calls of others.
+// OnDevices lists the operators that only devices compute, in one dispatch for many positions or blocks, or for experts: CPUs have loops over calls of others.
 func OnDevices() (out []Operator) {
 	for _, blocks := range mergedBlocks {
 		out = append(out, MergeBlocks(blocks))
 	}
-	return append(out, RowI8(), ColumnI8(), Element(), Rescale())
+	return append(append(out, RowI8(), ColumnI8(), Element(), Rescale()), Experts()...)
 }
 
 // Find is the operator of that name, or nil.

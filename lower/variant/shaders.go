@@ -18,6 +18,8 @@ type Shaders struct {
 	Kernels []Shaded
 	// Fused is one of a column whose schedule ends with quantize: it takes a row of floats; nil: none does.
 	Fused *Shaded
+	// Listed are shaders of the kernel of one column with a matrix for each block, as schedule.Kernel.Listed has them; none: there are none.
+	Listed []*spirv.Shader
 }
 
 // Shaded is a scheduled product and its shaders. A device runs the first that it can.
@@ -65,7 +67,7 @@ func (v *Shaders) Check() error {
 // ABI describes v to the runtime, without a device and with layout number 0. Names of kernels begin with prefix.
 func (v *Shaders) ABI(prefix string) abi.Variant {
 	v.sort()
-	out := abi.Variant{Target: v.Target.Machine().Name, ABI: abi.Version, Fill: v.Kernels[0].Schedule.Fill}
+	out := abi.Variant{Target: v.Target.Machine().Name, ABI: abi.Version, Fill: v.Kernels[0].Schedule.Fill, Listed: shaders(v.Listed)}
 	for _, k := range v.Kernels {
 		out.Kernels = append(out.Kernels, Kernel{Schedule: k.Schedule}.abi(prefix))
 		out.Shaders = append(out.Shaders, shaders(k.Shaders))

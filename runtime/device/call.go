@@ -42,6 +42,7 @@ const behind = 8
 type piece struct {
 	from, to int // tiles
 	buffer   *vulkan.Buffer
+	at       int // bytes of the buffer before them
 }
 
 // Matrix implements abi.Loaded: a packed matrix on a device. Where it is larger than what a shader sees at once it is in several buffers.
@@ -51,6 +52,8 @@ type Matrix struct {
 	tileBytes int
 	on        *opened // where pieces are
 	pieces    []piece
+	stack     *stack // that the matrix is in, nil: none
+	number    int    // in the stack
 }
 
 // Load implements abi.Runner.
@@ -76,7 +79,11 @@ func (x *Matrix) ready() (*opened, error) {
 		return o, err
 	}
 	x.on, x.pieces = o, nil
-	if err := x.upload(); err != nil {
+	upload := x.upload
+	if x.stack != nil {
+		upload = x.inStack
+	}
+	if err := upload(); err != nil {
 		x.free()
 		return nil, o.note(err)
 	}
@@ -102,7 +109,7 @@ func (x *Matrix) upload() error {
 		if err != nil {
 			return err
 		}
-		x.pieces = append(x.pieces, piece{from, to, b})
+		x.pieces = append(x.pieces, piece{from: from, to: to, buffer: b})
 		if err := b.Upload(0, x.tiles[from*x.tileBytes:to*x.tileBytes]); err != nil {
 			return err
 		}
@@ -127,11 +134,16 @@ func (x *Matrix) Free() {
 	x.r.mu.Lock()
 	defer x.r.mu.Unlock()
 	x.free()
+	if x.stack != nil {
+		x.stack.leave()
+	}
 }
 
 func (x *Matrix) free() {
 	for _, p := range x.pieces {
-		p.buffer.Free()
+		if x.stack == nil {
+			p.buffer.Free()
+		}
 	}
 	x.on, x.pieces = nil, nil
 }
@@ -146,7 +158,7 @@ func (x *Matrix) Multiply(c *abi.DeviceCall) error {
 	}
 	s := o.lend()
 	defer o.giveBack(s)
-	for _, p := range x.parts(x.outputs(c, 0)) {
+	for _, p := range x.parts(x.outputs(c, 0, false)) {
 		if err := x.multiply(o, s, c, p); err != nil {
 			return o.note(err)
 		}
@@ -194,10 +206,12 @@ type call struct {
 	piece         piece
 	from, to      int // tiles
 	block, blocks int
-	column        int // of the output, of the first block
-	act           int // bytes of the activations where the first block begins
-	at, rows      int // bytes of the output, and rows of its columns
-	apart         int // bytes from one column to the next
+	column        int          // of the output, of the first block
+	act           int          // bytes of the activations where the first block begins
+	at, rows      int          // bytes of the output, and rows of its columns
+	apart         int          // bytes from one column to the next
+	list          vulkan.Range // of a call whose blocks are multiplied by a matrix each; without a buffer: all are by one
+	listAt        int          // where in it the list begins
 }
 
 // bytes is how many bytes the results of c have, from the first to the last.
@@ -210,20 +224,20 @@ type outputs struct {
 }
 
 // outputs divides a product into calls that the device can do: each sees a part of the weights, of the activations and of the output. Columns of the output are
-// some bytes apart, or with 0 dense in each call.
-func (x *Matrix) outputs(c *abi.DeviceCall, apart int) (out outputs) {
+// some bytes apart, or with 0 dense in each call. Listed says that each block has a matrix of a list.
+func (x *Matrix) outputs(c *abi.DeviceCall, apart int, listed bool) (out outputs) {
 	first := 0
 	for i := range c.Runs {
 		run := &c.Runs[i]
 		k := x.r.variant.Numbered(run.Kernel)
-		tiles, blocks := x.most(c, run, apart)
+		tiles, blocks := x.most(c, run, apart, listed)
 		for b := 0; b < run.Blocks; b += blocks {
 			n := min(blocks, run.Blocks-b)
 			for _, p := range x.pieces {
 				for from := max(c.From, p.from); from < min(c.To, p.to); from += tiles {
 					to := min(from+tiles, c.To, p.to)
 					rows := x.rows(k, to-from)
-					next := call{run, p, from, to, b, n, first + b*k.Cols, run.At + b*run.Bytes, out.bytes, rows, max(apart, 4*rows)}
+					next := call{run: run, piece: p, from: from, to: to, block: b, blocks: n, column: first + b*k.Cols, act: run.At + b*run.Bytes, at: out.bytes, rows: rows, apart: max(apart, 4*rows)}
 					out.calls = append(out.calls, next)
 					out.bytes += next.bytes(k)
 				}
@@ -241,13 +255,17 @@ func (x *Matrix) rows(k *abi.Kernel, tiles int) int {
 }
 
 // most is how many tiles, and blocks of a run, a call has at most.
-func (x *Matrix) most(c *abi.DeviceCall, run *abi.Run, apart int) (tiles, blocks int) {
+func (x *Matrix) most(c *abi.DeviceCall, run *abi.Run, apart int, listed bool) (tiles, blocks int) {
+	shader := x.on.kernels[run.Kernel].Shader
+	if listed {
+		shader = x.on.listed.Shader
+	}
 	k, l := x.r.variant.Numbered(run.Kernel), &x.on.d.Limits
 	room := min(int(l.Range-l.RangeAlignment)-behind, x.room())
-	side, sums := max(1, k.Rows/x.r.layout.TileM), 4*x.on.kernels[run.Kernel].Sums
+	side, sums := max(1, k.Rows/x.r.layout.TileM), 4*shader.Sums
 	groups := max(1, min(l.Groups[0], room/max(4*k.Rows*k.Cols, sums)))
 	tiles = groups * side
-	if len(x.on.kernels[run.Kernel].Grid) < 2 {
+	if len(shader.Grid) < 2 {
 		return tiles, 1
 	}
 	block := max(apart, 4*x.rows(k, min(tiles, c.To-c.From))) * k.Cols
@@ -307,6 +325,9 @@ func (x *Matrix) commands(o *opened, out outputs, act, result *vulkan.Buffer, sh
 // dispatch is one call of a kernel. If its workgroups share sums, it is added to these.
 func (x *Matrix) dispatch(o *opened, c *call, act, result *vulkan.Buffer, shared *sums) (*vulkan.Dispatch, error) {
 	k, s, l := x.r.variant.Numbered(c.run.Kernel), o.kernels[c.run.Kernel], x.r.layout
+	if c.list.Buffer != nil {
+		s = o.listed
+	}
 	if s.lacks != nil {
 		return nil, fmt.Errorf("device: kernel %s: %w", k.Name, s.lacks)
 	}
@@ -328,11 +349,12 @@ func (x *Matrix) dispatch(o *opened, c *call, act, result *vulkan.Buffer, shared
 	}
 	for i, name := range format.PartNames {
 		if p := l.Part(name); p != nil {
-			begin := (c.from - c.piece.from) * x.tileBytes
+			begin := c.piece.at + (c.from-c.piece.from)*x.tileBytes
 			set(weightsParam+i, c.piece.buffer, begin, int(c.piece.buffer.Size()))
 			words[weightsParam+i] += p.Offset(0, 0)
 		}
 	}
+	ranges[listParam], words[listParam] = c.list, c.listAt
 	d := &vulkan.Dispatch{Pipeline: s.pipeline}
 	all := append(words[:], c.run.Counts...)
 	for _, p := range s.Params {

@@ -172,14 +172,19 @@ func (c *card) multiplying(s *abi.Multiplying, shared *sums) (all []*vulkan.Disp
 	if o.card != c || act.on != c || out.on != c {
 		return nil, errors.New("device: a product of matrices, activations and results on several devices")
 	}
+	list, err := c.listed(x, o, s)
+	if err != nil {
+		return nil, err
+	}
 	tile := x.r.layout.TileM
 	call := abi.DeviceCall{To: len(x.tiles) / x.tileBytes, Runs: s.Runs}
-	for _, p := range x.outputs(&call, s.Column).calls {
+	for _, p := range x.outputs(&call, s.Column, list.Buffer != nil).calls {
 		k := &x.r.variant.Kernels[p.run.Kernel]
 		first := p.column*s.Column + 4*p.from*tile
 		if end := first + p.bytes(k); 4*(p.from*tile+p.rows) > s.Column || int64(end) > s.Out.Bytes {
 			return nil, fmt.Errorf("device: %d columns of rows %d and the next %d are written into %d bytes, %d for a column", p.blocks*k.Cols, p.from*tile, p.rows, s.Out.Bytes, s.Column)
 		}
+		p.list, p.listAt = list.Range, list.at+4*p.block
 		p.act, p.at = p.act+int(s.Act.At), int(s.Out.At)+first
 		d, err := x.dispatch(o, &p, act.b, out.b, shared)
 		if err != nil {
@@ -189,6 +194,21 @@ func (c *card) multiplying(s *abi.Multiplying, shared *sums) (all []*vulkan.Disp
 		all = append(all, d)
 	}
 	return all, nil
+}
+
+// listed is the list of a product of blocks by a matrix each, nothing if it has none.
+func (c *card) listed(x *Matrix, o *opened, s *abi.Multiplying) (l struct {
+	vulkan.Range
+	at int
+}, err error) {
+	if s.List.Memory == nil {
+		return l, nil
+	}
+	if x.stack == nil || x.number != 0 || len(s.Runs) != 1 || s.Runs[0].Kernel != 0 || o.listed.Shader == nil {
+		return l, errors.New("device: a product by a list of matrices that are no stack, or by another kernel than the first")
+	}
+	l.Range, l.at, err = c.bound(s.List)
+	return l, err
 }
 
 // operating is calls of an operator as a dispatch.

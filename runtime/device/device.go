@@ -124,6 +124,7 @@ type Runner struct {
 type opened struct {
 	*card
 	kernels []kernel
+	listed  kernel // without a shader: there is none, or the device does not run it
 }
 
 // kernel is a shader compiled for a device.
@@ -180,6 +181,13 @@ func (r *Runner) ready() (*opened, error) {
 	}
 	if runs == 0 {
 		return nil, lacks
+	}
+	if len(r.variant.Listed) > 0 {
+		k, err := c.kernel(r.variant.Listed)
+		if err != nil {
+			return nil, fmt.Errorf("kernel %s for a list of matrices: %w", r.variant.Kernels[0].Name, err)
+		}
+		o.listed = k
 	}
 	r.last = o
 	return o, nil

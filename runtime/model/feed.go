@@ -33,6 +33,14 @@ func (c *Config) feedRoles() []role {
 	return denseRoles
 }
 
+// width is the elements between the matrices that all positions have, 0: a position has only those that it chooses.
+func (c *Config) width() int {
+	if c.Experts.Count > 0 {
+		return c.Experts.Shared
+	}
+	return c.FeedForward
+}
+
 // dense is the same matrices for all positions.
 type dense struct{ width int }
 

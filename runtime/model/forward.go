@@ -13,6 +13,8 @@ type layer struct {
 	vectors  [numRoles][]float32
 	matrices [numRoles]*matrix
 	stacks   [numRoles][]*matrix // of each expert
+	apart    [numRoles]int       // bytes from one matrix of a stack to the next on the device; 0: they are not there, or separate
+	separate error               // why they are separate
 	mixer    mixer
 	feed     feed
 }

@@ -365,7 +365,7 @@ func (x *plan) wrap(data []byte) (*matrix, error) {
 		return out, err
 	}
 	of := x.p.MatrixOf
-	if x.rowsOnly {
+	if x.rowsOnly || x.role.stack() { // stacks are copied to a device when they are complete
 		of = x.p.MatrixOnHost
 	}
 	var err error

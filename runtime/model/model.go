@@ -157,6 +157,9 @@ func (m *Model) load(l *loader) error {
 		}
 	}
 	m.head = cmp.Or(m.head, m.embedding)
+	if err := m.loadStacks(); err != nil {
+		return err
+	}
 	for _, kind := range m.config.Kinds {
 		m.angles = append(m.angles, ops.NewAngles(kind.Rope))
 	}
@@ -192,6 +195,28 @@ func (m *Model) loadOne(l *loader, x *plan) error {
 		l.advance(x.bytes)
 	}
 	return err
+}
+
+// loadStacks copies the matrices of experts to the device of their products.
+func (m *Model) loadStacks() error {
+	for i := range m.layers {
+		l := &m.layers[i]
+		for role, stack := range l.stacks {
+			if len(stack) == 0 || stack[0].packed == nil || stack[0].packed.Product().Device() == "" {
+				continue
+			}
+			var all []*runtime.Matrix
+			for _, x := range stack {
+				all = append(all, x.packed)
+			}
+			apart, why, err := runtime.LoadStack(all)
+			if err != nil {
+				return err
+			}
+			l.apart[role], l.separate = apart, cmp.Or(l.separate, why)
+		}
+	}
+	return nil
 }
 
 // put puts a matrix in its place.

@@ -106,8 +106,6 @@ func newResident(m *Model) *resident {
 func (r *resident) covers() error {
 	m, c := r.m, &r.m.config
 	switch {
-	case c.Experts.Count > 0:
-		return errorf("device", "experts are computed on the CPU")
 	case c.Growth > 0:
 		return errorf("device", "queries that grow with positions are computed on the CPU")
 	case c.HeadSize%ops.Panel != 0:
@@ -119,11 +117,18 @@ func (r *resident) covers() error {
 		}
 	}
 	for i := range m.layers {
-		for _, x := range m.layers[i].matrices {
-			if err := r.covered(x); err != nil {
+		for role, x := range m.layers[i].matrices {
+			covered := r.covered
+			if x != nil && x.packed == nil && ofRouter(role) {
+				covered = coveredFloats
+			}
+			if err := covered(x); err != nil {
 				return err
 			}
 		}
+	}
+	if c.Experts.Count > 0 {
+		return r.coversExperts()
 	}
 	return nil
 }
@@ -537,7 +542,7 @@ func (r *resident) begin(at *layout) error {
 		return nil
 	}
 	r.ran = at
-	for _, x := range at.acts {
+	for _, x := range slices.Concat(at.acts, at.chosenActs) {
 		if x.padded {
 			if err := r.work.Write(x.at, make([]byte, x.bytes)); err != nil {
 				return err

@@ -71,6 +71,60 @@ func TestRoute(t *testing.T) {
 	})
 }
 
+// numbers counts from 0 on.
+func numbers(n int) *ir.Array {
+	a := ir.NewArray(n)
+	for i := range a.V {
+		a.V[i] = int64(i)
+	}
+	return a
+}
+
+// TestRouteOnDevices: the operators of devices choose what Route chooses, in the same order, also of equal scores, zeros of both signs, infinities and NaNs.
+func TestRouteOnDevices(t *testing.T) {
+	rng := rand.New(rand.NewPCG(5, 6))
+	for _, n := range []int{1, 2, 4, 9, 64, 70} {
+		for _, rare := range []int{0, 3} {
+			scores, size := floats(rng, n, rare), map[string]int{"E": n}
+			for i := range scores { // with ties
+				if rng.IntN(4) == 0 {
+					scores[i] = scores[rng.IntN(n)]
+				}
+			}
+			used := min(n, 1+rng.IntN(Block))
+			want, weights := make([]int32, used), make([]float32, used)
+			Routing{Normalize: true}.Route(want, weights, scores)
+			ranks := ir.NewArray(n)
+			for i, x := range scores {
+				at := ir.NewArray(1)
+				at.V[0] = int64(i)
+				ranks.V[i] = eval(t, "rank", size, map[string]*ir.Array{"x": array(scores, n), "number": numbers(n), "own": one(x), "at": at})["rank"].V[0]
+			}
+			out := eval(t, "choose", size, map[string]*ir.Array{"x": array(scores, n), "rank": ranks, "number": numbers(n), "place": numbers(Block)})
+			for i, expert := range want {
+				if have, score := int32(out["chosen"].V[i]), uint32(out["score"].V[i]); have != expert || score != math.Float32bits(scores[expert]) {
+					t.Fatalf("of %v it chose %d with the score %x at %d, want %d", scores, have, score, i, expert)
+				}
+			}
+		}
+	}
+}
+
+// TestWeightedOnDevices: sigmoids and weighted sums of devices have the bits of Sigmoid and Combine.
+func TestWeightedOnDevices(t *testing.T) {
+	cases(t, func(t *testing.T, rng *rand.Rand, n, rare int) {
+		x := append(floats(rng, n, rare), 0, 50, -50, 100, -100)
+		sigmoid := make([]float32, len(x))
+		for i, v := range x {
+			sigmoid[i] = Sigmoid(v)
+		}
+		equal(t, "sigmoid", sigmoid, eval(t, "sigmoid", map[string]int{"K": len(x)}, map[string]*ir.Array{"x": array(x, len(x))})["out"], true)
+		rows, weights, dst := floats(rng, 3*n, rare), floats(rng, 3, rare), make([]float32, n)
+		Combine(dst, rows, []int32{0, 1, 2}, weights)
+		equal(t, fmt.Sprint("three rows of ", n), dst, eval(t, "weighted", map[string]int{"K": n, "U": 3}, map[string]*ir.Array{"y": array(rows, 3, n), "w": array(weights, 3)})["out"], true)
+	})
+}
+
 // softmax64 is the weights of the first n experts of an order.
 func softmax64(scores []float32, order []int32, n int, r Routing) []float64 {
 	sum, out := 0.0, make([]float64, n)

@@ -132,6 +132,9 @@ func (x *Matrix) Bytes() int64 { return int64(len(x.panels)) }
 // Shape is the number of rows and of columns.
 func (x *Matrix) Shape() (m, k int) { return x.m, x.k }
 
+// Panels are the panels of x, and the type of their elements.
+func (x *Matrix) Panels() (Elem, []byte) { return x.elem, x.panels }
+
 // Row writes row r, k elements, to dst.
 func (x *Matrix) Row(dst []float32, r int) error {
 	if r < 0 || r >= x.m || len(dst) != x.k {

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/tmacc/tmacc/gen/operators"
 	"github.com/tmacc/tmacc/ir"
@@ -51,6 +52,16 @@ func Shaded(ctx context.Context, p ir.Problem, t spirv.Target, trace schedule.Tr
 	k.Schedule.PlainSums()
 	k.Shaders, err = printed(ctx, k.Schedule.Nest, "matmul", t, controls)
 	return k, err
+}
+
+// Listed compiles the kernel of one column of v so that each of its blocks is multiplied by a matrix of its own, for models with experts. There are no such shaders of
+// products without that kernel.
+func Listed(ctx context.Context, v *variant.Shaders, controls ...spirv.Controls) ([]*spirv.Shader, error) {
+	i := slices.IndexFunc(v.Kernels, func(k variant.Shaded) bool { return k.Schedule.Cols == 1 })
+	if i < 0 {
+		return nil, nil
+	}
+	return printed(ctx, v.Kernels[i].Schedule.Listed(), "matmul", v.Target, controls)
 }
 
 // longest is the most elements of a row that a quantizer is made for. Longer rows have that of a part.

@@ -82,6 +82,9 @@ func (p *Provider) compileShaders(problem ir.Problem, e *tune.Entry) (*runtime.S
 			return nil, err
 		}
 	}
+	if v.Listed, err = build.Listed(p.ctx, &v, p.device.Controls); err != nil {
+		return nil, err
+	}
 	p.say(Verifying{problem, p.device.Target, p.step(problem)})
 	if p.lab == nil {
 		if p.lab, err = shaders.Open(p.ctx, p.device.Name, nil); err != nil {

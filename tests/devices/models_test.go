@@ -378,6 +378,15 @@ func (x *countedRunner) Load(tiles []byte, tileBytes int) (abi.Loaded, error) {
 	return &countedMatrix{w, x.counted}, err
 }
 
+func (x *countedRunner) Stack(tiles [][]byte, tileBytes int) ([]abi.Loaded, int, error) {
+	all, apart, err := x.Runner.Stack(tiles, tileBytes)
+	for i := range all {
+		x.loads++
+		all[i] = &countedMatrix{all[i], x.counted}
+	}
+	return all, apart, err
+}
+
 func (x *countedMatrix) Multiply(c *abi.DeviceCall) error {
 	x.products++
 	return x.Loaded.Multiply(c)
