@@ -69,6 +69,24 @@ func TestSharedSums(t *testing.T) {
 	}
 }
 
+// TestSharedFloats: it says so, too, where they keep the floats of each iteration.
+func TestSharedFloats(t *testing.T) {
+	p, err := ir.Named("w4-g32")
+	if err != nil {
+		t.Fatal(err)
+	}
+	v := shadersOf(t, p, "w4-g32.split")
+	files, err := Package(Spec{Package: "toy", Products: []Product{{Name: "W4G32", Problem: p, Shaders: []variant.Shaders{v}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := string(files[slices.IndexFunc(files, func(f lower.File) bool { return f.Name == "toy_spirv.go" })].Data)
+	const want = "Parts: 2, Sums: 1, EachSums: 64," // a word that counts, and in each iteration one of each lane
+	if n := strings.Count(strings.Join(strings.Fields(text), " "), want); n != 2 {
+		t.Errorf("want %s twice in\n%s", want, text)
+	}
+}
+
 // TestFloats: a kernel that takes floats has files of its own, and says how it counts and pads them. Its parameters have the numbers of other kernels'.
 func TestFloats(t *testing.T) {
 	p, err := ir.Named("w2")

@@ -339,7 +339,7 @@ func (st *stage) ofFirst(e ir.Expr) ir.Expr {
 func ofGroup(e ir.Expr, loops []nest.Loop) ir.Expr {
 	var g ir.Expr = ir.I32(0)
 	for _, l := range loops {
-		if l.Root == "g" {
+		if l.Root == "g" && l.Kind != nest.Part {
 			g = ir.Binary{Op: ir.Add, X: g, Y: ir.Binary{Op: ir.Mul, X: ir.Axis{Name: l.Name}, Y: ir.I32(l.Coef)}}
 		}
 	}
@@ -348,7 +348,7 @@ func ofGroup(e ir.Expr, loops []nest.Loop) ir.Expr {
 
 // inBlock says that l counts groups of one block.
 func (st *stage) inBlock(l nest.Loop) bool {
-	return st.block > 1 && l.Root == "g" && l.N > 0 && l.Coef*l.N <= st.block
+	return st.block > 1 && l.Root == "g" && l.Kind != nest.Part && l.N > 0 && l.Coef*l.N <= st.block
 }
 
 // wholeBlocks: loops over groups count whole blocks, or groups of a block, whose scales are
@@ -357,7 +357,7 @@ func (st *stage) wholeBlocks() error {
 	within := map[string]bool{"": false}
 	inside := false
 	for _, l := range st.loops {
-		if st.block > 1 && l.Root == "g" && l.Coef < st.block && !st.inBlock(l) {
+		if st.block > 1 && l.Root == "g" && l.Kind != nest.Part && l.Coef < st.block && !st.inBlock(l) {
 			return &Unfinished{"loop " + l.Name, "leaves a block of groups that are one integer: split it into whole blocks and the groups in them"}
 		}
 		inside = inside || st.inBlock(l)

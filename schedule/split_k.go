@@ -7,8 +7,8 @@ import (
 )
 
 // SplitK lets Groups workgroups share the sums over K of the same rows and columns: each sums a part, every Groups-th iteration of the run-time
-// loop. The parts are integers, which are added in memory in any order. The workgroup that comes last goes on with the sums. So all of K is
-// one integer: rows have a scale each, and no groups of weights or activations have.
+// loop. The workgroup that comes last goes on with the sums. Where all of K is one integer, the parts are added in memory in any order. Where
+// groups have scales, each iteration's floats are kept in memory, and the last workgroup adds them in the order of groups.
 //
 //	group mt M/16                        group mt M/16
 //	    lane r 16                            lane r 16
@@ -37,9 +37,7 @@ func (x SplitK) Apply(s *Product) (*Product, error) {
 	case x.Groups < 2 || x.Groups > mostParts:
 		return nil, illegal(x, "k", "%d workgroups: want 2 to %d", x.Groups, mostParts)
 	case s.Problem.Act.Floats() || s.tables != nil:
-		return nil, illegal(x, "k", "the sums are floats or of tables: workgroups add up integers only")
-	case s.Problem.GroupK() > 0:
-		return nil, illegal(x, "k", "groups have scales, whose floats are added in the order of groups: workgroups add their parts in any order")
+		return nil, illegal(x, "k", "the sums are floats or of tables: workgroups add up integers, of groups or of all of K")
 	}
 	c := s.clone()
 	c.parts = x.Groups
@@ -63,13 +61,30 @@ func (s *Product) splitK() (*Product, error) {
 	case st.holders > 0 || s.decoded != "" && s.ahead:
 		return nil, &Unfinished{"split_k", "is for lanes that have sums of their own, not for tiles"}
 	}
+	if err := st.oneFloat(along); err != nil {
+		return nil, err
+	}
 	st.loops[along].DealtTo = partsLoop
 	first := slices.IndexFunc(st.loops, func(l nest.Loop) bool { return st.reduce[l.Root] })
-	st.loops = slices.Insert(st.loops, first, nest.Loop{Name: partsLoop, Root: "k", N: s.parts, Kind: nest.Part})
+	st.loops = slices.Insert(st.loops, first, nest.Loop{Name: partsLoop, Root: st.loops[along].Root, N: s.parts, Kind: nest.Part})
 	return c, nil
 }
 
-// Propose implements Proposer: a few workgroups, where all of K is one integer.
+// oneFloat: an iteration of loop number along, which is over groups if there are any, has one group in each lane. So it makes one float, which
+// has a place in the order of groups.
+func (st *stage) oneFloat(along int) error {
+	if st.loops[along].Root != "g" {
+		return nil
+	}
+	for i, l := range st.loops {
+		if l.Root == "g" && i != along && l.N != 1 && l.Kind != nest.Lane && !st.inBlock(l) {
+			return &Unfinished{"loop " + l.Name, "the floats of groups that workgroups share are added in order, one of each iteration and lane: bind it to lanes"}
+		}
+	}
+	return nil
+}
+
+// Propose implements Proposer: a few workgroups.
 func (x SplitK) Propose(s State, m Machine) (out []Step) {
 	if m.Group == 0 {
 		return nil

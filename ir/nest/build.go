@@ -169,8 +169,13 @@ func (b *builder) check() error {
 		if l.Kind == Part && i != b.at(0) {
 			return refuse(l.Name, "parts of a sum are around all that is summed: at the loop %s", p.Loops[b.at(0)].Name)
 		}
-		if l.Kind == Part && (p.Accumulators[0].InMemory || len(p.Accumulators) == 1 || p.Accumulators[1].Temp.Elem != format.I32 || b.at(1) != i) {
-			return refuse(l.Name, "parts are added in any order, which takes sums of integers, and then one result: not floats")
+		if l.Kind == Part && (p.Accumulators[0].InMemory || len(p.Accumulators) == 1 || p.Accumulators[1].Temp.Elem != format.I32) {
+			return refuse(l.Name, "parts are of sums of integers, and then of one result")
+		}
+		if l.Kind == Part && b.at(1) != i {
+			if err := b.checkOrdered(i); err != nil {
+				return err
+			}
 		}
 		if l.Kind == Part && slices.ContainsFunc(p.Loops[:i], func(o Loop) bool { return !o.Kind.Outside() && o.Kind != Lane }) {
 			return refuse(l.Name, "parts of a sum are inside the loops of workgroups and lanes only")
@@ -183,6 +188,25 @@ func (b *builder) check() error {
 		}
 	}
 	return b.checkVectors()
+}
+
+// checkOrdered: the parts, at loop part, of a sum of floats are added in the order of iterations that are dealt, and of lanes in these. So
+// each of them adds one.
+func (b *builder) checkOrdered(part int) error {
+	dealt := false
+	for _, l := range b.p.Loops[part+1 : b.at(1)] {
+		switch {
+		case !b.p.Reduce[l.Root] || l.N == 1:
+		case l.DealtTo == b.p.Loops[part].Name && !dealt:
+			dealt = true
+		case l.Kind != Lane || !dealt:
+			return refuse(l.Name, "parts of a sum of floats are added in the order of iterations that are dealt: inside these are lanes only, and then sums of integers")
+		}
+	}
+	if !dealt || len(b.p.Accumulators[1].Keep) > 0 {
+		return refuse(b.p.Loops[part].Name, "parts of a sum of floats take one sum of integers for each iteration that is dealt")
+	}
+	return nil
 }
 
 // checkKeep: what accumulator i keeps apart must be summed before it is stored, and

@@ -141,10 +141,8 @@ func (m *machine) loop(f *For) error {
 	if f.Loop.Kind.Outside() {
 		count = 1
 	}
-	first, by := 0, 1
-	if f.Loop.DealtTo != "" {
-		parts, _ := m.n.Loop(f.Loop.DealtTo)
-		first, by = m.vars[parts.Name], parts.N
+	if f.Loop.Kind == Part { // which add up as one workgroup does that has all iterations
+		count = 1
 	}
 	var list []byte
 	if f.Loop.ListedBy != "" && m.vars[f.Loop.ListedBy] != 0 {
@@ -154,7 +152,7 @@ func (m *machine) loop(f *For) error {
 		}
 	}
 	defer delete(m.vars, f.Loop.Name)
-	for i := first; i < count; i += by {
+	for i := range count {
 		m.vars[f.Loop.Name] = i
 		if list != nil {
 			m.vars[f.Loop.Name] = int(binary.LittleEndian.Uint32(list[4*i:]))

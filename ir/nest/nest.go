@@ -26,7 +26,7 @@ const (
 	Group                // workgroups, which run at once: like Outer, by Nest.Grid
 	Lane                 // lanes of a workgroup, which run at once
 	Tile                 // rows, columns or depth of a tile, which one instruction multiplies
-	Part                 // parts of a sum, each of another workgroup, which run at once
+	Part                 // parts of a sum, each of another workgroup, which run at once; floats are added in the order of iterations
 )
 
 var kindNames = [...]string{"for", "unroll", "vector", "dot", "outer", "pair", "average", "group", "lane", "tile", "part"}

@@ -111,6 +111,7 @@ type machine struct {
 	inner []int  // lanes of the loops of lanes that are not around the code
 	part  *int   // the number of the open loop's part of a sum, of parts
 	parts int
+	order *ordered     // what the open loop of parts adds in order
 	regs  [][]int64    // lanes, once an instruction defines the register
 	iter  map[int]*int // loop id -> the loop's number
 	// Lanes that live for one instruction only: a result whose register is also
@@ -129,6 +130,7 @@ type step struct {
 	part    *int // of a dealt loop, the number of the part that runs, of parts
 	parts   int
 	carried [][]int64  // of a loop of parts, the registers
+	order   *ordered   // of a loop of parts and of the dealt one, what they add in order
 	lanes   [][]step   // of a loop of lanes, the body of each
 	by      []*machine // that runs each of lanes
 	sums    []*sum     // registers that lanes carry
@@ -174,12 +176,17 @@ func (m *machine) compile(body []Node) []step {
 			s := step{loop: n, count: count, iter: iter, parts: 1}
 			if n.Dealt {
 				s.part, s.parts = m.part, m.parts
+				if m.order != nil && m.order.dealt == n {
+					s.order = m.order
+				}
 			}
 			if n.Part {
 				m.part, m.parts = iter, count
 				for _, r := range n.Carried {
 					s.carried = append(s.carried, m.regs[r])
 				}
+				s.order = newOrdered(m, n)
+				m.order = s.order
 			}
 			s.body = m.compile(n.Body)
 			if n.List > 0 {
@@ -317,9 +324,11 @@ func (m *machine) loop(s *step) error {
 		if err := m.number(s, i); err != nil {
 			return err
 		}
+		s.order.begin(*s.iter)
 		if err := m.run(s.body); err != nil {
 			return err
 		}
+		s.order.end()
 	}
 	return nil
 }

@@ -59,6 +59,9 @@ type sum struct {
 	max   bool
 	all   []int64
 	parts [][]int64
+	// order takes what lanes have, as register number number of it; nil: it is added to all
+	order  *ordered
+	number int
 }
 
 // begin gives lanes what adds nothing.
@@ -78,6 +81,10 @@ func (s *sum) begin() {
 // end adds what the lanes have.
 func (s *sum) end() {
 	for _, p := range s.parts {
+		if s.order != nil {
+			s.order.add(s.number, p)
+			continue
+		}
 		for i, x := range p {
 			if s.max {
 				s.all[i] = max(s.all[i], x)
@@ -96,6 +103,11 @@ func (m *machine) lanes(l *Loop) step {
 	s := step{loop: l, count: l.Count.Const}
 	for _, r := range l.Carried {
 		s.sums = append(s.sums, &sum{elem: m.f.Regs[r].Elem, max: l.Max, all: m.regs[r]})
+	}
+	if m.order != nil && len(m.order.lanes) > 0 && m.order.lanes[0] == l {
+		for n, x := range s.sums {
+			x.order, x.number = m.order, n
+		}
 	}
 	joined := m.f.Joined(l)
 	for i := range s.count {
@@ -188,11 +200,80 @@ func together(by []*machine, bodies [][]step, i int) error {
 				return err
 			}
 		}
+		for n := range by {
+			bodies[n][i].order.begin(*bodies[n][i].iter)
+		}
 		if err := lockstep(by, inner); err != nil {
 			return err
 		}
+		for n := range by {
+			bodies[n][i].order.end()
+		}
 	}
 	return nil
+}
+
+// ordered is the floats that parts add in order: Func.Ordered.
+type ordered struct {
+	dealt  *Loop
+	lanes  []*Loop
+	regs   [][]int64           // that the loop of parts carries
+	at     int                 // the iteration of the dealt loop
+	values map[int][][][]int64 // by iteration and register
+}
+
+// newOrdered is nil for a loop of parts that adds no floats.
+func newOrdered(m *machine, l *Loop) *ordered {
+	dealt, lanes := m.f.Ordered(l)
+	if dealt == nil {
+		return nil
+	}
+	o := &ordered{dealt: dealt, lanes: lanes, values: map[int][][][]int64{}}
+	for _, r := range l.Carried {
+		o.regs = append(o.regs, m.regs[r])
+	}
+	return o
+}
+
+// begin begins an iteration.
+func (o *ordered) begin(at int) {
+	if o == nil {
+		return
+	}
+	o.at = at
+	o.values[at] = make([][][]int64, len(o.regs))
+	for _, reg := range o.regs {
+		for i := range reg {
+			reg[i] = 1 << 31 // -0
+		}
+	}
+}
+
+// add remembers a value of a register in this iteration.
+func (o *ordered) add(number int, value []int64) {
+	all := o.values[o.at]
+	all[number] = append(all[number], slices.Clone(value))
+}
+
+// end ends an iteration: without lanes, registers have its values.
+func (o *ordered) end() {
+	if o == nil || len(o.lanes) > 0 {
+		return
+	}
+	for n, reg := range o.regs {
+		o.add(n, reg)
+	}
+}
+
+// sum adds the values of a register to what it was, in their order, and forgets them.
+func (o *ordered) sum(number int, sum []int64) {
+	for at := range len(o.values) {
+		for _, value := range o.values[at][number] {
+			for i, x := range value {
+				sum[i] = bitsOf(floatOf(sum[i]) + floatOf(x))
+			}
+		}
+	}
 }
 
 // parts runs loop i of each lane's code, whose iterations are parts of a sum: workgroups that have all come here with the same values and the same
@@ -222,9 +303,19 @@ func parts(by []*machine, bodies [][]step, i int) error {
 		for n := range by {
 			for c, reg := range bodies[n][i].carried {
 				for lane, x := range reg {
-					sums[n][c][lane] = int64(int32(sums[n][c][lane] + x))
+					if bodies[n][i].order == nil {
+						sums[n][c][lane] = int64(int32(sums[n][c][lane] + x))
+					}
 				}
 			}
+		}
+	}
+	for n := range by {
+		if o := bodies[n][i].order; o != nil {
+			for c := range o.regs {
+				o.sum(c, sums[n][c])
+			}
+			clear(o.values)
 		}
 	}
 	m.share(begin)

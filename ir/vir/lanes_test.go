@@ -295,20 +295,58 @@ func TestPartsRefused(t *testing.T) {
 	}
 }
 
-// Floats have an order, which parts have not.
-func TestPartsOfFloats(t *testing.T) {
-	f, err := Parse(`func sum(in ptr, n int, by int)
-	groups n in+by
-	v0:f32x1 = splat 0
-	loop l0 2 part carry v0
-		v0:f32x1 = add v0 v0
+// sumFloats adds floats: iterations are dealt to parts, and each lane has one of an iteration.
+const sumFloats = `func sum(in ptr, out ptr, tiles int, bytes int, columns int)
+	groups tiles out+bytes
+	v0:f32x1 = load in+0
+	loop l0 3 part carry v0
+		v1:f32x1 = load in+4
+		loop l1 columns dealt carry v0
+			loop l2 2 lane carry v0
+				v2:f32x1 = load in+8 l1*8 l2*4
+				v0:f32x1 = add v0 v2
+			end
+		end
 	end
-`)
-	if err == nil {
-		err = Verify(f)
+	store out+0 v0
+`
+
+// TestPartsOfFloats: parts add floats in the order of iterations and lanes, to the value before the loop, whichever part has them.
+func TestPartsOfFloats(t *testing.T) {
+	const single = "\t\t\tloop l2 2 lane carry v0\n\t\t\t\tv2:f32x1 = load in+8 l1*8 l2*4\n\t\t\t\tv0:f32x1 = add v0 v2\n\t\t\tend\n"
+	for lanes, text := range map[int]string{2: sumFloats, 1: strings.Replace(sumFloats, single, "\t\t\tv2:f32x1 = load in+8 l1*8\n\t\t\tv0:f32x1 = add v0 v2\n", 1)} {
+		f := mustParse(t, text)
+		for columns := range 8 {
+			in, out := make([]byte, 4*(2+2*columns)), make([]byte, 4)
+			want := float32(0)
+			for i := range len(in) / 4 {
+				x := float32(math.Pow(-10, float64(i*7%11))) / 3 // another order has other bits
+				binary.LittleEndian.PutUint32(in[4*i:], math.Float32bits(x))
+				if i != 1 && (i < 2 || lanes == 2 || i%2 == 0) {
+					want += x
+				}
+			}
+			if err := Eval(f, []Arg{{Buf: in}, {Buf: out}, {Int: 1}, {Int: 4}, {Int: int64(columns)}}); err != nil {
+				t.Fatal(err)
+			}
+			if have := binary.LittleEndian.Uint32(out); have != math.Float32bits(want) {
+				t.Errorf("%d lanes, %d columns: %g, want %g", lanes, columns, math.Float32frombits(have), want)
+			}
+		}
 	}
-	if err == nil || !strings.Contains(err.Error(), "parts carry v0 of f32x1: they are added in any order, which takes i32") {
-		t.Error(err)
+	for _, c := range []struct{ from, to, want string }{
+		{"v1:f32x1 = load in+4", "v0:f32x1 = add v0 v0", "whose order is that of iterations which are dealt"},
+		{"loop l1 columns dealt carry", "loop l1 columns carry", "whose order is that of iterations which are dealt"},
+		{"\t\tv1:f32x1 = load in+4\n", "\t\tloop l3 2 carry v0\n\t\t\tv0:f32x1 = add v0 v0\n\t\tend\n", "whose order is that of iterations which are dealt"},
+		{"f32x1", "f16x1", "they add i32 or f32"},
+	} {
+		f, err := Parse(strings.ReplaceAll(sumFloats, c.from, c.to))
+		if err == nil {
+			err = Verify(f)
+		}
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%q: %v, want %s", c.to, err, c.want)
+		}
 	}
 }
 

@@ -277,9 +277,15 @@ func (v *verifier) part(l *Loop) error {
 			return fmt.Errorf("parts are in loop l%d, which is no loop of lanes, or carries something", s.loop.ID)
 		}
 	}
+	dealt, _ := v.f.Ordered(l)
 	for _, r := range l.Carried {
-		if t := v.f.typeOf(r); t.Elem != i32 || t.Tile() {
-			return fmt.Errorf("parts carry %v of %v: they are added in any order, which takes i32", r, t)
+		switch t := v.f.typeOf(r); {
+		case t.Tile() || t.Elem != i32 && t.Elem != f32:
+			return fmt.Errorf("parts carry %v of %v: they add i32 or f32", r, t)
+		case dealt == nil && t.Elem == f32:
+			return fmt.Errorf("parts carry %v of %v, whose order is that of iterations which are dealt: want a loop of these that alone touches it", r, t)
+		case dealt != nil && t.Elem == i32:
+			return fmt.Errorf("parts carry %v of %v beside floats", r, t)
 		}
 	}
 	v.parts = true

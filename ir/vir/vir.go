@@ -181,7 +181,7 @@ func (in *Instr) HasMem() bool { return in.Op.HasMem() || in.Fold > 0 && in.Fold
 //
 // Iterations of a loop with Part are parts of a sum. Each is another workgroup's, and they run at once. A register that it carries, of i32, begins in
 // each with 0. After the loop the parts' values are added to the value it had. One workgroup goes on, with what its shared buffers had before the
-// loop, and all others end. Around the loop are loops of lanes only, which carry nothing. A function has at most one.
+// loop, and all others end. Around the loop are loops of lanes only, which carry nothing. A function has at most one. Registers of f32 are added in order: see Ordered.
 //
 // A loop with Dealt is in a loop with Part of n iterations: iteration p of that runs numbers p, p + n, p + 2n and so on of it, those below Count.
 type Loop struct {
@@ -221,6 +221,43 @@ func (f *Func) Joined(l *Loop) (all []*Loop) {
 		all, l = append(all, inner), inner
 	}
 	return all
+}
+
+// Ordered are the loops in l, a loop with Part, whose floats are added in one order: the loop with Dealt in l, and the loops of lanes that are joined with it. dealt is
+// nil if l carries no floats. These loops carry the same registers, and nothing beside them touches these. A register begins in each iteration of the dealt
+// loop with -0. After l the values of all iterations, of each lane of these, are added to the value before l, in the order of the iterations and lanes.
+func (f *Func) Ordered(l *Loop) (dealt *Loop, lanes []*Loop) {
+	if !slices.ContainsFunc(l.Carried, func(r Reg) bool { return f.Regs[r].Elem == f32 }) {
+		return nil, nil
+	}
+	if dealt = alone(l); dealt == nil || !dealt.Dealt {
+		return nil, nil
+	}
+	if in := alone(dealt); in != nil && in.Lane && !in.Max {
+		lanes = append([]*Loop{in}, f.Joined(in)...)
+	}
+	return dealt, lanes
+}
+
+// alone is the loop in l that carries the same registers, if nothing else in l touches them.
+func alone(l *Loop) (in *Loop) {
+	of := func(r Reg) bool { return slices.Contains(l.Carried, r) }
+	for _, n := range l.Body {
+		switch n := n.(type) {
+		case *Loop:
+			switch {
+			case slices.Equal(n.Carried, l.Carried) && in == nil:
+				in = n
+			case slices.ContainsFunc(n.Carried, of):
+				return nil
+			}
+		case *Instr:
+			if of(n.Dst) || slices.ContainsFunc(n.Args, of) {
+				return nil
+			}
+		}
+	}
+	return in
 }
 
 // Extent is a constant trip count, or (Param >= 0) an integer parameter less a number.

@@ -26,9 +26,10 @@ type Shader struct {
 	Grid     []int // parameters that count workgroups, along x, y and z
 	Bytes    bool  // it stores less than a word, which needs storageBuffer8BitAccess
 	// Parts is how many workgroups share each sum, in the dimension behind Grid; 0: they share none. They do it in another buffer, with the binding behind
-	// Buffers: Sums words for each combination of numbers in the dimensions of Grid. Its words are 0 before and after each call.
-	Parts, Sums int
-	Shapes      []Shape // products of cooperative matrices, which need VK_KHR_cooperative_matrix and VulkanMemoryModel
+	// Buffers: Sums words for each combination of numbers in the dimensions of Grid, and EachSums more for each iteration of the loop that is dealt to them,
+	// which parameter Iterations counts. Its words are 0 before and after each call.
+	Parts, Sums, EachSums, Iterations int
+	Shapes                            []Shape // products of cooperative matrices, which need VK_KHR_cooperative_matrix and VulkanMemoryModel
 }
 
 // Controls say what a shader asks of a device, which has it or has not.
@@ -105,7 +106,8 @@ type printer struct {
 	words   map[bool]module.ID // the shared buffers by which lanes exchange words: in subgroups, and others
 	vulkan  bool               // the memory model is Vulkan's
 	dealt   dealt
-	refused error // the first thing that no shader has
+	turn    *inTurn // nil: workgroups add up no floats
+	refused error   // the first thing that no shader has
 }
 
 // shaderTypes are the types that all shaders have.
@@ -372,6 +374,11 @@ func (p *printer) lanes(l *vir.Loop) {
 	p.depth++
 	p.body(l.Body)
 	p.depth--
+	if t := p.turn; t != nil && len(t.lanes) > 0 && t.lanes[0] == l {
+		t.keep(p)
+		p.sums = outer
+		return
+	}
 	p.sums = outer
 	if len(l.Carried) > 0 {
 		p.across(l, values, joined)
@@ -631,7 +638,11 @@ func (p *printer) loop(l *vir.Loop) {
 	if len(tiles) > 0 {
 		p.loadEarly(l.Body)
 	}
+	p.turn.nothing(p, l)
 	p.body(l.Body)
+	if t := p.turn; t != nil && t.dealt == l && len(t.lanes) == 0 {
+		t.keep(p)
+	}
 	for _, c := range tiles {
 		before := p.m.For(c.from)
 		p.m.Do(module.OpStore, c.variable, p.regs[c.reg][0])
@@ -711,7 +722,7 @@ type carry struct {
 
 func (p *printer) carried(l *vir.Loop, before, next module.ID) (all []carry) {
 	for _, r := range l.Carried {
-		if p.f.Regs[r].Tile() {
+		if p.f.Regs[r].Tile() || p.turn != nil && p.turn.dealt == l {
 			continue
 		}
 		c := carry{reg: r}

@@ -24,6 +24,7 @@ type Work struct {
 	Shared       int     // bytes
 	Parts        int     // workgroups that share each sum, at least 1
 	Waits        int     // for memory, besides those for what iterations load: one after the other
+	Last         float64 // instructions that only the last one of these workgroups has
 }
 
 // WorkOf counts the work of a function that was selected for a target. Run-time loops run count times, and subgroups have some lanes.
@@ -43,6 +44,7 @@ type counter struct {
 	s               *lower.Selected
 	count, subgroup int
 	lanes           []int
+	inTurn          *vir.Loop // of lanes, whose floats are kept until the last workgroup adds them
 }
 
 // where is a place in the code: how often it runs, loops of lanes around it, and whether it is in the run-time loop.
@@ -70,12 +72,24 @@ func (c *counter) loop(l *vir.Loop, at where) {
 	case l.Lane:
 		in.lanes = append(slices.Clip(at.lanes), l)
 		c.body(l.Body, in)
-		c.across(l, at)
+		if l == c.inTurn {
+			c.keep(l, at.times)
+		} else {
+			c.across(l, at)
+		}
 		return
 	case l.Part:
 		c.Parts = l.Count.Const
+		dealt, lanes := c.s.Func.Ordered(l)
+		if len(lanes) > 0 {
+			c.inTurn = lanes[0]
+		}
 		c.body(l.Body, at)
-		c.parts(l)
+		if dealt == nil {
+			c.parts(l)
+		} else {
+			c.turns(l, lanes, at)
+		}
 		return
 	case l.Count.Param >= 0:
 		n := max(0, c.count-l.Count.Less)
@@ -174,6 +188,38 @@ func (c *counter) parts(l *vir.Loop) {
 	c.Instructions += float64(words*(accesses+address) + barriers*10)
 	c.Lines += float64(accesses*(words+1)) / float64(c.subgroup)
 	c.Waits += accesses
+}
+
+// keep counts how a lane keeps its words of a number of iterations, as inTurn.keep writes it.
+func (c *counter) keep(l *vir.Loop, times float64) {
+	const access, address = 1, 4
+	words := 0
+	for _, r := range l.Carried {
+		words += size(c.s.Func.Regs[r])
+	}
+	c.Instructions += times * float64(words*(access+address))
+	c.Lines += times * float64(words*4) / lineBytes
+}
+
+// turns counts how the last workgroup reads what all lanes have kept, adds it in the order of iterations and lanes, and leaves zeros, as printer.inTurns writes it. It
+// touches as many lines as all workgroups together do that share the sums.
+func (c *counter) turns(l *vir.Loop, lanes []*vir.Loop, at where) {
+	const accesses, barriers = 2, 3
+	last := &counter{s: c.s, count: c.count, subgroup: c.subgroup, lanes: c.lanes}
+	for range accesses {
+		last.keep(l, float64(c.count))
+	}
+	if len(lanes) > 0 {
+		at.times = float64(c.count)
+		last.across(lanes[0], at)
+	} else {
+		c.keep(l, float64(ceil(c.count, c.Parts)))
+		last.Instructions += float64(c.count * len(l.Carried))
+	}
+	c.Last += last.Instructions
+	c.Lines += last.Lines / float64(c.Parts)
+	c.Instructions += barriers * 10
+	c.Waits += 2 + ceil(c.count, upcomingTurns)
 }
 
 // lineBytes is what a subgroup reads of memory at once.

@@ -105,7 +105,7 @@ func (k *Shaded) fused(prefix string) *abi.Fused {
 // shaders describes shaders to the runtime.
 func shaders(of []*spirv.Shader) (all []abi.Shader) {
 	for _, s := range of {
-		all = append(all, abi.Shader{Code: s.Binary(), Params: s.Params, Buffers: s.Buffers, Grid: s.Grid, Subgroup: s.Subgroup, Parts: s.Parts, Sums: s.Sums})
+		all = append(all, abi.Shader{Code: s.Binary(), Params: s.Params, Buffers: s.Buffers, Grid: s.Grid, Subgroup: s.Subgroup, Parts: s.Parts, Sums: s.Sums, EachSums: s.EachSums})
 	}
 	return all
 }

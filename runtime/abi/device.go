@@ -12,9 +12,13 @@ type Shader struct {
 	// Subgroup is the size of the subgroups that it needs, all of them full; 0: any.
 	Subgroup int
 	// Parts is how many workgroups share each sum, in the dimension behind Grid; 0: they share none. They add their parts up in one more buffer, with the binding
-	// behind Buffers: Sums words for each workgroup of the other dimensions, which are 0 before and after each call.
-	Parts, Sums int
+	// behind Buffers: Sums words for each workgroup of the other dimensions, and EachSums more for each iteration of the loop over K. They are 0 before and after
+	// each call.
+	Parts, Sums, EachSums int
 }
+
+// SumWords is how many words a workgroup of the other dimensions needs in the buffer of sums, of count iterations of the loop over K.
+func (s *Shader) SumWords(count int) int { return s.Sums + s.EachSums*count }
 
 // Device is where kernels run that do not run on this CPU.
 type Device interface {

@@ -262,7 +262,7 @@ func (x *Matrix) most(c *abi.DeviceCall, run *abi.Run, apart int, listed bool) (
 	}
 	k, l := x.r.variant.Numbered(run.Kernel), &x.on.d.Limits
 	room := min(int(l.Range-l.RangeAlignment)-behind, x.room())
-	side, sums := max(1, k.Rows/x.r.layout.TileM), 4*shader.Sums
+	side, sums := max(1, k.Rows/x.r.layout.TileM), 4*shader.SumWords(run.Count)
 	groups := max(1, min(l.Groups[0], room/max(4*k.Rows*k.Cols, sums)))
 	tiles = groups * side
 	if len(shader.Grid) < 2 {
@@ -297,7 +297,7 @@ func (x *Matrix) parts(all outputs) (parts []part) {
 	for _, c := range all.calls {
 		from, to := c.act&^(begins-1), c.act+c.blocks*c.run.Bytes
 		k := x.r.variant.Numbered(c.run.Kernel)
-		bytes, sums := c.bytes(k), 4*x.on.kernels[c.run.Kernel].Sums*c.rows/k.Rows*c.blocks+begins
+		bytes, sums := c.bytes(k), 4*x.on.kernels[c.run.Kernel].SumWords(c.run.Count)*c.rows/k.Rows*c.blocks+begins
 		n := len(parts)
 		if n == 0 || from < parts[n-1].from || parts[n-1].bytes+bytes > most || parts[n-1].sums+sums > most || to-parts[n-1].from > most {
 			parts, n = append(parts, part{from: from}), n+1
@@ -381,7 +381,7 @@ func (x *Matrix) dispatch(o *opened, c *call, act, result *vulkan.Buffer, shared
 	}
 	if s.Parts > 0 {
 		d.Groups[len(s.Grid)] = s.Parts
-		shared.add(o.card, d, s.Sums, s.Grid)
+		shared.add(o.card, d, s.SumWords(c.run.Count), s.Grid)
 	}
 	return d, nil
 }

@@ -33,6 +33,7 @@ type resident struct {
 	large int64          // bytes of work for this number
 	kept  *kept          // nil before the first step, and after a loss of the device
 	seats []*seat        // the latest first
+	few   int            // sessions of the smallest batch that had no room, 0: each had
 	work  abi.Memory     // of steps, nil before the first
 	bytes int64          // of work
 	ran   *layout        // of the last step
@@ -155,11 +156,19 @@ func (r *resident) covered(x *matrix) error {
 // onDevice says that the device multiplies by the head. Otherwise the CPU does.
 func (r *resident) onDevice(head *matrix) bool { return r.covered(head) == nil }
 
-// Resident is nil if steps stay on the device of the products, and otherwise says why they do not. Batches of more sessions than the device has room for never do.
+// Resident is nil if steps stay on the device of the products, and otherwise says why they do not. Batches of more than ResidentSessions never do.
 func (m *Model) Resident() error {
 	m.resident.mu.Lock()
 	defer m.resident.mu.Unlock()
 	return m.resident.why
+}
+
+// ResidentSessions is of how many sessions a batch is at most that stays on the device, 0 if there was room for each batch so far. It
+// is decided by the first batch that finds none, and again after a loss of the device.
+func (m *Model) ResidentSessions() int {
+	m.resident.mu.Lock()
+	defer m.resident.mu.Unlock()
+	return max(m.resident.few-1, 0)
 }
 
 // chunk is how many tokens a step has at most.
@@ -187,7 +196,7 @@ func (r *resident) free() {
 	for _, x := range r.seats {
 		x.free()
 	}
-	r.kept, r.seats = nil, nil
+	r.kept, r.seats, r.few = nil, nil, 0
 }
 
 func (x *seat) free() {
@@ -213,6 +222,9 @@ func (r *resident) forward(ctx context.Context, ws *workspace) (done bool, err e
 	defer r.mu.Unlock()
 	if r.why != nil && !r.again(ws) || ctx.Err() != nil {
 		return false, ctx.Err()
+	}
+	if r.few > 0 && len(ws.segments) >= r.few {
+		return false, nil
 	}
 	step := r.readied(ws)
 	if step == nil {
@@ -248,6 +260,9 @@ func (r *resident) readied(ws *workspace) (step *recorded) {
 	case r.why == nil:
 		return step
 	case passing && ws.rows > 1 && r.kept != nil && !lost: // there may be memory for steps of one token
+		if errors.Is(r.why, errSeats) {
+			r.few = len(ws.segments)
+		}
 		r.why = nil
 		return nil
 	case passing || lost:

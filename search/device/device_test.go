@@ -74,7 +74,7 @@ func product(t testing.TB, d *vulkan.Device, name string) *Product {
 // TestSelfTest: products of schedules have the bits of the definition, for odd shapes, parts of the rows and all kinds of activations.
 func TestSelfTest(t *testing.T) {
 	d := opened(t)
-	for _, name := range []string{"w2.gemm", "w2.gemv", "w2.lanes", "w2.shared", "w2.split", "w2.shared.split", "w1.split", "w4-g32.gemv", "w4-g32.lanes"} {
+	for _, name := range []string{"w2.gemm", "w2.gemv", "w2.lanes", "w2.shared", "w2.split", "w2.shared.split", "w1.split", "w4-g32.gemv", "w4-g32.lanes", "w4-g32.gemv.split"} {
 		t.Run(name, func(t *testing.T) {
 			x := product(t, d, name)
 			if err := runtime.SelfTest(x.Product, rand.New(rand.NewPCG(1, 1))); err != nil {
@@ -91,12 +91,13 @@ func TestSelfTest(t *testing.T) {
 // iterations than parts, and one call after the other on the same sums.
 func TestSplitK(t *testing.T) {
 	d := opened(t)
-	for _, name := range []string{"w2.split", "w1.split", "w2.shared.split"} {
+	for _, name := range []string{"w2.split", "w1.split", "w2.shared.split", "w4-g32.split", "q4_k.split"} {
 		x := product(t, d, name)
+		unit := x.Kernels[0].Schedule.Problem.Weight.Unit()
 		for _, n := range []int{1, 3} {
 			for _, shape := range [][2]int{{64, 14336}, {64, 14336 - 1}, {5, 3 * 512}, {1, 1}} {
 				for round := range 2 {
-					if err := x.Check(shape[0], n, shape[1], uint64(round)); err != nil {
+					if err := x.Check(shape[0], n, (shape[1]+unit-1)/unit*unit, uint64(round)); err != nil {
 						t.Errorf("%s, %d columns, %v, round %d: %v", name, n, shape, round, err)
 					}
 				}
@@ -114,12 +115,16 @@ func TestSplitKDivided(t *testing.T) {
 	}
 	defer d.Close()
 	d.Limits.Allocation = 8 << 10
-	x := product(t, d, "w2.split")
-	if bytes := 4 * x.Kernels[0].Shader.Sums * 336 / 4 * 5; int64(bytes) < d.Limits.Allocation {
-		t.Fatalf("%d bytes of sums fit a buffer", bytes)
-	}
-	if err := x.Check(333, 5, 512, 1); err != nil {
-		t.Error(err)
+	for _, name := range []string{"w2.split", "w4-g32.split"} {
+		x := product(t, d, name)
+		k := &x.Kernels[0]
+		words := k.Shader.Sums + k.Shader.EachSums*512/k.Schedule.StepK
+		if bytes := 4 * words * 333 / k.Schedule.Rows * 5; int64(bytes) < d.Limits.Allocation {
+			t.Fatalf("%d bytes of sums fit a buffer", bytes)
+		}
+		if err := x.Check(333, 5, 512, 1); err != nil {
+			t.Error(err)
+		}
 	}
 }
 

@@ -82,13 +82,13 @@ func (s *Selected) Times(x tune.Purpose) Times {
 		Groups: groups, Resident: resident, Rounds: max(1, groups/(resident*processors)), Words: words}
 	t.Memory = float64(t.Bytes) / s.on.Read
 	t.Lines = w.Lines * all / s.on.Lines
-	t.Instructions, t.Exchanged, t.Dots = w.Instructions/s.on.Instructions*all, w.Exchanged/s.on.Instructions*all, w.Dots/s.on.Dots*all
+	t.Instructions, t.Exchanged, t.Dots = (w.Instructions+w.Last/float64(w.Parts))/s.on.Instructions*all, w.Exchanged/s.on.Instructions*all, w.Dots/s.on.Dots*all
 	if w.Matrices > 0 && s.on.Matrices > 0 {
 		const kilo = 1e3
 		t.Matrices = 2 * w.Matrices * groups / (kilo * s.on.Matrices)
 	}
 	t.Compute = t.Instructions + t.Dots + t.Matrices
-	own := (w.Instructions + w.Dots) * s.on.Step
+	own := (w.Instructions + w.Last + w.Dots) * s.on.Step
 	loads := float64(w.Iterations) * s.on.Latency
 	t.Chain = own + loads
 	if w.Ahead {

@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -156,6 +157,32 @@ func openedFile(t *testing.T, path string, on *kernels.Device, opt model.Options
 	return m, s
 }
 
+// both computes on the CPU, where on is nil, and on a device, and wants the same results of each call, bit for bit.
+func both(t *testing.T, on *kernels.Device, compute func(on *kernels.Device) [][]float32) {
+	t.Helper()
+	want, got := compute(nil), compute(on)
+	if len(got) != len(want) {
+		t.Fatalf("%d results, want %d", len(got), len(want))
+	}
+	for i := range want {
+		if !slices.EqualFunc(got[i], want[i], func(a, b float32) bool { return math.Float32bits(a) == math.Float32bits(b) }) {
+			t.Errorf("other bits in result %d", i)
+		}
+	}
+}
+
+// forward computes a batch, and returns the results of each item.
+func forward(t *testing.T, m *model.Model, items ...model.Item) (all [][]float32) {
+	t.Helper()
+	if err := m.Forward(context.Background(), items); err != nil {
+		t.Fatal(err)
+	}
+	for _, x := range items {
+		all = append(all, slices.Concat(x.Logits, x.Hidden))
+	}
+	return all
+}
+
 // logits are the logits after each call. The products run on a device unless it is nil.
 func logits(t *testing.T, f *gguf.File, on *kernels.Device) (all [][]float32) {
 	t.Helper()
@@ -235,14 +262,14 @@ func TestLoss(t *testing.T) {
 		t.Skip(err)
 	}
 	target, _ := spirv.ByName("spirv")
-	var all [][]float32
-	for _, on := range []*kernels.Device{nil, {Here: here, Target: target}} {
+	both(t, &kernels.Device{Here: here, Target: target}, func(on *kernels.Device) (all [][]float32) {
 		m, s := opened(t, on)
-		var logits []float32
 		forward := func(tokens ...int32) error {
 			item := []model.Item{{Session: s, Tokens: tokens}}
 			err := m.Forward(context.Background(), item)
-			logits = append(logits, item[0].Logits...)
+			if err == nil {
+				all = append(all, slices.Clone(item[0].Logits))
+			}
 			return err
 		}
 		for _, lost := range [][]int32{nil, {1}, {2, 3}} {
@@ -261,11 +288,8 @@ func TestLoss(t *testing.T) {
 				t.Fatal(err, m.Resident())
 			}
 		}
-		all = append(all, logits)
-	}
-	if !slices.Equal(all[0], all[1]) {
-		t.Error("other logits after a loss")
-	}
+		return all
+	})
 }
 
 // TestRoom: a model that is larger than the device's memory, with the buffers of its products, is refused before a matrix is there, by an error that says how much is missing. The
@@ -350,8 +374,8 @@ type counted struct {
 }
 
 type counts struct {
-	steps, products, loads int
-	operators              map[string]int
+	steps, products, loads, rooms int
+	operators                     map[string]int
 }
 
 type countedRunner struct {
@@ -405,6 +429,11 @@ func (x *countedRunner) Record(steps []abi.Step) (abi.Recording, error) {
 	return x.Runner.Record(steps)
 }
 
+func (x *countedRunner) Room() (int64, error) {
+	x.rooms++
+	return x.Runner.Room()
+}
+
 func (x *countedRunner) Run(r abi.Recording) error {
 	x.steps++
 	return x.Runner.Run(r)
@@ -430,8 +459,7 @@ func promptsWith(t *testing.T, cache model.CacheType) {
 	counting := *here
 	counting.On = counted{here.On, &seen}
 	target, _ := spirv.ByName("spirv")
-	var all [][]float32
-	for _, on := range []*kernels.Device{nil, {Here: &counting, Target: target}} {
+	both(t, &kernels.Device{Here: &counting, Target: target}, func(on *kernels.Device) (all [][]float32) {
 		m, s := openedFor(t, on, model.Options{Context: 400, Chunk: 100, Cache: cache})
 		tokens := func(n int) (all []int32) {
 			for i := range n {
@@ -442,21 +470,14 @@ func promptsWith(t *testing.T, cache model.CacheType) {
 		for i, x := range []model.Item{{Tokens: tokens(3)}, {Tokens: tokens(1)}, {Tokens: tokens(9)}, {Tokens: tokens(160), Want: model.WantNone}, {Tokens: tokens(70), Want: model.WantAll},
 			{Tokens: tokens(2), Want: model.WantAll, WantHidden: true}, {Tokens: tokens(1)}, {Tokens: tokens(130)}} {
 			x.Session = s
-			items, before := []model.Item{x}, seen
-			if err := m.Forward(context.Background(), items); err != nil {
-				t.Fatal(err)
-			}
-			all = append(all, slices.Concat(items[0].Logits, items[0].Hidden))
+			before := seen
+			all = append(all, forward(t, m, x)...)
 			if want := (len(x.Tokens) + 99) / 100; on != nil && (seen.steps-before.steps != want || i > 1 && seen.products > before.products || m.Resident() != nil) {
 				t.Errorf("call %d: %d submissions of %d, %d products, %v", i, seen.steps-before.steps, want, seen.products-before.products, m.Resident())
 			}
 		}
-	}
-	for i := range len(all) / 2 {
-		if !slices.Equal(all[i], all[len(all)/2+i]) {
-			t.Errorf("other results of call %d", i)
-		}
-	}
+		return all
+	})
 }
 
 // TestLong: a session of more than 16 blocks has the CPU's bits, of a prompt and of the tokens that follow. A token merges its blocks by 16 and by 4.
@@ -471,15 +492,10 @@ func TestLong(t *testing.T) {
 	counting.On = counted{here.On, &seen}
 	target, _ := spirv.ByName("spirv")
 	path := changed(t, small, "llama.context_length", positions)
-	var all [][]float32
-	for _, on := range []*kernels.Device{nil, {Here: &counting, Target: target}} {
+	both(t, &kernels.Device{Here: &counting, Target: target}, func(on *kernels.Device) (all [][]float32) {
 		m, s := openedFile(t, path, on, model.Options{Context: positions})
 		forward := func(tokens ...int32) {
-			item := []model.Item{{Session: s, Tokens: tokens}}
-			if err := m.Forward(context.Background(), item); err != nil {
-				t.Fatal(err)
-			}
-			all = append(all, slices.Clone(item[0].Logits))
+			all = append(all, forward(t, m, model.Item{Session: s, Tokens: tokens})...)
 		}
 		tokens := make([]int32, prompt)
 		for i := range tokens {
@@ -501,12 +517,8 @@ func TestLong(t *testing.T) {
 			}
 		}
 		forward(1, 2, 3)
-	}
-	for i := range len(all) / 2 {
-		if !slices.Equal(all[i], all[len(all)/2+i]) {
-			t.Errorf("other logits of call %d", i)
-		}
-	}
+		return all
+	})
 }
 
 // TestBatches: tokens of several sessions are one submission, in any order and mixed with parts of prompts, and have the CPU's bits.
@@ -527,8 +539,7 @@ func batchesWith(t *testing.T, cache model.CacheType) {
 	target, _ := spirv.ByName("spirv")
 	// Each call has tokens of some of three sessions: how many, of each that begins or goes on.
 	calls := [][3]int{{1, 2}, {1}, {0, 3}, {50, 1, 3}, {1, 1, 1}, {1, 1, 1}, {0, 1, 1}, {1, 70, 1}, {1}, {0, 0, 1}, {1, 1, 1}}
-	var all [][]float32
-	for _, on := range []*kernels.Device{nil, {Here: &counting, Target: target}} {
+	both(t, &kernels.Device{Here: &counting, Target: target}, func(on *kernels.Device) (all [][]float32) {
 		m, s := openedFor(t, on, model.Options{Context: 200, Chunk: 100, Cache: cache})
 		sessions := []*model.Session{s}
 		for len(sessions) < 3 {
@@ -552,22 +563,13 @@ func batchesWith(t *testing.T, cache model.CacheType) {
 				}
 			}
 			before := seen
-			if err := m.Forward(context.Background(), items); err != nil {
-				t.Fatal(err)
-			}
+			all = append(all, forward(t, m, items...)...)
 			if on != nil && call > 3 && (seen.steps-before.steps != 1 || seen.products > before.products || m.Resident() != nil) {
 				t.Errorf("call %d: %d submissions, %d products, %v", call, seen.steps-before.steps, seen.products-before.products, m.Resident())
 			}
-			for _, item := range items {
-				all = append(all, slices.Clone(item.Logits))
-			}
 		}
-	}
-	for i := range len(all) / 2 {
-		if !slices.Equal(all[i], all[len(all)/2+i]) {
-			t.Errorf("other logits of item %d", i)
-		}
-	}
+		return all
+	})
 }
 
 // TestSeats: a device that has room for the keys and values of one session only computes the tokens of two by products, and of one by itself.
@@ -579,20 +581,18 @@ func TestSeats(t *testing.T) {
 	const positions = 16384 // of a session, which take more memory than everything else
 	path := changed(t, small, "llama.context_length", positions)
 	target, _ := spirv.ByName("spirv")
-	var all [][]float32
 	limit := int64(0)
-	for range 2 {
-		var on *kernels.Device
+	both(t, &kernels.Device{Target: target}, func(on *kernels.Device) (all [][]float32) {
 		var seen counts
-		if limit > 0 { // after the CPU
+		if on != nil {
 			d, err := vulkan.Open(vulkan.Options{MemoryLimit: limit})
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer d.Close()
+			t.Cleanup(func() { d.Close() })
 			limited := *here
 			limited.On = counted{&rundevice.One{Device: d}, &seen}
-			on = &kernels.Device{Here: &limited, Target: target}
+			on.Here = &limited
 		}
 		m, s := openedFile(t, path, on, model.Options{Context: positions, Chunk: 32})
 		limit = m.Memory().Weights + m.Memory().Cache*7/4
@@ -600,29 +600,26 @@ func TestSeats(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer other.Close()
+		t.Cleanup(func() { other.Close() })
 		for call, sessions := range [][]*model.Session{{s}, {s, other}, {other}, {s, other}, {s}} {
 			var items []model.Item
 			for i, x := range sessions {
 				items = append(items, model.Item{Session: x, Tokens: []int32{int32(1 + call + i)}})
 			}
 			before := seen
-			if err := m.Forward(context.Background(), items); err != nil {
-				t.Fatal(err)
+			all = append(all, forward(t, m, items...)...)
+			if on == nil {
+				continue
 			}
-			if on != nil && (seen.steps-before.steps == 1) != (len(sessions) == 1) || on != nil && m.Resident() != nil {
-				t.Errorf("call %d of %d sessions: %d submissions, %v", call, len(sessions), seen.steps-before.steps, m.Resident())
+			if (seen.steps-before.steps == 1) != (len(sessions) == 1) || m.Resident() != nil || m.ResidentSessions() != min(call, 1) {
+				t.Errorf("call %d of %d sessions: %d submissions, %d sessions at most, %v", call, len(sessions), seen.steps-before.steps, m.ResidentSessions(), m.Resident())
 			}
-			for _, x := range items {
-				all = append(all, slices.Clone(x.Logits))
+			if asked := seen.rooms - before.rooms; call > 1 && asked > 0 {
+				t.Errorf("call %d asks %d times what room there is", call, asked)
 			}
 		}
-	}
-	for i := range len(all) / 2 {
-		if !slices.Equal(all[i], all[len(all)/2+i]) {
-			t.Errorf("other logits of item %d", i)
-		}
-	}
+		return all
+	})
 }
 
 // TestPartlyRotated: a model that rotates a part of each head has steps on the device, with the CPU's bits, also of heads
@@ -634,28 +631,19 @@ func TestPartlyRotated(t *testing.T) {
 	}
 	target, _ := spirv.ByName("spirv")
 	path := changed(t, "../../cmd/tmacc/tale/tale-bitnet-4m-tq2_0.gguf", "rope.dimension_count", 32)
-	var all [][]float32
-	for _, on := range []*kernels.Device{nil, {Here: here, Target: target}} {
+	both(t, &kernels.Device{Here: here, Target: target}, func(on *kernels.Device) (all [][]float32) {
 		m, s := openedFile(t, path, on, model.Options{Context: 64, Cache: model.CacheQ8})
 		if have := m.Config().HeadSize; have <= 32 {
 			t.Fatalf("heads have %d elements", have)
 		}
 		for _, tokens := range [][]int32{{1, 2, 3}, {4}, {5}, {6, 7}} {
-			item := []model.Item{{Session: s, Tokens: tokens}}
-			if err := m.Forward(context.Background(), item); err != nil {
-				t.Fatal(err)
-			}
-			all = append(all, slices.Clone(item[0].Logits))
+			all = append(all, forward(t, m, model.Item{Session: s, Tokens: tokens})...)
 		}
 		if err := m.Resident(); on != nil && err != nil {
 			t.Error(err)
 		}
-	}
-	for i := range len(all) / 2 {
-		if !slices.Equal(all[i], all[len(all)/2+i]) {
-			t.Errorf("other logits of call %d", i)
-		}
-	}
+		return all
+	})
 }
 
 // TestFirstStep: a device whose first step has other bits than the CPU computes no more of them, and spoils no token.
@@ -667,23 +655,14 @@ func TestFirstStep(t *testing.T) {
 	wrong := *here
 	wrong.On = idle{here.On}
 	target, _ := spirv.ByName("spirv")
-	var all [][]float32
-	for _, on := range []*kernels.Device{nil, {Here: &wrong, Target: target}} {
+	both(t, &kernels.Device{Here: &wrong, Target: target}, func(on *kernels.Device) (all [][]float32) {
 		m, s := opened(t, on)
 		for token := range int32(3) {
-			item := []model.Item{{Session: s, Tokens: []int32{1 + token}}}
-			if err := m.Forward(context.Background(), item); err != nil {
-				t.Fatal(err)
-			}
-			all = append(all, slices.Clone(item[0].Logits))
+			all = append(all, forward(t, m, model.Item{Session: s, Tokens: []int32{1 + token}})...)
 		}
 		if err := m.Resident(); on != nil && (err == nil || !strings.Contains(err.Error(), "other bits")) {
 			t.Errorf("%v", err)
 		}
-	}
-	for i := range 3 {
-		if !slices.Equal(all[i], all[3+i]) {
-			t.Errorf("other logits of token %d", i)
-		}
-	}
+		return all
+	})
 }

@@ -129,7 +129,7 @@ func CallOf(sh *spirv.Shader, f *vir.Func, args []vir.Arg) *Call {
 	if sh.Parts > 0 {
 		c.Groups[len(sh.Grid)] = sh.Parts
 		c.Layout.Buffers++
-		c.sums = 4 * tiles * sh.Sums
+		c.sums = 4 * tiles * (sh.Sums + sh.EachSums*int(args[sh.Iterations].Int))
 	}
 	return c
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/tmacc/tmacc/cmd/tmacc/tale"
+	"github.com/tmacc/tmacc/gen/message"
 	"github.com/tmacc/tmacc/ir/format/gguf"
 	"github.com/tmacc/tmacc/runtime/cache"
 	"github.com/tmacc/tmacc/runtime/model"
@@ -335,7 +336,11 @@ func (o *opened) ran() string {
 	switch steps := o.steps(); steps {
 	case "":
 	case "device":
-		operators = "steps stay on the device, but for batches that it has no room for: " + operators
+		stay := "steps stay on the device"
+		if n := o.model.ResidentSessions(); n > 0 {
+			stay += fmt.Sprintf(", but for batches of more than %s, which it has no room for: %s", message.Count(n, "session"), operators)
+		}
+		operators = stay
 	default:
 		operators += ", as " + steps
 	}

@@ -117,7 +117,7 @@ func (b *binding) place() int64 {
 	if b.c.shader.Parts == 0 {
 		return 0
 	}
-	words := int64(b.c.shader.Sums)
+	words := int64(b.c.shader.Sums) + int64(b.c.shader.EachSums)*b.args[b.c.shader.Iterations].Int
 	for _, count := range b.c.shader.Grid {
 		words *= b.args[count].Int
 	}
