@@ -121,7 +121,7 @@ func (e *Explorer) Next(ctx context.Context, at int, all bool) ([]Next, error) {
 	for i := range out {
 		out[i].Number, out[i].Measured = i+1, e.about(out[i].Trace).measured
 	}
-	e.list = out
+	e.list, e.listed = out, t
 	return out, nil
 }
 
@@ -228,16 +228,20 @@ func (e *Explorer) predictAll(ctx context.Context, list []Next) error {
 	return ctx.Err()
 }
 
-// Choose does what Next has offered by a number. The error says that there is no such offer.
+// Choose does what Next or Values has offered by a number. Several offers may be chosen in turn: each takes the place of the one before. The error
+// says that there is no such offer, or that the schedule has changed otherwise meanwhile: that change would be lost.
 func (e *Explorer) Choose(number int) (Next, error) {
 	e.mu.Lock()
-	list := e.list
+	list, listed, now := e.list, e.listed, e.history[e.now]
 	e.mu.Unlock()
 	if len(list) == 0 {
 		return Next{}, errors.New("nothing was offered: ask for the next steps first")
 	}
 	if number < 1 || number > len(list) {
 		return Next{}, fmt.Errorf("offer %d: want 1 to %d", number, len(list))
+	}
+	if !same(now, listed) && !slices.ContainsFunc(list, func(n Next) bool { return same(now, n.Trace) }) {
+		return Next{}, errors.New("the schedule has changed since the offers were listed: list them again")
 	}
 	n := list[number-1]
 	e.Set(n.Trace, n.At)
@@ -287,7 +291,7 @@ func (e *Explorer) Values(ctx context.Context, step int, name string) ([]Next, e
 	for i := range out {
 		out[i].Number, out[i].Measured = i+1, e.about(out[i].Trace).measured
 	}
-	e.list = out
+	e.list, e.listed = out, t
 	return out, nil
 }
 
