@@ -66,7 +66,6 @@ type Explorer struct {
 	marked  map[string]schedule.Trace // by name
 	pairs   map[[2]string]*Measured   // of schedules that were compared, the base last
 	list    []Next                    // what was offered last
-	listed  schedule.Trace            // the schedule that it was offered for
 	known   map[string]*facts
 	found   *Found
 	stages  map[string][]build.Stage

@@ -180,7 +180,7 @@ func TestChooseStale(t *testing.T) {
 			t.Fatal(err)
 		}
 		before := e.Now().String()
-		if err := do("choose 1"); err == nil || !strings.Contains(err.Error(), "list them again") || e.Now().String() != before {
+		if err := do("choose 1"); err == nil || !strings.Contains(err.Error(), "list it again") || e.Now().String() != before {
 			t.Errorf("%s: %v, and the edit is lost: %v", list, err, e.Now())
 		}
 	}

@@ -78,6 +78,7 @@ type Next struct {
 	Predicts Prediction     `json:"predicted"` // of the whole schedule that it leads to
 	Measured *Measured      `json:"measured,omitempty"`
 	Trace    schedule.Trace `json:"-"`
+	from     schedule.Trace // the schedule that it was offered for
 }
 
 // Text is the steps in a line.
@@ -119,9 +120,9 @@ func (e *Explorer) Next(ctx context.Context, at int, all bool) ([]Next, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for i := range out {
-		out[i].Number, out[i].Measured = i+1, e.about(out[i].Trace).measured
+		out[i].Number, out[i].Measured, out[i].from = i+1, e.about(out[i].Trace).measured, t
 	}
-	e.list, e.listed = out, t
+	e.list = out
 	return out, nil
 }
 
@@ -232,7 +233,7 @@ func (e *Explorer) predictAll(ctx context.Context, list []Next) error {
 // says that there is no such offer, or that the schedule has changed otherwise meanwhile: that change would be lost.
 func (e *Explorer) Choose(number int) (Next, error) {
 	e.mu.Lock()
-	list, listed, now := e.list, e.listed, e.history[e.now]
+	list, now := e.list, e.history[e.now]
 	e.mu.Unlock()
 	if len(list) == 0 {
 		return Next{}, errors.New("nothing was offered: ask for the next steps first")
@@ -240,12 +241,11 @@ func (e *Explorer) Choose(number int) (Next, error) {
 	if number < 1 || number > len(list) {
 		return Next{}, fmt.Errorf("offer %d: want 1 to %d", number, len(list))
 	}
-	if !same(now, listed) && !slices.ContainsFunc(list, func(n Next) bool { return same(now, n.Trace) }) {
-		return Next{}, errors.New("the schedule has changed since the offers were listed: list them again")
-	}
 	n := list[number-1]
-	e.Set(n.Trace, n.At)
-	return n, nil
+	if slices.ContainsFunc(list, func(o Next) bool { return same(now, o.Trace) }) {
+		n.from = now
+	}
+	return n, e.Take(n)
 }
 
 // Mend makes a whole schedule of the steps until the first problem: what follows is decided as before it, as far as that can be. The error
@@ -289,9 +289,9 @@ func (e *Explorer) Values(ctx context.Context, step int, name string) ([]Next, e
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for i := range out {
-		out[i].Number, out[i].Measured = i+1, e.about(out[i].Trace).measured
+		out[i].Number, out[i].Measured, out[i].from = i+1, e.about(out[i].Trace).measured, t
 	}
-	e.list, e.listed = out, t
+	e.list = out
 	return out, nil
 }
 
@@ -324,5 +324,11 @@ func (e *Explorer) proposed(s schedule.State, x schedule.Step, name string) []sc
 	return p.Propose(s, space.MachineOf(e.Target))
 }
 
-// Take does what Next has listed.
-func (e *Explorer) Take(n Next) { e.Set(n.Trace, n.At) }
+// Take does what Next or Values has listed. The error says that the schedule has changed meanwhile.
+func (e *Explorer) Take(n Next) error {
+	if !same(e.Now(), n.from) {
+		return errors.New("the schedule has changed since this was listed: list it again")
+	}
+	e.Set(n.Trace, n.At)
+	return nil
+}
