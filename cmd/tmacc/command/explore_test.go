@@ -89,6 +89,18 @@ nonsense`, append(of, "-format", "w2", "-trace", "../../../search/explore/testda
 	if l, err := tune.ReadLock(filepath.Join(dir, tune.LockName)); err != nil || len(l.Entries) != 1 {
 		t.Errorf("%+v, %v", l, err)
 	}
+	a, _ = explored(t, "take default\nsave", append(of, "-kernel", "w2")...)
+	if r, ok := a["save"]["reply"].(map[string]any); !ok || r["outcome"] != string(session.Removed) {
+		t.Errorf("%v", a["save"])
+	}
+	if l, err := tune.ReadLock(filepath.Join(dir, tune.LockName)); err != nil || len(l.Entries) != 0 {
+		t.Errorf("%+v, %v", l, err)
+	}
+	if code, _, text := tmacc(append(check[:7:7], "-check")...); code != exitFailed {
+		t.Errorf("the package of a schedule that is not locked any more: exit code %d, %s", code, text)
+	}
+	ok(t, check...)
+	ok(t, append(check[:7:7], "-check")...)
 }
 
 // A script that cannot be read to its end is an error, after the commands before.
