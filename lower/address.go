@@ -1,6 +1,10 @@
 package lower
 
-import "github.com/tmacc/tmacc/ir/vir"
+import (
+	"fmt"
+
+	"github.com/tmacc/tmacc/ir/vir"
+)
 
 // Addresses become a general register and a constant distance. Every buffer has a
 // pointer; inside a loop, every stride of it has a pointer that moves by the
@@ -135,9 +139,59 @@ type addresser struct {
 	ptr   *pointers
 	live  []*pointer // those that have a register, in the order they got it
 	used  []bool     // general registers
+	holds []holding  // what each one holds, or held last
 	peak  int
-	where int // the step that needs most
+	where int       // the step that needs most
+	most  []holding // what registers hold there
 	loops []*addressLoop
+}
+
+// holding is what a general register holds.
+type holding struct {
+	kind        purpose
+	param, loop int // that it is about
+}
+
+// purpose is what a general register is for.
+type purpose byte
+
+const (
+	forCount  purpose = iota // of a loop
+	forParam                 // a buffer's address, or a number
+	forSum                   // the address of a buffer and multiples of numbers
+	forMoving                // the address of a buffer at an iteration of a loop
+	forStride                // of a buffer in a loop
+	forNumber                // for a sum
+	forPlace                 // in the list of a loop
+	forEntry                 // of the list of a loop
+)
+
+// in says what it is, by the names of a function.
+func (h holding) in(f *vir.Func) string {
+	name, loop := "", fmt.Sprintf("loop l%d", h.loop)
+	if h.kind != forCount {
+		name = f.Params[h.param].Name
+	}
+	switch h.kind {
+	case forCount:
+		return "the count of " + loop
+	case forSum:
+		return "the address of " + name + " and what is added to it"
+	case forMoving:
+		return "the address of " + name + " that " + loop + " moves"
+	case forStride:
+		return "the stride of " + name + " in " + loop
+	case forNumber:
+		return name + ", to be added to an address"
+	case forPlace:
+		return "the place in " + name + " of " + loop
+	case forEntry:
+		return "the entry of " + name + " for " + loop
+	}
+	if f.Params[h.param].Int {
+		return name + ", which addresses add"
+	}
+	return "the address of " + name
 }
 
 type addressLoop struct {
@@ -148,20 +202,20 @@ type addressLoop struct {
 }
 
 // address assembles the machine operations of k. `instr` makes the operation of a vector instruction, without its
-// address. It returns nil for an instruction that costs nothing. A *Pressure does not say where: at a step.
-func address(m Machine, k *Kernel, steps []step, instr func(at int) *MOp) (p *Pressure, at int) {
-	p, at = addressBy(m, k, steps, instr, false)
+// address. It returns nil for an instruction that costs nothing. A *Pressure does not say where: at a step, where registers hold `most`.
+func address(m Machine, k *Kernel, steps []step, instr func(at int) *MOp) (p *Pressure, at int, most []holding) {
+	p, at, most = addressBy(m, k, steps, instr, false)
 	if p != nil && m.Indexed {
 		k.Ops = nil
-		if by, where := addressBy(m, k, steps, instr, true); by == nil || by.Need < p.Need {
-			p, at = by, where
+		if by, where, all := addressBy(m, k, steps, instr, true); by == nil || by.Need < p.Need {
+			p, at, most = by, where, all
 		}
 	}
-	return p, at
+	return p, at, most
 }
 
 // addressBy is address, where addresses are sums of two registers or not.
-func addressBy(m Machine, k *Kernel, steps []step, instr func(at int) *MOp, sums bool) (p *Pressure, at int) {
+func addressBy(m Machine, k *Kernel, steps []step, instr func(at int) *MOp, sums bool) (p *Pressure, at int, most []holding) {
 	a := &addresser{k: k, steps: steps, ptr: findPointers(steps, sums)}
 	k.Ops = make([]MOp, 0, len(steps)+16)
 	for at, s := range steps {
@@ -182,22 +236,22 @@ func addressBy(m Machine, k *Kernel, steps []step, instr func(at int) *MOp, sums
 	}
 	k.Scalars = a.peak
 	if a.peak > m.NumGP {
-		return &Pressure{Kind: "general", Need: a.peak, Have: m.NumGP}, a.where
+		return &Pressure{Kind: "general", Need: a.peak, Have: m.NumGP}, a.where, a.most
 	}
-	return nil, 0
+	return nil, 0, nil
 }
 
-// take gives out the lowest free register. Too many are an error only at the end,
+// take gives out the lowest free register, for what it holds from now on. Too many are an error only at the end,
 // which then knows how many are needed.
-func (a *addresser) take(at int) int {
+func (a *addresser) take(at int, what holding) int {
 	r := 0
 	for r < len(a.used) && a.used[r] {
 		r++
 	}
 	if r == len(a.used) {
-		a.used = append(a.used, false)
+		a.used, a.holds = append(a.used, false), append(a.holds, what)
 	}
-	a.used[r] = true
+	a.used[r], a.holds[r] = true, what
 	n := 0
 	for _, u := range a.used {
 		if u {
@@ -205,7 +259,12 @@ func (a *addresser) take(at int) int {
 		}
 	}
 	if n > a.peak {
-		a.peak, a.where = n, at
+		a.peak, a.where, a.most = n, at, a.most[:0]
+		for i, u := range a.used {
+			if u {
+				a.most = append(a.most, a.holds[i])
+			}
+		}
 	}
 	return r
 }
@@ -222,22 +281,22 @@ func (a *addresser) params(from, last int) {
 				continue
 			}
 			delete(a.ptr.params, x.origin)
-			x.gp = a.take(from)
+			x.gp = a.take(from, holding{kind: forParam, param: x.buf})
 			a.live = append(a.live, x)
 			a.k.Ops = append(a.k.Ops, MOp{Kind: MLoadParam, GP: x.gp, Param: x.buf})
-			x.gp = a.plus(from, x.gp, true, x.plus)
+			x.gp = a.plus(from, x.gp, true, x.plus, x.buf)
 		}
 	}
 }
 
 // plus adds multiples to register gp, in another one that it takes if there are any: it frees those that it does
-// not need any more, gp only if that is its own.
-func (a *addresser) plus(at, gp int, own bool, all [2]vir.Multiple) int {
+// not need any more, gp only if that is its own. It is of the address of a buffer.
+func (a *addresser) plus(at, gp int, own bool, all [2]vir.Multiple, buf int) int {
 	for _, m := range all {
 		if m.Times == 0 {
 			continue
 		}
-		sum := a.take(at)
+		sum := a.take(at, holding{kind: forSum, param: buf})
 		a.multiple(at, GPScale{sum, gp, m.Times}, m.By)
 		if own {
 			a.used[gp] = false
@@ -266,14 +325,14 @@ func (a *addresser) access(op *MOp, at int) {
 	if plus := a.ptr.plus[at]; plus != nil {
 		op.Plus = 1 + plus.gp
 	} else if m.Plus != x.plus {
-		op.Base = a.plus(at, x.gp, false, m.Plus)
+		op.Base = a.plus(at, x.gp, false, m.Plus, x.buf)
 		a.used[op.Base] = false
 	}
 }
 
 // multiple does s by an integer parameter.
 func (a *addresser) multiple(at int, s GPScale, param int) {
-	number := a.take(at)
+	number := a.take(at, holding{kind: forNumber, param: param})
 	a.k.Ops = append(a.k.Ops, MOp{Kind: MLoadParam, GP: number, Param: param}, MOp{Kind: MScale, GP: number, Scale: s})
 	a.used[number] = false
 }
@@ -296,7 +355,7 @@ func (a *addresser) drop(at int) {
 
 func (a *addresser) begin(at int) {
 	l := a.steps[at].loop
-	o := &addressLoop{gp: a.take(at)}
+	o := &addressLoop{gp: a.take(at, holding{kind: forCount, loop: l.ID})}
 	op := MOp{Kind: MLoopBegin, Loop: l.ID, GP: o.gp, Count: l.Count}
 	for _, x := range a.live {
 		o.drifted = append(o.drifted, x.drift)
@@ -313,11 +372,11 @@ func (a *addresser) begin(at int) {
 		if !taken[x.parent] && a.inPlace(x, at) {
 			taken[x.parent] = true
 		} else {
-			x.gp = o.take(a, at)
+			x.gp = o.take(a, at, holding{forMoving, x.buf, l.ID})
 			op.Copy = append(op.Copy, GPCopy{Dst: x.gp, Src: x.parent.gp})
 		}
 		if x.more.Times != 0 {
-			x.step = o.take(a, at)
+			x.step = o.take(a, at, holding{forStride, x.buf, l.ID})
 			a.multiple(at, GPScale{Dst: x.step, Src: -1, Bytes: x.more.Times}, x.more.By)
 		}
 		a.live = append(a.live, x)
@@ -326,8 +385,8 @@ func (a *addresser) begin(at int) {
 }
 
 // take gives out a register until the loop ends.
-func (o *addressLoop) take(a *addresser, at int) int {
-	r := a.take(at)
+func (o *addressLoop) take(a *addresser, at int, what holding) int {
+	r := a.take(at, what)
 	o.own = append(o.own, r)
 	return r
 }
@@ -335,9 +394,9 @@ func (o *addressLoop) take(a *addresser, at int) int {
 // list gives the loop over a list that begins at step at its registers.
 func (a *addresser) list(o *addressLoop, at int) *GPList {
 	l := a.steps[at].loop
-	g := &GPList{Param: l.List - 1, GP: o.take(a, at), Number: o.take(a, at)}
+	g := &GPList{Param: l.List - 1, GP: o.take(a, at, holding{forPlace, l.List - 1, l.ID}), Number: o.take(a, at, holding{forEntry, l.List - 1, l.ID})}
 	for _, x := range a.ptr.moving[l] {
-		x.gp, x.drift = o.take(a, at), x.parent.drift
+		x.gp, x.drift = o.take(a, at, holding{forMoving, x.buf, l.ID}), x.parent.drift
 		g.At = append(g.At, GPScale{Dst: x.gp, Src: x.parent.gp, Bytes: x.bytes})
 		a.live = append(a.live, x)
 	}

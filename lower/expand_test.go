@@ -210,7 +210,7 @@ func TestGeneralPressure(t *testing.T) {
 		t.Fatal(err)
 	}
 	h, err := s.Held(t.Context())
-	want := []HeldValue{{Text: "the count of loop l0"}, {Text: "the address of x"}, {Text: "the address of y"}, {Text: "the address of out"}}
+	want := []HeldValue{{Text: "the address of y"}, {Text: "the address of x"}, {Text: "the address of out"}, {Text: "the count of loop l0"}}
 	if err != nil || h == nil || h.Pressure != *p || !slices.Equal(h.Values, want) {
 		t.Errorf("%+v, %v, want %v", h.Values, err, want)
 	}

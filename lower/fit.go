@@ -193,7 +193,7 @@ func (t *table) kernel(f *vir.Func) (*Kernel, error) {
 		return nil, err
 	}
 	k := &Kernel{Func: f, Machine: t.m}
-	p, at := address(t.m, k, l.steps, func(at int) *MOp { return machineOp(l.steps[at].in, rows[at], phys) })
+	p, at, _ := address(t.m, k, l.steps, func(at int) *MOp { return machineOp(l.steps[at].in, rows[at], phys) })
 	if p != nil {
 		p.At = describe(f, l.steps[at])
 		return nil, p

@@ -3,7 +3,6 @@ package lower
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 
 	"github.com/tmacc/tmacc/ir/vir"
@@ -12,14 +11,13 @@ import (
 // Held is what registers hold where a function needs more of them than there are.
 type Held struct {
 	Pressure
-	// Values are one for each vector register that the function needs, in the order in which they are made. For general registers they are the counts
-	// of loops and the buffers whose addresses are needed there. One of these may need several registers.
+	// Values are one for each register that the function needs: of vectors in the order in which they are made, else by the number of the register.
 	Values []HeldValue
 }
 
 // HeldValue is what a register holds.
 type HeldValue struct {
-	Text string // the operation that makes the value, as vector IR has it, or a count or an address in words
+	Text string // the operation that makes the value, as vector IR has it; of a general register, what it holds in words
 	From int    // the vir.Instr.From of that operation, 0: none
 }
 
@@ -39,7 +37,7 @@ func (s *Selected) Held(ctx context.Context) (*Held, error) {
 	if need.Kind == "vector" {
 		return &Held{*need, l.held(f)}, nil
 	}
-	return &Held{*need, addressed(f, l.steps, need.At)}, nil
+	return &Held{*need, s.table.addressed(f, l.steps)}, nil
 }
 
 // held are the values that are live where most are.
@@ -59,26 +57,11 @@ func (l *lives) held(f *vir.Func) (out []HeldValue) {
 	return out
 }
 
-// addressed are the loops around the step that a text describes, and the buffers that are needed from there on.
-func addressed(f *vir.Func, all []step, where string) (out []HeldValue) {
-	at := max(0, slices.IndexFunc(all, func(s step) bool { return !s.end && describe(f, s) == where }))
-	var buffers []int
-	for i, s := range all {
-		switch {
-		case s.loop != nil && !s.end && i <= at && at < s.last:
-			out = append(out, HeldValue{Text: fmt.Sprintf("the count of loop l%d", s.loop.ID)})
-		case s.in != nil && s.in.HasMem() && (i >= at || insideLoopOf(all, i, at)) && !slices.Contains(buffers, s.in.Mem.Buf):
-			buffers = append(buffers, s.in.Mem.Buf)
-		}
-	}
-	slices.Sort(buffers)
-	for _, b := range buffers {
-		out = append(out, HeldValue{Text: "the address of " + f.Params[b].Name})
+// addressed are what general registers hold where most are needed.
+func (t *table) addressed(f *vir.Func, all []step) (out []HeldValue) {
+	_, _, most := address(t.m, &Kernel{Func: f, Machine: t.m}, all, func(at int) *MOp { return &MOp{Kind: MInstr, In: all[at].in} })
+	for _, h := range most {
+		out = append(out, HeldValue{Text: h.in(f)})
 	}
 	return out
-}
-
-// insideLoopOf says that a step is in a loop that is also around another one.
-func insideLoopOf(all []step, at, other int) bool {
-	return slices.ContainsFunc(all[:at], func(s step) bool { return s.loop != nil && !s.end && s.last > at && s.last > other })
 }

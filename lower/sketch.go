@@ -92,7 +92,7 @@ func (c *sketcher) sketch(p plan) (*Kernel, error) {
 		return nil, &Pressure{Kind: "vector", Need: need, Have: c.t.m.NumVec}
 	}
 	k := &Kernel{Func: f, Machine: c.t.m, Vectors: need, loads: c.t}
-	fail, at := address(c.t.m, k, l.steps, func(at int) *MOp {
+	fail, at, _ := address(c.t.m, k, l.steps, func(at int) *MOp {
 		in := l.steps[at].in
 		if in.Op == vir.OpBitcast && l.root[in.Dst] == l.root[in.Args[0]] {
 			return &MOp{Kind: MInstr, In: in, Dst: -1}

@@ -54,7 +54,7 @@ func Commands() []Command {
 		{"measure", "", "compare it with the definition, and time it beside the default schedule", doMeasure},
 		{"roofline", "", "measure it, and draw it below what the machine can do", doRoofline},
 		{"compare", "[SCHEDULE [SCHEDULE]]", "time it beside the marked schedule or another one, or the second beside the first", doCompare},
-		{"search", "SECONDS", "search for faster schedules, from this one and all that are known", doSearch},
+		{"search", "SECONDS", "search for faster schedules, from this one and all that are known, and measure the best again", doSearch},
 		{"best", "", "take what the last search has found", doBest},
 		{"save", "[anyway]", "put it into the lock if it is faster than the default; the default itself removes the entry", doSave},
 		{"export", "[FILE]", "the schedule as JSON for -trace", doExport},
@@ -589,11 +589,6 @@ func doCompare(e *Explorer, ctx context.Context, args []string, hear listening) 
 		return nil, err
 	}
 	return m, nil
-}
-
-// String is a line about what was found, and its trace.
-func (f *Found) String() string {
-	return fmt.Sprintf("%d candidate%s, ended by %s; the best took %.3f of the time of %s, and best takes it\n%v", f.Tried, plural(f.Tried), f.Ended, f.Cost, defaultWords, f.Trace)
 }
 
 // mostSearch bounds a search, in seconds.

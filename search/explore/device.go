@@ -172,7 +172,7 @@ func (d *onDevice) search(ctx context.Context, limit time.Duration, from schedul
 	}
 	for _, best := range out.Best {
 		if t := best.G.Uses[0].Trace; !same(t, d.Explorer.usual) {
-			return &Found{best.Cost, t, out.Ended, out.Trials}, nil
+			return &Found{Cost: best.Cost, Trace: t, Ended: out.Ended, Tried: out.Trials}, nil
 		}
 	}
 	return nil, session.ErrNothing

@@ -6,6 +6,7 @@ import (
 	"flag"
 	"math"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"reflect"
 	"regexp"
@@ -164,6 +165,47 @@ func TestNext(t *testing.T) {
 	}
 	if err := e.Undo(); err != nil || e.Now().String() != given(t).String() {
 		t.Errorf("%v: %v", err, e.Now())
+	}
+}
+
+// Offers are chosen in turn, each in the place of the one before. After another change they would lose it, and have to be listed again.
+func TestChooseStale(t *testing.T) {
+	e := opened(t, nil)
+	do := func(line string) error { _, err := e.Do(t.Context(), line, nil); return err }
+	for _, list := range []string{"steps 5", "values 5 by"} {
+		if err := errors.Join(do("reset"), do(list), do("choose 1"), do("choose 2"), do("undo"), do("choose 2")); err != nil {
+			t.Errorf("%s: %v", list, err)
+		}
+		if err := errors.Join(do("reset"), do(list), do("edit 7 by=16")); err != nil {
+			t.Fatal(err)
+		}
+		before := e.Now().String()
+		if err := do("choose 1"); err == nil || !strings.Contains(err.Error(), "list it again") || e.Now().String() != before {
+			t.Errorf("%s: %v, and the edit is lost: %v", list, err, e.Now())
+		}
+	}
+}
+
+// A shell gives what Command prints to tmacc, whatever names a schedule and the flags have.
+func TestCommand(t *testing.T) {
+	shell, err := exec.LookPath("sh")
+	if err != nil {
+		t.Skip(err)
+	}
+	hostile := "a'; echo x >&2; \"$HOME\" `id` \\\\n #{b,c}~[d]!\t"
+	e := opened(t, func(o *Options) { o.Flags = []string{"-format", hostile, "-core", "", "-n", "1"} })
+	x := e.Now()[5].(schedule.Split)
+	x.Loop = hostile
+	if err := e.Replace(5, x); err != nil {
+		t.Fatal(err)
+	}
+	want, err := json.Marshal(e.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := exec.Command(shell, "-c", `tmacc() { cat; for a in "$@"; do printf '\n%s' "$a"; done; }; `+e.Command()).CombinedOutput()
+	if want := string(want) + "\n" + strings.Join([]string{"compare", "-format", hostile, "-core", "", "-n", "1", "-trace", "-"}, "\n"); err != nil || string(out) != want {
+		t.Errorf("%v:\n%s\nwant\n%s", err, out, want)
 	}
 }
 

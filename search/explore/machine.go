@@ -159,7 +159,7 @@ func (s inSession) search(ctx context.Context, limit time.Duration, from schedul
 	if len(f.Best) == 0 {
 		return nil, session.ErrNothing
 	}
-	return &Found{f.Best[0].Cost, f.Traces()[0], f.Ended, f.Trials}, nil
+	return &Found{Cost: f.Best[0].Cost, Trace: f.Traces()[0], Ended: f.Ended, Tried: f.Trials}, nil
 }
 
 func (s inSession) keep(ctx context.Context, anyway bool, t schedule.Trace) (Saved, error) {

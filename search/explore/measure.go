@@ -226,10 +226,30 @@ func (e *Explorer) said(x session.Event) {
 
 // Found is the best that a search has found so far.
 type Found struct {
-	Cost  float64        `json:"cost"` // of the default's time, as measured during the search
+	Cost  float64        `json:"cost"` // of the default's time, as measured during the search: of many candidates, the best one is also a lucky one
 	Trace schedule.Trace `json:"trace"`
 	Ended string         `json:"ended,omitempty"` // why the search ended
 	Tried int            `json:"measured"`        // candidates
+	// Confirmed is what the best takes, measured again beside the default schedule after the search; nil while the search runs, after one that was
+	// stopped, or if the best is the default schedule.
+	Confirmed *Measured `json:"confirmed,omitempty"`
+	usual     bool      // it is the default schedule
+}
+
+// String is a line about what was found, and its trace.
+func (f *Found) String() string {
+	text := fmt.Sprintf("%d candidate%s, ended by %s; ", f.Tried, plural(f.Tried), f.Ended)
+	switch {
+	case f.usual:
+		text += "none was faster than " + defaultWords
+	case f.Confirmed == nil:
+		text += fmt.Sprintf("the best took %.3f of the time of %s, which is unconfirmed: best takes it, measure confirms it", f.Cost, defaultWords)
+	case f.Confirmed.Ratio.Less():
+		text += fmt.Sprintf("the best takes %v of the time of %s (%.3f in the search), and best takes it", f.Confirmed.Ratio, defaultWords, f.Cost)
+	default:
+		text += fmt.Sprintf("the best takes %v of the time of %s (%.3f in the search), which is not faster beyond the noise; best takes it", f.Confirmed.Ratio, defaultWords, f.Cost)
+	}
+	return fmt.Sprintf("%s\n%v", text, f.Trace)
 }
 
 // Best is what the last search has found, also while it runs; nil if nothing.
@@ -256,7 +276,8 @@ func (e *Explorer) TakeBest() error {
 	return nil
 }
 
-// Search searches for so long, from the schedule, the default and the locked ones and schedules of the log on. Ended by ctx, it returns what it has.
+// Search searches for so long, from the schedule, the default and the locked ones and schedules of the log on, and then measures the best again beside
+// the default schedule. Ended by ctx, it returns what it has. The error of measuring the best again is only heard: the best may be tried all the same.
 func (e *Explorer) Search(ctx context.Context, limit time.Duration, hear func(session.Event)) (*Found, error) {
 	ctx, s, done, err := e.begins(ctx, "searching", hear)
 	if err != nil {
@@ -268,8 +289,26 @@ func (e *Explorer) Search(ctx context.Context, limit time.Duration, hear func(se
 	if err != nil {
 		return nil, err
 	}
+	if f.usual = same(f.Trace, e.usual); !f.usual && ctx.Err() == nil {
+		e.said(session.Step("measuring the best again"))
+		f.Confirmed, err = e.confirmed(ctx, s, f.Trace)
+		if err != nil && ctx.Err() == nil {
+			e.said(session.Note{About: session.Unconfirmed, Err: err})
+		}
+	}
 	e.finds(f)
 	return f, nil
+}
+
+// confirmed measures what a search has found beside the default schedule.
+func (e *Explorer) confirmed(ctx context.Context, s gauge, t schedule.Trace) (*Measured, error) {
+	all, err := s.beside(ctx, t, nil, "")
+	if err != nil {
+		return nil, e.blame(t, nil, err)
+	}
+	m := measuredOf(all, defaultWords)
+	e.measured(t, m)
+	return m, nil
 }
 
 // finds remembers what the search has found.

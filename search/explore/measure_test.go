@@ -179,6 +179,76 @@ func TestSearch(t *testing.T) {
 	}
 }
 
+// canned is a gauge whose answers are known.
+type canned struct {
+	gauge
+	e     *Explorer
+	found schedule.Trace
+	err   error // of measuring
+}
+
+func (c *canned) search(context.Context, time.Duration, schedule.Trace) (*Found, error) {
+	c.e.said(session.Better{Cost: 0.5, Traces: []schedule.Trace{c.found}})
+	return &Found{Cost: 0.5, Trace: c.found, Ended: "time", Tried: 2}, nil
+}
+
+func (c *canned) beside(context.Context, schedule.Trace, schedule.Trace, string) ([]tune.Beside, error) {
+	return []tune.Beside{{Ns: []float64{9, 8, 9, 8, 9, 8}, BaseNs: []float64{10, 10, 10, 10, 10, 10}}}, c.err
+}
+
+func (c *canned) Close() error { return nil }
+
+// The best of a search is measured again beside the default schedule, so that its noise is known. What goes wrong then is heard, and the best
+// stays unconfirmed. The default schedule needs no confirmation.
+func TestConfirmed(t *testing.T) {
+	e := opened(t, nil)
+	c := &canned{e: e, found: given(t)[:20]}
+	e.session = c
+	f, err := e.Search(t.Context(), time.Second, nil)
+	if err != nil || f.Confirmed == nil || f.Confirmed.Ratio.String() != "0.85 ± 0.05" || f.Confirmed.Base != defaultWords || f.Confirmed != e.about(c.found).measured {
+		t.Errorf("%+v, %v", f, err)
+	}
+	c.found, c.err = given(t)[:10], &worker.Crash{What: "it", Output: "SIGILL"}
+	heard := ""
+	f, err = e.Search(t.Context(), time.Second, func(x session.Event) {
+		if n, ok := x.(session.Note); ok {
+			heard = n.String()
+		}
+	})
+	if err != nil || f.Confirmed != nil || !strings.Contains(heard, "the best could not be measured again: ") || e.about(c.found).fault == "" {
+		t.Errorf("%+v, %v, heard %q", f, err, heard)
+	}
+	c.found = e.usual
+	if f, err = e.Search(t.Context(), time.Second, nil); err != nil || f.Confirmed != nil || !f.usual {
+		t.Errorf("%+v, %v", f, err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	c.found, c.err = given(t)[:20], nil
+	f, err = e.Search(ctx, time.Second, func(session.Event) { stop() })
+	if err != nil || f.Confirmed != nil || !strings.Contains(f.String(), "unconfirmed") {
+		t.Errorf("stopped: %+v, %v", f, err)
+	}
+}
+
+// What is found is called faster only if it is so beyond the noise of measuring it again.
+func TestFoundText(t *testing.T) {
+	measured := func(low, high float64) *Measured {
+		return &Measured{Base: defaultWords, Ratio: tune.Ratio{Median: (low + high) / 2, Low: low, High: high}}
+	}
+	for want, f := range map[string]Found{
+		"2 candidates, ended by time; none was faster than the default schedule":                                                                         {Cost: 0.99, usual: true},
+		"2 candidates, ended by time; the best took 0.900 of the time of the default schedule, which is unconfirmed: best takes it, measure confirms it": {Cost: 0.9},
+		"2 candidates, ended by time; the best takes 0.85 ± 0.05 of the time of the default schedule (0.800 in the search), and best takes it":           {Cost: 0.8, Confirmed: measured(0.8, 0.9)},
+		"2 candidates, ended by time; the best takes 1.00 ± 0.10 of the time of the default schedule (0.800 in the search), which is not faster beyond the noise; best takes it": {Cost: 0.8,
+			Confirmed: measured(0.9, 1.1)},
+	} {
+		f.Tried, f.Ended = 2, "time"
+		if text, _, _ := strings.Cut(f.String(), "\n"); text != want {
+			t.Errorf("%s\nwant %s", text, want)
+		}
+	}
+}
+
 // Close stops a search, waits for it, and its log is complete. Nothing is measured afterwards.
 func TestClose(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "tuning.db")

@@ -78,6 +78,7 @@ type Next struct {
 	Predicts Prediction     `json:"predicted"` // of the whole schedule that it leads to
 	Measured *Measured      `json:"measured,omitempty"`
 	Trace    schedule.Trace `json:"-"`
+	from     schedule.Trace // the schedule that it was offered for
 }
 
 // Text is the steps in a line.
@@ -119,7 +120,7 @@ func (e *Explorer) Next(ctx context.Context, at int, all bool) ([]Next, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for i := range out {
-		out[i].Number, out[i].Measured = i+1, e.about(out[i].Trace).measured
+		out[i].Number, out[i].Measured, out[i].from = i+1, e.about(out[i].Trace).measured, t
 	}
 	e.list = out
 	return out, nil
@@ -228,10 +229,11 @@ func (e *Explorer) predictAll(ctx context.Context, list []Next) error {
 	return ctx.Err()
 }
 
-// Choose does what Next has offered by a number. The error says that there is no such offer.
+// Choose does what Next or Values has offered by a number. Several offers may be chosen in turn: each takes the place of the one before. The error
+// says that there is no such offer, or that the schedule has changed otherwise meanwhile: that change would be lost.
 func (e *Explorer) Choose(number int) (Next, error) {
 	e.mu.Lock()
-	list := e.list
+	list, now := e.list, e.history[e.now]
 	e.mu.Unlock()
 	if len(list) == 0 {
 		return Next{}, errors.New("nothing was offered: ask for the next steps first")
@@ -240,8 +242,10 @@ func (e *Explorer) Choose(number int) (Next, error) {
 		return Next{}, fmt.Errorf("offer %d: want 1 to %d", number, len(list))
 	}
 	n := list[number-1]
-	e.Set(n.Trace, n.At)
-	return n, nil
+	if slices.ContainsFunc(list, func(o Next) bool { return same(now, o.Trace) }) {
+		n.from = now
+	}
+	return n, e.Take(n)
 }
 
 // Mend makes a whole schedule of the steps until the first problem: what follows is decided as before it, as far as that can be. The error
@@ -285,7 +289,7 @@ func (e *Explorer) Values(ctx context.Context, step int, name string) ([]Next, e
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for i := range out {
-		out[i].Number, out[i].Measured = i+1, e.about(out[i].Trace).measured
+		out[i].Number, out[i].Measured, out[i].from = i+1, e.about(out[i].Trace).measured, t
 	}
 	e.list = out
 	return out, nil
@@ -320,5 +324,11 @@ func (e *Explorer) proposed(s schedule.State, x schedule.Step, name string) []sc
 	return p.Propose(s, space.MachineOf(e.Target))
 }
 
-// Take does what Next has listed.
-func (e *Explorer) Take(n Next) { e.Set(n.Trace, n.At) }
+// Take does what Next or Values has listed. The error says that the schedule has changed meanwhile.
+func (e *Explorer) Take(n Next) error {
+	if !same(e.Now(), n.from) {
+		return errors.New("the schedule has changed since this was listed: list it again")
+	}
+	e.Set(n.Trace, n.At)
+	return nil
+}

@@ -168,9 +168,15 @@ func (e *Explorer) Command() string {
 	}
 	args := append([]string{"tmacc", by}, e.Flags...)
 	for i, a := range args {
-		if strings.ContainsAny(a, " '\"\\$`*?;&|<>()") {
-			args[i] = "'" + strings.ReplaceAll(a, "'", `'\''`) + "'"
-		}
+		args[i] = quoted(a)
 	}
-	return fmt.Sprintf("echo '%s' | %s -trace -", data, strings.Join(args, " "))
+	return fmt.Sprintf("printf %%s %s | %s -trace -", quoted(string(data)), strings.Join(args, " "))
+}
+
+// quoted is a word as shells read it.
+func quoted(word string) string {
+	if word != "" && strings.Trim(word, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./,:=@%+") == "" {
+		return word
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }

@@ -164,7 +164,7 @@ func HTML(ctx context.Context, s Search) ([]byte, error) {
 // best is the fastest trial, nil if none was measured.
 func (s Search) best() (best *tune.Trial) {
 	for i := range s.Trials {
-		if t := &s.Trials[i]; t.Error == "" && t.Cost > 0 && (best == nil || t.Cost < best.Cost) {
+		if t := &s.Trials[i]; t.Error == "" && t.Cost > 0 && len(t.Genes) > 0 && (best == nil || t.Cost < best.Cost) {
 			best = t
 		}
 	}

@@ -84,7 +84,7 @@ func (s Search) usualNs(i int) float64 {
 }
 
 // drawCeilings draws all candidates, the default schedule and the best one below what the machine can do. It is nil if the log does not say
-// what that is, or this program does not know the product.
+// what that is, or this program does not know the product, or cannot compile any schedule.
 func (s Search) drawCeilings(best *tune.Trial) (*drawing, error) {
 	if s.Problem == nil || len(s.Run.Ceilings) < len(s.Purposes) {
 		return nil, nil
@@ -118,6 +118,9 @@ func (s Search) drawCeilings(best *tune.Trial) (*drawing, error) {
 				x.Best = append(x.Best, attained(p, bytes[i], t.Ns[i]))
 			}
 		}
+	}
+	if !slices.ContainsFunc(places, func(x picture.Place) bool { return slices.ContainsFunc(x.Candidates, picture.Attained.Known) }) {
+		return nil, nil
 	}
 	out, err := drawn(picture.Ceilings("Below what the machine can do: "+s.Product+" on "+s.Run.Target, s.Source(), s.ceilings(0).DotGMACS, places))
 	return &out, err

@@ -24,8 +24,8 @@ type Place struct {
 // Attained is what one schedule reached for one number of activations.
 type Attained struct{ Intensity, Rate float64 }
 
-// at reports whether a is a point of logarithmic axes.
-func (a Attained) at() bool { return a.Intensity > 0 && a.Rate > 0 }
+// Known reports whether a is a point of logarithmic axes.
+func (a Attained) Known() bool { return a.Intensity > 0 && a.Rate > 0 }
 
 // Ceilings draws the rates of schedules over their intensities, both logarithmic, below what a core can do: it multiplies at most `dot` per ns
 // (0: not known), and reads from each place at most so fast. Places without a point are left out. Without any point it is an error.
@@ -73,7 +73,7 @@ func (x Place) drawn() bool { return len(x.marks()) > 0 }
 func (x Place) marks() (out []Attained) {
 	for _, list := range [][]Attained{x.Candidates, x.Default, x.Best} {
 		for _, a := range list {
-			if a.at() {
+			if a.Known() {
 				out = append(out, a)
 			}
 		}
@@ -130,7 +130,7 @@ func (p *Picture) addPlace(x Place, i int, dot float64) error {
 	}{{candidateMark, thinned(to, x.Candidates)}, {defaultMark, x.Default}, {bestMark, x.Best}} {
 		var points plotter.XYs
 		for _, a := range list.of {
-			if a.at() {
+			if a.Known() {
 				points = append(points, plotter.XY{X: a.Intensity, Y: a.Rate})
 			}
 		}
@@ -172,7 +172,7 @@ func thinned(p *plot.Plot, all []Attained) (out []Attained) {
 	seen := map[[2]int]bool{}
 	cell := func(at, low, high float64) int { return int(math.Log(at/low) / math.Log(high/low) * cells) }
 	for _, a := range all {
-		if !a.at() {
+		if !a.Known() {
 			continue
 		}
 		if key := [2]int{cell(a.Intensity, p.X.Min, p.X.Max), cell(a.Rate, p.Y.Min, p.Y.Max)}; !seen[key] {

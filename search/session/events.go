@@ -33,6 +33,7 @@ const (
 	NotLogged                // measurements are not, or not all, in the log
 	LogUnread                // a part of the log could not be read
 	NotLockable              // the lock cannot be changed, so that Save will fail
+	Unconfirmed              // the best of a search could not be measured again
 )
 
 var topics = [...]string{
@@ -40,6 +41,7 @@ var topics = [...]string{
 	NotLogged:   "not logged: %v",
 	LogUnread:   "%v",
 	NotLockable: "%v: the schedules found will be printed, and not locked",
+	Unconfirmed: "the best could not be measured again: %v",
 }
 
 // Fault reports a schedule that broke a rule that no schedule may break, such as a wrong result: an error in tmacc.

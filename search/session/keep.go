@@ -53,16 +53,15 @@ func (s *Session) Keep(ctx context.Context, anyway bool, traces ...schedule.Trac
 	if err != nil {
 		return nil, err
 	}
-	locked, err := s.locked()
-	switch {
-	case s.store().path == "":
+	if s.store().path == "" {
 		return nil, errNoLock
-	case err != nil:
+	}
+	if s.tuner.IsDefault(x.Candidate) {
+		return s.unlocked()
+	}
+	locked, err := s.locked()
+	if err != nil {
 		return nil, err
-	case s.tuner.IsDefault(x.Candidate) && locked == nil:
-		return &Decision{Outcome: None, Why: "the default schedule needs no lock"}, nil
-	case s.tuner.IsDefault(x.Candidate):
-		return &Decision{Outcome: Removed, Why: "the default schedule needs no lock"}, nil
 	}
 	if s.ceilings == nil {
 		s.say(Step("measuring what the machine can do"))
@@ -83,6 +82,19 @@ func (s *Session) Keep(ctx context.Context, anyway bool, traces ...schedule.Trac
 		d.Outcome, d.Why = None, "the schedule takes "+found.describe("the default's")
 	}
 	return d, ctx.Err()
+}
+
+// unlocked is the decision that the default schedules need no lock: an entry goes, also one that this compiler cannot make any more.
+func (s *Session) unlocked() (*Decision, error) {
+	lock, err := s.store().read()
+	if err != nil {
+		return nil, err
+	}
+	d := &Decision{Outcome: None, Why: "the default schedule needs no lock"}
+	if lock.Find(s.Problem, s.Target) != nil {
+		d.Outcome = Removed
+	}
+	return d, nil
 }
 
 // kept measures a candidate as a lock would have it, for all purposes.

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/tmacc/tmacc/schedule"
 	"github.com/tmacc/tmacc/search/tune"
 )
 
@@ -31,5 +32,33 @@ func TestNotSaved(t *testing.T) {
 		if _, err := s.Save(d); !errors.As(err, &failed) || len(failed.Traces) != 0 {
 			t.Errorf("%q: %v", lock, err)
 		}
+	}
+}
+
+// To keep the default schedules removes the entry of the product, also one that this compiler cannot make any more.
+func TestKeepDefault(t *testing.T) {
+	s := small(t, Options{})
+	keep := func() Outcome {
+		t.Helper()
+		d, err := s.Keep(t.Context(), false, s.Default()[0].Trace)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Save(d); err != nil {
+			t.Fatal(err)
+		}
+		return d.Outcome
+	}
+	if o := keep(); o != None {
+		t.Errorf("without a lock: %s", o)
+	}
+	old := tune.Entry{Product: s.Problem.Name(), Target: s.Target.Machine().Name, Problem: "of another format",
+		Kernels: []tune.Kernel{{Cols: 1, Hash: "00", Trace: schedule.Trace{schedule.Tensorize{Loop: "k", To: "dot2"}}}}}
+	if err := tune.ChangeLock(s.Lock, func(l *tune.Lock) error { l.Put(old); return nil }); err != nil {
+		t.Fatal(err)
+	}
+	o := keep()
+	if l, err := tune.ReadLock(s.Lock); err != nil || o != Removed || len(l.Entries) != 0 {
+		t.Errorf("%s, %v: %+v", o, err, l)
 	}
 }

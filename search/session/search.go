@@ -37,6 +37,7 @@ func (f *Found) Traces() []schedule.Trace {
 // no error: the result is what was found until then. Search returns a *ResumeError, a *Broken, the error of a machine that
 // can measure nothing, or the error of ctx if it ends before the first candidate.
 func (s *Session) Search(ctx context.Context) (*Found, error) {
+	s.best = 0 // of this search alone
 	s.say(Step("measuring what the machine can do"))
 	if err := s.measureCeilings(ctx); err != nil {
 		return nil, err

@@ -76,6 +76,10 @@ func TestSession(t *testing.T) {
 	if kinds["step"] < 3 || kinds["progress"] == 0 || kinds["better"] == 0 {
 		t.Errorf("events %v", kinds)
 	}
+	kinds["better"], s.Trials = 0, 2
+	if f, err := s.Search(t.Context()); err != nil || len(f.Best) == 0 || kinds["better"] == 0 {
+		t.Errorf("another search: %+v, %v, events %v", f, err, kinds)
+	}
 }
 
 // A search whose context ends returns what it has, and a session that cannot begin returns the error of the context.

@@ -20,6 +20,7 @@ import (
 	"github.com/tmacc/tmacc/ir"
 	"github.com/tmacc/tmacc/lower/targets"
 	"github.com/tmacc/tmacc/schedule"
+	"github.com/tmacc/tmacc/search/timing"
 )
 
 // Log is the database of all measurements of all searches, a file. It is open only
@@ -100,6 +101,38 @@ type Trial struct {
 	Estimate  float64 `json:"estimate,omitempty"`
 	Predicted float64 `json:"predicted,omitempty"`
 }
+
+// check refuses figures that nothing has measured.
+func (t *Trial) check() error {
+	for _, x := range slices.Concat([]float64{t.Cost, t.Estimate, t.Predicted}, t.Ns, t.Ratios) {
+		if !measurable(x) {
+			return fmt.Errorf("a figure of %v, which nothing measures", x)
+		}
+	}
+	return nil
+}
+
+// check refuses sizes that no product has, and figures that nothing has measured.
+func (r *Run) check() error {
+	for _, p := range r.Purposes {
+		if min(p.M, p.N, p.K) < 1 || max(p.M, p.N, p.K) > timing.MaxMatrix {
+			return fmt.Errorf("a product of %d rows, %d columns and %d activations", p.M, p.K, p.N)
+		}
+	}
+	figures := []float64{r.Best}
+	for _, c := range r.Ceilings {
+		figures = append(figures, c.ReadGBS, c.DotGMACS, c.ClockGHz)
+	}
+	for _, x := range figures {
+		if !measurable(x) {
+			return fmt.Errorf("a figure of %v, which nothing measures", x)
+		}
+	}
+	return nil
+}
+
+// measurable says that a figure is not known (0), or of an order that times, rates and ratios have: nothing takes 1e-6 ns, or some months.
+func measurable(x float64) bool { return x == 0 || x > 1e-6 && x < 1e16 }
 
 // Buckets: runs by ID; trials by ID and number.
 var (
@@ -331,7 +364,11 @@ func read[T any](l Log, bucket, prefix []byte, unread *Unread) (out []T, err err
 		c := b.Cursor()
 		for k, v := c.Seek(prefix); k != nil && bytes.HasPrefix(k, prefix); k, v = c.Next() {
 			var x T
-			if err := json.Unmarshal(v, &x); err != nil {
+			err := json.Unmarshal(v, &x)
+			if err == nil {
+				err = any(&x).(interface{ check() error }).check()
+			}
+			if err != nil {
 				unread.N, unread.First = unread.N+1, cmp.Or(unread.First, err)
 				continue
 			}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -314,6 +315,34 @@ func TestElsewhere(t *testing.T) {
 	for i, c := range x.Carried(trials) {
 		if _, err := x.point(c); err != nil || len(c.Genes) != 2 || len(c.Kernels) != 2-i%2 {
 			t.Errorf("%v: %d kernels of %d genes", err, len(c.Kernels), len(c.Genes))
+		}
+	}
+}
+
+// Figures and sizes that nothing has are no entries of a log: who draws them would not end.
+func TestLogUnmeasurable(t *testing.T) {
+	for name, write := range map[string]func(l Log, r Run) error{
+		"tiny":      func(l Log, r Run) error { return l.Add(&r, Trial{Cost: 5e-324}, Trial{Cost: 1}) },
+		"large":     func(l Log, r Run) error { return l.Add(&r, Trial{Cost: 1, Ns: []float64{1e300}}, Trial{Cost: 1}) },
+		"negative":  func(l Log, r Run) error { return l.Add(&r, Trial{Cost: 1, Ratios: []float64{-1}}, Trial{Cost: 1}) },
+		"predicted": func(l Log, r Run) error { return l.Add(&r, Trial{Cost: 1, Predicted: 1e-300}, Trial{Cost: 1}) },
+		"estimate":  func(l Log, r Run) error { return l.Add(&r, Trial{Cost: 1, Estimate: 1e200}, Trial{Cost: 1}) },
+		"rows":      func(l Log, r Run) error { r.Purposes = []Purpose{{Mode: "l2", M: -1, N: 1, K: 64}}; return l.Add(&r) },
+		"columns": func(l Log, r Run) error {
+			r.Purposes = []Purpose{{Mode: "l2", M: 1, N: 1, K: math.MaxInt}}
+			return l.Add(&r)
+		},
+		"ceiling": func(l Log, r Run) error { r.Ceilings = []Ceilings{{ReadGBS: 1e-300}}; return l.Add(&r) },
+	} {
+		l := Log{filepath.Join(t.TempDir(), "tuning.db")}
+		good := Run{Start: time.Now(), Product: "w2", Purposes: []Purpose{{Mode: "l2", M: 64, N: 1, K: 64}}}
+		if err := errors.Join(l.Begin(&good), l.Add(&good, Trial{Cost: 1}), write(l, func() Run { r := good; r.ID = "1" + good.ID[1:]; return r }())); err != nil {
+			t.Fatal(err)
+		}
+		unread, trials := (*Unread)(nil), 0
+		err := l.Each(true, func(Run, *Trial) error { trials++; return nil })
+		if !errors.As(err, &unread) || unread.N != 1 || trials < 1 || trials > 2 {
+			t.Errorf("%s: %d trials, %v", name, trials, err)
 		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"iter"
 	"os"
 	"os/signal"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -46,10 +47,9 @@ type exploreFlags struct {
 	noRecords, only  bool
 	plain, json      bool
 	quiet            bool
-	problem          ir.Problem // of the flags
-	on               targets.Target
-	chosenTarget     bool // the user gave -target
-	chosenActivation bool // the user gave -act-group
+	entry            *tune.Entry // of the lock, that -kernel names
+	chosenTarget     bool        // the user gave -target
+	chosenActivation bool        // the user gave -act-group
 }
 
 func (c *cli) explore() *cobra.Command {
@@ -219,6 +219,9 @@ func (c *cli) exploring(x exploreFlags, d *defaults.Chooser) (o explore.Options,
 	if o.Problem, err = c.tunedProduct(x.format, x.act, x.k); err != nil {
 		return o, err
 	}
+	if x.entry != nil && !x.entry.For(o.Problem) {
+		return o, fmt.Errorf("-kernel %s: %s has the schedule of another format of this name: run tmacc tune, or give a -format", quotedIfOdd(x.kernel), o.Lock)
+	}
 	if err := c.exploredTarget(&o, x); err != nil {
 		return o, err
 	}
@@ -261,13 +264,14 @@ func (c *cli) exploredTarget(o *explore.Options, x exploreFlags) error {
 	return nil
 }
 
-// fromLock takes the format and the target of the entry that -kernel names.
+// fromLock takes the format, the target and the activations of the entry that -kernel names.
 func (x *exploreFlags) fromLock(path string) error {
 	lock, err := tune.ReadLock(path)
 	if err != nil {
 		return err
 	}
 	var have []string
+	var fits []tune.Entry
 	for _, e := range lock.Entries {
 		short := e.Target // of shaders
 		if t := targets.ByName(e.Target); t != nil {
@@ -276,17 +280,47 @@ func (x *exploreFlags) fromLock(path string) error {
 			have = append(have, e.Product+" on "+e.Target+", which cannot be explored")
 			continue
 		}
-		have = append(have, e.Product+" on "+short)
-		if e.Product != x.kernel || x.chosenTarget && x.target != short && fullName(x.target) != e.Target {
-			continue
+		name := e.Product + " on " + short
+		if e.ActGroup > 0 {
+			name += " with -act-group " + strconv.Itoa(e.ActGroup)
 		}
-		x.format, x.target, x.act.Group = e.Product, e.Target, e.ActGroup
-		return nil
+		have = append(have, name)
+		if e.Product == x.kernel && (!x.chosenTarget || x.target == short || fullName(x.target) == e.Target) && (!x.chosenActivation || x.act.Group == e.ActGroup) {
+			fits = append(fits, e)
+		}
 	}
-	if len(have) == 0 {
-		return fmt.Errorf("-kernel %s: %s has no schedule: run tmacc tune, or give a -format", quotedIfOdd(x.kernel), path)
+	of, list := "-kernel "+quotedIfOdd(x.kernel), strings.Join(have, ", ")
+	switch {
+	case len(have) == 0:
+		return fmt.Errorf("%s: %s has no schedule: run tmacc tune, or give a -format", of, path)
+	case len(fits) == 0:
+		return fmt.Errorf("%s: %s has %s", of, path, list)
+	case len(fits) > 1:
+		return fmt.Errorf("%s: %s has %s: choose one by -target, or by -act-group", of, path, list)
 	}
-	return fmt.Errorf("-kernel %s: %s has %s", quotedIfOdd(x.kernel), path, strings.Join(have, ", "))
+	return x.take(&fits[0], of, path)
+}
+
+// take begins with an entry of a lock.
+func (x *exploreFlags) take(e *tune.Entry, of, path string) error {
+	var have []string
+	for _, k := range e.Kernels {
+		have = append(have, strconv.Itoa(k.Cols))
+	}
+	switch {
+	case !slices.Contains(have, strconv.Itoa(x.cols)):
+		return fmt.Errorf("%s: %s has kernels of %s columns: choose one by -cols", of, path, strings.Join(have, ", "))
+	case !known(e.Product):
+		return fmt.Errorf("%s: its format is in a file: give that as -format, with -target %s: tmacc explore begins with the schedule of the lock then, too", of, e.Target)
+	}
+	x.entry, x.format, x.target, x.act.Group = e, e.Product, e.Target, e.ActGroup
+	return nil
+}
+
+// known says that a product is of a built-in format.
+func known(product string) bool {
+	_, err := ir.Named(product)
+	return err == nil
 }
 
 // reproducing are flags of tmacc compare that measure the same, or of tmacc bench on a device.
@@ -363,10 +397,9 @@ func (p *plainExplorer) run(ctx context.Context, in io.Reader) error {
 		if ctx.Err() != nil || err == explore.ErrQuit {
 			break
 		}
-		if err != nil {
+		if p.answer(line, r, err) != nil {
 			failures++
 		}
-		p.answer(line, r, err)
 	}
 	if ctx.Err() == nil && failures > 0 {
 		return failed("explore: %s failed", counted(failures, "command"))
@@ -392,24 +425,37 @@ func (p *plainExplorer) event(line string, e session.Event) {
 		p.bar.step("%s", e)
 	}
 	if p.json && kind != "" {
-		json.NewEncoder(p.out).Encode(answer{Line: p.line, Command: line, Event: kind, Text: e.String()})
+		p.object(answer{Command: line, Event: kind, Text: e.String()})
 	}
 }
 
-func (p *plainExplorer) answer(line string, r explore.Reply, err error) {
+// object prints an answer, or else the error that says why it is no JSON.
+func (p *plainExplorer) object(a answer) error {
+	a.Line = p.line
+	data, err := json.Marshal(a)
+	if err != nil {
+		data, _ = json.Marshal(answer{Line: a.Line, Command: a.Command, Event: a.Event, Error: "the answer is no JSON: " + oneLine(err)})
+	}
+	p.out.Write(append(data, '\n'))
+	return err
+}
+
+// answer prints what a command has answered. The error is that of the command, or of its answer.
+func (p *plainExplorer) answer(line string, r explore.Reply, err error) error {
 	text, isText := r.(explore.Text)
 	switch {
 	case p.json && err != nil:
-		json.NewEncoder(p.out).Encode(answer{Line: p.line, Command: line, Error: oneLine(err)})
+		p.object(answer{Command: line, Error: oneLine(err)})
 	case p.json && isText:
-		json.NewEncoder(p.out).Encode(answer{Line: p.line, Command: line, Text: string(text)})
+		return p.object(answer{Command: line, Text: string(text)})
 	case p.json:
-		json.NewEncoder(p.out).Encode(answer{Line: p.line, Command: line, Reply: r})
+		return p.object(answer{Command: line, Reply: r})
 	case err != nil:
 		fmt.Fprintf(p.err, "tmacc: line %d: %s\n", p.line, oneLine(err))
 	default:
 		fmt.Fprintf(p.out, "%v\n", r)
 	}
+	return err
 }
 
 // mostLine bounds a line of commands: a trace of many steps is one.

@@ -62,6 +62,7 @@ func TestExploreGone(t *testing.T) {
 		{"SIGHUP", false, func(s *screen) { s.cmd.Process.Signal(syscall.SIGHUP) }},
 		{"SIGTERM", false, func(s *screen) { s.cmd.Process.Signal(syscall.SIGTERM) }},
 		{"q", true, func(s *screen) { s.press("q") }},
+		{"not read, q", false, func(s *screen) { s.fill(); s.press("q"); s.endsUnread() }},
 		{"not read, hangs up", true, func(s *screen) { s.fill(); s.keys.Close() }},
 		{"not read, SIGTERM", false, func(s *screen) { s.fill(); s.cmd.Process.Signal(syscall.SIGTERM); s.endsUnread() }},
 	} {

@@ -4,13 +4,17 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/tmacc/tmacc/ir"
 	"github.com/tmacc/tmacc/lower/targets"
+	"github.com/tmacc/tmacc/schedule"
+	"github.com/tmacc/tmacc/search/explore"
 	"github.com/tmacc/tmacc/search/session"
 	"github.com/tmacc/tmacc/search/tune"
 )
@@ -85,6 +89,18 @@ nonsense`, append(of, "-format", "w2", "-trace", "../../../search/explore/testda
 	if l, err := tune.ReadLock(filepath.Join(dir, tune.LockName)); err != nil || len(l.Entries) != 1 {
 		t.Errorf("%+v, %v", l, err)
 	}
+	a, _ = explored(t, "take default\nsave", append(of, "-kernel", "w2")...)
+	if r, ok := a["save"]["reply"].(map[string]any); !ok || r["outcome"] != string(session.Removed) {
+		t.Errorf("%v", a["save"])
+	}
+	if l, err := tune.ReadLock(filepath.Join(dir, tune.LockName)); err != nil || len(l.Entries) != 0 {
+		t.Errorf("%+v, %v", l, err)
+	}
+	if code, _, text := tmacc(append(check[:7:7], "-check")...); code != exitFailed {
+		t.Errorf("the package of a schedule that is not locked any more: exit code %d, %s", code, text)
+	}
+	ok(t, check...)
+	ok(t, append(check[:7:7], "-check")...)
 }
 
 // A script that cannot be read to its end is an error, after the commands before.
@@ -116,5 +132,56 @@ func TestExploreRefused(t *testing.T) {
 		if code != exitUsage || !strings.Contains(text, c[1]) {
 			t.Errorf("explore %s: exit code %d, %q, want %q", c[0], code, text, c[1])
 		}
+	}
+}
+
+// -kernel names one schedule of the lock, and says what to add where that is not enough.
+func TestExploreKernel(t *testing.T) {
+	dir := t.TempDir()
+	p, err := ir.Named("w2")
+	if err != nil {
+		t.Fatal(err)
+	}
+	entry := func(product, target string, act int, problem string, cols ...int) (e tune.Entry) {
+		e = tune.Entry{Product: product, Target: target, ActGroup: act, Problem: problem}
+		for _, n := range cols {
+			e.Kernels = append(e.Kernels, tune.Kernel{Cols: n, Hash: "00", Trace: schedule.Trace{schedule.Bind{Loop: "m", To: "outer"}}})
+		}
+		return e
+	}
+	if err := tune.ChangeLock(filepath.Join(dir, tune.LockName), func(l *tune.Lock) error {
+		for _, e := range []tune.Entry{
+			entry("w2", "amd64/avx2", 0, "another", 1), entry("w2", "arm64/dotprod", 0, tune.ProblemHash(p), 2, 4), entry("w2", "arm64/dotprod", 32, tune.ProblemHash(p), 1),
+			entry("mine", "amd64/avx2", 0, "mine", 1), entry("w3", "amd64/other", 0, "x", 1),
+		} {
+			l.Put(e)
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range [][2]string{
+		{"w2", "has mine on avx2, w2 on avx2, w2 on dotprod, w2 on dotprod with -act-group 32, w3 on amd64/other, which cannot be explored: choose one by -target, or by -act-group"},
+		{"w2 -target dotprod", "choose one by -target, or by -act-group"},
+		{"w2 -target dotprod -act-group 0", "has kernels of 2, 4 columns: choose one by -cols"},
+		{"w2 -target avx2", "has the schedule of another format of this name: run tmacc tune, or give a -format"},
+		{"w2 -target avx2 -act-group 32", tune.LockName + " has mine on avx2"},
+		{"mine", "its format is in a file: give that as -format, with -target amd64/avx2"},
+		{"w3", "w3 on amd64/other, which cannot be explored"},
+	} {
+		code, _, text := tmacc(append([]string{"explore", "-plain", "-o", dir, "-kernel"}, strings.Fields(c[0])...)...)
+		if code != exitUsage || !strings.Contains(text, c[1]) {
+			t.Errorf("-kernel %s: exit code %d, %q, want %q", c[0], code, text, c[1])
+		}
+	}
+}
+
+// An answer that JSON cannot express is an error in JSON, and a command that failed.
+func TestExploreNoJSON(t *testing.T) {
+	var out bytes.Buffer
+	p := plainExplorer{nil, &out, nil, nil, true, 7}
+	err := p.answer("measure", &explore.Measured{Ratio: tune.Ratio{Median: 1, High: math.Inf(1)}}, nil)
+	if want := `{"line":7,"command":"measure","error":"the answer is no JSON: `; err == nil || !strings.HasPrefix(out.String(), want) || strings.Count(out.String(), "\n") != 1 {
+		t.Errorf("%v, %q, want %s", err, out.String(), want)
 	}
 }

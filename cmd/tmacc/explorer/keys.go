@@ -140,8 +140,7 @@ func (m *Model) enter() tea.Cmd {
 	case m.focus == tracePane:
 		return m.edit()
 	case m.focus == nextPane && m.views[nextPane].at < len(m.list):
-		m.Take(m.list[m.views[nextPane].at])
-		return m.changed(nil)
+		return m.changed(m.Take(m.list[m.views[nextPane].at]))
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package explorer
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -34,10 +35,13 @@ func Run(ctx context.Context, e *explore.Explorer, in, out *os.File) error {
 		defer term.Restore(int(in.Fd()), before)
 	}
 	lost := func() { stop(ErrGone) }
-	p := tea.NewProgram(m, tea.WithContext(ctx), tea.WithInput(&terminal{in, lost}), tea.WithOutput(&terminal{out, lost}), tea.WithoutSignalHandler())
+	shown := newDisplay(out, lost)
+	p := tea.NewProgram(m, tea.WithContext(ctx), tea.WithInput(&keyboard{in, lost}), tea.WithOutput(shown), tea.WithoutSignalHandler())
 	ended := make(chan error, 1)
 	go func() {
 		_, err := p.Run()
+		shown.end()
+		<-shown.ended
 		ended <- err
 	}()
 	var err error
@@ -56,24 +60,52 @@ func Run(ctx context.Context, e *explore.Explorer, in, out *os.File) error {
 	return err
 }
 
-// terminal is a file that says when nobody is at its other end any more. Package tea takes the end of its input for a pause.
-type terminal struct {
+// keyboard is a file that says when nobody is at its other end any more. Package tea takes the end of its input for a pause.
+type keyboard struct {
 	*os.File
 	lost func()
 }
 
-func (t *terminal) Read(b []byte) (int, error) {
-	n, err := t.File.Read(b)
+func (k *keyboard) Read(b []byte) (int, error) {
+	n, err := k.File.Read(b)
 	if err == io.EOF || errors.Is(err, syscall.EIO) {
-		t.lost()
+		k.lost()
 	}
 	return n, err
 }
 
-func (t *terminal) Write(b []byte) (int, error) {
-	n, err := t.File.Write(b)
-	if errors.Is(err, syscall.EIO) || errors.Is(err, syscall.EPIPE) {
-		t.lost()
-	}
-	return n, err
+// display writes to a file beside what draws, so that keys work while nobody reads the terminal. It says when nobody is there any more.
+type display struct {
+	*os.File
+	lost  func()
+	queue chan []byte
+	ended chan struct{} // closed when all until end is written
 }
+
+// mostQueued is how many writes wait for the terminal before one more blocks.
+const mostQueued = 1000
+
+func newDisplay(f *os.File, lost func()) *display {
+	d := &display{f, lost, make(chan []byte, mostQueued), make(chan struct{})}
+	go d.work()
+	return d
+}
+
+func (d *display) work() {
+	defer close(d.ended)
+	for b := <-d.queue; b != nil; b = <-d.queue {
+		if _, err := d.File.Write(b); errors.Is(err, syscall.EIO) || errors.Is(err, syscall.EPIPE) {
+			d.lost()
+		}
+	}
+}
+
+func (d *display) Write(b []byte) (int, error) {
+	if len(b) > 0 {
+		d.queue <- bytes.Clone(b)
+	}
+	return len(b), nil
+}
+
+// end says that what is written from now on need not be shown.
+func (d *display) end() { d.queue <- nil }
