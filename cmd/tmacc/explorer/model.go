@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -42,6 +43,8 @@ type Model struct {
 	state         explore.State
 	trace         schedule.Trace // of this frame or message: commands beside the interface may change the schedule meanwhile
 	list          []explore.Next
+	asked         bool // list is the answer of a command
+	predicting    bool // list is being made
 	lines         []explore.Line
 	pair          explore.Beside // of the page of that name
 	spans         build.Spans
@@ -136,6 +139,7 @@ func (m *Model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	switch x := msg.(type) {
 	case tea.WindowSizeMsg:
 		m.width, m.height = x.Width, x.Height
+		return m, m.turn(false) // texts are wrapped anew
 	case tea.BackgroundColorMsg:
 		m.styles = newStyles(x.IsDark())
 	case tea.KeyPressMsg:
@@ -195,7 +199,7 @@ func (m *Model) turn(follow bool) tea.Cmd {
 		return nil
 	}
 	if p.name == pairPage {
-		width := m.boxes()[stagePane].w
+		width := m.stageWidth()
 		return func() tea.Msg {
 			pair, err := m.Beside(ctx, build.AssemblyStage, explore.MarkedPoint, explore.NowPoint)
 			x := pagedMsg{number: number, pair: pair}
@@ -205,7 +209,7 @@ func (m *Model) turn(follow bool) tea.Cmd {
 			return x
 		}
 	}
-	width := m.boxes()[stagePane].w
+	width := m.stageWidth()
 	return func() tea.Msg {
 		lines, err := p.lines(ctx, m.Explorer)
 		if err != nil {
@@ -229,7 +233,7 @@ func (m *Model) reasons() (out []explore.Line) {
 func (m *Model) relist() tea.Cmd {
 	ctx, number := m.listing.next(m.ctx)
 	at, single := m.Cursor(), m.single
-	m.list, m.views[nextPane] = nil, view{}
+	m.list, m.asked, m.predicting, m.views[nextPane] = nil, false, true, view{}
 	return func() tea.Msg {
 		list, err := m.Next(ctx, at, single)
 		return listedMsg{number, list, err}
@@ -268,6 +272,7 @@ func (m *Model) listed(x listedMsg) {
 	if x.number != m.listing.number {
 		return
 	}
+	m.predicting = false
 	if m.list = x.list; x.err != nil && !errors.Is(x.err, context.Canceled) {
 		m.say(x.err.Error(), true)
 	}
@@ -359,7 +364,9 @@ func (m *Model) done(x doneMsg) tea.Cmd {
 	}
 	if o, ok := x.reply.(explore.Offers); ok {
 		_, _ = m.listing.next(m.ctx)
-		m.list, m.focus, m.views[nextPane] = o, nextPane, view{}
+		m.predicting = false
+		m.list, m.asked, m.focus, m.views[nextPane] = o, true, nextPane, view{}
+		m.views[nextPane].at = max(slices.IndexFunc(o, func(n explore.Next) bool { return n.Predicts.Refused == "" }), 0)
 		m.say(fmt.Sprintf("%d offers: Enter takes one", len(o)), false)
 		return nil
 	}
@@ -387,5 +394,8 @@ func (m *Model) answers(x doneMsg) {
 		m.show(pairPage)
 	case !slow[name]:
 		m.show(answerPage)
+	default:
+		return
 	}
+	m.message = "" // the page has it
 }
