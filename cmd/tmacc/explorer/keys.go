@@ -53,7 +53,7 @@ func bindings() []binding {
 		bind("m", "measure beside the default", doing("measure")),
 		bind("R", "roofline: reached, possible", doing("roofline")),
 		bind("M", "mark, to compare others", doing("mark")),
-		bind("c", "compare with the marked one", (*Model).compare),
+		bind("c", "compare with the marked one", doing("compare")),
 		bind("s", "search for faster ones", func(m *Model) tea.Cmd { return m.ask("search 5") }),
 		bind("b", "take the best one found", func(m *Model) tea.Cmd { return m.changed(m.TakeBest()) }),
 		bind("w", "save if faster (W: anyway)", doing("save")),
@@ -144,12 +144,6 @@ func (m *Model) enter() tea.Cmd {
 		return m.changed(nil)
 	}
 	return nil
-}
-
-// compare measures beside the marked schedule, and shows the assembly of both in two columns.
-func (m *Model) compare() tea.Cmd {
-	m.show(pairPage)
-	return tea.Batch(m.turn(false), m.do("compare"))
 }
 
 func (m *Model) copy() tea.Cmd {

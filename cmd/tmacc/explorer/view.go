@@ -282,6 +282,8 @@ func (m *Model) empty(pane, i int) string {
 		return " ..."
 	case pane == nextPane && i == 0 && m.predicting:
 		return " predicting ..."
+	case pane == nextPane && i == 0 && m.unlisted:
+		return " nothing: mend the problem first"
 	case pane == nextPane && i == 0:
 		return " nothing else is offered here"
 	}
