@@ -168,5 +168,9 @@ func (s inSession) keep(ctx context.Context, anyway bool, t schedule.Trace) (Sav
 		return Saved{}, err
 	}
 	x, err := s.Save(d)
-	return Saved{d.Outcome, x.Lock, x.String()}, err
+	text := x.String()
+	if d.Outcome == session.Locked {
+		text = fmt.Sprintf("%v of the default's time: %s", d.Ratio(), text)
+	}
+	return Saved{d.Outcome, x.Lock, text}, err
 }

@@ -139,6 +139,9 @@ func (c *cli) runExplore(ctx context.Context, x exploreFlags) error {
 	if !x.plain && !c.onTerminal() {
 		return errors.New("explore: standard input and output are no terminal: give -plain, and commands on standard input")
 	}
+	if !x.plain && os.Getenv("TERM") == "dumb" {
+		return errors.New("explore: a terminal with TERM=dumb shows no panes: give -plain, and commands on standard input")
+	}
 	ctx, release := hangingUp(ctx)
 	defer release()
 	bar := newProgress(c.err, x.quiet)

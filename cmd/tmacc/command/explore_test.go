@@ -4,10 +4,14 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"flag"
 	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
@@ -101,6 +105,56 @@ nonsense`, append(of, "-format", "w2", "-trace", "../../../search/explore/testda
 	}
 	ok(t, check...)
 	ok(t, append(check[:7:7], "-check")...)
+}
+
+// scriptOfPage are the script of docs/explore.md, the arguments that it is given to, and the beginnings of the answers.
+var scriptOfPage = regexp.MustCompile("(?ms)^`script.txt`:\n\n```\n(.*?)^```\n\n```\n\\$ tmacc ([^\n]*) < script.txt\n(.*?)^```$")
+
+// pageCut is how many bytes of an answer the page has.
+const pageCut = 155
+
+var update = flag.Bool("update", false, "write the answers to the script of docs/explore.md again")
+
+// The script of docs/explore.md has the answers that the page shows, without those of commands that measure. A change of the default schedule makes other answers.
+func TestExplorePage(t *testing.T) {
+	if runtime.GOARCH != "amd64" {
+		t.Skip("the page was made on amd64: where products of floats are fused, schedules may be others")
+	}
+	const page = "../../../docs/explore.md"
+	data, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := scriptOfPage.FindSubmatchIndex(data)
+	if at == nil {
+		t.Fatalf("no script in %s", page)
+	}
+	script, args, want := string(data[at[2]:at[3]]), string(data[at[4]:at[5]]), string(data[at[6]:at[7]])
+	cmd := exec.Command(os.Args[0], append(strings.Fields(args), "-q", "-log", session.NoLog, "-o", t.TempDir())...)
+	cmd.Env = append(os.Environ(), "TMACC_TEST_MAIN=1")
+	cmd.Stdin = strings.NewReader(strings.TrimSuffix(script, "measure\nsave\n"))
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("%s: %v", args, err)
+	}
+	got := ""
+	for line := range strings.Lines(string(out)) {
+		if len(line) > pageCut {
+			line = line[:pageCut] + "...\n"
+		}
+		got += line
+	}
+	if all := string(out); !strings.Contains(all, `"kind":"illegal"`) || !strings.Contains(all, `"predicted"`) {
+		t.Fatalf("the script of %s is there to make a step illegal, and to list others: name steps that do\n%s", page, got)
+	}
+	switch {
+	case *update:
+		if err := os.WriteFile(page, slices.Concat(data[:at[6]], []byte(got), data[at[7]:]), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	case got != want:
+		t.Errorf("%s has other answers. If the default schedule is another one, run\n\n  go test ./cmd/tmacc/command -run TestExplorePage -update\n\nNow:\n%s\non the page:\n%s", page, got, want)
+	}
 }
 
 // A script that cannot be read to its end is an error, after the commands before.

@@ -24,16 +24,16 @@ func bindings() []binding {
 		bind("?", "this help, on and off", func(m *Model) tea.Cmd { m.help, m.helpTop = !m.help, 0; return nil }),
 		bind("tab", "next pane (shift+tab: back)", func(m *Model) tea.Cmd { m.focus = (m.focus + 1) % panes; m.relate(); return nil }),
 		bind("shift+tab", "", func(m *Model) tea.Cmd { m.focus = (m.focus + panes - 1) % panes; m.relate(); return nil }),
-		bind("up", "move (also k j g G, pages)", moving(-1), "k"),
+		bind("up", "move (also k; down: j)", moving(-1), "k"),
 		bind("down", "", moving(1), "j"),
-		bind("pgup", "", func(m *Model) tea.Cmd { return m.move(-m.pageRows()) }),
+		bind("pgup", "a page up (pgdown: down)", func(m *Model) tea.Cmd { return m.move(-m.pageRows()) }),
 		bind("pgdown", "", func(m *Model) tea.Cmd { return m.move(m.pageRows()) }),
-		bind("home", "", moving(-1<<20), "g"),
+		bind("home", "first row, g (end: last, G)", moving(-1<<20), "g"),
 		bind("end", "", moving(1<<20), "G"),
-		bind("enter", "take the offer, edit the step", (*Model).enter),
+		bind("enter", "take the offer, edit a step", (*Model).enter),
 		bind("[", "page before (also left)", turning(-1), "left"),
 		bind("]", "next page (also right)", turning(1), "right"),
-		bind("o", "to a line with *, next difference", func(m *Model) tea.Cmd { m.follow(); return nil }),
+		bind("o", "to a * line, next difference", func(m *Model) tea.Cmd { m.follow(); return nil }),
 		bind("-", "also show removed lines", func(m *Model) tea.Cmd { m.both = !m.both; return nil }),
 		bind("z", "one pane, or all", func(m *Model) tea.Cmd { m.zoom = !m.zoom; return nil }),
 		bind(">", "shift the page (<: back)", func(m *Model) tea.Cmd { m.views[stagePane].left += 8; return nil }),
@@ -51,16 +51,16 @@ func bindings() []binding {
 		bind("r", "redo", func(m *Model) tea.Cmd { return m.changed(m.Redo()) }, "ctrl+y"),
 		bind("p", "problems in full", doing("problems")),
 		bind("m", "measure beside the default", doing("measure")),
-		bind("R", "roofline: reached, and ceilings", doing("roofline")),
-		bind("M", "mark, to compare others with", doing("mark")),
-		bind("c", "compare with the marked one", (*Model).compare),
+		bind("R", "roofline: reached, possible", doing("roofline")),
+		bind("M", "mark, to compare others", doing("mark")),
+		bind("c", "compare with the marked one", doing("compare")),
 		bind("s", "search for faster ones", func(m *Model) tea.Cmd { return m.ask("search 5") }),
 		bind("b", "take the best one found", func(m *Model) tea.Cmd { return m.changed(m.TakeBest()) }),
 		bind("w", "save if faster (W: anyway)", doing("save")),
 		bind("W", "", doing("save anyway")),
 		bind("x", "export as JSON", func(m *Model) tea.Cmd { return m.ask("export ") }),
 		bind("y", "copy a command to measure it", (*Model).copy),
-		bind(":", "a command (help: which)", func(m *Model) tea.Cmd { return m.ask("") }),
+		bind(":", "a command (:help lists all)", func(m *Model) tea.Cmd { return m.ask("") }),
 		bind("esc", "stop measuring, leave help", (*Model).escape),
 		bind("q", "quit (also Ctrl-C)", (*Model).quit, "ctrl+c"),
 	}
@@ -145,15 +145,9 @@ func (m *Model) enter() tea.Cmd {
 	return nil
 }
 
-// compare measures beside the marked schedule, and shows the assembly of both in two columns.
-func (m *Model) compare() tea.Cmd {
-	m.show(pairPage)
-	return tea.Batch(m.turn(false), m.do("compare"))
-}
-
 func (m *Model) copy() tea.Cmd {
 	m.answer = m.Command() // for terminals that copy nothing
-	m.say("copied, and on the page answer: "+m.Command(), false)
+	m.say("copied, if the terminal lets programs copy. The page answer has the command too", false)
 	return tea.SetClipboard(m.Command())
 }
 
@@ -161,7 +155,9 @@ func (m *Model) escape() tea.Cmd {
 	if m.job != nil {
 		m.job.stop()
 		m.say(m.job.line+" is being stopped", false)
+		return nil
 	}
+	m.message = ""
 	return nil
 }
 

@@ -4,8 +4,8 @@ package explorer
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -42,8 +42,12 @@ type Model struct {
 	state         explore.State
 	trace         schedule.Trace // of this frame or message: commands beside the interface may change the schedule meanwhile
 	list          []explore.Next
+	asked         bool // list is the answer of a command
+	predicting    bool // list is being made
+	unlisted      bool // there is none: a step before the cursor does not apply, which is a problem of the schedule
 	lines         []explore.Line
 	pair          explore.Beside // of the page of that name
+	sides         sides          // what it is of
 	spans         build.Spans
 	related       build.Related // lines and steps that belong to the one under the cursor
 	answer        string        // of the last command that said more than a line
@@ -56,6 +60,23 @@ type Model struct {
 	job           *job
 	loading       work
 	listing       work
+}
+
+// sides are two schedules by their names, and the stage at which they are shown.
+type sides struct{ stage, left, right string }
+
+// usualSides are the assembly of the marked schedule and of the one at hand.
+var usualSides = sides{build.AssemblyStage, explore.MarkedPoint, explore.NowPoint}
+
+// besides are the sides that the command compare measures.
+func besides(args []string) sides {
+	x := usualSides
+	for i, side := range []*string{&x.left, &x.right} {
+		if i < len(args) {
+			*side = args[i]
+		}
+	}
+	return x
 }
 
 // work is something that is made anew whenever the schedule changes. Only the last result counts.
@@ -122,7 +143,7 @@ type (
 // New is the interface to e. It ends what it has begun when ctx ends.
 func New(ctx context.Context, e *explore.Explorer) *Model {
 	ctx, stop := context.WithCancel(ctx)
-	m := &Model{Explorer: e, ctx: ctx, stop: stop, width: 80, height: 24, styles: newStyles(true), page: firstPage, input: textinput.New()}
+	m := &Model{Explorer: e, ctx: ctx, stop: stop, width: 80, height: 24, styles: newStyles(true), page: firstPage, sides: usualSides, input: textinput.New()}
 	m.input.Prompt = ":"
 	return m
 }
@@ -136,6 +157,7 @@ func (m *Model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	switch x := msg.(type) {
 	case tea.WindowSizeMsg:
 		m.width, m.height = x.Width, x.Height
+		return m, m.turn(false) // texts are wrapped anew
 	case tea.BackgroundColorMsg:
 		m.styles = newStyles(x.IsDark())
 	case tea.KeyPressMsg:
@@ -195,9 +217,9 @@ func (m *Model) turn(follow bool) tea.Cmd {
 		return nil
 	}
 	if p.name == pairPage {
-		width := m.boxes()[stagePane].w
+		width, x := m.stageWidth(), m.sides
 		return func() tea.Msg {
-			pair, err := m.Beside(ctx, build.AssemblyStage, explore.MarkedPoint, explore.NowPoint)
+			pair, err := m.Beside(ctx, x.stage, x.left, x.right)
 			x := pagedMsg{number: number, pair: pair}
 			if err != nil {
 				x.lines = wrappedLines(err.Error(), width)
@@ -205,7 +227,7 @@ func (m *Model) turn(follow bool) tea.Cmd {
 			return x
 		}
 	}
-	width := m.boxes()[stagePane].w
+	width := m.stageWidth()
 	return func() tea.Msg {
 		lines, err := p.lines(ctx, m.Explorer)
 		if err != nil {
@@ -229,7 +251,7 @@ func (m *Model) reasons() (out []explore.Line) {
 func (m *Model) relist() tea.Cmd {
 	ctx, number := m.listing.next(m.ctx)
 	at, single := m.Cursor(), m.single
-	m.list, m.views[nextPane] = nil, view{}
+	m.list, m.asked, m.predicting, m.views[nextPane] = nil, false, true, view{}
 	return func() tea.Msg {
 		list, err := m.Next(ctx, at, single)
 		return listedMsg{number, list, err}
@@ -268,9 +290,7 @@ func (m *Model) listed(x listedMsg) {
 	if x.number != m.listing.number {
 		return
 	}
-	if m.list = x.list; x.err != nil && !errors.Is(x.err, context.Canceled) {
-		m.say(x.err.Error(), true)
-	}
+	m.list, m.predicting, m.unlisted = x.list, false, x.err != nil
 }
 
 // say shows a line until the next one.
@@ -317,6 +337,10 @@ func (m *Model) do(line string) tea.Cmd {
 		})
 		return doneMsg{line, r, err}
 	}
+	if name == "compare" {
+		m.showSides(besides(strings.Fields(line)[1:]))
+		return tea.Batch(m.turn(false), run, j.listen, j.second())
+	}
 	return tea.Batch(run, j.listen, j.second())
 }
 
@@ -359,7 +383,9 @@ func (m *Model) done(x doneMsg) tea.Cmd {
 	}
 	if o, ok := x.reply.(explore.Offers); ok {
 		_, _ = m.listing.next(m.ctx)
-		m.list, m.focus, m.views[nextPane] = o, nextPane, view{}
+		m.predicting = false
+		m.list, m.asked, m.focus, m.views[nextPane] = o, true, nextPane, view{}
+		m.views[nextPane].at = max(slices.IndexFunc(o, func(n explore.Next) bool { return n.Predicts.Refused == "" }), 0)
 		m.say(fmt.Sprintf("%d offers: Enter takes one", len(o)), false)
 		return nil
 	}
@@ -374,6 +400,11 @@ func (m *Model) answers(x doneMsg) {
 		m.message = ""
 		return
 	}
+	if b, ok := x.reply.(explore.Beside); ok {
+		m.message = ""
+		m.showSides(sides{b.Stage, b.Left, b.Right})
+		return
+	}
 	text := fmt.Sprint(x.reply)
 	first, _, more := strings.Cut(text, "\n")
 	if m.say(first, false); !more {
@@ -383,9 +414,10 @@ func (m *Model) answers(x doneMsg) {
 	switch name := strings.Fields(x.line)[0]; {
 	case name == "roofline":
 		m.show(roofPage)
-	case x.line == "beside":
-		m.show(pairPage)
 	case !slow[name]:
 		m.show(answerPage)
+	default:
+		return
 	}
+	m.message = "" // the page has it
 }

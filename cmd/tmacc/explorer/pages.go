@@ -81,6 +81,12 @@ func (m *Model) show(name string) {
 	m.page, m.views[stagePane] = slices.IndexFunc(pages(), func(p page) bool { return p.name == name }), view{moved: true}
 }
 
+// showSides shows two schedules side by side.
+func (m *Model) showSides(x sides) {
+	m.sides, m.pair = x, explore.Beside{}
+	m.show(pairPage)
+}
+
 // stage is the page of a stage, whose lines are compared with the schedule before the last change.
 func stage(name, of string) page {
 	return page{name, of, func(_ context.Context, e *explore.Explorer) ([]explore.Line, error) {

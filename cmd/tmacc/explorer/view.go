@@ -63,6 +63,14 @@ func (m *Model) boxes() map[int]box {
 	}
 }
 
+// stageWidth is how wide the stage pane is, or would be if it were shown alone.
+func (m *Model) stageWidth() int {
+	if b, ok := m.boxes()[stagePane]; ok {
+		return b.w
+	}
+	return m.width
+}
+
 // messageRows is how many rows problems and messages have.
 func (m *Model) messageRows() int {
 	if m.height < 16 {
@@ -146,10 +154,8 @@ func (m *Model) title(pane, width int) string {
 	switch {
 	case pane == tracePane:
 		return style.Render(fit(fmt.Sprintf(" trace, %d steps, %d %s", len(m.trace), m.state.Changes, map[bool]string{true: "change", false: "changes"}[m.state.Changes == 1]), width))
-	case pane == nextPane && m.single:
-		return style.Render(fit(" single steps: predicted, measured", width))
 	case pane == nextPane:
-		return style.Render(fit(" instead: predicted, measured", width))
+		return style.Render(fit(" "+m.listTitle()+": predicted, measured", width))
 	}
 	var b strings.Builder
 	for _, t := range m.tabs(width) {
@@ -161,6 +167,17 @@ func (m *Model) title(pane, width int) string {
 		}
 	}
 	return cut(b.String(), width)
+}
+
+// listTitle says what the list has: the answer of a command, single steps, or other decisions.
+func (m *Model) listTitle() string {
+	switch {
+	case m.asked:
+		return "offers"
+	case m.single:
+		return "single steps"
+	}
+	return "instead"
 }
 
 // cut is text with colours of a width in columns.
@@ -205,7 +222,11 @@ func (m *Model) fixed(pane, width int) (out []string) {
 	if pane != stagePane || !m.paired() {
 		return nil
 	}
-	for _, text := range []string{m.pair.Names().Text((width - 4) / 2), "right/left: " + m.pair.Ratios()} {
+	ratios := "right/left: " + m.pair.Ratios()
+	if utf8.RuneCountInString(ratios) >= width {
+		ratios = strings.Replace(ratios, "predicted ", "", 1)
+	}
+	for _, text := range []string{m.pair.Names().Text((width - 4) / 2), ratios} {
 		out = append(out, m.styles.title.Render(fit(" "+text, width)))
 	}
 	return out
@@ -213,7 +234,7 @@ func (m *Model) fixed(pane, width int) (out []string) {
 
 // pairRow is a row of two schedules.
 func (m *Model) pairRow(i int) (string, lipgloss.Style) {
-	width := (m.boxes()[stagePane].w - 4) / 2
+	width := (m.stageWidth() - 4) / 2
 	r := m.pair.Rows[i]
 	r.Left, r.Right = shifted(r.Left, m.views[stagePane].left), shifted(r.Right, m.views[stagePane].left)
 	style := map[explore.RowOp]lipgloss.Style{explore.LeftRow: m.styles.removed, explore.RightRow: m.styles.added, explore.OtherRow: m.styles.good}[r.Op]
@@ -259,34 +280,76 @@ func (m *Model) empty(pane, i int) string {
 	switch {
 	case pane == stagePane && i == 0 && len(m.lines) == 0:
 		return " ..."
+	case pane == nextPane && i == 0 && m.predicting:
+		return " predicting ..."
+	case pane == nextPane && i == 0 && m.unlisted:
+		return " nothing: mend the problem first"
 	case pane == nextPane && i == 0:
-		return " nothing else, or still predicting"
+		return " nothing else is offered here"
 	}
 	return ""
 }
 
-// head is the first row: the product, and predicted and measured times.
+// head is the first row: the product, and predicted and measured times. On a narrow screen the name goes first, since who explores knows it.
 func (m *Model) head() string {
 	s := m.state
-	text := fmt.Sprintf(" %s on %s, n = %d", s.Product, s.Target, s.Columns)
+	names := []string{fmt.Sprintf("%s on %s, n = %d", s.Product, s.Target, s.Columns), fmt.Sprintf("%s on %s", s.Product, s.Target), s.Product}
+	if s.Product == "" {
+		names = []string{"compiling"}
+	}
+	return m.styles.focused.Render(fit(headText(names, m.figures(), m.width), m.width))
+}
+
+// headText is the first of some names with the first of some figures that have a width together, or the shortest figures alone.
+func headText(names, figures []string, width int) string {
+	for _, figures := range figures {
+		for _, name := range names {
+			text := " " + name
+			if figures != "" {
+				text += " | " + figures
+			}
+			if utf8.RuneCountInString(text) <= width {
+				return text
+			}
+		}
+		if utf8.RuneCountInString(figures) < width {
+			return " " + figures
+		}
+	}
+	return " " + figures[len(figures)-1]
+}
+
+// figures are predicted and measured times over the default's, in fewer and fewer words.
+func (m *Model) figures() (out []string) {
+	s := m.state
+	predicted := fmt.Sprintf("predicted %.3f", s.Predicts.Ratio)
 	switch {
 	case s.Product == "":
-		text = " compiling"
+		out = []string{""}
 	case s.Predicts.Refused != "" && len(s.Problems) > 0:
-		text += " | no kernel"
-	case s.Predicts.Refused != "" && s.Measured != nil:
-		text += fmt.Sprintf(" | measured %v of the default", s.Measured.Ratio)
-	case s.Predicts.Refused != "":
-		text += " | not predicted"
+		out = []string{"no kernel"}
 	case s.Measured != nil:
-		text += fmt.Sprintf(" | predicted %.3f, measured %v of the default", s.Predicts.Ratio, s.Measured.Ratio)
+		out = []string{predicted + ", measured %v of the default", "measured %v of the default", "measured %v"}
+		if s.Predicts.Refused != "" {
+			out = out[1:]
+		}
+		for i := range out {
+			out[i] = strings.ReplaceAll(out[i], "%v", s.Measured.Ratio.String())
+		}
+	case s.Predicts.Refused != "":
+		out = []string{"not predicted"}
 	default:
-		text += fmt.Sprintf(" | predicted %.3f of the default", s.Predicts.Ratio)
+		out = []string{predicted + " of the default", predicted}
 	}
-	if b := m.Best(); b != nil {
-		text += fmt.Sprintf(" | found %.3f", b.Cost)
+	b := m.Best()
+	if b == nil || b.Trace.String() == m.trace.String() && s.Measured != nil {
+		return out
 	}
-	return m.styles.focused.Render(fit(text, m.width))
+	var more []string // a search does not measure in the same rounds as the default
+	for _, text := range out {
+		more = append(more, fmt.Sprintf("%s | found %.3f, unconfirmed", text, b.Cost), fmt.Sprintf("%s | found %.3f", text, b.Cost))
+	}
+	return append(more, out...)
 }
 
 // messages are the rows of problems, of what runs, and of the last answer.
@@ -341,17 +404,32 @@ func (m *Model) foot() string {
 		m.input.SetWidth(max(m.width-3, 1))
 		return m.input.View()
 	}
-	return m.styles.quiet.Render(fit("? help  q quit  tab pane  [] page  m measure  s search  w save  u undo  c pair", m.width))
+	text := ""
+	for _, keys := range []string{"? help", "q quit", "tab pane", "[] page", "m measure", "s search", "w save", "u undo", "c pair"} {
+		if text != "" {
+			keys = text + "  " + keys
+		}
+		if text != "" && len(keys) > m.width {
+			break
+		}
+		text = keys
+	}
+	return m.styles.quiet.Render(fit(text, m.width))
+}
+
+// help is a line for each key, and one for the mouse.
+func help() (out []string) {
+	for _, b := range bindings() {
+		if b.Help().Desc != "" {
+			out = append(out, fmt.Sprintf(" %-9s %s", b.Help().Key, b.Help().Desc))
+		}
+	}
+	return append(out, " mouse     click: go there, again: take", "           wheel: move")
 }
 
 // helpRows are the keys, in all columns that fit, from the one that is shown first.
 func (m *Model) helpRows(rows int) []string {
-	var all []string
-	for _, b := range bindings() {
-		if b.Help().Desc != "" {
-			all = append(all, fmt.Sprintf(" %-9s %s", b.Help().Key, b.Help().Desc))
-		}
-	}
+	all := help()
 	out := make([]string, rows)
 	column := m.width
 	if len(all) > rows && m.width >= wide {
@@ -381,11 +459,18 @@ func fit(text string, width int) string {
 	return text + strings.Repeat(" ", width-n)
 }
 
-// wrapped is text in rows of a width, a few at most.
+// wrapped is text in rows of a width, a few at most, broken between words where they allow it. What does not fit is in the last one.
 func wrapped(text string, width, rows int) (out []string) {
 	r := []rune(text)
 	for len(r) > width && len(out) < rows-1 {
-		out, r = append(out, string(r[:width])), r[width:]
+		end, next := width, width
+		for i := width; i > width/2; i-- {
+			if r[i] == ' ' {
+				end, next = i, i+1
+				break
+			}
+		}
+		out, r = append(out, string(r[:end])), r[next:]
 	}
 	return append(out, string(r))
 }
