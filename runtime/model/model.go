@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"errors"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -105,6 +106,20 @@ func New(f *gguf.File, k Kernels, opt Options) (*Model, error) {
 func Check(f *gguf.File, opt Options) error {
 	_, err := newLoader(f, PureGo{}, &opt)
 	return err
+}
+
+// Types are the GGUF types of blocks that New asks products for, in that order. The error is Check's, and it takes no more time.
+func Types(f *gguf.File, opt Options) (names []string, err error) {
+	l, err := newLoader(f, PureGo{}, &opt)
+	if err != nil {
+		return nil, err
+	}
+	for _, x := range l.plans {
+		if x.p != nil && !l.float && !slices.Contains(names, x.typeName) {
+			names = append(names, x.typeName)
+		}
+	}
+	return names, nil
 }
 
 // newLoader reads the metadata and finds the tensors. It sets Options.Context.

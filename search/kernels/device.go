@@ -9,10 +9,12 @@ import (
 	"github.com/tmacc/tmacc/gen/message"
 	"github.com/tmacc/tmacc/ir"
 	"github.com/tmacc/tmacc/lower/spirv"
+	"github.com/tmacc/tmacc/lower/variant"
 	"github.com/tmacc/tmacc/runtime"
 	"github.com/tmacc/tmacc/runtime/abi"
 	"github.com/tmacc/tmacc/search"
 	"github.com/tmacc/tmacc/search/build"
+	"github.com/tmacc/tmacc/search/garbage"
 	"github.com/tmacc/tmacc/search/shaders"
 	"github.com/tmacc/tmacc/search/tune"
 )
@@ -24,7 +26,7 @@ type Device struct {
 }
 
 // shaded is a product on the device. Its shaders are in the folder, or are compiled, compared with the definition in a worker, and kept.
-func (p *Provider) shaded(problem ir.Problem) (*runtime.Product, Origin, error) {
+func (p *making) shaded(problem ir.Problem) (*runtime.Product, Origin, error) {
 	e := p.lockedFor(problem, p.device.Target)
 	id := p.shaderIdentity(problem, e)
 	origin := Kept
@@ -56,9 +58,10 @@ func (p *Provider) shaderIdentity(problem ir.Problem, e *tune.Entry) []byte {
 }
 
 // compileShaders compiles the shaders of e, or without e of the default schedules, and verifies them.
-func (p *Provider) compileShaders(problem ir.Problem, e *tune.Entry) (*runtime.Spec, error) {
+func (p *making) compileShaders(problem ir.Problem, e *tune.Entry) (*runtime.Spec, error) {
 	p.say(Compiling{problem, p.device.Target, p.step(problem)})
 	defer p.say(Done{})
+	defer garbage.Spare()()
 	uses, err := p.shaderUses(problem, e)
 	if err != nil {
 		return nil, err
@@ -86,12 +89,7 @@ func (p *Provider) compileShaders(problem ir.Problem, e *tune.Entry) (*runtime.S
 		return nil, err
 	}
 	p.say(Verifying{problem, p.device.Target, p.step(problem)})
-	if p.lab == nil {
-		if p.lab, err = shaders.Open(p.ctx, p.device.Name, nil); err != nil {
-			return nil, err
-		}
-	}
-	left, err := p.lab.Verify(p.ctx, problem, &v)
+	left, err := p.verify(problem, &v)
 	if err != nil {
 		return nil, err
 	}
@@ -104,6 +102,18 @@ func (p *Provider) compileShaders(problem ir.Problem, e *tune.Entry) (*runtime.S
 	return &spec, err
 }
 
+// verify is Lab.Verify of the worker on the device, which tests one product at a time.
+func (p *Provider) verify(problem ir.Problem, v *variant.Shaders) (_ []shaders.LeftOut, err error) {
+	p.labs.Lock()
+	defer p.labs.Unlock()
+	if p.lab == nil {
+		if p.lab, err = shaders.Open(p.ctx, p.device.Name, nil); err != nil {
+			return nil, err
+		}
+	}
+	return p.lab.Verify(p.ctx, problem, v)
+}
+
 func (p *Provider) shaderUses(problem ir.Problem, e *tune.Entry) ([]search.Use, error) {
 	if e != nil {
 		return e.Uses(), nil
@@ -112,7 +122,7 @@ func (p *Provider) shaderUses(problem ir.Problem, e *tune.Entry) ([]search.Use, 
 }
 
 // keptSpec is what the folder has for an identity, nil if there is nothing.
-func (p *Provider) keptSpec(problem ir.Problem, id []byte) *runtime.Spec {
+func (p *making) keptSpec(problem ir.Problem, id []byte) *runtime.Spec {
 	data := p.keptData("shaders of "+problem.Name(), id)
 	if data == nil {
 		return nil
@@ -129,7 +139,7 @@ func (p *Provider) keptSpec(problem ir.Problem, id []byte) *runtime.Spec {
 	return spec
 }
 
-func (p *Provider) keepSpec(id []byte, spec *runtime.Spec) {
+func (p *making) keepSpec(id []byte, spec *runtime.Spec) {
 	var out bytes.Buffer
 	err := gob.NewEncoder(&out).Encode(spec)
 	p.keepData(id, out.Bytes(), err)

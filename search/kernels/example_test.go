@@ -31,7 +31,11 @@ func Example() {
 		log.Fatal(err)
 	}
 	defer provider.Close() // after the model
-	provider.Expect(kernels.Needed(f))
+	needed, err := kernels.Needed(f, model.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	provider.Expect(needed) // so that they are made beside one another
 	m, err := model.New(f, provider, model.Options{})
 	if err != nil {
 		log.Fatal(err)

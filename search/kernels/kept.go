@@ -102,7 +102,7 @@ func decode(data []byte) (*live.Binary, error) {
 }
 
 // keptData is what the folder has for an identity, nil if there is nothing.
-func (p *Provider) keptData(what string, id []byte) []byte {
+func (p *making) keptData(what string, id []byte) []byte {
 	if p.folder == nil {
 		return nil
 	}
@@ -118,7 +118,7 @@ func (p *Provider) keptData(what string, id []byte) []byte {
 }
 
 // kept is the kernels in the folder, nil if there are none.
-func (p *Provider) kept(problem ir.Problem, id []byte) *live.Binary {
+func (p *making) kept(problem ir.Problem, id []byte) *live.Binary {
 	data := p.keptData("kernels of "+problem.Name(), id)
 	if data == nil {
 		return nil
@@ -132,13 +132,13 @@ func (p *Provider) kept(problem ir.Problem, id []byte) *live.Binary {
 }
 
 // keep puts kernels into the folder.
-func (p *Provider) keep(id []byte, b *live.Binary) {
+func (p *making) keep(id []byte, b *live.Binary) {
 	data, err := encode(b)
 	p.keepData(id, data, err)
 }
 
 // keepData puts data into the folder, unless making it failed.
-func (p *Provider) keepData(id, data []byte, err error) {
+func (p *making) keepData(id, data []byte, err error) {
 	if p.folder == nil {
 		return
 	}

@@ -33,6 +33,7 @@ import (
 	"github.com/tmacc/tmacc/runtime/cpu"
 	"github.com/tmacc/tmacc/search/build"
 	"github.com/tmacc/tmacc/search/defaults"
+	"github.com/tmacc/tmacc/search/garbage"
 	"github.com/tmacc/tmacc/search/live"
 	"github.com/tmacc/tmacc/search/shaders"
 	"github.com/tmacc/tmacc/search/tune"
@@ -46,7 +47,8 @@ type Options struct {
 	Defaults *defaults.Chooser
 	// Device, unless nil, is where products run. One that shaders do not compute runs on this CPU, and an event says why.
 	Device *Device
-	Say    func(Event) // hears of long steps and of unusual events, nil: nobody
+	// Say hears of long steps and of unusual events, of one at a time, nil: nobody. Products are made beside one another; Say hears of them one after the other.
+	Say func(Event)
 }
 
 // Provider makes products. Its methods may be called concurrently.
@@ -64,10 +66,13 @@ type Provider struct {
 
 	mu       sync.Mutex
 	products map[string]*runtime.Product // by tune.ProblemHash
+	failed   map[string]error            // of products that were made before they were asked for
 	codes    []*live.Code
 	made     []Made
 	expected []ir.Problem
 	slow     bool // an event has said that products are in pure Go
+
+	labs sync.Mutex // of lab
 }
 
 // Made is a product that the provider has made.
@@ -98,7 +103,7 @@ func New(ctx context.Context, opt Options) (*Provider, error) {
 	if err := checkMask(); err != nil {
 		return nil, err
 	}
-	p := &Provider{ctx: ctx, lock: opt.Lock, defaults: opt.Defaults, hear: opt.Say, device: opt.Device, products: map[string]*runtime.Product{}}
+	p := &Provider{ctx: ctx, lock: opt.Lock, defaults: opt.Defaults, hear: opt.Say, device: opt.Device, products: map[string]*runtime.Product{}, failed: map[string]error{}}
 	if p.target, p.why = choose(); p.target == nil && p.device == nil {
 		return p, nil
 	}
@@ -198,7 +203,7 @@ func (p *Provider) Product(w format.Weight, a format.Act) (*runtime.Product, err
 	return p.known(problem)
 }
 
-// Expect says which products will be asked for, so that events can count them.
+// Expect says which products will be asked for. The first of them that is asked for makes all, beside one another, and events count them.
 func (p *Provider) Expect(problems []ir.Problem) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -206,28 +211,72 @@ func (p *Provider) Expect(problems []ir.Problem) {
 }
 
 // step is the number of a product among the expected ones.
-func (p *Provider) step(problem ir.Problem) Step {
-	is := func(x ir.Problem) bool { return tune.ProblemHash(x) == tune.ProblemHash(problem) }
-	return Step{1 + slices.IndexFunc(p.expected, is), len(p.expected)}
+func (p *Provider) step(problem ir.Problem) Step { return Step{1 + p.place(problem), len(p.expected)} }
+
+// place is where a product is among the expected ones, -1: nowhere.
+func (p *Provider) place(problem ir.Problem) int {
+	id := tune.ProblemHash(problem)
+	return slices.IndexFunc(p.expected, func(x ir.Problem) bool { return tune.ProblemHash(x) == id })
 }
 
-// known is a product, which is made at the first call.
+// known is a product, which is made at the first call, and with it others that are expected.
 func (p *Provider) known(problem ir.Problem) (*runtime.Product, error) {
 	id := tune.ProblemHash(problem)
-	if x := p.products[id]; x != nil {
-		return x, nil
+	if p.products[id] == nil && p.failed[id] == nil {
+		p.make(p.missing(problem))
 	}
-	x, origin, err := p.product(problem)
-	if err != nil {
-		return nil, err
+	err := p.failed[id]
+	delete(p.failed, id) // who asks again tries again
+	return p.products[id], err
+}
+
+// missing are the products that are made when one is asked for which there is not yet: itself, and if it is expected the other expected ones.
+func (p *Provider) missing(problem ir.Problem) (out []ir.Problem) {
+	if p.place(problem) < 0 {
+		return []ir.Problem{problem}
 	}
-	p.products[id] = x
-	p.made = append(p.made, Made{problem, x, origin})
-	return x, nil
+	for i, x := range p.expected {
+		if id := tune.ProblemHash(x); p.place(x) == i && p.products[id] == nil && p.failed[id] == nil {
+			out = append(out, x)
+		}
+	}
+	return out
+}
+
+// make makes products.
+func (p *Provider) make(problems []ir.Problem) {
+	outcomes := make([]outcome, len(problems))
+	p.each(len(problems), func(m *making, i int) {
+		x := &outcomes[i]
+		if x.err = problems[i].Validate(); x.err == nil {
+			x.product, x.origin, x.err = m.product(problems[i])
+			x.code = m.mapped
+		}
+	})
+	for i, x := range outcomes {
+		if x.code != nil {
+			p.codes = append(p.codes, x.code)
+		}
+		id := tune.ProblemHash(problems[i])
+		if x.err != nil {
+			p.failed[id] = x.err
+			continue
+		}
+		p.products[id] = x.product
+		p.made = append(p.made, Made{problems[i], x.product, x.origin})
+	}
+}
+
+// outcome is what became of a product.
+type outcome struct {
+	product *runtime.Product
+	origin  Origin
+	code    *live.Code // nil: none was mapped
+	err     error
 }
 
 // product makes a product.
-func (p *Provider) product(problem ir.Problem) (*runtime.Product, Origin, error) {
+func (p *making) product(problem ir.Problem) (*runtime.Product, Origin, error) {
 	if p.device != nil {
 		x, origin, err := p.shaded(problem)
 		if err == nil || p.ctx.Err() != nil || errors.As(err, new(*tune.LockError)) {
@@ -253,23 +302,22 @@ func (p *Provider) product(problem ir.Problem) (*runtime.Product, Origin, error)
 	case err != nil:
 		return p.pureGo(problem, err)
 	}
-	p.codes = append(p.codes, code)
+	p.mapped = code
 	x, err := code.Product()
 	return x, origin, err
 }
 
 // pureGo is a product without kernels.
-func (p *Provider) pureGo(problem ir.Problem, why error) (*runtime.Product, Origin, error) {
+func (p *making) pureGo(problem ir.Problem, why error) (*runtime.Product, Origin, error) {
 	x, err := runtime.PureGo(problem.Weight, problem.Act)
-	if err == nil && !p.slow {
-		p.slow = true
+	if err == nil {
 		p.say(PureGo{problem, why})
 	}
 	return x, None, err
 }
 
 // code is the kernels of a product, mapped.
-func (p *Provider) code(problem ir.Problem) (*live.Code, Origin, error) {
+func (p *making) code(problem ir.Problem) (*live.Code, Origin, error) {
 	e := p.locked(problem)
 	id := p.identity(p.compiler(), problem, e)
 	if b := p.kept(problem, id); b != nil {
@@ -299,11 +347,12 @@ func (p *Provider) lockedFor(problem ir.Problem, t lower.Selector) *tune.Entry {
 }
 
 // compile compiles kernels and verifies them: e, or the default schedules without e.
-func (p *Provider) compile(problem ir.Problem, e *tune.Entry) (*live.Binary, error) {
+func (p *making) compile(problem ir.Problem, e *tune.Entry) (*live.Binary, error) {
 	if err := assembler(); err != nil { // now, not after the compiler
 		return nil, err
 	}
 	p.say(Compiling{problem, p.target, p.step(problem)})
+	defer garbage.Spare()()
 	v, err := p.variant(problem, e)
 	if err != nil {
 		return nil, err
@@ -330,8 +379,14 @@ func (p *Provider) variant(problem ir.Problem, e *tune.Entry) (variant.Variant, 
 	return v, err
 }
 
-// say reports an event.
+// say reports an event. That products are in pure Go it reports once.
 func (p *Provider) say(e Event) {
+	if _, slow := e.(PureGo); slow {
+		if p.slow {
+			return
+		}
+		p.slow = true
+	}
 	if p.hear != nil {
 		p.hear(e)
 	}

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -18,6 +19,7 @@ import (
 	"github.com/tmacc/tmacc/lower/spirv"
 	"github.com/tmacc/tmacc/runtime"
 	"github.com/tmacc/tmacc/runtime/cache"
+	"github.com/tmacc/tmacc/runtime/model"
 	"github.com/tmacc/tmacc/search/jit"
 	"github.com/tmacc/tmacc/search/live"
 	"github.com/tmacc/tmacc/search/shaders"
@@ -106,6 +108,9 @@ func mapped(t *testing.T) {
 	}
 }
 
+// one is a making by p alone.
+func (p *heard) one() *making { return &making{Provider: p.Provider, say: p.say} }
+
 func files(t *testing.T, folder string) []string {
 	t.Helper()
 	names, err := filepath.Glob(filepath.Join(folder, "*"))
@@ -189,7 +194,7 @@ func TestIdentity(t *testing.T) {
 	}
 	problem := ir.Problem{Weight: w2()}
 	again := provider(t, folder)
-	if b := again.kept(problem, again.identity(again.compiler(), problem, nil)); b == nil {
+	if b := again.one().kept(problem, again.identity(again.compiler(), problem, nil)); b == nil {
 		t.Fatal("the same kernels are not found")
 	}
 	for what, change := range map[string]func(p *Provider, x *ir.Problem) *tune.Entry{
@@ -204,7 +209,7 @@ func TestIdentity(t *testing.T) {
 	} {
 		p, x := provider(t, folder), problem
 		e := change(p.Provider, &x)
-		if b := p.kept(x, p.identity(p.compiler(), x, e)); b != nil || len(p.said) != 0 {
+		if b := p.one().kept(x, p.identity(p.compiler(), x, e)); b != nil || len(p.said) != 0 {
 			t.Errorf("another %s: kernels are found, %v", what, p.said)
 		}
 	}
@@ -292,30 +297,121 @@ func TestOnce(t *testing.T) {
 	}
 }
 
-// Needed lists a product for each type of matrices and for others given, and events count the expected ones.
+// Needed lists what a model asks for, in that order, and refuses what models refuse.
+func TestNeeded(t *testing.T) {
+	for name, want := range map[string]string{"llama-q4_0": "q4_0 by 32, q6_k by 16", "bitnet-tq2_0": "q6_k by 16, tq2_0 by 256", "qwen3-q2_0": "q2_0 by 32"} {
+		f, err := gguf.Open(filepath.Join("../../testdata/gguf", name+".gguf"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		var asked, names asking
+		m, err := model.New(f, &asked, model.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		m.Close()
+		needed, err := Needed(f, model.Options{})
+		for _, x := range needed {
+			names.add(x.Weight, x.Act)
+		}
+		if err != nil || strings.Join(names, ", ") != want || !slices.Equal(names, asked) {
+			t.Errorf("%s: %v, asked for %v, want %s: %v", name, names, asked, want, err)
+		}
+		if _, err := Needed(f, model.Options{Head: "Q5_0"}); err == nil {
+			t.Error("a head of a type that models refuse is needed")
+		}
+	}
+}
+
+// asking is the products that a model has asked for.
+type asking []string
+
+func (a *asking) add(w format.Weight, x format.Act) {
+	*a = append(*a, fmt.Sprintf("%s by %d", w.Name, x.Group))
+}
+
+func (a *asking) Product(w format.Weight, x format.Act) (*runtime.Product, error) {
+	a.add(w, x)
+	return model.PureGo{}.Product(w, x)
+}
+
+// The first expected product that is asked for makes all of them, and events are as if one were made after the other. One that cannot be
+// made is an error when it is asked for, and so is one that is asked for after the context has ended.
 func TestExpect(t *testing.T) {
-	f, err := gguf.Open("../../testdata/gguf/llama-q4_0.gguf")
+	mapped(t)
+	w1, err := format.Lookup("w1")
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer f.Close()
-	needed := Needed(f, "", "Q4_0", "Q8_0")
-	var names []string
-	for _, x := range needed {
-		names = append(names, fmt.Sprintf("%s by %d", x.Weight.Name, x.Act.Group))
+	expected := []ir.Problem{{Weight: w1}, {Weight: w2(), Act: format.Act{Group: 7}}, {Weight: w2()}, {Weight: w1}}
+	folder := t.TempDir()
+	target, _ := choose()
+	name := target.Machine().Name
+	want := []string{"compiling kernels of w1 for " + name + " (1 of 4)", "checking kernels of w1 on " + name + " against the definition (1 of 4)", "",
+		"compiling kernels of w2 for " + name + " (3 of 4)", "checking kernels of w2 on " + name + " against the definition (3 of 4)", ""}
+	for range 2 {
+		p := provider(t, folder)
+		p.Expect(expected)
+		x, err := p.Product(w2(), format.Act{})
+		if err != nil || !slices.Equal(p.said, want) {
+			t.Fatalf("%v, %q, want %q", err, p.said, want)
+		}
+		if err := runtime.SelfTest(x, rand.New(rand.NewPCG(1, 2))); err != nil {
+			t.Error(err)
+		}
+		if _, err := p.Product(w1, format.Act{}); err != nil || len(p.said) != len(want) || len(p.Made()) != 2 || p.Made()[0].Problem.Weight.Name != "w1" {
+			t.Errorf("%v, %q, %v", err, p.said, p.Made())
+		}
+		want = nil // the second has them
 	}
-	if got, want := strings.Join(names, ", "), "q6_k by 16, q4_0 by 32, q8_0 by 32"; got != want {
-		t.Errorf("%s, want %s", got, want)
-	}
-	mapped(t)
-	p := provider(t, t.TempDir())
-	p.Expect(append(needed, ir.Problem{Weight: w2()}))
-	if _, err := p.Product(w2(), format.Act{}); err != nil {
+	ctx, cancel := context.WithCancel(t.Context())
+	p, err := New(ctx, Options{Folder: t.TempDir(), Say: func(e Event) {
+		if _, ok := e.(Compiling); ok {
+			cancel()
+		}
+	}})
+	if err != nil {
 		t.Fatal(err)
 	}
-	if !strings.HasSuffix(p.said[0], " (4 of 4)") {
-		t.Errorf("%q", p.said)
+	defer p.Close()
+	p.Expect(expected)
+	for _, w := range []format.Weight{w1, w2()} {
+		if _, err := p.Product(w, format.Act{}); !errors.Is(err, context.Canceled) {
+			t.Errorf("%s: %v", w.Name, err)
+		}
 	}
+	if len(p.Made()) != 0 {
+		t.Errorf("made %v", p.Made())
+	}
+}
+
+// Events of products that are made beside one another come as if one were made after the other, whichever ends first.
+func TestTurns(t *testing.T) {
+	var got []string
+	x := &turns{report: func(e Event) { got = append(got, e.String()) }, waiting: make([][]Event, 3), ended: make([]bool, 3)}
+	say := func(i int, text string) { x.say(i, NotKept{errors.New(text)}) }
+	want := func(texts ...string) {
+		t.Helper()
+		for i := range texts {
+			texts[i] = NotKept{errors.New(texts[i])}.String()
+		}
+		if !slices.Equal(got, texts) {
+			t.Errorf("%q, want %q", got, texts)
+		}
+	}
+	say(2, "c1")
+	say(0, "a1")
+	say(1, "b1")
+	want("a1")
+	x.end(1)
+	say(0, "a2")
+	want("a1", "a2")
+	x.end(0)
+	want("a1", "a2", "b1", "c1")
+	say(2, "c2")
+	x.end(2)
+	want("a1", "a2", "b1", "c1", "c2")
 }
 
 // Where nothing may be mapped, products are in pure Go.

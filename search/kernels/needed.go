@@ -1,33 +1,25 @@
 package kernels
 
 import (
-	"slices"
-
 	"github.com/tmacc/tmacc/ir"
 	"github.com/tmacc/tmacc/ir/format/blocks"
 	"github.com/tmacc/tmacc/ir/format/gguf"
+	"github.com/tmacc/tmacc/runtime/model"
 )
 
-// Needed lists the products that a model in a file multiplies by: one for each type of its matrices that tmacc knows, in the
-// order of the file, and then for other types that matrices are quantized to.
-func Needed(f *gguf.File, types ...string) (problems []ir.Problem) {
-	var names []string
-	for i := range f.Tensors {
-		if t := &f.Tensors[i]; len(t.Shape) >= 2 && t.Err == nil {
-			names = append(names, t.TypeName())
-		}
+// Needed lists the products that a model of a file multiplies by, one for each type of its matrices of blocks, in the order in which model.New
+// asks for them. The error is that of model.Check.
+func Needed(f *gguf.File, opt model.Options) (problems []ir.Problem, err error) {
+	types, err := model.Types(f, opt)
+	if err != nil {
+		return nil, err
 	}
-	seen := map[string]bool{}
-	for _, name := range slices.Concat(names, types) {
-		if seen[name] {
-			continue
-		}
-		seen[name] = true
+	for _, name := range types {
 		w, a, err := blocks.Product(name)
 		if err != nil {
-			continue // floats, or the model says what it cannot read
+			return nil, err
 		}
 		problems = append(problems, ir.Problem{Weight: w, Act: a})
 	}
-	return problems
+	return problems, nil
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/tmacc/tmacc/ir"
 	"github.com/tmacc/tmacc/runtime"
+	"github.com/tmacc/tmacc/search/garbage"
 	"github.com/tmacc/tmacc/search/jit"
 	"github.com/tmacc/tmacc/search/live"
 	"github.com/tmacc/tmacc/search/worker"
@@ -130,62 +131,74 @@ func (p *Provider) link(main string) ([]byte, error) {
 	}
 	defer os.RemoveAll(dir)
 	x := &linking{dir: dir, root: root, files: map[string]string{}}
-	for _, problem := range p.expected {
-		if err := p.addTo(x, problem); err != nil {
-			return nil, err
+	parts := make([]linkedPart, len(p.expected))
+	errs := make([]error, len(p.expected))
+	p.each(len(p.expected), func(m *making, i int) { parts[i], errs[i] = m.part(p.expected[i], fmt.Sprintf("p%d_", i)) })
+	for i := range parts {
+		if errs[i] == nil {
+			errs[i] = x.add(&parts[i])
+		}
+		if errs[i] != nil {
+			return nil, errs[i]
 		}
 	}
 	p.say(Linking{len(p.expected)})
 	return x.build(p, main)
 }
 
-// addTo compiles and verifies the kernels of a product, for a program.
-func (p *Provider) addTo(x *linking, problem ir.Problem) error {
+// linkedPart is what a program gets for one product: what it is, and its functions in assembly, whose names begin with a prefix there.
+type linkedPart struct {
+	linkedProduct
+	prefix   string
+	names    []string
+	assembly []byte
+}
+
+// part compiles and verifies the kernels of a product, for a program.
+func (p *making) part(problem ir.Problem, prefix string) (x linkedPart, err error) {
 	e := p.locked(problem)
 	p.say(Compiling{problem, p.target, p.step(problem)})
+	defer garbage.Spare()()
 	v, err := p.variant(problem, e)
 	if err != nil {
-		return err
+		return x, err
 	}
 	p.say(Verifying{problem, p.target, p.step(problem)})
 	if _, err := live.Verify(problem, v); err != nil && !errors.Is(err, live.ErrPlatform) {
-		return err
+		return x, err
 	}
-	prefix := fmt.Sprintf("p%d_", x.products)
 	asm, err := v.Target.File("kernels", v.Functions(prefix)...)
 	if err != nil {
-		return err
+		return x, err
 	}
 	data, err := encode(&live.Binary{Spec: live.Spec(problem, v), Object: jit.Object{Arch: goruntime.GOARCH}})
 	if err != nil {
-		return err
+		return x, err
 	}
-	var names []string
+	x = linkedPart{linkedProduct{identity: string(p.identity("", problem, e)), binary: string(data)}, prefix, nil, asm.Data}
 	for _, f := range v.Functions("") {
-		names = append(names, f.Name)
+		x.names = append(x.names, f.Name)
 	}
-	return x.add(linkedProduct{identity: string(p.identity("", problem, e)), binary: string(data)}, prefix, names, asm.Data)
+	return x, nil
 }
 
 // linking is a program in the making: files that the go command takes in place of files of the sources, or besides them.
 type linking struct {
 	dir, root string
 	files     map[string]string // by what they stand for
-	products  int
 	decls     strings.Builder
 	table     strings.Builder
 }
 
-// add adds a product, whose functions of the given names are in assembly with a prefix.
-func (x *linking) add(l linkedProduct, prefix string, names []string, assembly []byte) error {
+// add adds a product.
+func (x *linking) add(l *linkedPart) error {
 	fmt.Fprintf(&x.table, "\t{identity: %q, binary: %q, functions: map[string]func(*uint64){\n", l.identity, l.binary)
-	for _, name := range names {
-		fmt.Fprintf(&x.decls, "//go:noescape\nfunc %s(args *uint64)\n\n", prefix+name)
-		fmt.Fprintf(&x.table, "\t\t%q: %s,\n", name, prefix+name)
+	for _, name := range l.names {
+		fmt.Fprintf(&x.decls, "//go:noescape\nfunc %s(args *uint64)\n\n", l.prefix+name)
+		fmt.Fprintf(&x.table, "\t\t%q: %s,\n", name, l.prefix+name)
 	}
 	x.table.WriteString("\t}},\n")
-	x.products++
-	return x.write(fmt.Sprintf("%sof_%s.s", prefix, goruntime.GOARCH), assembly)
+	return x.write(fmt.Sprintf("%sof_%s.s", l.prefix, goruntime.GOARCH), l.assembly)
 }
 
 // write writes a file that stands for one of that name in this package.

@@ -53,7 +53,7 @@ func needed(path string) ([]ir.Problem, error) {
 		return nil, err
 	}
 	defer f.Close()
-	return kernels.Needed(f), nil
+	return kernels.Needed(f, model.Options{})
 }
 
 // String says what ran.

@@ -7,21 +7,20 @@ import (
 	"runtime"
 	"runtime/debug"
 	"testing"
+
+	"github.com/tmacc/tmacc/search/garbage"
 )
 
-// Kernels that are compiled are garbage soon: collecting it five times as rarely costs little memory. Above the limit, which
+// Garbage is collected as rarely as where kernels are compiled. Above the limit, which
 // tests that measure large matrices reach, it is collected as it is needed.
-const (
-	percent = 400
-	limit   = 2 << 30
-)
+const limit = 2 << 30
 
 // Run runs the tests of a package and ends the process, after it has called the functions of `after`. GOGC and GOMEMLIMIT of the environment count, if they are set. No
 // allocations are sampled unless -memprofile asks for them.
 func Run(m *testing.M, after ...func()) {
 	flag.Parse()
 	if os.Getenv("GOGC") == "" && os.Getenv("GOMEMLIMIT") == "" {
-		debug.SetGCPercent(percent)
+		debug.SetGCPercent(garbage.Percent)
 		debug.SetMemoryLimit(limit)
 	}
 	if flag.Lookup("test.memprofile").Value.String() == "" {

@@ -117,14 +117,14 @@ type modelTools struct {
 // modelTools makes them; the products run on a device unless it is nil. A model that cannot be measured is refused before the probes, which take a while.
 func (c *cli) modelTools(ctx context.Context, b benchFlags, on *kernels.Device, file *gguf.File, lock *tune.Lock, bar *progress) (*modelTools, error) {
 	x := &modelTools{tests: inference.Tests(b.model.prompts, b.ns, b.model.depths)}
-	err := model.Check(file, model.Options{Context: inference.Longest(x.tests)})
+	needed, err := kernels.Needed(file, model.Options{Context: inference.Longest(x.tests)})
 	if err != nil {
 		return nil, b.model.blamed(err)
 	}
 	if x.provider, err = kernels.New(ctx, kernels.Options{Lock: lock, Defaults: c.defaults(b.noRecords, bar), Device: on, Say: c.heard(bar)}); err != nil {
 		return nil, err
 	}
-	x.provider.Expect(kernels.Needed(file))
+	x.provider.Expect(needed)
 	if on != nil {
 		bar.step("measuring the device's memory")
 		x.machines, err = inference.NewDevice(on.Here)

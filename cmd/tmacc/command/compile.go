@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"runtime/debug"
 	"slices"
 	"strings"
 	"time"
@@ -18,6 +16,7 @@ import (
 	"github.com/tmacc/tmacc/lower/targets"
 	"github.com/tmacc/tmacc/search/defaults"
 	"github.com/tmacc/tmacc/search/delivery"
+	"github.com/tmacc/tmacc/search/garbage"
 	"github.com/tmacc/tmacc/search/session"
 )
 
@@ -453,16 +452,9 @@ func (x *compilation) tuneAll(ctx context.Context) error {
 	return x.made.ReadLock()
 }
 
-// sparingGC is the GOGC to compile with: kernels that are tried are garbage soon. Four formats for one target take 0.7 to 0.8
-// of the time that they take with 100, and 81 MB instead of 36. tune, once for 30 s, measured 503 candidates a minute with it
-// and 559 without, and took 651 MB instead of 286.
-const sparingGC = 400
-
 // compileAll compiles every product for every target.
 func (x *compilation) compileAll(ctx context.Context) error {
-	if os.Getenv("GOGC") == "" {
-		defer debug.SetGCPercent(debug.SetGCPercent(sparingGC))
-	}
+	defer garbage.Spare()()
 	return x.made.Compile(ctx)
 }
 

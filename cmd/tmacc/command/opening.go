@@ -18,6 +18,7 @@ import (
 
 	"github.com/tmacc/tmacc/cmd/tmacc/tale"
 	"github.com/tmacc/tmacc/gen/message"
+	"github.com/tmacc/tmacc/ir"
 	"github.com/tmacc/tmacc/ir/format/gguf"
 	"github.com/tmacc/tmacc/runtime/cache"
 	"github.com/tmacc/tmacc/runtime/model"
@@ -123,6 +124,7 @@ type opened struct {
 	*cli
 	how      opening
 	file     *gguf.File
+	needed   []ir.Problem    // products
 	device   *kernels.Device // nil: this CPU
 	provider *kernels.Provider
 	// program, unless "", has the kernels that this one lacks: it has to run with the same arguments instead.
@@ -184,7 +186,7 @@ func (c *cli) begin(ctx context.Context, x opening) (*opened, error) {
 // read reads the tokenizer, and refuses a file that cannot be run before kernels are made for it.
 func (o *opened) read() (err error) {
 	if o.tokenizer, err = token.New(o.file); err == nil {
-		err = model.Check(o.file, model.Options{Context: o.how.context})
+		o.needed, err = kernels.Needed(o.file, model.Options{Context: o.how.context, Head: headTypes[o.how.head]})
 	}
 	if err != nil {
 		return o.how.blamed(err)
@@ -202,7 +204,7 @@ func (o *opened) compile(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	o.provider.Expect(kernels.Needed(o.file, headTypes[o.how.head]))
+	o.provider.Expect(o.needed)
 	o.program = o.provider.Program(mainPackage())
 	if ctx.Err() != nil { // no program, but not for want of anything
 		return failed("%w", errInterrupted)
