@@ -16,6 +16,7 @@ type decoded struct {
 	buf     int            // the parameter
 	strides map[string]int // bytes from one iteration of a loop to the next
 	lanes   []vir.Stride   // of the loops of lanes that have parts of their own
+	copies  []vir.Stride   // of the loops of lanes whose first lane's part is read: others store copies of it
 	row     row
 }
 
@@ -119,10 +120,13 @@ func (v *vectorizer) fillValues(loops []nest.Loop, a *nest.Assign) error {
 	}
 	f := &filling{bytes: shared, unit: 1, lanes: map[string]int{}, at: map[string]int{}}
 	lanes := 1
+	var copies []*openLoop
 	all := slices.DeleteFunc(slices.Clone(v.serial), func(o *openLoop) bool { return !o.node.Lane || mentions(read.Index, o.loop) })
 	for _, o := range slices.Backward(append(all, v.holders()...)) {
-		if held := slices.Contains(v.inner, o); held || total%(lanes*o.loop.N) == 0 {
+		if total%(lanes*o.loop.N) == 0 {
 			f.lanes[o.loop.Name], lanes = lanes, lanes*o.loop.N
+		} else if slices.Contains(v.inner, o) { // more lanes than values
+			copies = append(copies, o)
 		}
 	}
 	if total%lanes != 0 || len(shared) == 0 {
@@ -133,6 +137,10 @@ func (v *vectorizer) fillValues(loops []nest.Loop, a *nest.Assign) error {
 	for _, l := range slices.Backward(loops) {
 		d.strides[l.Name] = size
 		size *= l.N
+	}
+	for _, o := range copies {
+		d.copies = append(d.copies, vir.Stride{Loop: o.node.ID, Bytes: size})
+		size *= o.loop.N
 	}
 	v.shareBuffer(a.Dst.Name, d, f, size)
 	defer func() {
@@ -249,10 +257,10 @@ func (v *vectorizer) decodeFields(a *nest.Assign, d *decoded, f *filling, fields
 		}
 		return at
 	}
-	mem := vir.Mem{Buf: d.buf, Off: place(f.first), Stride: slices.Clone(d.lanes)}
+	mem := vir.Mem{Buf: d.buf, Off: place(f.first), Stride: slices.Concat(d.lanes, d.copies)}
 	for _, o := range v.serial {
 		units := f.lanes[o.loop.Name]
-		if units == 0 {
+		if units == 0 || o.loop.N == 1 {
 			continue
 		}
 		by := place(f.first+units) - mem.Off
