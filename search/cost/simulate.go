@@ -127,8 +127,8 @@ func (x *simulator) loop(at int) {
 		before := x.now()
 		x.body(at+1, begin.end)
 		x.step(&x.code[begin.end])
-		if n < 1 {
-			x.extra -= float64((1 - n) * (x.now() - before))
+		if left := n - done; left < 1 {
+			x.extra -= float64((1 - left) * (x.now() - before))
 		}
 	}
 }
