@@ -76,7 +76,7 @@ func (x residualShare) of() (share float64) {
 	return share
 }
 
-// ofRow is the share in a row whose largest activation is so many standard deviations.
+// ofRow is the share in a row whose largest activation is largest, in standard deviations.
 func (x residualShare) ofRow(largest float64) (share float64) {
 	magnitude := magnitudes(largest)
 	sums := []float64{1} // sums[s]: the probability that the magnitudes of the digits so far sum up to s
@@ -97,8 +97,8 @@ func (x residualShare) ofRow(largest float64) (share float64) {
 	return share
 }
 
-// magnitudes are the probabilities of the magnitudes 0 to ActMax of normally distributed activations, of which the
-// largest is so many standard deviations.
+// magnitudes are the probabilities of the magnitudes 0 to ActMax of normally distributed activations. The
+// largest activation of the row is largest, in standard deviations.
 func magnitudes(largest float64) (share [ActMax + 1]float64) {
 	last := 0.0
 	for q := range share {

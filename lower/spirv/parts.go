@@ -164,7 +164,7 @@ func (p *printer) inOrderOfParts(ids module.ID, t *inTurn) {
 	}
 }
 
-// nothing makes what loop l carries what adds nothing, if it is the one of which each iteration's floats are kept.
+// nothing makes what loop l carries what adds nothing, if it is the one whose iterations' floats are kept.
 func (t *inTurn) nothing(p *printer, l *vir.Loop) {
 	if t == nil || t.dealt != l {
 		return

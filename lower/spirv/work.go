@@ -202,7 +202,7 @@ func (c *counter) keep(l *vir.Loop, times float64) {
 }
 
 // turns counts how the last workgroup reads what all lanes have kept, adds it in the order of iterations and lanes, and leaves zeros, as printer.inTurns writes it. It
-// touches as many lines as all workgroups together do that share the sums.
+// touches all lines that the workgroups touch that share the sums.
 func (c *counter) turns(l *vir.Loop, lanes []*vir.Loop, at where) {
 	const accesses, barriers = 2, 3
 	last := &counter{s: c.s, count: c.count, subgroup: c.subgroup, lanes: c.lanes}

@@ -59,7 +59,7 @@ type Kernel struct {
 
 // Fused is a kernel of one column that is given a row of floats in place of Act, and quantizes it itself. It has the bits of a kernel that is given prepared
 // activations. Of rows it takes up to Room elements, padded with zeros up to a multiple of each of Pads. It has a parameter behind the ones of kernels for
-// each of CountDiv: how many of so many elements a row has, rounded up.
+// each of CountDiv: how many groups of that length a row has, rounded up.
 type Fused struct {
 	Kernel
 	Room           int

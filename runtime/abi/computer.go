@@ -42,7 +42,7 @@ type Step interface{ RunsBeside() bool }
 
 // Multiplying multiplies all rows of a matrix by rows of activations, the blocks of Runs. Out receives a column for each of them, whole tiles of it. Columns
 // lie Column bytes apart. If List has a memory, Matrix is the first of a Stack, and Runs are one, of the first kernel: block i is multiplied by the matrix that begins
-// as many bytes behind the first as the i-th u32 of List says.
+// behind the first by the bytes that the i-th u32 of List says.
 type Multiplying struct {
 	Beside         bool
 	Matrix         Loaded

@@ -419,7 +419,7 @@ func (r *resident) attention(kind int) *attention {
 }
 
 // errSeats is that there are fewer seats than a batch has sessions.
-var errSeats = errorf("device", "it has no room for the keys and values of so many sessions at once")
+var errSeats = errorf("device", "it has no room for the keys and values of all sessions of the batch at once")
 
 // seated gives each segment of a batch a seat: the one that its session had last, or one that no session of the batch had, or a new one.
 func (r *resident) seated(segments []segment) (all []sequence, err error) {

@@ -322,7 +322,7 @@ func (s *list) panels(beside bool, layer int, a *attention, b *blocksOf, from, k
 	}
 }
 
-// merge adds blocks to those of their tiles before, in order, and divides by the sums where a tile ends.
+// merge adds blocks to the earlier ones of their tiles, in order, and divides by the sums where a tile ends.
 func (s *list) merge(a *attention, all []blocksOf) {
 	for left := true; left; {
 		left = false

@@ -230,7 +230,7 @@ func TestConfirmed(t *testing.T) {
 	}
 }
 
-// What is found is called faster only if it is so beyond the noise of measuring it again.
+// A find is called faster only if it is so beyond the noise of measuring it again.
 func TestFoundText(t *testing.T) {
 	measured := func(low, high float64) *Measured {
 		return &Measured{Base: defaultWords, Ratio: tune.Ratio{Median: (low + high) / 2, Low: low, High: high}}

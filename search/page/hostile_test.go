@@ -80,7 +80,7 @@ func TestPageOdd(t *testing.T) {
 	}
 }
 
-// The page of a long search stays one that browsers show: it grows with what is drawn, not with the trials.
+// The page of a long search stays one that browsers show: it grows with its drawings, not with the trials.
 func TestPageLong(t *testing.T) {
 	s := searched(t)
 	few, err := HTML(t.Context(), s)

@@ -115,7 +115,7 @@ const pageCut = 155
 
 var update = flag.Bool("update", false, "write the answers to the script of docs/explore.md again")
 
-// The script of docs/explore.md has the answers that the page shows, without those of commands that measure. A change of the default schedule makes other answers.
+// The script of docs/explore.md has the answers that the page shows. Commands that measure are left out. A change of the default schedule makes other answers.
 func TestExplorePage(t *testing.T) {
 	if runtime.GOARCH != "amd64" {
 		t.Skip("the page was made on amd64: where products of floats are fused, schedules may be others")

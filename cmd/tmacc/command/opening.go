@@ -340,7 +340,7 @@ func (o *opened) ran() string {
 	case "device":
 		stay := "steps stay on the device"
 		if n := o.model.ResidentSessions(); n > 0 {
-			stay += fmt.Sprintf(", but for batches of more than %s, which it has no room for: %s", message.Count(n, "session"), operators)
+			stay += fmt.Sprintf(", except of batches of more than %s, which it has no room for: %s", message.Count(n, "session"), operators)
 		}
 		operators = stay
 	default:

@@ -160,7 +160,7 @@ func (s *pageScreen) figure(block, base string) *explore.Measured {
 	return &explore.Measured{Base: base, Ratio: tune.Ratio{Median: median, Low: median, High: median + noise + 1e-9}}
 }
 
-// insert shows the page's measurements where those of this machine would stand.
+// insert shows the page's measurements where this machine's would stand.
 func (s *pageScreen) insert() {
 	s.state.Measured = s.beside[s.Now().String()]
 	for i, n := range s.list {

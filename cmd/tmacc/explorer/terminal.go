@@ -107,5 +107,5 @@ func (d *display) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// end says that what is written from now on need not be shown.
+// end says that later writes need not be shown.
 func (d *display) end() { d.queue <- nil }
