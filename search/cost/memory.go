@@ -32,7 +32,7 @@ type Model struct {
 }
 
 // Fitted is the model that estimates are by.
-var Fitted = Model{Window: 0.35, Begins: 1, Reach: 4, Asks: 2, Looks: 0.5, Ahead: 20, Queue: 48}
+var Fitted = Model{Window: 0.35, Begins: 1, Reach: 2, Asks: 2, Looks: 0.5, Ahead: 20, Queue: 48}
 
 // memory simulates how a core waits for lines: instructions are done in order, at the pace of the execution units, or later if
 // their data come later. An instruction starts when it enters the window, which the oldest one that is not done holds back.
