@@ -73,7 +73,7 @@ func (e Note) String() string    { return fmt.Sprintf(topics[e.About], e.Err) }
 func (e Fault) String() string   { return "BUG, please report: " + string(e) }
 func (e Dropped) String() string { return "dropped: " + e.Reason }
 func (e Better) String() string {
-	return fmt.Sprintf("the best so far takes %.3f of the default's time", e.Cost)
+	return fmt.Sprintf("the best so far takes %.3f of the default's time, unconfirmed", e.Cost)
 }
 
 func (e Progress) String() string {

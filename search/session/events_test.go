@@ -31,7 +31,7 @@ func TestReport(t *testing.T) {
 	for _, x := range []tune.Trial{{Cost: 0.9}, {Cost: 0.95}, {Error: "wrong", Fault: "row 3 is 4, want 5"}, {Cost: 0.8}} {
 		s.report(x)
 	}
-	const want = "the best so far takes 0.900 of the default's time|dropped: wrong|BUG, please report: row 3 is 4, want 5|the best so far takes 0.800 of the default's time"
+	const want = "the best so far takes 0.900 of the default's time, unconfirmed|dropped: wrong|BUG, please report: row 3 is 4, want 5|the best so far takes 0.800 of the default's time, unconfirmed"
 	if have := strings.Join(said, "|"); have != want {
 		t.Errorf("%s, want %s", have, want)
 	}

@@ -345,9 +345,13 @@ func (m *Model) figures() (out []string) {
 	if b == nil || b.Trace.String() == m.trace.String() && s.Measured != nil {
 		return out
 	}
-	var more []string // a search does not measure in the same rounds as the default
+	found := fmt.Sprintf("found %.3f, unconfirmed", b.Cost) // one candidate's time over the default's in the same rounds, without its noise
+	if b.Confirmed != nil {
+		found = fmt.Sprintf("found %v", b.Confirmed.Ratio)
+	}
+	var more []string
 	for _, text := range out {
-		more = append(more, fmt.Sprintf("%s | found %.3f, unconfirmed", text, b.Cost), fmt.Sprintf("%s | found %.3f", text, b.Cost))
+		more = append(more, text+" | "+found)
 	}
 	return append(more, out...)
 }
