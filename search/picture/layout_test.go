@@ -337,3 +337,25 @@ func TestStyles(t *testing.T) {
 		}
 	}
 }
+
+// TestTicks: a logarithmic axis has ticks wherever it is, also between two powers of ten.
+func TestTicks(t *testing.T) {
+	for _, x := range []struct {
+		low, high float64
+		want      string
+	}{
+		{105, 223, "120 140 160 180 200 220"},
+		{110, 140, "110 120 130 140"},
+		{1180, 1390, "1200 1250 1300 1350"},
+		{0.00109, 0.00131, "0.0011 0.00115 0.0012 0.00125 0.0013"},
+		{12, 3000, "20 50 100 200 500 1000 2000"},
+	} {
+		var ticks []string
+		for _, tick := range spread(10).Ticks(x.low, x.high) {
+			ticks = append(ticks, tick.Label)
+		}
+		if got := strings.Join(ticks, " "); got != x.want {
+			t.Errorf("ticks of %g to %g: %s, want %s", x.low, x.high, got, x.want)
+		}
+	}
+}

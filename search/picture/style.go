@@ -87,7 +87,7 @@ func finite(values []float64) []float64 {
 //
 //	1 2 5 10            of each power of ten
 //	1 1.5 2 3 4 5 ...   of each power of ten
-//	all tenths, twentieths, fiftieths, hundredths ...
+//	all halves, fifths, tenths ... of the largest power of ten
 type shares struct{}
 
 // Ticks implements plot.Ticker.
@@ -104,14 +104,27 @@ func (shares) Ticks(low, high float64) (out []plot.Tick) {
 			return out
 		}
 	}
-	for _, step := range []float64{10, 20, 50, 100, 200, 500, 1000} {
-		if len(out) >= enough {
-			break
+	// Multiples of a half, a fifth, a tenth ... of the largest power of ten.
+	largest := math.Floor(math.Log10(high))
+	for power := largest; power >= largest-3; power-- {
+		for _, parts := range []float64{2, 5, 10} {
+			if len(out) >= enough {
+				return out
+			}
+			out = multiples(low, high, parts, power)
 		}
-		out = nil
-		for i := math.Ceil(low * step); i <= high*step; i++ {
-			out = appendTick(out, low, high, i/step)
-		}
+	}
+	return out
+}
+
+// multiples are ticks at the multiples of a power of ten over parts.
+func multiples(low, high, parts, power float64) (out []plot.Tick) {
+	value := func(i float64) float64 { return i / parts * math.Pow(10, power) }
+	if power < 0 { // not a product by a power that is not exact
+		value = func(i float64) float64 { return i / (parts * math.Pow(10, -power)) }
+	}
+	for i := math.Ceil(low / value(1)); i <= math.Floor(high/value(1)); i++ {
+		out = appendTick(out, low, high, value(i))
 	}
 	return out
 }
