@@ -1,10 +1,6 @@
 package lower
 
-import (
-	"slices"
-
-	"github.com/tmacc/tmacc/ir"
-)
+import "github.com/tmacc/tmacc/ir"
 
 // variable is where a loop stands: at 0 if it is not open.
 type variable struct {
@@ -108,34 +104,4 @@ func (v *vectorizer) add(l *affineIndex, e ir.Expr, times int64) {
 			v.add(l, e.X, times*y.V)
 		}
 	}
-}
-
-// shiftedIndex is indices, and what the last one is instead: itself plus a number, or 0.
-type shiftedIndex struct {
-	of   *ir.Expr // the first
-	by   int
-	zero bool
-}
-
-// plusIndex is indices whose last one is larger by a number, the same ones every time.
-func (v *vectorizer) plusIndex(index []ir.Expr, by int) []ir.Expr {
-	return v.shiftedBy(shiftedIndex{of: &index[0], by: by}, index)
-}
-
-// zeroIndex is indices whose last one is 0, the same ones every time.
-func (v *vectorizer) zeroIndex(index []ir.Expr) []ir.Expr {
-	return v.shiftedBy(shiftedIndex{of: &index[0], zero: true}, index)
-}
-
-func (v *vectorizer) shiftedBy(key shiftedIndex, index []ir.Expr) []ir.Expr {
-	if out, ok := v.shifted[key]; ok {
-		return out
-	}
-	out := slices.Clone(index)
-	last := &out[len(out)-1]
-	if *last = ir.Expr(ir.I32(0)); !key.zero {
-		*last = ir.Binary{Op: ir.Add, X: index[len(index)-1], Y: ir.I32(key.by)}
-	}
-	v.shifted[key] = out
-	return out
 }

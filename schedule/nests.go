@@ -56,11 +56,7 @@ func (n *nests) loop(x Step, name string) (st *stage, i int, err error) {
 
 // Loops lists the loops of all stages, outermost first.
 func (n *nests) Loops() []nest.Loop {
-	all := 0
-	for _, st := range n.stages {
-		all += len(st.loops)
-	}
-	out := make([]nest.Loop, 0, all)
+	var out []nest.Loop
 	for _, st := range n.stages {
 		out = append(out, st.loops...)
 	}
