@@ -16,7 +16,7 @@ import (
 //	entry = table[entry] + residual[entry] - offset of the unit
 //
 // Few units of four bits have residuals: about two of the 1024 units of 4096 normally distributed activations. Of pairs
-// of digits from -1 to 1, one in fifty has some. See ResidualShare.
+// of digits from -1 to 1, one in sixty has some. See ResidualShare.
 
 // mostByte is the largest entry that needs no residual.
 const mostByte = math.MaxUint8
