@@ -140,9 +140,17 @@ func (m *model) split(order [][]int, left []float64) (feature int, limit float64
 			}
 			below, above := sum/float64(i+1), (total-sum)/float64(n-i-1)
 			if explained := sum*below + (total-sum)*above; explained > most {
-				feature, limit, most = f, (here+next)/2, explained
+				feature, limit, most = f, between(here, next), explained
 			}
 		}
 	}
 	return feature, limit
+}
+
+// between is a limit that a is not above and b is, if b is above a: half way, or a if no number is between them, as before an infinite one.
+func between(a, b float64) float64 {
+	if mid := a + (b-a)/2; mid < b {
+		return mid
+	}
+	return a
 }
