@@ -148,15 +148,15 @@ func (d *onDevice) search(ctx context.Context, limit time.Duration, from schedul
 	}
 	s.Say = func(what string) { d.said(session.Step(what)) }
 	began := time.Now()
+	var least tune.Ratio
 	s.Options = tune.Options{Trials: session.UsualTrials, Patience: session.UsualPatience, Batch: 4, Rng: rand.New(rand.NewSource(seed)), Progress: func(p tune.Progress) {
 		d.said(session.Progress{Product: d.Problem.Name() + " on " + d.target.Machine().Name, Measured: p.Trials, Trials: session.UsualTrials, Dropped: p.Dropped,
-			Took: time.Since(began), Limit: limit, Best: p.Best})
+			Took: time.Since(began), Limit: limit, Best: least})
 	}}
-	least := 0.0
 	s.Log = func(t tune.Trial) {
-		if t.Error == "" && len(t.Genes) > 0 && (least == 0 || t.Cost < least) && !same(t.Genes[0].Trace, d.Explorer.usual) {
-			least = t.Cost
-			d.said(session.Better{Cost: t.Cost, Traces: []schedule.Trace{t.Genes[0].Trace}})
+		if t.Error == "" && len(t.Genes) > 0 && (least.Median == 0 || t.Cost < least.Median) && !same(t.Genes[0].Trace, d.Explorer.usual) {
+			least = t.Ratio()
+			d.said(session.Better{Ratio: least, Traces: []schedule.Trace{t.Genes[0].Trace}})
 		}
 	}
 	logged := d.logged(s)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"time"
 
@@ -216,7 +217,7 @@ func (e *Explorer) said(x session.Event) {
 	e.mu.Lock()
 	hear := e.hear
 	if b, ok := x.(session.Better); ok && len(b.Traces) > 0 {
-		e.found = &Found{Cost: b.Cost, Trace: b.Traces[0]}
+		e.found = found(b)
 	}
 	e.mu.Unlock()
 	if hear != nil {
@@ -226,7 +227,8 @@ func (e *Explorer) said(x session.Event) {
 
 // Found is the best that a search has found so far.
 type Found struct {
-	Cost  float64        `json:"cost"` // of the default's time, as measured during the search: of many candidates, the best one is also a lucky one
+	Cost  float64        `json:"cost"`            // of the default's time, as measured during the search: of many candidates, the best one is also a lucky one
+	Noise *tune.Ratio    `json:"noise,omitempty"` // the cost with its bounds, nil: not known
 	Trace schedule.Trace `json:"trace"`
 	Ended string         `json:"ended,omitempty"` // why the search ended
 	Tried int            `json:"measured"`        // candidates
@@ -236,6 +238,26 @@ type Found struct {
 	usual     bool      // it is the default schedule
 }
 
+// found is what an event of a search reports.
+func found(b session.Better) *Found {
+	f := &Found{Cost: b.Ratio.Median, Trace: b.Traces[0]}
+	if !math.IsInf(b.Ratio.High, 1) {
+		f.Noise = &b.Ratio
+	}
+	return f
+}
+
+// Ratio is that of the times to the default's, with its noise: of the last measurement.
+func (f *Found) Ratio() tune.Ratio {
+	switch {
+	case f.Confirmed != nil:
+		return f.Confirmed.Ratio
+	case f.Noise != nil:
+		return *f.Noise
+	}
+	return tune.Ratio{Median: f.Cost, High: math.Inf(1)}
+}
+
 // String is a line about what was found, and its trace.
 func (f *Found) String() string {
 	text := fmt.Sprintf("%d candidate%s, ended by %s; ", f.Tried, plural(f.Tried), f.Ended)
@@ -243,11 +265,11 @@ func (f *Found) String() string {
 	case f.usual:
 		text += "none was faster than " + defaultWords
 	case f.Confirmed == nil:
-		text += fmt.Sprintf("the best took %.3f of the time of %s, which is unconfirmed: best takes it, measure confirms it", f.Cost, defaultWords)
+		text += fmt.Sprintf("the best took %v of the time of %s, which is unconfirmed: best takes it, measure confirms it", f.Ratio(), defaultWords)
 	case f.Confirmed.Ratio.Less():
-		text += fmt.Sprintf("the best takes %v of the time of %s (%.3f in the search), and best takes it", f.Confirmed.Ratio, defaultWords, f.Cost)
+		text += fmt.Sprintf("the best takes %v of the time of %s, and best takes it", f.Ratio(), defaultWords)
 	default:
-		text += fmt.Sprintf("the best takes %v of the time of %s (%.3f in the search), which is not faster beyond the noise; best takes it", f.Confirmed.Ratio, defaultWords, f.Cost)
+		text += fmt.Sprintf("the best takes %v of the time of %s, which is not faster beyond the noise; best takes it", f.Ratio(), defaultWords)
 	}
 	return fmt.Sprintf("%s\n%v", text, f.Trace)
 }
@@ -288,6 +310,9 @@ func (e *Explorer) Search(ctx context.Context, limit time.Duration, hear func(se
 	f, err := s.search(ctx, limit, e.Now())
 	if err != nil {
 		return nil, err
+	}
+	if b := e.Best(); b != nil && same(b.Trace, f.Trace) { // whose noise is known
+		f.Cost, f.Noise = b.Cost, b.Noise
 	}
 	if f.usual = same(f.Trace, e.usual); !f.usual && ctx.Err() == nil {
 		e.said(session.Step("measuring the best again"))

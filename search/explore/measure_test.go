@@ -188,7 +188,7 @@ type canned struct {
 }
 
 func (c *canned) search(context.Context, time.Duration, schedule.Trace) (*Found, error) {
-	c.e.said(session.Better{Cost: 0.5, Traces: []schedule.Trace{c.found}})
+	c.e.said(session.Better{Ratio: tune.Ratio{Median: 0.5, Low: 0.4, High: 0.6}, Traces: []schedule.Trace{c.found}})
 	return &Found{Cost: 0.5, Trace: c.found, Ended: "time", Tried: 2}, nil
 }
 
@@ -225,7 +225,7 @@ func TestConfirmed(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	c.found, c.err = given(t)[:20], nil
 	f, err = e.Search(ctx, time.Second, func(session.Event) { stop() })
-	if err != nil || f.Confirmed != nil || !strings.Contains(f.String(), "unconfirmed") {
+	if err != nil || f.Confirmed != nil || !strings.Contains(f.String(), "took 0.50 ± 0.10 of the time of the default schedule, which is unconfirmed") {
 		t.Errorf("stopped: %+v, %v", f, err)
 	}
 }
@@ -236,10 +236,12 @@ func TestFoundText(t *testing.T) {
 		return &Measured{Base: defaultWords, Ratio: tune.Ratio{Median: (low + high) / 2, Low: low, High: high}}
 	}
 	for want, f := range map[string]Found{
-		"2 candidates, ended by time; none was faster than the default schedule":                                                                         {Cost: 0.99, usual: true},
-		"2 candidates, ended by time; the best took 0.900 of the time of the default schedule, which is unconfirmed: best takes it, measure confirms it": {Cost: 0.9},
-		"2 candidates, ended by time; the best takes 0.85 ± 0.05 of the time of the default schedule (0.800 in the search), and best takes it":           {Cost: 0.8, Confirmed: measured(0.8, 0.9)},
-		"2 candidates, ended by time; the best takes 1.00 ± 0.10 of the time of the default schedule (0.800 in the search), which is not faster beyond the noise; best takes it": {Cost: 0.8,
+		"2 candidates, ended by time; none was faster than the default schedule":                                                                            {Cost: 0.99, usual: true},
+		"2 candidates, ended by time; the best took 0.90 ± ? of the time of the default schedule, which is unconfirmed: best takes it, measure confirms it": {Cost: 0.9},
+		"2 candidates, ended by time; the best took 0.90 ± 0.05 of the time of the default schedule, which is unconfirmed: best takes it, measure confirms it": {Cost: 0.9,
+			Noise: &measured(0.85, 0.95).Ratio},
+		"2 candidates, ended by time; the best takes 0.85 ± 0.05 of the time of the default schedule, and best takes it": {Cost: 0.8, Confirmed: measured(0.8, 0.9)},
+		"2 candidates, ended by time; the best takes 1.00 ± 0.10 of the time of the default schedule, which is not faster beyond the noise; best takes it": {Cost: 0.8,
 			Confirmed: measured(0.9, 1.1)},
 	} {
 		f.Tried, f.Ended = 2, "time"

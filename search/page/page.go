@@ -61,7 +61,7 @@ type content struct {
 	Search     drawing
 	Candidates string
 	Ended      string
-	Best       float64
+	Best       tune.Ratio
 	Faster     bool // than the default
 	Families   []family
 	Dropped    []reason
@@ -77,7 +77,7 @@ type content struct {
 type family struct {
 	Name             string
 	Trials, Measured int
-	Best             float64 // of the default's time, 0: none was measured
+	Best             tune.Ratio // of the default's time, 0: none was measured
 }
 
 // drawing is a picture for wide screens, and for narrow ones.
@@ -135,7 +135,7 @@ func HTML(ctx context.Context, s Search) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := content{Title: s.Title(), Product: s.Product + " on " + s.Run.Target, Purposes: tune.PurposesText(s.Purposes...), Source: s.Source().String(), Search: drawn, Candidates: message.Count(len(s.Trials), "candidate"), Best: best.Cost, Faster: best.Cost < 1,
+	c := content{Title: s.Title(), Product: s.Product + " on " + s.Run.Target, Purposes: tune.PurposesText(s.Purposes...), Source: s.Source().String(), Search: drawn, Candidates: message.Count(len(s.Trials), "candidate"), Best: best.Ratio(), Faster: best.Cost < 1,
 		Ended: cmp.Or(s.Ended, "its process"), Families: s.families(), Dropped: s.dropped(), Rates: s.rates(best)}
 	c.Font = template.CSS(base64.StdEncoding.EncodeToString(liberationsansregular.TTF))
 	if c.Ceilings, err = s.drawCeilings(best); err != nil {
@@ -220,8 +220,8 @@ func (s Search) families() []family {
 		f := of[name]
 		if f.Trials++; t.Cost > 0 {
 			f.Measured++
-			if f.Best == 0 || t.Cost < f.Best {
-				f.Best = t.Cost
+			if f.Best.Median == 0 || t.Cost < f.Best.Median {
+				f.Best = t.Ratio()
 			}
 		}
 	}
@@ -230,10 +230,10 @@ func (s Search) families() []family {
 		out = append(out, *of[name])
 	}
 	last := func(f family) float64 { // without a time it is the last
-		if f.Best == 0 {
+		if f.Best.Median == 0 {
 			return 1e9
 		}
-		return f.Best
+		return f.Best.Median
 	}
 	slices.SortStableFunc(out, func(a, b family) int { return cmp.Compare(last(a), last(b)) })
 	return out

@@ -36,7 +36,7 @@ func searched(t *testing.T) Search {
 		Trials: []tune.Trial{
 			{Genes: []tune.Gene{{Trace: table}}, Error: "crashed SIGILL"},
 			{Genes: []tune.Gene{{Trace: table}}, Cost: 1.5, Ns: []float64{300}, Ratios: []float64{1.5}, Estimate: 0.9, Predicted: 1.4},
-			{Genes: []tune.Gene{{Trace: trace}}, Cost: 0.8, Ns: []float64{200}, Ratios: []float64{0.8}, Estimate: 1.1, Predicted: 0.7},
+			{Genes: []tune.Gene{{Trace: trace}}, Cost: 0.8, Ns: []float64{200}, Ratios: []float64{0.8}, Low: []float64{0.77}, High: []float64{0.82}, Estimate: 1.1, Predicted: 0.7},
 		},
 		Problem: &p, Target: targets.ByName("amd64/avx2"),
 	}
@@ -50,7 +50,7 @@ func TestPage(t *testing.T) {
 	}
 	text := string(data)
 	for _, want := range []string{
-		"<b>0.800</b>", "3 candidates", "ended by time", "a &lt;processor&gt;", "2026-11-27", "v1.2.3", "<svg", "</svg>",
+		"<b>0.80 ± 0.03</b>", `<td class="n">1.50 ± ?</td>`, "3 candidates", "ended by time", "a &lt;processor&gt;", "2026-11-27", "v1.2.3", "<svg", "</svg>",
 		"81.9", // products in a nanosecond: 64 * 256 / 200
 		"21.1", // bytes in a nanosecond: a fourth of that, and scales
 		"l2: a core reads 123 GB/s", "multiplies 568 per ns at most", "of&nbsp;567.8", "of&nbsp;123.4", "the default schedule</text>",
@@ -87,7 +87,7 @@ func TestPageMissing(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	s.Trials[2].Cost = 1.01
-	if data, err = HTML(t.Context(), s); err != nil || !strings.Contains(string(data), "No candidate was faster than the default schedule. The best takes <b>1.010</b>") {
+	if data, err = HTML(t.Context(), s); err != nil || !strings.Contains(string(data), "No candidate was faster than the default schedule. The best takes <b>1.01 ± 0.24</b>") {
 		t.Errorf("%v", err)
 	}
 	s.Trials = s.Trials[:1]

@@ -6,6 +6,7 @@ import (
 
 	"github.com/tmacc/tmacc/schedule"
 	"github.com/tmacc/tmacc/search/measure"
+	"github.com/tmacc/tmacc/search/tune"
 )
 
 // Event is what a session reports while it works: a Step, Note, Fault, Dropped, Better or Progress. Its text is one
@@ -52,7 +53,7 @@ type Dropped struct{ Reason string }
 
 // Better reports a candidate that is faster than all before it.
 type Better struct {
-	Cost   float64          // ratio of its times to the default schedules' times, with an extra if one purpose is slower
+	Ratio  tune.Ratio       // of its times to the default schedules' times, with an extra if one purpose is slower, and its noise
 	Traces []schedule.Trace // of its kernels, the narrowest first
 }
 
@@ -64,7 +65,7 @@ type Progress struct {
 	Dropped  int    // candidates
 	Took     time.Duration
 	Limit    time.Duration
-	Best     float64        // the least cost so far: see Better
+	Best     tune.Ratio     // the least cost so far: see Better
 	First    measure.Record // the best candidate's figures for the first purpose; Ns is 0 if they are unknown
 }
 
@@ -73,16 +74,19 @@ func (e Note) String() string    { return fmt.Sprintf(topics[e.About], e.Err) }
 func (e Fault) String() string   { return "BUG, please report: " + string(e) }
 func (e Dropped) String() string { return "dropped: " + e.Reason }
 func (e Better) String() string {
-	return fmt.Sprintf("the best so far takes %.3f of the default's time, unconfirmed", e.Cost)
+	return fmt.Sprintf("the best so far takes %v of the default's time, unconfirmed", e.Ratio)
 }
 
 func (e Progress) String() string {
-	first := ""
-	if r := e.First; r.Ns > 0 {
-		first = fmt.Sprintf("%.1f us, %.1f weights/ns, %.2f of the ceiling, ", r.Ns/1e3, r.GWeightsS, r.Share)
+	text := fmt.Sprintf("%s: %d of %d measured in %s of %s, %d dropped", e.Product, e.Measured, e.Trials, e.Took.Round(time.Second), e.Limit, e.Dropped)
+	if e.Best.Median == 0 {
+		return text
 	}
-	return fmt.Sprintf("%s: %d of %d measured in %s of %s, %d dropped; best %s%.2f of the default's time",
-		e.Product, e.Measured, e.Trials, e.Took.Round(time.Second), e.Limit, e.Dropped, first, e.Best)
+	text += "; best "
+	if r := e.First; r.Ns > 0 {
+		text += fmt.Sprintf("%.1f us, %.1f weights/ns, %.2f of the ceiling, ", r.Ns/1e3, r.GWeightsS, r.Share)
+	}
+	return text + fmt.Sprintf("%v of the default's time", e.Best)
 }
 
 func (Step) event()     {}

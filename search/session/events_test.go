@@ -18,8 +18,16 @@ func TestProgress(t *testing.T) {
 	if line := s.progress(p, 5*time.Second).String(); !strings.Contains(line, count+"0.1 us, ") {
 		t.Error(line)
 	}
+	s.best = tune.Ratio{Median: 0.5, Low: 0.45, High: 0.6} // of this search
+	if line := s.progress(p, 5*time.Second).String(); !strings.HasSuffix(line, "0.50 ± 0.10 of the default's time") {
+		t.Error(line)
+	}
+	s.best = tune.Ratio{}
+	if line := s.progress(tune.Progress{Trials: 7, Dropped: 7}, 5*time.Second).String(); !strings.HasSuffix(line, "7 dropped") {
+		t.Error(line)
+	}
 	s.tuner.ReferenceNs[0] = 0
-	if line := s.progress(p, 5*time.Second).String(); !strings.HasSuffix(line, count+"0.50 of the default's time") {
+	if line := s.progress(p, 5*time.Second).String(); !strings.HasSuffix(line, count+"0.50 ± ? of the default's time") {
 		t.Error(line)
 	}
 }
@@ -28,10 +36,11 @@ func TestProgress(t *testing.T) {
 func TestReport(t *testing.T) {
 	var said []string
 	s := unmeasured(t, Options{Events: func(e Event) { said = append(said, e.String()) }})
-	for _, x := range []tune.Trial{{Cost: 0.9}, {Cost: 0.95}, {Error: "wrong", Fault: "row 3 is 4, want 5"}, {Cost: 0.8}} {
+	for _, x := range []tune.Trial{{Cost: 0.9, Ratios: []float64{0.9}}, {Cost: 0.95}, {Error: "wrong", Fault: "row 3 is 4, want 5"},
+		{Cost: 0.8, Ratios: []float64{0.8}, Low: []float64{0.75}, High: []float64{0.85}}} {
 		s.report(x)
 	}
-	const want = "the best so far takes 0.900 of the default's time, unconfirmed|dropped: wrong|BUG, please report: row 3 is 4, want 5|the best so far takes 0.800 of the default's time, unconfirmed"
+	const want = "the best so far takes 0.90 ± ? of the default's time, unconfirmed|dropped: wrong|BUG, please report: row 3 is 4, want 5|the best so far takes 0.80 ± 0.05 of the default's time, unconfirmed"
 	if have := strings.Join(said, "|"); have != want {
 		t.Errorf("%s, want %s", have, want)
 	}

@@ -67,13 +67,13 @@ func (s *Session) report(t tune.Trial) {
 	switch {
 	case t.Error != "":
 		s.say(Dropped{t.Error})
-	case s.best == 0 || t.Cost < s.best:
-		s.best = t.Cost
+	case s.best.Median == 0 || t.Cost < s.best.Median:
+		s.best = t.Ratio()
 		var traces []schedule.Trace
 		for _, g := range t.Genes {
 			traces = append(traces, g.Trace)
 		}
-		s.say(Better{t.Cost, traces})
+		s.say(Better{s.best, traces})
 	}
 	if t.Fault != "" {
 		s.say(Fault(t.Fault))

@@ -37,7 +37,7 @@ func (f *Found) Traces() []schedule.Trace {
 // no error: the result is what was found until then. Search returns a *ResumeError, a *Broken, the error of a machine that
 // can measure nothing, or the error of ctx if it ends before the first candidate.
 func (s *Session) Search(ctx context.Context) (*Found, error) {
-	s.best = 0 // of this search alone
+	s.best = tune.Ratio{} // of this search alone
 	s.say(Step("measuring what the machine can do"))
 	if err := s.measureCeilings(ctx); err != nil {
 		return nil, err
@@ -159,7 +159,10 @@ func (s *Session) until(ctx context.Context) (release func()) {
 // progress is the event of p.
 func (s *Session) progress(p tune.Progress, took time.Duration) Progress {
 	e := Progress{Product: fmt.Sprintf("%s on %s", s.Problem.Weight, s.Target.Machine().ShortName()),
-		Measured: p.Trials, Trials: s.Trials, Dropped: p.Dropped, Took: took, Limit: s.Limit, Best: p.Best}
+		Measured: p.Trials, Trials: s.Trials, Dropped: p.Dropped, Took: took, Limit: s.Limit, Best: s.best}
+	if s.best.Median != p.Best { // an earlier search has measured it
+		e.Best = (&tune.Trial{Cost: p.Best}).Ratio()
+	}
 	if ns := s.tuner.ReferenceNs[0]; ns > 0 { // else an earlier search has measured everything
 		e.First = s.record(s.Purposes[0], p.Best*ns, nil)
 	}

@@ -97,7 +97,7 @@ type Session struct {
 	tuner    *tune.Tuner
 	ceilings []tune.Ceilings // of each purpose; zeros if they cannot be measured
 	journal  journal
-	best     float64 // the least cost that the search has measured, 0: none
+	best     tune.Ratio // the least cost that the search has measured, 0: none
 	// beside and completed are methods of the tuner; tests replace them.
 	beside    func(base, c *tune.Candidate, purposes []Purpose) ([]tune.Beside, error)
 	completed func(c *tune.Candidate) (*tune.Candidate, error)

@@ -53,8 +53,7 @@ type Candidate struct {
 	Uses    []search.Use
 	points  []space.Point // of the traces, nil: the space has none
 	shaders *variant.Shaders
-	ns      []float64
-	ratios  []float64
+	took    tune.Trial // what was measured
 }
 
 // Search looks for schedules until a limit is reached, nothing new turns up or ctx ends.
@@ -269,8 +268,9 @@ func hash(v *variant.Shaders) string {
 	return hex.EncodeToString(h.Sum(nil)[:16])
 }
 
-// measured is how often a candidate is timed beside the default, and repeated how often the best are.
-const measured, repeated = 3, 8
+// measured is how often a candidate is timed beside the default: the least number from which tune.RatioOf has bounds. repeated is how often the
+// best are.
+const measured, repeated = 5, 8
 
 // measure times candidates beside the default schedules. One that would be the best is compared with the definition.
 func (s *Search) measure(ctx context.Context, stop context.CancelCauseFunc, cs []*Candidate) (out []tune.Result) {
@@ -281,7 +281,7 @@ func (s *Search) measure(ctx context.Context, stop context.CancelCauseFunc, cs [
 				s.best = r.Cost
 			}
 		}
-		r.Ratios = c.ratios
+		r.Ratios = c.took.Ratios
 		if r.Err = s.blame(ctx, r.Err); errors.As(r.Err, new(*tune.Unmeasured)) {
 			stop(r.Err)
 		}
@@ -305,23 +305,26 @@ func (s *Search) blame(ctx context.Context, err error) error {
 }
 
 func (s *Search) cost(ctx context.Context, c *Candidate) (float64, error) {
-	c.ns, c.ratios = nil, nil
+	c.took = tune.Trial{}
 	for _, p := range s.Purposes {
 		x, err := s.lab.Time(ctx, s.Problem, p, measured, s.base, c.shaders)
 		if err != nil {
 			return 0, err
 		}
 		base, own := timing.Median(x[0].Rounds), timing.Median(x[1].Rounds)
-		c.ns, c.ratios = append(c.ns, own), append(c.ratios, own/base)
+		low, high := tune.Bounds(own/base, tune.RoundRatios(x[0], x[1]))
+		c.took.Ns, c.took.Ratios = append(c.took.Ns, own), append(c.took.Ratios, own/base)
+		c.took.Low, c.took.High = append(c.took.Low, low), append(c.took.High, high)
 	}
-	return tune.CostOf(c.ratios), nil
+	return tune.CostOf(c.took.Ratios), nil
 }
 
 func (s *Search) log(c *Candidate, r tune.Result) {
 	if s.Log == nil || errors.As(r.Err, new(*tune.Unmeasured)) || errors.Is(r.Err, context.Canceled) || errors.Is(r.Err, context.DeadlineExceeded) {
 		return
 	}
-	x := tune.Trial{Hash: hash(c.shaders), Cost: r.Cost, Ns: c.ns, Ratios: c.ratios}
+	x := c.took
+	x.Hash, x.Cost = hash(c.shaders), r.Cost
 	for _, u := range c.Uses {
 		x.Genes = append(x.Genes, tune.Gene{Trace: u.Trace})
 	}

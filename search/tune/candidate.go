@@ -35,10 +35,21 @@ type Candidate struct {
 	Kernels []variant.Kernel // of those genes that have one, the narrowest first
 	Hash    string           // of their assembly
 	prepare *prepared
-	ns      []float64 // the least that was measured, of each purpose
-	ratios  []float64 // to the default's, 0: not measured
+	measures
 	// The expected cost: by the model of the core alone, and as the search has corrected it. 0: nothing.
 	estimate, predicted float64
+}
+
+// measures are what was measured of each purpose, nil before.
+type measures struct {
+	ns        []float64 // the least
+	ratios    []float64 // to the default's, 0: not measured
+	low, high []float64 // bounds of the ratios by the rounds, 0: not known
+}
+
+func newMeasures(purposes int) measures {
+	all := func() []float64 { return make([]float64, purposes) }
+	return measures{all(), all(), all(), all()}
 }
 
 // Why candidates are dropped that have a kernel.

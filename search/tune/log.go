@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"runtime/debug"
@@ -95,6 +96,8 @@ type Trial struct {
 	Cost   float64   `json:"ratio,omitempty"` // CostOf its ratios
 	Ns     []float64 `json:"ns,omitempty"`    // the least, of each purpose, 0 of one that was not measured
 	Ratios []float64 `json:"parts,omitempty"` // of its times to the default's in the same rounds, of each purpose, 0 of one that was not measured
+	Low    []float64 `json:"low,omitempty"`   // bounds of Ratios by the ratios of single rounds (RatioOf), 0: there were too few rounds, or an earlier version wrote the log
+	High   []float64 `json:"high,omitempty"`
 	Error  string    `json:"error,omitempty"` // why there is no cost
 	Fault  string    `json:"fault,omitempty"` // what it did that no schedule may do
 	// What was expected of the cost before it was measured: by the model of the core alone, and as the search has corrected it. 0: not recorded.
@@ -102,9 +105,28 @@ type Trial struct {
 	Predicted float64 `json:"predicted,omitempty"`
 }
 
+// Ratio is the cost of t with its noise: the costs that the low and the high bounds of all its ratios give. Its bounds are 0 and infinite if those of a
+// purpose are not known.
+func (t *Trial) Ratio() Ratio {
+	var low, high []float64
+	for i, r := range t.Ratios {
+		switch {
+		case r == 0: // not measured
+		case i >= len(t.Low) || i >= len(t.High) || t.Low[i] == 0 || t.High[i] == 0:
+			return Ratio{t.Cost, 0, math.Inf(1)}
+		default:
+			low, high = append(low, t.Low[i]), append(high, t.High[i])
+		}
+	}
+	if len(low) == 0 {
+		return Ratio{t.Cost, 0, math.Inf(1)}
+	}
+	return Ratio{t.Cost, min(t.Cost, CostOf(low)), max(t.Cost, CostOf(high))}
+}
+
 // check refuses figures that nothing has measured.
 func (t *Trial) check() error {
-	for _, x := range slices.Concat([]float64{t.Cost, t.Estimate, t.Predicted}, t.Ns, t.Ratios) {
+	for _, x := range slices.Concat([]float64{t.Cost, t.Estimate, t.Predicted}, t.Ns, t.Ratios, t.Low, t.High) {
 		if !measurable(x) {
 			return fmt.Errorf("a figure of %v, which nothing measures", x)
 		}

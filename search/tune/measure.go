@@ -215,7 +215,7 @@ func (t *Tuner) log(c *Candidate, r Result) {
 	if t.Log == nil || errors.As(r.Err, &broken) || errors.Is(r.Err, context.Canceled) {
 		return
 	}
-	x := Trial{Genes: c.Genes, Hash: c.Hash, Cost: r.Cost, Ns: c.ns, Ratios: c.ratios, Estimate: c.estimate, Predicted: c.predicted}
+	x := Trial{Genes: c.Genes, Hash: c.Hash, Cost: r.Cost, Ns: c.ns, Ratios: c.ratios, Low: c.low, High: c.high, Estimate: c.estimate, Predicted: c.predicted}
 	if r.Err != nil {
 		x.Error, x.Cost = Reason(r.Err), 0
 		if worker.IsFault(r.Err) {
@@ -318,7 +318,27 @@ func (t *Tuner) believed(measure func(times int) (float64, error)) (cost float64
 // several measurements (times) it has the largest ratio.
 type took struct {
 	ns, ratio float64
+	rounds    []float64 // the ratio of each round
 	times     int
+}
+
+// Bounds are those of a ratio by the ratios of rounds, 0 if these are too few.
+func Bounds(ratio float64, rounds []float64) (low, high float64) {
+	r := RatioOf(rounds)
+	if math.IsInf(r.High, 1) {
+		return 0, 0
+	}
+	return min(r.Low, ratio), max(r.High, ratio)
+}
+
+// RoundRatios are the ratios of two functions' times, of the rounds in which both had their core to themselves.
+func RoundRatios(base, own timing.Sample) (out []float64) {
+	for i, ns := range own.Rounds {
+		if i < len(base.Rounds) && own.Alone[i] && base.Alone[i] {
+			out = append(out, ns/base.Rounds[i])
+		}
+	}
+	return out
 }
 
 // uses names the kernels of x that purpose p uses, and what prepares their activations.
@@ -346,7 +366,7 @@ func used(kernels []variant.Kernel, n int) (out []variant.Kernel) {
 // with the kernels that it uses. Earlier measurements of these kernels count, because most offspring differ from their
 // parents in one kernel. Purposes out of memory are measured only if c's cost is affordable.
 func (t *Tuner) compare(code *worker.Code, c *Candidate, x member, times int) (float64, error) {
-	c.ns, c.ratios = make([]float64, len(t.Purposes)), make([]float64, len(t.Purposes))
+	c.measures = newMeasures(len(t.Purposes))
 	var ratios []float64
 	for _, some := range t.quickAndSlow() {
 		if len(ratios) > 0 && CostOf(ratios) > affordable { // known results count
@@ -363,6 +383,7 @@ func (t *Tuner) compare(code *worker.Code, c *Candidate, x member, times int) (f
 				m = t.times[t.uses(x, p)]
 			}
 			c.ns[p], c.ratios[p] = m.ns, m.ratio
+			c.low[p], c.high[p] = Bounds(m.ratio, m.rounds)
 			ratios = append(ratios, m.ratio)
 		}
 	}
@@ -389,9 +410,9 @@ func (t *Tuner) time(code *worker.Code, c *Candidate, x member, purposes []int) 
 		if r := &t.ReferenceNs[p]; *r == 0 || reference < *r {
 			*r = reference
 		}
-		m := took{ns, ns / reference, 1}
+		m := took{ns, ns / reference, RoundRatios(samples[2*i], samples[2*i+1]), 1}
 		if before, ok := t.times[key]; ok {
-			m = took{min(ns, before.ns), max(ns/reference, before.ratio), before.times + 1}
+			m = took{min(ns, before.ns), max(m.ratio, before.ratio), slices.Concat(before.rounds, m.rounds), before.times + 1}
 		}
 		if out[p] = m; !glanced {
 			t.times[key] = m

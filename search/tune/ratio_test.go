@@ -2,7 +2,10 @@ package tune
 
 import (
 	"math"
+	"slices"
 	"testing"
+
+	"github.com/tmacc/tmacc/search/timing"
 )
 
 // The bounds of n measurements are those that fewer than k lie beyond in at most 5 of 100 cases: by the binomial distribution.
@@ -40,6 +43,38 @@ func TestRatio(t *testing.T) {
 }
 
 // Purposes count together by the geometric mean of each time; one that takes longer beyond the noise is a loss.
+// A trial's noise is that of all its purposes that were measured. It is unknown if that of one is, and never leaves out the cost itself.
+func TestTrialRatio(t *testing.T) {
+	for want, x := range map[string]Trial{
+		"0.90 ± 0.10": {Cost: 0.9, Ratios: []float64{0.9, 0, 0.9}, Low: []float64{0.85, 0, 0.85}, High: []float64{1, 0, 1}},
+		"0.80 ± 0.15": {Cost: 0.8, Ratios: []float64{0.8}, Low: []float64{0.9}, High: []float64{0.95}},
+		"0.70 ± ?":    {Cost: 0.7, Ratios: []float64{0.7, 0.7}, Low: []float64{0.6, 0}, High: []float64{0.8, 0}},
+		"0.60 ± ?":    {Cost: 0.6, Ratios: []float64{0.6}},
+		"0.50 ± ?":    {Cost: 0.5},
+	} {
+		if have := x.Ratio().String(); have != want {
+			t.Errorf("%s, want %s", have, want)
+		}
+	}
+}
+
+// Only rounds in which both functions had their core count, and few of them bound nothing.
+func TestRoundRatios(t *testing.T) {
+	sample := func(ns ...float64) timing.Sample {
+		return timing.Sample{Rounds: ns, Alone: []bool{true, true, true, true, true, ns[5] < 9}}
+	}
+	rounds := RoundRatios(sample(2, 2, 2, 2, 2, 2), sample(1, 2, 3, 2, 2, 9))
+	if !slices.Equal(rounds, []float64{0.5, 1, 1.5, 1, 1}) {
+		t.Errorf("%v", rounds)
+	}
+	if low, high := Bounds(1.7, rounds); low != 0.5 || high != 1.7 {
+		t.Errorf("from %v to %v", low, high)
+	}
+	if low, high := Bounds(1, rounds[:4]); low != 0 || high != 0 {
+		t.Errorf("by four rounds from %v to %v", low, high)
+	}
+}
+
 func TestTogether(t *testing.T) {
 	same := func(ratio float64) (b Beside) {
 		for range 8 {

@@ -227,7 +227,11 @@ func (s *server) time(q *timeRequest, r *reply) error {
 		}
 	}
 	for i, p := range timing.Time(q.Options, prepares...) {
-		r.Samples[i].Min += min(1, float64(q.Products[i].M)/preparedRows) * p.Min
+		share := min(1, float64(q.Products[i].M)/preparedRows) * p.Min
+		r.Samples[i].Min += share
+		for j := range r.Samples[i].Rounds {
+			r.Samples[i].Rounds[j] += share
+		}
 	}
 	return nil
 }

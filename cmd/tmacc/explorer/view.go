@@ -345,9 +345,9 @@ func (m *Model) figures() (out []string) {
 	if b == nil || b.Trace.String() == m.trace.String() && s.Measured != nil {
 		return out
 	}
-	found := fmt.Sprintf("found %.3f, unconfirmed", b.Cost) // one candidate's time over the default's in the same rounds, without its noise
-	if b.Confirmed != nil {
-		found = fmt.Sprintf("found %v", b.Confirmed.Ratio)
+	found := fmt.Sprintf("found %v", b.Ratio())
+	if b.Confirmed == nil {
+		found += ", unconfirmed"
 	}
 	var more []string
 	for _, text := range out {
