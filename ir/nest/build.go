@@ -149,6 +149,11 @@ func (b *builder) check() error {
 	if len(p.Accumulators) == 0 {
 		return b.checkPointwise()
 	}
+	for i := range p.Accumulators {
+		if err := b.checkFlush(i); err != nil {
+			return err
+		}
+	}
 	if err := b.checkPairs(); err != nil {
 		return err
 	}
@@ -231,6 +236,45 @@ func (b *builder) checkKeep(i int) error {
 		}
 	}
 	return nil
+}
+
+// checkFlush: what is added once when accumulator i has ended is the same for all that it has added up. A scale of a group, for example, belongs to a sum
+// that lives within the group, or keeps groups apart.
+func (b *builder) checkFlush(i int) error {
+	acc := b.p.Accumulators[i]
+	values := []ir.Expr{acc.Flush}
+	if i == 0 {
+		values = []ir.Expr{b.p.Final}
+	} else if s := b.p.Accumulators[i-1].Beside; s != nil && s.Apart == "" {
+		values = append(values, s.Each)
+	}
+	reads := map[string]bool{}
+	for _, e := range values {
+		b.axes(e, reads)
+	}
+	domain, _ := b.domain(i)
+	for _, l := range b.p.Loops[b.at(i):] {
+		open := slices.ContainsFunc(domain, func(o Loop) bool { return o.Name == l.Name })
+		if b.p.Reduce[l.Root] && !open && l.N != 1 && (reads[l.Root] || reads[l.Name]) {
+			return refuse(acc.Temp.Name, "what is made of it differs from one iteration of %s to the next, which it adds up: begin it inside that loop", l.Name)
+		}
+	}
+	return nil
+}
+
+// axes adds the axes and loops that e depends on to those in `to`, also through staged values.
+func (b *builder) axes(e ir.Expr, to map[string]bool) {
+	ir.Walk(e, func(x ir.Expr) {
+		switch x := x.(type) {
+		case ir.Axis:
+			to[x.Name] = true
+		case ir.Read:
+			at := slices.IndexFunc(b.p.Staged, func(s Staged) bool { return x.Index == nil && s.Temp.Name == x.T.Name })
+			if at >= 0 {
+				b.axes(b.p.Staged[at].Value, to)
+			}
+		}
+	})
 }
 
 // checkPairs: the lanes that a pair loop makes of the lowest accumulator are apart in
