@@ -105,8 +105,8 @@ type Trial struct {
 	Predicted float64 `json:"predicted,omitempty"`
 }
 
-// Ratio is the cost of t with its noise: the costs that the low and the high bounds of all its ratios give. Its bounds are 0 and infinite if those of a
-// purpose are not known.
+// Ratio is the cost of t with its noise: the costs that the low and the high bounds of all its ratios give. Its bounds are 0 and infinite if a
+// purpose has none.
 func (t *Trial) Ratio() Ratio {
 	var low, high []float64
 	for i, r := range t.Ratios {
