@@ -93,7 +93,7 @@ func (v *vectorizer) inOrder(body []vir.Node) (out []vir.Node) {
 }
 
 func newVectorizer(n *nest.Nest, name string) *vectorizer {
-	return &vectorizer{n: n, f: &vir.Func{Name: name}, vars: map[string]*variable{}, affine: map[*ir.Expr][]affineIndex{}, temps: map[string]*temp{},
+	return &vectorizer{n: n, f: &vir.Func{Name: name}, vars: map[string]*variable{}, affine: map[*ir.Expr][]affineIndex{}, shifted: map[shiftedIndex][]ir.Expr{}, temps: map[string]*temp{},
 		roots: map[string][]nest.Loop{}, params: map[string]int{}, places: map[string]accessed{}, sums: map[nest.Buffer]*sums{}, decoded: map[string]*decoded{}, numbers: map[*nest.Assign]int32{},
 		tiles: map[*ir.Tensor]bool{}}
 }
@@ -126,14 +126,16 @@ type vectorizer struct {
 	roots   map[string][]nest.Loop
 	vars    map[string]*variable       // by loop; serial loops and lanes stand at 0
 	affine  map[*ir.Expr][]affineIndex // indices of accesses, by the first
+	shifted map[shiftedIndex][]ir.Expr // indices made of others
+	indices indices                    // of the access that is looked at
 	lanes   []nest.Loop                // open vector loops, outermost first
 	serial  []*openLoop
 	temps   map[string]*temp
 	out     []vir.Node          // the block being written
+	room    []vir.Instr         // for the next instructions
 	loads   map[string]vir.Reg  // loads of the block, by address
 	places  map[string]accessed // by access
 	sums    map[nest.Buffer]*sums
-	scratch []nest.Pos
 	loopID  int
 	count   int
 	decoded map[string]*decoded    // by the name of a staged value
@@ -312,7 +314,13 @@ func (v *vectorizer) put(in vir.Instr) {
 	v.count++
 	v.f.Sources = append(v.f.Sources, v.statement)
 	in.From = len(v.f.Sources)
-	v.out = append(v.out, &in)
+	if len(v.room) == 0 {
+		v.room = make([]vir.Instr, 32)
+	}
+	x := &v.room[0]
+	v.room = v.room[1:]
+	*x = in
+	v.out = append(v.out, x)
 }
 
 func (v *vectorizer) reg(t vir.Type) vir.Reg {

@@ -56,7 +56,11 @@ func (n *nests) loop(x Step, name string) (st *stage, i int, err error) {
 
 // Loops lists the loops of all stages, outermost first.
 func (n *nests) Loops() []nest.Loop {
-	var out []nest.Loop
+	all := 0
+	for _, st := range n.stages {
+		all += len(st.loops)
+	}
+	out := make([]nest.Loop, 0, all)
 	for _, st := range n.stages {
 		out = append(out, st.loops...)
 	}
