@@ -18,8 +18,18 @@ import (
 //
 // Accumulators and staged values are registers. One that is updated inside a
 // loop it was set outside of is carried by the loop and updated in place.
-func Vectorize(n *nest.Nest, name string) (*vir.Func, error) {
+func Vectorize(n *nest.Nest, name string) (*vir.Func, error) { return vectorize(n, name, maxInstrs) }
+
+// VectorizeShort is Vectorize of nests that SelectShort is to take with `most` instructions. What that would refuse for its length is not
+// written to the end.
+func VectorizeShort(n *nest.Nest, name string, most int) (*vir.Func, error) {
+	return vectorize(n, name, min(2*most, maxInstrs))
+}
+
+// vectorize is Vectorize of nests that become no more than `most` instructions.
+func vectorize(n *nest.Nest, name string, most int) (*vir.Func, error) {
 	v := newVectorizer(n, name)
+	v.most = most
 	for i, p := range n.Params {
 		v.params[p] = i
 		v.f.Params = append(v.f.Params, vir.Param{Name: ParamName(p), Int: nest.IntParam(p), Align: n.Aligned[p], Shared: n.Local[p]})
@@ -137,7 +147,8 @@ type vectorizer struct {
 	places  map[string]accessed // by access
 	sums    map[nest.Buffer]*sums
 	loopID  int
-	count   int
+	count   int // of instructions so far
+	most    int
 	decoded map[string]*decoded    // by the name of a staged value
 	tiles   map[*ir.Tensor]bool    // the sums of a core that are tiles
 	filling *filling               // nil: lanes do not share out anything
@@ -380,8 +391,8 @@ func (v *vectorizer) tempIndex(t *ir.Tensor, index []ir.Expr) (key string, lanes
 }
 
 func (v *vectorizer) assign(s *nest.Assign) error {
-	if v.count > maxInstrs {
-		return refuse(v.n.Name, "more than %d instructions", maxInstrs)
+	if v.count > v.most {
+		return refuse(v.n.Name, "more than %d instructions: repeat less code", v.most)
 	}
 	if b := v.n.Buffers[s.Dst.Name]; b != nil {
 		return v.store(b, s)

@@ -400,9 +400,10 @@ func (v *vectorizer) sumsOf(b nest.Buffer) *sums {
 	}
 	s := v.sums[b]
 	if s == nil {
+		row, k := make([]int, 2), make([]int, 2)
 		s = &sums{
-			row: places{of: func(i int) nest.Pos { return b.Pos([]int{i, 0}) }},
-			k:   places{of: func(i int) nest.Pos { return b.Pos([]int{0, i}) }},
+			row: places{of: func(i int) nest.Pos { row[0] = i; return b.Pos(row) }},
+			k:   places{of: func(i int) nest.Pos { k[1] = i; return b.Pos(k) }},
 		}
 		v.sums[b] = s
 	}

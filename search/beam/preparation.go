@@ -95,7 +95,7 @@ func (c *partCost) of(ctx context.Context, x space.Point) (float64, error) {
 	if err != nil {
 		return math.Inf(1), err
 	}
-	f, err := lower.Vectorize(k.Nest, k.Nest.Name)
+	f, err := lower.VectorizeShort(k.Nest, k.Nest.Name, c.most)
 	if err != nil {
 		return refused, err
 	}
