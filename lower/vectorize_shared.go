@@ -213,6 +213,7 @@ func (v *vectorizer) decode(a *nest.Assign, d *decoded, f *filling, fields []dig
 	vector := nest.Loop{Name: "decoded " + first.Root, Root: first.Root, Coef: first.Coef, N: f.unit, Kind: nest.Vector}
 	if !slices.ContainsFunc(v.roots[first.Root], func(l nest.Loop) bool { return l.Name == vector.Name }) {
 		v.roots[first.Root] = append(v.roots[first.Root], vector)
+		clear(v.affine) // the axis has a loop more
 	}
 	out, loads, open, serial := v.out, v.loads, v.lanes, v.serial
 	defer func() { v.out, v.loads, v.lanes, v.serial, v.filling = out, loads, open, serial, nil }()

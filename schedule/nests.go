@@ -2,6 +2,7 @@ package schedule
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -25,10 +26,7 @@ func (n *nests) clone() nests {
 		d.loops = slices.Clone(st.loops)
 		d.accumulators = slices.Clone(st.accumulators)
 		d.staged = slices.Clone(st.staged)
-		d.values = map[string]ir.Expr{}
-		for k, v := range st.values {
-			d.values[k] = v
-		}
+		d.values = maps.Clone(st.values)
 		c.stages = append(c.stages, &d)
 	}
 	return c
@@ -54,9 +52,16 @@ func (n *nests) loop(x Step, name string) (st *stage, i int, err error) {
 	return st, i, nil
 }
 
-// Loops lists the loops of all stages, outermost first.
+// Loops lists the loops of all stages, outermost first. Nobody may change the list.
 func (n *nests) Loops() []nest.Loop {
-	var out []nest.Loop
+	if len(n.stages) == 1 { // the only stage of a product, which is asked often
+		return slices.Clip(n.stages[0].loops)
+	}
+	all := 0
+	for _, st := range n.stages {
+		all += len(st.loops)
+	}
+	out := make([]nest.Loop, 0, all)
 	for _, st := range n.stages {
 		out = append(out, st.loops...)
 	}

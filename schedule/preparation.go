@@ -129,7 +129,7 @@ func CompilePreparation(p ir.Problem, tables *ir.Tables, t Trace) (*PreparationK
 // Kernel builds the loops of s, and checks that nothing is left open.
 func (s *Preparation) Kernel() (*PreparationKernel, error) {
 	k := &PreparationKernel{Problem: s.Problem, Tables: s.tables, Graph: s.Graph, Chunk: s.chunk}
-	k.Nest = &nest.Nest{Name: "prepare", Loops: s.Loops(), Params: append([]string(nil), prepareParams...)}
+	k.Nest = &nest.Nest{Name: "prepare", Loops: slices.Clone(s.Loops()), Params: append([]string(nil), prepareParams...)}
 	for _, st := range s.stages {
 		if err := k.add(st); err != nil {
 			return nil, fmt.Errorf("stage %s: %w", st.name, err)

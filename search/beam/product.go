@@ -13,6 +13,7 @@ import (
 	"github.com/tmacc/tmacc/ir"
 	"github.com/tmacc/tmacc/ir/format"
 	"github.com/tmacc/tmacc/ir/nest"
+	"github.com/tmacc/tmacc/ir/vir"
 	"github.com/tmacc/tmacc/lower"
 	"github.com/tmacc/tmacc/lower/variant"
 	"github.com/tmacc/tmacc/schedule"
@@ -108,7 +109,7 @@ func layouts(ctx context.Context, p ir.Problem, t lower.Target, none string, par
 	if err != nil {
 		return nil, err
 	}
-	c := &chooser{ctx: ctx, target: t, space: part(sp.Exact()), kernels: map[string]*kernel{}, codes: map[sizes][]*code{}, least: map[cost.Purpose]float64{}}
+	c := newChooser(ctx, t, part(sp.Exact()))
 	sets, err := c.choose()
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
@@ -127,10 +128,15 @@ type chooser struct {
 	ctx     context.Context
 	target  lower.Target
 	space   *space.Space
-	mu      sync.Mutex               // of kernels and codes
+	mu      sync.Mutex               // of kernels, codes and vectors
 	kernels map[string]*kernel       // by trace
 	codes   map[sizes][]*code        // whatever the order
+	vectors map[vir.Digest][]*code   // by vector IR, of different loops
 	least   map[cost.Purpose]float64 // logarithms of the least times that are known
+}
+
+func newChooser(ctx context.Context, t lower.Target, sp *space.Space) *chooser {
+	return &chooser{ctx: ctx, target: t, space: sp, kernels: map[string]*kernel{}, codes: map[sizes][]*code{}, vectors: map[vir.Digest][]*code{}, least: map[cost.Purpose]float64{}}
 }
 
 // set is kernels of one layout, of ascending numbers of columns.

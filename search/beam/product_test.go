@@ -12,6 +12,7 @@ import (
 	"github.com/tmacc/tmacc/ir/format"
 	"github.com/tmacc/tmacc/ir/format/blocks"
 	"github.com/tmacc/tmacc/ir/nest"
+	"github.com/tmacc/tmacc/ir/vir"
 	"github.com/tmacc/tmacc/lower"
 	"github.com/tmacc/tmacc/lower/targets"
 	"github.com/tmacc/tmacc/schedule"
@@ -106,7 +107,7 @@ func scoreOf(t *testing.T, x cell, traces []schedule.Trace) float64 {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &chooser{ctx: t.Context(), target: x.on, space: sp, kernels: map[string]*kernel{}, codes: map[sizes][]*code{}}
+	c := newChooser(t.Context(), x.on, sp)
 	var ks set
 	for _, trace := range traces {
 		point, err := sp.Parse(trace)
@@ -181,15 +182,19 @@ func TestHopeless(t *testing.T) {
 	}
 }
 
-// Equal loops and layouts are one code; other loops or another layout are not.
+// Equal loops and layouts are one code; other loops or another layout are not, unless other loops of one layout have equal vector IR.
 func TestCodeOf(t *testing.T) {
 	of := func(loops string, recordK int) *schedule.Kernel {
 		return &schedule.Kernel{Rows: 16, Cols: 1, StepK: 4, Nest: &nest.Nest{Name: loops}, Weights: &format.Layout{TileM: 16, RecordK: recordK}}
 	}
-	c := &chooser{codes: map[sizes][]*code{}}
-	first := c.codeOf(of("a", 4))
-	if c.codeOf(of("a", 4)) != first || c.codeOf(of("b", 4)) == first || c.codeOf(of("a", 8)) == first {
+	c := newChooser(t.Context(), nil, nil)
+	first, other, layout := c.codeOf(of("a", 4)), c.codeOf(of("b", 4)), c.codeOf(of("a", 8))
+	if c.codeOf(of("a", 4)) != first || other == first || layout == first {
 		t.Error("kernels have the code of other ones, or equal ones have not")
+	}
+	f := &vir.Func{Name: "f"}
+	if c.earlier(first, f) != nil || c.earlier(other, f) != first || c.earlier(layout, f) != nil || c.earlier(c.codeOf(of("c", 4)), &vir.Func{Name: "g"}) != nil {
+		t.Error("kernels share what other ones take, or do not with equal vector IR")
 	}
 }
 
