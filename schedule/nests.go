@@ -246,7 +246,7 @@ func (st *stage) sum() *accumulator { return &st.accumulators[st.made-1] }
 func (st *stage) insert(keep []nest.Keep, flush func(ir.Expr) ir.Expr) *accumulator {
 	low := *st.lowest()
 	t := &ir.Tensor{Name: fmt.Sprintf("%s%d", st.accumulators[0].Temp.Name, len(st.accumulators)), Elem: low.Temp.Elem}
-	low.Temp, low.Keep, low.Init = t, keep, nil
+	low.Temp, low.Keep, low.Init, low.Beside = t, keep, nil, nil
 	low.shift, low.classOf, low.fields = nil, nil, nil
 	low.Flush = flush(ir.Read{T: t})
 	st.accumulators = append(st.accumulators, low)
@@ -278,6 +278,9 @@ func (st *stage) plan() (*nest.Plan, error) {
 		if n.Beside != nil {
 			beside := *n.Beside
 			beside.Each = inline(beside.Each)
+			if beside.Over != nil {
+				beside.Apart = n.At
+			}
 			n.Beside = &beside
 		}
 		n.Keep = st.within(n.At, n.Keep)

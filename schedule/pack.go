@@ -664,12 +664,15 @@ func (p *packing) sharedLoops(span int) (loops []nest.Loop, err error) {
 		case !overMatrix(l) || span == 0 || p.s.fullCoef(l)*l.N <= span:
 		case p.s.fullCoef(l)%span == 0:
 			loops = append(loops, l)
+		case l.Root == "k" && span%l.Coef == 0 && l.Coef*l.N%span == 0: // of several groups whose scales are folded
+			l.Coef, l.N = span, l.Coef*l.N/span
+			loops = append(loops, l)
 		default:
 			return nil, illegal(p.x, l.Name, "straddles the weight groups of %d", span)
 		}
 	}
 	runs := func(kind nest.Kind) func(nest.Loop) bool { return func(l nest.Loop) bool { return l.Kind == kind } }
-	if p.x.Alike || slices.ContainsFunc(loops, runs(nest.Lane)) && !slices.ContainsFunc(p.s.Loops(), runs(nest.Tile)) {
+	if p.x.Alike || p.s.folded || slices.ContainsFunc(loops, runs(nest.Lane)) && !slices.ContainsFunc(p.s.Loops(), runs(nest.Tile)) {
 		return loops, nil // like the codes: neighbouring lanes read neighbours
 	}
 	slices.SortStableFunc(loops, func(a, b nest.Loop) int {

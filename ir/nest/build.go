@@ -41,11 +41,12 @@ type Accumulator struct {
 }
 
 // Beside is a sum beside an accumulator. If the loop Apart is named, what runs in it for this sum runs in a copy of
-// its own, when the loop has ended.
+// its own, when the loop has ended. Over are then the loops of this copy, if they are none of the plan's.
 type Beside struct {
 	Temp  *ir.Tensor
 	Each  ir.Expr
 	Apart string
+	Over  []Loop
 }
 
 // Keep is an index component that separates partial sums until the accumulator's
@@ -141,7 +142,7 @@ func (b *builder) check() error {
 		}
 		if s := acc.Beside; s != nil && s.Apart != "" {
 			pos, ok := b.pos[s.Apart]
-			if !ok || pos < at || pos >= b.below(i) || !p.Reduce[p.Loops[pos].Root] {
+			if !ok || pos < at || pos >= b.below(i) && s.Over == nil || !p.Reduce[p.Loops[pos].Root] {
 				return refuse(s.Temp.Name, "%s is no loop over what %s adds up: it cannot have a copy", s.Apart, acc.Temp.Name)
 			}
 		}
@@ -218,7 +219,7 @@ func (b *builder) checkOrdered(part int) error {
 // vary while the accumulator lives.
 func (b *builder) checkKeep(i int) error {
 	acc := b.p.Accumulators[i]
-	if i > 0 && len(acc.Keep) > 0 && b.p.Accumulators[i-1].Beside != nil {
+	if i > 0 && len(acc.Keep) > 0 && b.p.Accumulators[i-1].Beside != nil && b.p.Accumulators[i-1].Beside.Over == nil {
 		return refuse(acc.Temp.Name, "it cannot keep %s apart: %s is added when it is flushed, once", acc.Keep[0].Name, b.p.Accumulators[i-1].Beside.Temp.Name)
 	}
 	for _, k := range acc.Keep {
@@ -475,9 +476,9 @@ func (b *builder) copied(n int) (out []Stmt) {
 	}
 	loops, open := b.domain(n)
 	loops = slices.DeleteFunc(loops, func(l Loop) bool { return b.pos[l.Name] < b.pos[s.Apart] }) // they are open
-	var over []Loop
+	over := slices.Clone(s.Over)
 	for _, l := range b.p.Loops[b.pos[s.Apart]:b.below(n)] {
-		if b.p.Reduce[l.Root] && l.Kind != Averaged { // averages are of products
+		if s.Over == nil && b.p.Reduce[l.Root] && l.Kind != Averaged { // averages are of products
 			over = append(over, l)
 		}
 	}
@@ -581,7 +582,7 @@ func (b *builder) stage(at string, from int) ([]Stmt, error) {
 		})
 		var loops []Loop
 		var idx []ir.Expr
-		for _, l := range b.p.Loops[from:] {
+		for _, l := range append(b.over(s.Temp.Name), b.p.Loops[from:]...) {
 			if !roots[l.Root] && !roots[l.Name] || l.Kind.Outside() {
 				continue
 			}
@@ -601,6 +602,16 @@ func (b *builder) stage(at string, from int) ([]Stmt, error) {
 		out = append(out, wrap(loops, &Assign{s.Temp, idx, Set, 0, value}))
 	}
 	return out, nil
+}
+
+// over are the loops that only a sum beside an accumulator has, if it adds up the value called name.
+func (b *builder) over(name string) (loops []Loop) {
+	for _, acc := range b.p.Accumulators {
+		if acc.Beside != nil && reads(acc.Beside.Each, name) {
+			loops = append(loops, acc.Beside.Over...)
+		}
+	}
+	return loops
 }
 
 // reads says that e reads the value called name.
