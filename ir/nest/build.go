@@ -238,7 +238,7 @@ func (b *builder) checkKeep(i int) error {
 	return nil
 }
 
-// checkFlush: what is added once when accumulator i has ended is the same for all that it has added up. A scale of a group, for example, belongs to a sum
+// checkFlush: all iterations that accumulator i adds up have one factor, as it is added once, when it has ended. A scale of a group, for example, belongs to a sum
 // that lives within the group, or keeps groups apart.
 func (b *builder) checkFlush(i int) error {
 	acc := b.p.Accumulators[i]
@@ -256,7 +256,7 @@ func (b *builder) checkFlush(i int) error {
 	for _, l := range b.p.Loops[b.at(i):] {
 		open := slices.ContainsFunc(domain, func(o Loop) bool { return o.Name == l.Name })
 		if b.p.Reduce[l.Root] && !open && l.N != 1 && (reads[l.Root] || reads[l.Name]) {
-			return refuse(acc.Temp.Name, "what is made of it differs from one iteration of %s to the next, which it adds up: begin it inside that loop", l.Name)
+			return refuse(acc.Temp.Name, "its factor differs from one iteration of %s to the next, which it adds up: begin it inside that loop", l.Name)
 		}
 	}
 	return nil
