@@ -68,8 +68,8 @@ func (x *tuned) write(path string, text []byte) (restore func()) {
 	return func() { put(before) }
 }
 
-// locks are the committed locks. The kernels of one that is current are those that this compiler makes. The other one has kernels of the compiler that its
-// figures name; its schedules still compile.
+// locks are the committed locks. This compiler makes the kernels of one that is current. The compiler that its figures name made the other's; its
+// schedules still compile.
 var locks = []struct {
 	path    string
 	current bool

@@ -239,7 +239,7 @@ func (b *builder) checkKeep(i int) error {
 	return nil
 }
 
-// checkFlush: the values that are read once when accumulator i has ended are the same for all that it has added up. A scale of a group, for example, belongs to a sum
+// checkFlush: all iterations that accumulator i adds up have one factor, as it is added once, when it has ended. A scale of a group, for example, belongs to a sum
 // that lives within the group, or keeps groups apart.
 func (b *builder) checkFlush(i int) error {
 	acc := b.p.Accumulators[i]
@@ -257,7 +257,7 @@ func (b *builder) checkFlush(i int) error {
 	for _, l := range b.p.Loops[b.at(i):] {
 		open := slices.ContainsFunc(domain, func(o Loop) bool { return o.Name == l.Name })
 		if b.p.Reduce[l.Root] && !open && l.N != 1 && (reads[l.Root] || reads[l.Name]) {
-			return refuse(acc.Temp.Name, "a value at its end differs from one iteration of %s to the next, which it adds up: begin it inside that loop", l.Name)
+			return refuse(acc.Temp.Name, "its factor differs from one iteration of %s to the next, which it adds up: begin it inside that loop", l.Name)
 		}
 	}
 	return nil
