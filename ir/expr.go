@@ -301,7 +301,7 @@ func Map(e Expr, f func(Expr) Expr) Expr {
 
 // mapAll is Map of every expression; it stays nil for a value read by its name.
 func mapAll(es []Expr, f func(Expr) Expr) []Expr {
-	if es == nil {
+	if len(es) == 0 {
 		return nil
 	}
 	out := make([]Expr, len(es))
