@@ -100,6 +100,9 @@ func (r *resident) coversStack(l *layer, all []*matrix, apart int) error {
 	if steps.Columns != 1 {
 		return errorf("device", "experts are multiplied by a kernel of %d columns: one is missing", steps.Columns)
 	}
+	if err := steps.On.Lists(steps.Blocks[0].Kernel); err != nil {
+		return errorf("device", "experts are multiplied one by one: %v", err)
+	}
 	r.on = steps.On
 	return nil
 }
