@@ -387,8 +387,8 @@ func (x idle) Open(name string, v *abi.Variant, l *format.Layout) (abi.Runner, e
 
 func (x *idleRunner) Run(abi.Recording) error { return nil }
 
-// counted is a device that counts submissions of steps, products that are computed one at a time, kernels for lists of matrices that are asked for, and the operators of
-// the steps that it has recorded last.
+// counted is a device that counts submissions of steps, products that are computed one at a time, kernels for lists of matrices that are asked for, and the
+// operators and the blocks by such lists of the steps that it has recorded last.
 type counted struct {
 	abi.Device
 	*counts
@@ -396,7 +396,8 @@ type counted struct {
 
 type counts struct {
 	steps, products, lists, loads, rooms int
-	operators                     map[string]int
+	listed                               int // blocks that are multiplied by a matrix of a list, of the last recording
+	operators                            map[string]int
 }
 
 type countedRunner struct {
@@ -444,11 +445,14 @@ func (x *countedMatrix) Multiply(c *abi.DeviceCall) error {
 }
 
 func (x *countedRunner) Record(steps []abi.Step) (abi.Recording, error) {
-	x.operators = map[string]int{}
+	x.operators, x.listed = map[string]int{}, 0
 	for _, s := range steps {
 		switch s := s.(type) {
 		case *abi.Multiplying:
 			s.Matrix = s.Matrix.(*countedMatrix).Loaded
+			if s.List.Memory != nil {
+				x.listed += s.Runs[0].Blocks
+			}
 		case *abi.Operating:
 			x.operators[s.Operator.Name]++
 		}
