@@ -67,9 +67,6 @@ func opened(name string, v *abi.Variant, l *format.Layout) (abi.Runner, map[stri
 	if all.Fused != nil && !state(len(all.Kernels)) {
 		v.Fused = nil
 	}
-	if len(v.Kernels) == 0 || len(all.Kernels) == 0 || v.Kernels[0].Name != all.Kernels[0].Name {
-		v.Listed = nil // it is of the first
-	}
 	if len(v.Kernels) < len(all.Kernels) || v.Fused != all.Fused {
 		r, err = v.Device.Open(name, v, l) // which numbers the kernels that run
 	}

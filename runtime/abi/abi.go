@@ -34,9 +34,9 @@ type Variant struct {
 	// Quantizers prepare rows of activations on the device for each kernel, none: only CPUs prepare them. Of a kernel's, the last that fits K is the one. The tensors
 	// are x, the codes act, sums and ascale, as the kernel wants them; calls are for the columns of a block, and for blocks.
 	Quantizers [][]Operator
-	// Listed has shaders of the first kernel, of one column, whose blocks multiply by a matrix each: by the one that begins as many bytes behind the first as a list
-	// says, which is the parameter List. none: there are none.
-	Listed []Shader
+	// Listed makes shaders of the kernel of a number of columns whose blocks multiply by a matrix each: by the one that begins as many bytes behind the first as a list
+	// says, which is the parameter List. Models with experts ask for them, others never do. nil: there are none.
+	Listed func(cols int) ([]Shader, error)
 }
 
 // Kernel is an assembly function that multiplies Rows rows by Cols rows of

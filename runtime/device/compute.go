@@ -23,6 +23,17 @@ type recording struct {
 	left bool           // a run has failed: the contents of sums are unknown
 }
 
+// Lists implements abi.Computer.
+func (r *Runner) Lists(kernel int) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	o, err := r.ready()
+	if err == nil {
+		_, err = r.listing(o, kernel)
+	}
+	return err
+}
+
 // Operator implements abi.Computer.
 func (r *Runner) Operator(name string) *abi.Operator { return shaders.Find(name) }
 
@@ -204,8 +215,11 @@ func (c *card) listed(x *Matrix, o *opened, s *abi.Multiplying) (l struct {
 	if s.List.Memory == nil {
 		return l, nil
 	}
-	if x.stack == nil || x.number != 0 || len(s.Runs) != 1 || s.Runs[0].Kernel != 0 || o.listed.Shader == nil {
-		return l, errors.New("device: a product by a list of matrices that are no stack, or by another kernel than the first")
+	if x.stack == nil || x.number != 0 || len(s.Runs) != 1 {
+		return l, errors.New("device: a product by a list of matrices that are no stack, or by several kernels")
+	}
+	if _, err := x.r.listing(o, s.Runs[0].Kernel); err != nil {
+		return l, err
 	}
 	l.Range, l.at, err = c.bound(s.List)
 	return l, err

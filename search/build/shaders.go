@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"slices"
 
 	"github.com/tmacc/tmacc/gen/operators"
 	"github.com/tmacc/tmacc/ir"
@@ -54,14 +53,15 @@ func Shaded(ctx context.Context, p ir.Problem, t spirv.Target, trace schedule.Tr
 	return k, err
 }
 
-// Listed compiles the kernel of one column of v so that each of its blocks is multiplied by a matrix of its own, for models with experts. There are no such shaders of
-// products without that kernel.
-func Listed(ctx context.Context, v *variant.Shaders, controls ...spirv.Controls) ([]*spirv.Shader, error) {
-	i := slices.IndexFunc(v.Kernels, func(k variant.Shaded) bool { return k.Schedule.Cols == 1 })
-	if i < 0 {
-		return nil, nil
+// Listed compiles one schedule so that each block of its columns is multiplied by a matrix of its own, for models with experts.
+func Listed(ctx context.Context, p ir.Problem, t spirv.Target, trace schedule.Trace, controls ...spirv.Controls) ([]abi.Shader, error) {
+	k, err := schedule.Compile(p, trace)
+	if err != nil {
+		return nil, err
 	}
-	return printed(ctx, v.Kernels[i].Schedule.Listed(), "matmul", v.Target, controls)
+	k.PlainSums()
+	all, err := printed(ctx, k.Listed(), "matmul", t, controls)
+	return variant.ABIShaders(all), err
 }
 
 // longest is the most elements of a row that a quantizer is made for. Longer rows have that of a part.
