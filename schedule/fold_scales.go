@@ -39,6 +39,8 @@ func (x FoldScales) Apply(s *Product) (*Product, error) {
 		return nil, illegal(x, "scales", "weights are indices of tables: they have no products with scales")
 	case of.block == 1:
 		return nil, illegal(x, "scales", "no groups have integers for scales, so that a block of them is one integer")
+	case s.MustHoist():
+		return nil, illegal(x, "scales", "zero points must leave the product: hoist_zero")
 	case s.hoisted || of.isStaged("w") || !s.asDecomposed():
 		return nil, illegal(x, "scales", "fold them right after decompose, while weights have a sign")
 	}

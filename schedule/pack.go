@@ -652,7 +652,7 @@ func (p *packing) shared(lay *format.Layout) error {
 
 // sharedLoops are the loops that count, within a record, the rows and the groups
 // of span elements of K (0: rows only); rows in their natural order, so that the
-// scales of neighbouring lanes are neighbours, or with lanes of workgroups and without
+// scales of neighbouring lanes are neighbours, groups of a sum that has their scales too, or with lanes of workgroups and without
 // tiles in the order of codes.
 func (p *packing) sharedLoops(span int) (loops []nest.Loop, err error) {
 	var all []nest.Loop
@@ -672,11 +672,11 @@ func (p *packing) sharedLoops(span int) (loops []nest.Loop, err error) {
 		}
 	}
 	runs := func(kind nest.Kind) func(nest.Loop) bool { return func(l nest.Loop) bool { return l.Kind == kind } }
-	if p.x.Alike || p.s.folded || slices.ContainsFunc(loops, runs(nest.Lane)) && !slices.ContainsFunc(p.s.Loops(), runs(nest.Tile)) {
+	if p.x.Alike || slices.ContainsFunc(loops, runs(nest.Lane)) && !slices.ContainsFunc(p.s.Loops(), runs(nest.Tile)) {
 		return loops, nil // like the codes: neighbouring lanes read neighbours
 	}
 	slices.SortStableFunc(loops, func(a, b nest.Loop) int {
-		if a.Root == "m" && b.Root == "m" {
+		if a.Root == b.Root && (a.Root == "m" || p.s.folded) {
 			return b.Coef - a.Coef
 		}
 		return strings.Compare(a.Root, b.Root) // g, k, m
