@@ -193,7 +193,7 @@ func words(codes *format.Part) int {
 	return n
 }
 
-// placesOf takes a loop apart where the digits of a layout are. It is not ok if it has more than two parts, or codes lie in no such steps.
+// placesOf takes a loop apart where the digits of a layout are. It is not ok if codes lie in no such steps.
 func placesOf(s schedule.State, x nest.Loop, l *format.Layout, codes *format.Part) (parts []spot, ok bool) {
 	coef, axis := x.Coef, "k"
 	switch x.Root {
@@ -202,25 +202,43 @@ func placesOf(s schedule.State, x nest.Loop, l *format.Layout, codes *format.Par
 	case "g":
 		coef *= s.(*schedule.Product).Problem.GroupK()
 	}
-	cut := 0
+	var cuts []int
 	for _, d := range slices.Concat(codes.Digits, codes.Fields) {
 		for _, at := range []int{d.Div, d.Div * d.Mod} {
 			if d.Axis != axis || d.In != 0 || at <= coef || at >= coef*x.N {
 				continue
 			}
-			if at%coef != 0 || x.N%(at/coef) != 0 || cut != 0 && cut != at/coef {
+			if at%coef != 0 {
 				return nil, false
 			}
-			cut = at / coef
+			cuts = append(cuts, at/coef)
 		}
 	}
-	if cut == 0 {
-		p, ok := placeOf(x.Name, axis, coef, l.TileM, codes)
-		return []spot{p}, ok
+	slices.Sort(cuts)
+	cuts = slices.Compact(cuts)
+	for i, by := range append([]int{1}, cuts...) {
+		in := x.N
+		if i < len(cuts) {
+			in = cuts[i]
+		}
+		if in%by != 0 {
+			return nil, false
+		}
+		name := x.Name
+		if in < x.N {
+			name += fmt.Sprint("%", in)
+		}
+		if by > 1 {
+			name += fmt.Sprint("/", by)
+		}
+		p, ok := placeOf(name, axis, coef*by, l.TileM, codes)
+		if !ok {
+			return nil, false
+		}
+		parts = append(parts, p)
 	}
-	outer, ok1 := placeOf(fmt.Sprintf("%s/%d", x.Name, cut), axis, coef*cut, l.TileM, codes)
-	inner, ok2 := placeOf(fmt.Sprintf("%s%%%d", x.Name, cut), axis, coef, l.TileM, codes)
-	return []spot{outer, inner}, ok1 && ok2
+	slices.Reverse(parts) // outermost first
+	return parts, true
 }
 
 // placeOf is where a step of some elements along an axis moves codes.
