@@ -1,14 +1,16 @@
 package schedule
 
 import (
+	"math"
+
 	"github.com/tmacc/tmacc/ir"
 	"github.com/tmacc/tmacc/ir/format"
 	"github.com/tmacc/tmacc/ir/nest"
 )
 
 // FoldScales multiplies the weights of a block of groups that are one integer by their integer scales, so that the block is one sum and
-// its groups are no loop any more: instructions may sum over several of them. If the products do not fit a byte, each is two: its
-// low seven bits, and the bits above them. A loop called limb then counts these. It comes right after decompose.
+// its groups are no loop any more: instructions may sum over several of them. A product is two bytes, its limbs: its low seven bits, and
+// the bits above them. The loop limb counts them. Minimums of groups are added up beside the sum. It comes right after decompose.
 //
 //	for g                                  for g
 //	    for i 16                               for limb 2
@@ -39,23 +41,22 @@ func (x FoldScales) Apply(s *Product) (*Product, error) {
 		return nil, illegal(x, "scales", "weights are indices of tables: they have no products with scales")
 	case of.block == 1:
 		return nil, illegal(x, "scales", "no groups have integers for scales, so that a block of them is one integer")
+	case s.fill != nil:
+		return nil, illegal(x, "scales", "groups are filled up: a sum over several of them would count what fills them")
+	case s.MustHoist():
+		return nil, illegal(x, "scales", "zero points must leave the product: hoist_zero")
 	case s.hoisted || of.isStaged("w") || !s.asDecomposed():
 		return nil, illegal(x, "scales", "fold them right after decompose, while weights have a sign")
 	}
-	two, err := x.limbs(s.Problem.Weight)
-	if err != nil {
+	if err := x.fits(s.Problem.Weight); err != nil {
 		return nil, err
 	}
 	c := s.clone()
 	c.folded = true
-	st := c.main()
-	w, scale := st.values["w"], ir.Expr(ir.Read{T: s.Problem.Tensors().Scales, Index: s.element("m")})
-	if two {
-		st.values["w"] = limbsOf(ir.Binary{Op: ir.Mul, X: ir.Cast{T: format.I16, X: w}, Y: ir.Cast{T: format.I16, X: scale}})
-	} else {
-		st.values["w"] = ir.Binary{Op: ir.Mul, X: w, Y: ir.Cast{T: format.I8, X: scale}}
-	}
-	c.wholeBlocks(two)
+	wide := func(e ir.Expr) ir.Expr { return ir.Cast{T: format.I16, X: e} }
+	scale := ir.Read{T: s.Problem.Tensors().Scales, Index: s.element("m")}
+	c.main().values["w"] = limbsOf(ir.Binary{Op: ir.Mul, X: wide(of.values["w"]), Y: wide(scale)})
+	c.wholeBlocks()
 	return c, nil
 }
 
@@ -65,8 +66,8 @@ func (s *Product) asDecomposed() bool {
 	return len(loops) == 4 && loops[2] == nest.Loop{Name: "g", Root: "g", Coef: 1} && loops[3] == nest.Loop{Name: "k", Root: "k", Coef: 1, N: s.Problem.GroupK()}
 }
 
-// limbs says that products of weights and scales of w take two limbs.
-func (x FoldScales) limbs(w format.Weight) (two bool, err error) {
+// fits proves that both limbs of the products of weights and scales of w are bytes with a sign.
+func (x FoldScales) fits(w format.Weight) error {
 	lo, hi := 0, 0
 	least, most := w.SubRange()
 	for _, level := range []int{w.MinLevel(), w.MaxLevel()} {
@@ -74,11 +75,10 @@ func (x FoldScales) limbs(w format.Weight) (two bool, err error) {
 			lo, hi = min(lo, level*scale), max(hi, level*scale)
 		}
 	}
-	fits := func(bits int) bool { return lo >= -1<<(bits-1) && hi < 1<<(bits-1) }
-	if !fits(8 + limbBits) {
-		return false, illegal(x, "scales", "products of %d to %d fit no two bytes with a sign", lo, hi)
+	if lo>>limbBits < math.MinInt8 || hi>>limbBits > math.MaxInt8 {
+		return illegal(x, "scales", "products of %d to %d fit no two bytes with a sign", lo, hi)
 	}
-	return !fits(8), nil
+	return nil
 }
 
 // limbsOf is the limb of p at which the loop stands: p = limb 0 + limb 1 << limbBits.
@@ -89,7 +89,7 @@ func limbsOf(p ir.Expr) ir.Expr {
 }
 
 // wholeBlocks makes g count blocks, k the elements of one, and the sum of a group the sum of a block.
-func (s *Product) wholeBlocks(two bool) {
+func (s *Product) wholeBlocks() {
 	st := s.main()
 	sum := st.accumulators[2]
 	sum.Flush = s.scaled(ir.Read{T: sum.Temp})
@@ -99,9 +99,6 @@ func (s *Product) wholeBlocks(two bool) {
 	st.loops[2].Coef, st.loops[3].N = st.block, st.block*st.loops[3].N
 	st.block, st.made = 1, 2
 	st.accumulators = []accumulator{st.accumulators[0], sum}
-	if !two {
-		return
-	}
 	limb := nest.Loop{Name: limbLoop, Root: limbLoop, Coef: 1, N: 2, Kind: nest.Unrolled}
 	st.loops = []nest.Loop{st.loops[0], st.loops[1], st.loops[2], limb, st.loops[3]}
 	st.reduce[limbLoop] = true

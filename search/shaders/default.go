@@ -182,7 +182,7 @@ const mostOptions, mostRounds, budget = 6, 2, 4096
 
 // moved are the decisions that say how a device is used. The others are the first offers.
 var moved = []string{"columns", "column lanes", "rows", "load", "row fields", "row lanes", "lanes", "fields", "steps", "book lanes", "group lanes", "order", "scaled", "shared", "prefetch", "parts", // of matrices:
-	"matrix", "column subgroups", "row subgroups", "depth", "stage", "scales"}
+	"fold", "matrix", "column subgroups", "row subgroups", "depth", "stage", "scales"}
 
 // best is the point of a space that the model finds fastest. It begins with the one nearest to x, or the first, and takes for one decision after
 // the other the best of its alternatives, until none is better or the budget is spent.
