@@ -238,3 +238,29 @@ func TestFitting(t *testing.T) {
 		}
 	}
 }
+
+// Where what decodes for one column is too long for many, decisions that weights do not depend on begin anew: a book of vectors looks each weight up once
+// for all columns.
+func TestWiderAnew(t *testing.T) {
+	p, err := ir.Named("cb2x16")
+	if err != nil {
+		t.Fatal(err)
+	}
+	on := targets.ByName("amd64/avx2")
+	sp, err := space.For(p, on)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &chooser{ctx: t.Context(), target: on, space: sp.Exact(), kernels: map[string]*kernel{}, codes: map[sizes][]*code{}, least: map[cost.Purpose]float64{}}
+	x, err := c.space.Columns(1).First()
+	if err != nil {
+		t.Fatal(err)
+	}
+	one := c.find(x, of(1), math.Inf(1))
+	if one.err != nil {
+		t.Fatal(one.err)
+	}
+	if all := c.wider(set{one}, many, 0); len(all) != 2 || all[1].Cols < 8 {
+		t.Errorf("%d kernels, the last one of %d columns, want 2 and at least 8", len(all), all[len(all)-1].Cols)
+	}
+}
