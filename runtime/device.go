@@ -342,16 +342,13 @@ func (p *Product) fusedRun(k int) abi.Run {
 // floatsPad is what rows of floats for a fused kernel are padded to, besides its Pads: lines of 64 bytes.
 const floatsPad = 16
 
-// StepFloats is how steps on a device multiply matrices by a row of k activations as floats. ok says that they should: that a kernel takes such a row without
-// padding, and that it is predicted to be faster for rows of weights, of all matrices that share the activations.
+// StepFloats is how steps on a device multiply a matrix by a row of k activations as floats, which has zeros behind it up to Bytes of the run. ok says that they
+// should: that a kernel takes such a row, and is predicted to be faster for rows of weights, of all matrices that share the activations.
 func (p *Product) StepFloats(rows, k int) (run abi.Run, ok bool) {
 	if p.ready() != nil || !p.fuses(rows, 1, k) {
 		return run, false
 	}
-	if run = p.fusedRun(k); run.Bytes != 4*k {
-		return run, false
-	}
-	return run, true
+	return p.fusedRun(k), true
 }
 
 // DeviceFloats is what the fused kernel of a device is given of a row of activations, for those who run kernels themselves; ok says that p has one for such rows,

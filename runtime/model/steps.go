@@ -143,12 +143,13 @@ func (s *list) multiplyAsFloats(in region, all []target) bool {
 	var steps []abi.Step
 	for i, t := range all {
 		run, ok := t.x.packed.Product().StepFloats(rows, t.x.k)
-		if !ok || s.span.n != 1 {
+		if !ok || s.span.n != 1 || run.Bytes > in.row && !(in.zeros && int64(run.Bytes) <= in.bytes) {
 			return false
 		}
 		steps = append(steps, &abi.Multiplying{Beside: i > 0, Matrix: t.x.packed.Loaded(), Act: s.place(in, s.first*in.row), Out: s.place(t.out, s.first*t.out.row), Column: t.out.row,
 			Runs: []abi.Run{run}})
 	}
+
 	s.steps = append(s.steps, steps...)
 	return len(all) > 0
 }
