@@ -60,6 +60,9 @@ func Unquantized(t Trace) Trace {
 	return t
 }
 
+// Quantizes says that workgroups prepare activations.
+func (s *Product) Quantizes() bool { return s.quantized != nil }
+
 // prepared is k with its activations prepared by each workgroup.
 func (x Quantize) prepared(k *Kernel) error {
 	p, err := compilePreparation(k.Problem, nil, x.Trace, x.Room)
