@@ -24,7 +24,8 @@ type Shaders struct {
 type Shaded struct {
 	Schedule   *schedule.Kernel
 	Shaders    []*spirv.Shader
-	Quantizers []abi.Operator // as abi.Variant has them; none: only CPUs prepare activations
+	Quantizers []abi.Operator  // as abi.Variant has them; none: only CPUs prepare activations
+	Most       []abi.FusedRows // of one that takes floats, as abi.Fused has them
 }
 
 // Check says what kernels do not share, and what package runtime gives no shader.
@@ -84,7 +85,7 @@ const FusedName = "floats"
 // them is behind.
 func (k *Shaded) fused(prefix string) *abi.Fused {
 	s := k.Schedule
-	f := &abi.Fused{Kernel: Kernel{Schedule: s}.abi(prefix), Room: s.Room, CountDiv: s.Quantized.CountDiv, Pads: s.Quantized.Pads, Shaders: ABIShaders(k.Shaders)}
+	f := &abi.Fused{Kernel: Kernel{Schedule: s}.abi(prefix), Room: s.Room, CountDiv: s.Quantized.CountDiv, Pads: s.Quantized.Pads, Shaders: ABIShaders(k.Shaders), Most: k.Most}
 	f.Name = prefix + FusedName
 	number := s.FusedParams()
 	renumber := func(params []int) (out []int) {

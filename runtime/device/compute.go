@@ -190,7 +190,7 @@ func (c *card) multiplying(s *abi.Multiplying, shared *sums) (all []*vulkan.Disp
 	tile := x.r.layout.TileM
 	call := abi.DeviceCall{To: len(x.tiles) / x.tileBytes, Runs: s.Runs}
 	for _, p := range x.outputs(&call, s.Column, list.Buffer != nil).calls {
-		k := &x.r.variant.Kernels[p.run.Kernel]
+		k := x.r.variant.Numbered(p.run.Kernel)
 		first := p.column*s.Column + 4*p.from*tile
 		if end := first + p.bytes(k); 4*(p.from*tile+p.rows) > s.Column || int64(end) > s.Out.Bytes {
 			return nil, fmt.Errorf("device: %d columns of rows %d and the next %d are written into %d bytes, %d for a column", p.blocks*k.Cols, p.from*tile, p.rows, s.Out.Bytes, s.Column)

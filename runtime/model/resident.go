@@ -562,7 +562,7 @@ func (r *resident) step(ws *workspace, x *recorded) error {
 // cache is the state of a layer of attention.
 func (x *segment) cache(layer int) *cache { return x.session.states[layer].(*cache) }
 
-// begin makes prepared activations 0, where steps leave them so, after a step with another layout.
+// begin makes activations 0, where steps leave them so, after a step with another layout.
 func (r *resident) begin(at *layout) error {
 	if r.ran == at {
 		return nil
@@ -573,6 +573,11 @@ func (r *resident) begin(at *layout) error {
 			if err := r.work.Write(x.at, make([]byte, x.bytes)); err != nil {
 				return err
 			}
+		}
+	}
+	for _, x := range at.floats {
+		if err := r.work.Write(x.at, make([]byte, x.bytes)); err != nil {
+			return err
 		}
 	}
 	return nil

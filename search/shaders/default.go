@@ -61,7 +61,11 @@ func Default(ctx context.Context, p ir.Problem, t spirv.Target, ns ...int) (uses
 	if err != nil {
 		return nil, err
 	}
-	uses = append(uses, search.Use{Cols: k.Cols, Trace: one.Trace()})
+	first := search.Use{Cols: k.Cols, Trace: one.Trace()}
+	if fused, ok := c.quantizing(sp, one); ok {
+		first = fused
+	}
+	uses = append(uses, first)
 	for _, n := range columns {
 		if x, err := c.best(sp.Columns(n).Sharing(k), one); err == nil {
 			uses = append(uses, search.Use{Cols: n, Trace: x.Trace()})

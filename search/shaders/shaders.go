@@ -49,7 +49,7 @@ func Alternatives(v *variant.Shaders) (all []variant.Shaders) {
 		if f := v.Fused; f != nil {
 			more = more || i+1 < len(f.Shaders)
 			at := min(i, len(f.Shaders)-1)
-			one.Fused = &variant.Shaded{Schedule: f.Schedule, Shaders: f.Shaders[at : at+1]}
+			one.Fused = &variant.Shaded{Schedule: f.Schedule, Shaders: f.Shaders[at : at+1], Most: f.Most}
 		}
 		all = append(all, one)
 	}
