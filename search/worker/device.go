@@ -377,10 +377,14 @@ func (m *Machine) Shaders(limit time.Duration) *Shaders {
 // Close ends the use of the worker.
 func (s *Shaders) Close() error { return s.code.Close() }
 
-// Test is Code.Test of a spec whose variant has shaders. The error is a *Refused if the device cannot run them.
-func (s *Shaders) Test(ctx context.Context, what string, spec tmacc.Spec, seed uint64) error {
-	_, err := s.code.ask(ctx, what, request{Test: &testRequest{withoutFuncs(spec), seed}})
-	return err
+// Test is Code.Test of a spec whose variant has shaders, by the kernels that the device runs. Skipped are the others, and why. The error is a *Refused if it
+// runs none.
+func (s *Shaders) Test(ctx context.Context, what string, spec tmacc.Spec, seed uint64) (skipped []string, err error) {
+	r, err := s.code.ask(ctx, what, request{Test: &testRequest{withoutFuncs(spec), seed}})
+	if err != nil {
+		return nil, err
+	}
+	return r.Skipped, nil
 }
 
 // Time is Code.Time of specs whose variants have shaders.
