@@ -251,7 +251,7 @@ func TestWiderAnew(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &chooser{ctx: t.Context(), target: on, space: sp.Exact(), kernels: map[string]*kernel{}, codes: map[sizes][]*code{}, least: map[cost.Purpose]float64{}}
+	c := newChooser(t.Context(), on, sp.Exact())
 	x, err := c.space.Columns(1).First()
 	if err != nil {
 		t.Fatal(err)

@@ -157,7 +157,7 @@ func TestDefaultOnCard(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		chosen, err := selectTimed(t.Context(), &timed{Device: all[0].Device, Product: product, Trace: uses[0].Trace})
+		chosen, err := selectTimed(t.Context(), &timed{Device: all[0].Device, Product: product, Trace: schedule.Unquantized(uses[0].Trace)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -186,7 +186,7 @@ func TestTilesOnCard(t *testing.T) {
 	if err != nil || len(uses) != 1 {
 		t.Fatalf("%d schedules, %v", len(uses), err)
 	}
-	chosen, err := selectTimed(t.Context(), &timed{Device: fastest.Device, Product: product, Trace: uses[0].Trace})
+	chosen, err := selectTimed(t.Context(), &timed{Device: fastest.Device, Product: product, Trace: schedule.Unquantized(uses[0].Trace)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -79,6 +79,7 @@ func (r *shaderRun) problem(rng *rand.Rand, i, samples int) {
 	if err != nil {
 		r.t.Fatal(err)
 	}
+	sp = sp.Prepared() // tests/shaders has workgroups that prepare activations: TestSpace draws them too
 	for j := range samples {
 		x, err := sp.Sample(rng)
 		if err != nil {

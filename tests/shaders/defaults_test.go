@@ -2,6 +2,7 @@ package shaders
 
 import (
 	"errors"
+	"fmt"
 	"math/rand"
 	"slices"
 	"testing"
@@ -83,21 +84,35 @@ func byDefault(t *testing.T, p ir.Problem, target spirv.Target) {
 // which lanes share more memory.
 func runnable(t *testing.T, p ir.Problem, v variant.Shaders) *device.Product {
 	t.Helper()
-	d, all := Device(t), v.Kernels
-	v.Kernels = nil
-	for _, k := range all {
-		one := v
-		one.Kernels = []variant.Shaded{k}
+	d, all, floats := Device(t), v.Kernels, v.Fused
+	runs := func(what string, one variant.Shaders) bool {
 		x, err := ready(d, p, one)
 		if refused := (*vulkan.Refused)(nil); errors.As(err, &refused) {
-			t.Logf("of %d columns: %v", k.Schedule.Cols, err)
-			continue
+			t.Logf("%s: %v", what, err)
+			return false
 		}
 		if err != nil {
 			t.Fatal(err)
 		}
 		x.Free()
-		v.Kernels = append(v.Kernels, k)
+		return true
+	}
+	v.Kernels, v.Fused = nil, nil
+	for _, k := range all {
+		one := v
+		one.Kernels = []variant.Shaded{k}
+		if runs(fmt.Sprint(k.Schedule.Cols, " columns"), one) {
+			v.Kernels = append(v.Kernels, k)
+		}
+	}
+	if len(v.Kernels) == 0 {
+		t.Fatal("the device runs none of the kernels")
+	}
+	if floats != nil {
+		one := v
+		if one.Fused = floats; runs("floats", one) {
+			v = one
+		}
 	}
 	x, err := ready(d, p, v)
 	if err != nil {

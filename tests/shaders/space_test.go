@@ -11,6 +11,7 @@ import (
 	"github.com/tmacc/tmacc/ir/vir"
 	"github.com/tmacc/tmacc/lower"
 	"github.com/tmacc/tmacc/lower/spirv"
+	"github.com/tmacc/tmacc/runtime/vulkan"
 	"github.com/tmacc/tmacc/schedule"
 	"github.com/tmacc/tmacc/search/space"
 	"github.com/tmacc/tmacc/tests/check"
@@ -82,18 +83,29 @@ func pointOnDevice(t *testing.T, sp *space.Space, x space.Point) bool {
 		return false
 	}
 	Accepted(t, sh)
+	if k.Quantized != nil {
+		of, err := schedule.Compile(k.Problem, schedule.Unquantized(x.Trace()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		quantized(t, k.Problem, k, of.Nest.Params)
+		return true
+	}
 	c := check.New(rand.New(rand.NewSource(4)), k.Problem, k.Rows+1, k.Cols, wholeK(k.Problem, k.StepK+5), check.Uniform)
 	run := func(args []vir.Arg) error { return vir.Eval(f, args) }
 	if len(s.Rows) <= Long {
-		run = func(args []vir.Arg) error {
-			if err := Run(d, sh, f, args); err == nil || !strings.Contains(err.Error(), "a workgroup shares") { // more than this device has
-				return err
-			}
-			return vir.Eval(f, args)
-		}
+		run = func(args []vir.Arg) error { return runOrEval(d, sh, f, args) }
 	}
 	compare(t, x.Trace().String(), c, k, run)
 	return true
+}
+
+// runOrEval runs a shader, or evaluates its function if a workgroup shares more than the device has.
+func runOrEval(d *vulkan.Device, sh *spirv.Shader, f *vir.Func, args []vir.Arg) error {
+	if err := Run(d, sh, f, args); err == nil || !strings.Contains(err.Error(), "a workgroup shares") {
+		return err
+	}
+	return vir.Eval(f, args)
 }
 
 // shaderOf is the shader of a kernel, and its function before and after selection.
