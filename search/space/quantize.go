@@ -3,6 +3,7 @@ package space
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/tmacc/tmacc/ir/nest"
 	"github.com/tmacc/tmacc/schedule"
@@ -61,6 +62,11 @@ func (p preparing) trace(of *schedule.Preparation) (out schedule.Trace, ok bool)
 	groups := map[string]int{}
 	for _, l := range of.Loops() {
 		groups[l.Root] = l.N
+	}
+	for root, size := range groups { // stages read what others write: all of them go as far
+		if strings.HasSuffix(root, ".k") && size > 0 {
+			p.step *= size * p.all / gcd(p.step, size*p.all)
+		}
 	}
 	for _, l := range of.Loops() {
 		stage := stageOf(l)
