@@ -239,8 +239,8 @@ func TestFitting(t *testing.T) {
 	}
 }
 
-// Where what decodes for one column is too long for many, decisions that weights do not depend on begin anew: a book of vectors looks each weight up once
-// for all columns.
+// Where the code of one column is too long for many, decisions that packing does not depend on begin anew. Vectors of a book are then looked up once for
+// all columns.
 func TestWiderAnew(t *testing.T) {
 	p, err := ir.Named("cb2x16")
 	if err != nil {

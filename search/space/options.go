@@ -188,8 +188,8 @@ func splitsK(t schedule.Trace) int {
 	return 0
 }
 
-// OtherKinds are points with other decisions by which a point is of its kind, at most `most` of each rule, whose means are those of x: other levels
-// of dot products, or of tables other digits or entries. Decisions that follow are as Options makes them.
+// OtherKinds are points of another kind whose means are those of x, at most `most` by each rule. Dot products get their levels in another way, tables
+// have other digits or entries. Decisions that follow are as Options makes them.
 func (sp *Space) OtherKinds(x Point, most int) (out []Point) {
 	means := sp.Means(x)
 	for i, r := range sp.rules {
