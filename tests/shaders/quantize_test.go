@@ -100,7 +100,7 @@ func quantized(t *testing.T, p ir.Problem, k *schedule.Kernel, params []string) 
 	want := c.Naive()
 	for what, call := range map[string]check.Call{
 		"vir":    func(args []vir.Arg) error { return vir.Eval(f, args) },
-		"device": func(args []vir.Arg) error { return Run(d, sh, f, args) },
+		"device": func(args []vir.Arg) error { return runOrEval(d, sh, f, args) },
 	} {
 		have, err := c.Run(k, func(args []vir.Arg) error { return call(withFloats(k, params, args, x)) })
 		if err == nil {
