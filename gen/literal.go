@@ -55,6 +55,7 @@ func body(v reflect.Value, more ...jen.Code) *jen.Statement {
 func structFields(v reflect.Value, all bool) (out []jen.Code) {
 	for i := range v.NumField() {
 		switch f := v.Type().Field(i); {
+		case f.Type.Kind() == reflect.Func && !v.FieldByName("Name").IsValid(): // kernels by lists, which packages do not have
 		case f.Type.Kind() == reflect.Func && isModule(v.FieldByName("Name").String()): // a shader has none
 		case f.Type.Kind() == reflect.Func:
 			out = append(out, field(f.Name, jen.Id(v.FieldByName("Name").String())))

@@ -3,6 +3,7 @@ package delivery
 import (
 	"fmt"
 
+	"github.com/tmacc/tmacc/gen/message"
 	"github.com/tmacc/tmacc/ir"
 	"github.com/tmacc/tmacc/lower"
 )
@@ -58,7 +59,7 @@ func (e Checking) String() string {
 func (e Probing) String() string { return "measuring what this machine can do" }
 
 func (e Measuring) String() string {
-	return fmt.Sprintf("measuring %s on %s, %d activations", e.Problem.Name(), e.Target.Machine().Name, e.N)
+	return fmt.Sprintf("measuring %s on %s, %s", e.Problem.Name(), e.Target.Machine().Name, message.Count(e.N, "activation"))
 }
 
 func (e Running) String() string { return fmt.Sprintf("go %s of the package in %s", e.Command, e.Dir) }

@@ -218,7 +218,11 @@ func (d *onDevice) keep(ctx context.Context, anyway bool, t schedule.Trace) (Sav
 		return Saved{}, err
 	}
 	if r := tune.Together(all); !anyway && (!r.Less() || len(tune.Losses(all)) > 0) {
-		return Saved{Outcome: session.None, Text: fmt.Sprintf("not locked: the schedule takes %v of the default's time", r)}, nil
+		text := fmt.Sprintf("not locked: the schedule takes %v of the default's time", r)
+		if !r.Less() && !r.Greater() {
+			text += ", which is within the noise"
+		}
+		return Saved{Outcome: session.None, Text: text}, nil
 	}
 	entry, err := d.given().EntryOf(ctx, all, d.Version, search.Use{Cols: d.Columns, Trace: t})
 	if err != nil {

@@ -217,7 +217,7 @@ func (e *Explorer) said(x session.Event) {
 	e.mu.Lock()
 	hear := e.hear
 	if b, ok := x.(session.Better); ok && len(b.Traces) > 0 {
-		e.found = found(b)
+		e.found = e.foundBy(b)
 	}
 	e.mu.Unlock()
 	if hear != nil {
@@ -238,9 +238,12 @@ type Found struct {
 	usual     bool      // it is the default schedule
 }
 
-// found is what an event of a search reports.
-func found(b session.Better) *Found {
-	f := &Found{Cost: b.Ratio.Median, Trace: b.Traces[0]}
+// IsDefault reports whether nothing was faster than the default schedule, which a search measures too.
+func (f *Found) IsDefault() bool { return f.usual }
+
+// foundBy is what an event of a search reports.
+func (e *Explorer) foundBy(b session.Better) *Found {
+	f := &Found{Cost: b.Ratio.Median, Trace: b.Traces[0], usual: same(b.Traces[0], e.usual)}
 	if !math.IsInf(b.Ratio.High, 1) {
 		f.Noise = &b.Ratio
 	}

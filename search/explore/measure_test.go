@@ -219,7 +219,12 @@ func TestConfirmed(t *testing.T) {
 		t.Errorf("%+v, %v, heard %q", f, err, heard)
 	}
 	c.found = e.usual
-	if f, err = e.Search(t.Context(), time.Second, nil); err != nil || f.Confirmed != nil || !f.usual {
+	before := func(session.Event) {
+		if !e.Best().IsDefault() {
+			t.Errorf("found %+v", e.Best())
+		}
+	}
+	if f, err = e.Search(t.Context(), time.Second, before); err != nil || f.Confirmed != nil || !f.IsDefault() {
 		t.Errorf("%+v, %v", f, err)
 	}
 	ctx, stop := context.WithCancel(t.Context())

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"html/template"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -63,6 +64,7 @@ type content struct {
 	Ended      string
 	Best       tune.Ratio
 	Faster     bool // than the default
+	Within     bool // the noise
 	Families   []family
 	Dropped    []reason
 	Rates      []rate
@@ -79,6 +81,9 @@ type family struct {
 	Trials, Measured int
 	Best             tune.Ratio // of the default's time, 0: none was measured
 }
+
+// within reports whether a ratio does not tell what is faster.
+func within(r tune.Ratio) bool { return !r.Less() && !r.Greater() && !math.IsInf(r.High, 1) }
 
 // drawing is a picture for wide screens, and for narrow ones.
 type drawing struct{ Wide, Narrow template.HTML }
@@ -99,11 +104,11 @@ type reason struct {
 type rate struct {
 	Purpose      string
 	Ns           float64
-	Ratio        float64
-	GMACS        float64 // products of a weight and an activation
-	CeilingGMACS float64 // 0: unknown
-	GBS          float64 // bytes of weights and scales as stored, 0: unknown
-	CeilingGBS   float64 // 0: unknown
+	Ratio        tune.Ratio // to the default's time
+	GMACS        float64    // products of a weight and an activation
+	CeilingGMACS float64    // 0: unknown
+	GBS          float64    // bytes of weights and scales as stored, 0: unknown
+	CeilingGBS   float64    // 0: unknown
 }
 
 // kernel is a schedule of the best candidate.
@@ -135,7 +140,7 @@ func HTML(ctx context.Context, s Search) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := content{Title: s.Title(), Product: s.Product + " on " + s.Run.Target, Purposes: tune.PurposesText(s.Purposes...), Source: s.Source().String(), Search: drawn, Candidates: message.Count(len(s.Trials), "candidate"), Best: best.Ratio(), Faster: best.Cost < 1,
+	c := content{Title: s.Title(), Product: s.Product + " on " + s.Run.Target, Purposes: tune.PurposesText(s.Purposes...), Source: s.Source().String(), Search: drawn, Candidates: message.Count(len(s.Trials), "candidate"), Best: best.Ratio(), Faster: best.Cost < 1, Within: within(best.Ratio()),
 		Ended: cmp.Or(s.Ended, "its process"), Families: s.families(), Dropped: s.dropped(), Rates: s.rates(best)}
 	c.Font = template.CSS(base64.StdEncoding.EncodeToString(liberationsansregular.TTF))
 	if c.Ceilings, err = s.drawCeilings(best); err != nil {

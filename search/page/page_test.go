@@ -50,7 +50,7 @@ func TestPage(t *testing.T) {
 	}
 	text := string(data)
 	for _, want := range []string{
-		"<b>0.80 ± 0.03</b>", `<td class="n">1.50 ± ?</td>`, "3 candidates", "ended by time", "a &lt;processor&gt;", "2026-11-27", "v1.2.3", "<svg", "</svg>",
+		`takes <b class="ratio good">0.80 ± 0.03</b> of the default's time.`, `<td class="n ratio">1.50 ± ?</td>`, `<td class="n">0.2</td><td class="n ratio">0.80 ± 0.03</td>`, "3 candidates", "ended by time", "a &lt;processor&gt;", "2026-11-27", "v1.2.3", "<svg", "</svg>",
 		"81.9", // products in a nanosecond: 64 * 256 / 200
 		"21.1", // bytes in a nanosecond: a fourth of that, and scales
 		"l2: a core reads 123 GB/s", "multiplies 568 per ns at most", "of&nbsp;567.8", "of&nbsp;123.4", "the default schedule</text>",
@@ -87,7 +87,11 @@ func TestPageMissing(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	s.Trials[2].Cost = 1.01
-	if data, err = HTML(t.Context(), s); err != nil || !strings.Contains(string(data), "No candidate was faster than the default schedule. The best takes <b>1.01 ± 0.24</b>") {
+	if data, err = HTML(t.Context(), s); err != nil || !strings.Contains(string(data), "No candidate was faster than the default schedule. The best takes <b class=\"ratio\">1.01 ± 0.24</b>") {
+		t.Errorf("%v", err)
+	}
+	s.Trials[2].Cost, s.Trials[2].High = 0.9, []float64{1.02}
+	if data, err = HTML(t.Context(), s); err != nil || !strings.Contains(string(data), "takes <b class=\"ratio\">0.90 ± 0.13</b> of the default's time, which is within the noise.") {
 		t.Errorf("%v", err)
 	}
 	s.Trials = s.Trials[:1]

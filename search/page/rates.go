@@ -54,7 +54,7 @@ func (s Search) rates(t *tune.Trial) (out []rate) {
 	bytes := s.bytesOf(t.Genes[0].Trace)
 	for i, p := range s.Purposes {
 		if s.measuredFor(t, i) {
-			out = append(out, rate{Purpose: tune.PurposesText(p), Ns: t.Ns[i], Ratio: t.Ratios[i], GMACS: products(p) / t.Ns[i], CeilingGMACS: s.ceilings(i).DotGMACS,
+			out = append(out, rate{Purpose: tune.PurposesText(p), Ns: t.Ns[i], Ratio: t.RatioFor(i), GMACS: products(p) / t.Ns[i], CeilingGMACS: s.ceilings(i).DotGMACS,
 				GBS: bytes[i] / t.Ns[i], CeilingGBS: s.ceilings(i).ReadGBS})
 		}
 	}

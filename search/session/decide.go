@@ -171,6 +171,9 @@ func (s *Session) outdone(before *judged) bool {
 	return r.Greater() || margin > 0 && r.Median > 1-margin
 }
 
+// withinNoise follows a ratio that does not tell which one is faster.
+const withinNoise = ", which is within the noise"
+
 // refusal is why what was found is not locked beside the default; "" if it is.
 func (s *Session) refusal(found *judged) string {
 	if found == nil {
@@ -181,7 +184,7 @@ func (s *Session) refusal(found *judged) string {
 	case r.Greater():
 		return fmt.Sprintf("what was found takes %v of the default's time: more -time may find something faster", r)
 	case !r.Less():
-		return fmt.Sprintf("what was found takes %v of the default's time, which is within the noise: more -time may find something faster, and a quieter machine tells more", r)
+		return fmt.Sprintf("what was found takes %v of the default's time%s: more -time may find something faster, and a quieter machine tells more", r, withinNoise)
 	case r.High > 1-margin:
 		return fmt.Sprintf("what was found takes %v of the default's time, and a record has to save %.0f %% of it beyond the noise", r, 100*margin)
 	case len(losses) == 0:
@@ -296,9 +299,12 @@ func (j *judged) better() bool { return j.ratio().Less() && len(tune.Losses(j.fi
 // describe is the share of the time of what j was measured beside that j takes: for the purposes of the search together, and for
 // each purpose for which j takes longer.
 func (j *judged) describe(whose string) string {
-	text := fmt.Sprintf("%v of %s time", j.ratio(), whose)
-	losses := tune.Losses(j.figures)
+	r, losses := j.ratio(), tune.Losses(j.figures)
+	text := fmt.Sprintf("%v of %s time", r, whose)
 	if len(losses) == 0 {
+		if !r.Less() && !r.Greater() {
+			text += withinNoise
+		}
 		return text
 	}
 	var all []string

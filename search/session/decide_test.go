@@ -185,7 +185,7 @@ func TestSettles(t *testing.T) {
 		{"slower from memory by noise", nil, with(only(0.8), "dram", 1.1, 0.99, 1.05, 0.98), nil, Locked, "locked in", 8, "", "", false, false},
 		{"slower from memory, of no account", nil, with(only(0.8), "dram", 1.11), nil, Locked, "locked in", 8, "", "", false, true},
 		{"better than the locked one", only(0.9), only(0.8), only(0.89), Locked, "locked in", 8, "", "", false, false},
-		{"better by noise", only(0.9), only(0.8), only(noisy...), Renewed, "the locked schedules stay, with the figures of today: what was found takes 0.98 ± 0.04 of the locked one's time", 9, "", "", false, false},
+		{"better by noise", only(0.9), only(0.8), only(noisy...), Renewed, "the locked schedules stay, with the figures of today: what was found takes 0.98 ± 0.04 of the locked one's time, which is within the noise", 9, "", "", false, false},
 		{"better, but slower from memory than the locked one", with(only(0.9), "dram", 0.7), only(0.8), with(only(0.89), "dram", 1.4), Renewed,
 			"what was found takes 0.890 ± 0.000 of the locked one's time, but 1.400 ± 0.000 for dram 4096x4096x1, 1.400 ± 0.000 for dram 4096x4096x4\n", 9, "", "", false, false},
 		{"no better", only(0.7), only(0.8), only(1.14), Renewed, "with the figures of today: what was found takes 1.140 ± 0.000 of the locked one's time", 7, "", "", false, false},

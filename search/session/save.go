@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/tmacc/tmacc/gen/message"
 	"github.com/tmacc/tmacc/lower/variant"
 	"github.com/tmacc/tmacc/schedule"
 	"github.com/tmacc/tmacc/search/bench"
@@ -114,7 +115,7 @@ func (s *Session) put(j *judged) (Saved, error) {
 	if err != nil {
 		return Saved{}, &SaveError{traces(j.Kernels), err}
 	}
-	lines := []string{fmt.Sprintf("%s in %s, %d widths", to.verb, to.path, len(e.Kernels))}
+	lines := []string{fmt.Sprintf("%s in %s, %s", to.verb, to.path, message.Count(len(e.Kernels), "width"))}
 	widest, usual := e.Widest(), s.tuner.Default[len(s.tuner.Default)-1].Cols
 	larger := func(f tune.Figures) bool { return f.N > widest }
 	if widest < usual && !slices.ContainsFunc(e.Figures, larger) {

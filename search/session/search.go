@@ -195,7 +195,7 @@ func (e *Broken) Error() string {
 func (e *Broken) Unwrap() error { return e.Err }
 
 // ErrNothing is the error of a search that measured no schedule.
-var ErrNothing = errors.New("session: nothing was measured: give the search more time")
+var ErrNothing = errors.New("nothing was measured: give the search more time")
 
 // Tune is Search, Confirm, Decide and Save. A search that measured no schedule is ErrNothing, and saves nothing.
 func (s *Session) Tune(ctx context.Context) (*Decision, error) {

@@ -105,18 +105,27 @@ type Trial struct {
 	Predicted float64 `json:"predicted,omitempty"`
 }
 
+// RatioFor is the ratio of purpose i with its noise.
+func (t *Trial) RatioFor(i int) Ratio {
+	if i >= len(t.Low) || i >= len(t.High) || t.Low[i] == 0 || t.High[i] == 0 {
+		return Ratio{t.Ratios[i], 0, math.Inf(1)}
+	}
+	return Ratio{t.Ratios[i], t.Low[i], t.High[i]}
+}
+
 // Ratio is the cost of t with its noise: the costs that the low and the high bounds of all its ratios give. Its bounds are 0 and infinite if a
 // purpose has none.
 func (t *Trial) Ratio() Ratio {
 	var low, high []float64
 	for i, r := range t.Ratios {
-		switch {
-		case r == 0: // not measured
-		case i >= len(t.Low) || i >= len(t.High) || t.Low[i] == 0 || t.High[i] == 0:
-			return Ratio{t.Cost, 0, math.Inf(1)}
-		default:
-			low, high = append(low, t.Low[i]), append(high, t.High[i])
+		if r == 0 { // not measured
+			continue
 		}
+		part := t.RatioFor(i)
+		if math.IsInf(part.High, 1) {
+			return Ratio{t.Cost, 0, math.Inf(1)}
+		}
+		low, high = append(low, part.Low), append(high, part.High)
 	}
 	if len(low) == 0 {
 		return Ratio{t.Cost, 0, math.Inf(1)}

@@ -42,7 +42,6 @@ func TestRatio(t *testing.T) {
 	}
 }
 
-// Purposes count together by the geometric mean of each time; one that takes longer beyond the noise is a loss.
 // A trial's noise is that of all its purposes that were measured. It is unknown if that of one is, and never leaves out the cost itself.
 func TestTrialRatio(t *testing.T) {
 	for want, x := range map[string]Trial{
@@ -75,6 +74,7 @@ func TestRoundRatios(t *testing.T) {
 	}
 }
 
+// Purposes count together by the geometric mean of each time; one that takes longer beyond the noise is a loss.
 func TestTogether(t *testing.T) {
 	same := func(ratio float64) (b Beside) {
 		for range 8 {

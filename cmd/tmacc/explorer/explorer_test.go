@@ -398,6 +398,31 @@ func TestHead(t *testing.T) {
 	}
 }
 
+// What a search has found stands behind the figures of the schedule. On a narrow screen it stands alone while the search runs.
+func TestHeadFound(t *testing.T) {
+	running := explore.Found{Cost: 0.98, Noise: &tune.Ratio{Median: 0.98, Low: 0.92, High: 1.04}}
+	ended := explore.Found{Cost: 0.98, Ended: "time", Confirmed: &explore.Measured{Ratio: tune.Ratio{Median: 1.08, Low: 0.89, High: 1.27}}}
+	names, figures := []string{"w1 on amd64/avx2, n = 1", "w1"}, []string{"predicted 1.000 of the default", "predicted 1.000"}
+	for _, c := range []struct {
+		found explore.Found
+		width int
+		want  string
+	}{
+		{running, 120, " w1 on amd64/avx2, n = 1 | predicted 1.000 of the default | found 0.98 ± 0.06, unconfirmed"},
+		{running, 80, " w1 | predicted 1.000 of the default | found 0.98 ± 0.06, unconfirmed"},
+		{running, 50, " predicted 1.000 | found 0.98 ± 0.06, unconfirmed"},
+		{running, 40, " w1 | found 0.98 ± 0.06, unconfirmed"},
+		{running, 31, " found 0.98 ± 0.06, unconfirmed"},
+		{running, 30, " w1 | predicted 1.000"},
+		{ended, 40, " predicted 1.000 | found 1.08 ± 0.19"},
+		{ended, 35, " predicted 1.000 of the default"},
+	} {
+		if head := headText(names, withFound(figures, &c.found), c.width); head != c.want {
+			t.Errorf("%d columns: %q, want %q", c.width, head, c.want)
+		}
+	}
+}
+
 // No line of the help is cut on a screen of 40 columns, where the reason of a stage that there is none of has whole words.
 func TestWords(t *testing.T) {
 	s := started(t, 40, 10)

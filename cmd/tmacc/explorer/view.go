@@ -342,18 +342,25 @@ func (m *Model) figures() (out []string) {
 		out = []string{predicted + " of the default", predicted}
 	}
 	b := m.Best()
-	if b == nil || b.Trace.String() == m.trace.String() && s.Measured != nil {
+	if b == nil || b.IsDefault() || b.Trace.String() == m.trace.String() && s.Measured != nil {
 		return out
 	}
+	return withFound(out, b)
+}
+
+// withFound is figures with what a search has found. While the search runs, that stands alone where both have no place.
+func withFound(figures []string, b *explore.Found) (out []string) {
 	found := fmt.Sprintf("found %v", b.Ratio())
 	if b.Confirmed == nil {
 		found += ", unconfirmed"
 	}
-	var more []string
-	for _, text := range out {
-		more = append(more, text+" | "+found)
+	for _, text := range figures {
+		out = append(out, text+" | "+found)
 	}
-	return append(more, out...)
+	if b.Ended == "" {
+		out = append(out, found)
+	}
+	return append(out, figures...)
 }
 
 // messages are the rows of problems, of what runs, and of the last answer.
