@@ -301,9 +301,12 @@ func Map(e Expr, f func(Expr) Expr) Expr {
 
 // mapAll is Map of every expression; it stays nil for a value read by its name.
 func mapAll(es []Expr, f func(Expr) Expr) []Expr {
-	var out []Expr
-	for _, e := range es {
-		out = append(out, Map(e, f))
+	if len(es) == 0 {
+		return nil
+	}
+	out := make([]Expr, len(es))
+	for i, e := range es {
+		out[i] = Map(e, f)
 	}
 	return out
 }

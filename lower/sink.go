@@ -96,7 +96,7 @@ func (s *sinker) body(body []vir.Node) []vir.Node {
 // wait puts off an instruction that only defines a register of this body.
 func (s *sinker) wait(in *vir.Instr) {
 	w := &waiting{in: in}
-	var needs []int
+	needs := make([]int, 0, 4)
 	for _, r := range in.Args {
 		if d := s.of(r); d != nil {
 			needs = append(needs, d.need)
@@ -191,12 +191,16 @@ func (s *sinker) of(r vir.Reg) *waiting {
 // needAll emits what defines the arguments and the old value of the result of in,
 // the costliest first.
 func (s *sinker) needAll(in *vir.Instr) {
-	var args []*waiting
-	for _, r := range append(in.Args[:len(in.Args):len(in.Args)], in.Dst) {
+	args := make([]*waiting, 0, 4)
+	note := func(r vir.Reg) {
 		if w := s.of(r); w != nil && !w.done && w.in != in {
 			args = append(args, w)
 		}
 	}
+	for _, r := range in.Args {
+		note(r)
+	}
+	note(in.Dst)
 	slices.SortStableFunc(args, func(a, b *waiting) int { return cmp.Compare(b.need, a.need) })
 	for _, w := range args {
 		s.emit(w)

@@ -18,8 +18,18 @@ import (
 //
 // Accumulators and staged values are registers. One that is updated inside a
 // loop it was set outside of is carried by the loop and updated in place.
-func Vectorize(n *nest.Nest, name string) (*vir.Func, error) {
+func Vectorize(n *nest.Nest, name string) (*vir.Func, error) { return vectorize(n, name, maxInstrs) }
+
+// VectorizeShort is Vectorize of nests that SelectShort is to take with `most` instructions. What that would refuse for its length is not
+// written to the end.
+func VectorizeShort(n *nest.Nest, name string, most int) (*vir.Func, error) {
+	return vectorize(n, name, min(2*most, maxInstrs))
+}
+
+// vectorize is Vectorize of nests that become no more than `most` instructions.
+func vectorize(n *nest.Nest, name string, most int) (*vir.Func, error) {
 	v := newVectorizer(n, name)
+	v.most = most
 	for i, p := range n.Params {
 		v.params[p] = i
 		v.f.Params = append(v.f.Params, vir.Param{Name: ParamName(p), Int: nest.IntParam(p), Align: n.Aligned[p], Shared: n.Local[p]})
@@ -93,7 +103,7 @@ func (v *vectorizer) inOrder(body []vir.Node) (out []vir.Node) {
 }
 
 func newVectorizer(n *nest.Nest, name string) *vectorizer {
-	return &vectorizer{n: n, f: &vir.Func{Name: name}, vars: map[string]*variable{}, affine: map[*ir.Expr][]affineIndex{}, temps: map[string]*temp{},
+	return &vectorizer{n: n, f: &vir.Func{Name: name}, vars: map[string]*variable{}, affine: map[*ir.Expr][]affineIndex{}, shifted: map[shiftedIndex][]ir.Expr{}, temps: map[string]*temp{},
 		roots: map[string][]nest.Loop{}, params: map[string]int{}, places: map[string]accessed{}, sums: map[nest.Buffer]*sums{}, decoded: map[string]*decoded{}, numbers: map[*nest.Assign]int32{},
 		tiles: map[*ir.Tensor]bool{}}
 }
@@ -126,16 +136,19 @@ type vectorizer struct {
 	roots   map[string][]nest.Loop
 	vars    map[string]*variable       // by loop; serial loops and lanes stand at 0
 	affine  map[*ir.Expr][]affineIndex // indices of accesses, by the first
+	shifted map[shiftedIndex][]ir.Expr // indices made of others
+	indices indices                    // of the access that is looked at
 	lanes   []nest.Loop                // open vector loops, outermost first
 	serial  []*openLoop
 	temps   map[string]*temp
 	out     []vir.Node          // the block being written
+	room    []vir.Instr         // for the next instructions
 	loads   map[string]vir.Reg  // loads of the block, by address
 	places  map[string]accessed // by access
 	sums    map[nest.Buffer]*sums
-	scratch []nest.Pos
 	loopID  int
-	count   int
+	count   int // of instructions so far
+	most    int
 	decoded map[string]*decoded    // by the name of a staged value
 	tiles   map[*ir.Tensor]bool    // the sums of a core that are tiles
 	filling *filling               // nil: lanes do not share out anything
@@ -312,7 +325,13 @@ func (v *vectorizer) put(in vir.Instr) {
 	v.count++
 	v.f.Sources = append(v.f.Sources, v.statement)
 	in.From = len(v.f.Sources)
-	v.out = append(v.out, &in)
+	if len(v.room) == 0 {
+		v.room = make([]vir.Instr, 32)
+	}
+	x := &v.room[0]
+	v.room = v.room[1:]
+	*x = in
+	v.out = append(v.out, x)
 }
 
 func (v *vectorizer) reg(t vir.Type) vir.Reg {
@@ -372,8 +391,8 @@ func (v *vectorizer) tempIndex(t *ir.Tensor, index []ir.Expr) (key string, lanes
 }
 
 func (v *vectorizer) assign(s *nest.Assign) error {
-	if v.count > maxInstrs {
-		return refuse(v.n.Name, "more than %d instructions", maxInstrs)
+	if v.count > v.most {
+		return refuse(v.n.Name, "more than %d instructions: repeat less code", v.most)
 	}
 	if b := v.n.Buffers[s.Dst.Name]; b != nil {
 		return v.store(b, s)

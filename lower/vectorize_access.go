@@ -103,12 +103,12 @@ func (v *vectorizer) accessKey(b nest.Buffer, index []ir.Expr) (string, error) {
 
 // findPlaces is access of lanes that all matter.
 func (v *vectorizer) findPlaces(b nest.Buffer, index []ir.Expr) ([]nest.Pos, vir.Mem, error) {
-	at, err := v.laneIndices(index)
+	at, err := v.laneIndices(b, index)
 	if err != nil {
 		return nil, vir.Mem{}, err
 	}
-	pos := make([]nest.Pos, v.width())
-	if err := v.lanePlaces(b, at, pos); err != nil {
+	pos, err := v.lanePlaces(b, at)
+	if err != nil {
 		return nil, vir.Mem{}, err
 	}
 	mem := vir.Mem{Buf: v.params[b.Base().Param], Off: pos[0].Byte}
@@ -151,14 +151,6 @@ func (v *vectorizer) multiples(b nest.Buffer, p nest.Pos) (m [2]vir.Multiple) {
 	return m
 }
 
-// room is for n places that nobody keeps. The next call gives it out again.
-func (v *vectorizer) room(n int) []nest.Pos {
-	if n > len(v.scratch) {
-		v.scratch = make([]nest.Pos, n)
-	}
-	return v.scratch[:n]
-}
-
 // plus is p moved it times by s.
 func plus(p nest.Pos, it int, s nest.Pos) nest.Pos {
 	p.Byte += it * s.Byte
@@ -181,22 +173,20 @@ func (v *vectorizer) together(b nest.Buffer, at []laneIndex, at0, strides []nest
 			return err
 		}
 	}
-	pos := v.room(len(at0))
 	for v.next(last) {
 		if v.movedLoops() < 2 {
 			continue // stride has looked at these
 		}
-		if err := v.lanePlaces(b, at, pos); err != nil {
+		var sum nest.Pos
+		for i, o := range v.serial {
+			sum = plus(sum, v.variable(o.loop.Name).at, strides[i])
+		}
+		moved, even, err := v.movedBy(b, at, at0)
+		if err != nil {
 			return err
 		}
-		var moved nest.Pos
-		for i, o := range v.serial {
-			moved = plus(moved, v.variable(o.loop.Name).at, strides[i])
-		}
-		for i := range pos {
-			if pos[i] != plus(at0[i], 1, moved) {
-				return refuse(b.Name(), "the address is not affine in the serial loops together")
-			}
+		if !even || moved != sum {
+			return refuse(b.Name(), "the address is not affine in the serial loops together")
 		}
 	}
 	return nil
@@ -239,7 +229,7 @@ func (v *vectorizer) lastTried(b nest.Buffer, index []laneIndex, l nest.Loop) (i
 	for it := range at {
 		v.set(l.Name, it)
 		var err error
-		if at[it], err = ir.EvalExpr(index[len(index)-1].e, v); err != nil {
+		if at[it], err = v.value(index[len(index)-1].all, len(index)-1); err != nil {
 			return 0, err
 		}
 	}
@@ -252,62 +242,116 @@ func (v *vectorizer) lastTried(b nest.Buffer, index []laneIndex, l nest.Loop) (i
 
 // laneIndex is an index of an access, and its value in every lane where the loops around begin.
 type laneIndex struct {
-	e      ir.Expr
 	all    []ir.Expr // indices that it is one of
 	values []int
 	affine bool
+	others []int // of a packed buffer, lanes that have other values than those before them
 }
 
-func (v *vectorizer) laneIndices(index []ir.Expr) ([]laneIndex, error) {
+func (v *vectorizer) laneIndices(b nest.Buffer, index []ir.Expr) ([]laneIndex, error) {
 	out := make([]laneIndex, len(index))
 	for j, e := range index {
-		values, err := v.laneValues(e)
+		values, err := v.laneValues(index, j)
 		if err != nil {
 			return nil, err
 		}
-		out[j] = laneIndex{e, index, values, affine(e)}
+		out[j] = laneIndex{all: index, values: values, affine: affine(e)}
+		if v.sumsOf(b) != nil {
+			out[j].others = firsts(values)
+		}
 	}
 	return out, nil
 }
 
-// lanePlaces evaluates the place of every lane. Away from where the loops begin, an affine index has
-// moved as far in all lanes as in the first.
-func (v *vectorizer) lanePlaces(b nest.Buffer, index []laneIndex, out []nest.Pos) error {
-	var rooms struct {
-		moved  [4]int
-		values [4][]int
+// firsts are where values are that are not equal to any before them.
+func firsts(values []int) (out []int) {
+	low, high := slices.Min(values), slices.Max(values)
+	seen := make([]bool, min(high-low+1, mostPlaces))
+	for i, x := range values {
+		if x -= low; x >= len(seen) {
+			out = append(out, i)
+		} else if !seen[x] {
+			seen[x] = true
+			out = append(out, i)
+		}
 	}
+	return out
+}
+
+// indices are those of an access where the loops stand: in every lane, and how much is added to that.
+type indices struct {
+	values    [][]int
+	moved, at []int
+}
+
+// now sets the indices. Away from where the loops begin, an affine index has moved as far in all lanes as in the first.
+func (x *indices) now(v *vectorizer, index []laneIndex) (err error) {
 	v.settle()
-	moved, values := append(rooms.moved[:0], make([]int, len(index))...), append(rooms.values[:0], make([][]int, len(index))...)
-	for j, x := range index {
-		if values[j] = x.values; x.affine {
-			now, err := v.value(x.all, j)
+	n := len(index)
+	x.values, x.moved, x.at = slices.Grow(x.values[:0], n)[:n], slices.Grow(x.moved[:0], n)[:n], slices.Grow(x.at[:0], n)[:n]
+	for j, y := range index {
+		if x.values[j], x.moved[j] = y.values, 0; y.affine {
+			now, err := v.value(y.all, j)
 			if err != nil {
 				return err
 			}
-			moved[j] = int(now) - x.values[0]
-			continue
-		}
-		var err error
-		if values[j], err = v.laneValues(x.e); err != nil {
+			x.moved[j] = int(now) - y.values[0]
+		} else if x.values[j], err = v.laneValues(y.all, j); err != nil {
 			return err
 		}
 	}
-	if sums := v.sumsOf(b); sums != nil {
-		for i := range out {
-			row, k := sums.row.at(values[0][i]+moved[0]), sums.k.at(values[1][i]+moved[1])
-			out[i] = nest.Pos{Byte: row.Byte + k.Byte, Steps: row.Steps + k.Steps, Sides: row.Sides + k.Sides, Field: row.Field + k.Field}
-		}
-		return nil
-	}
-	idx := make([]int, len(index))
-	for i := range out {
-		for j := range idx {
-			idx[j] = values[j][i] + moved[j]
-		}
-		out[i] = b.Pos(idx)
-	}
 	return nil
+}
+
+// place is that of a lane in b, whose sums are known or nil.
+func (x *indices) place(b nest.Buffer, known *sums, lane int) nest.Pos {
+	for j := range x.at {
+		x.at[j] = x.values[j][lane] + x.moved[j]
+	}
+	if known == nil {
+		return b.Pos(x.at)
+	}
+	row, k := known.row.at(x.at[0]), known.k.at(x.at[1])
+	return nest.Pos{Byte: row.Byte + k.Byte, Steps: row.Steps + k.Steps, Sides: row.Sides + k.Sides, Field: row.Field + k.Field}
+}
+
+// lanePlaces are the places of all lanes.
+func (v *vectorizer) lanePlaces(b nest.Buffer, index []laneIndex) ([]nest.Pos, error) {
+	x, known := &v.indices, v.sumsOf(b)
+	if err := x.now(v, index); err != nil {
+		return nil, err
+	}
+	out := make([]nest.Pos, v.width())
+	for i := range out {
+		out[i] = x.place(b, known, i)
+	}
+	return out, nil
+}
+
+// movedBy is how far the place of the first lane is from where it was, and whether those of all lanes are as far.
+func (v *vectorizer) movedBy(b nest.Buffer, index []laneIndex, before []nest.Pos) (by nest.Pos, even bool, err error) {
+	x, known := &v.indices, v.sumsOf(b)
+	if err := x.now(v, index); err != nil {
+		return by, false, err
+	}
+	move := func(lane int) nest.Pos {
+		from, to := before[lane], x.place(b, known, lane)
+		return nest.Pos{Byte: to.Byte - from.Byte, Steps: to.Steps - from.Steps, Sides: to.Sides - from.Sides, Field: to.Field - from.Field}
+	}
+	by = move(0)
+	if known != nil && index[0].affine && index[1].affine && (x.moved[0] == 0 || x.moved[1] == 0) {
+		some := index[0].others // a place is a sum: only the index counts that has moved
+		if x.moved[0] == 0 {
+			some = index[1].others
+		}
+		return by, !slices.ContainsFunc(some, func(lane int) bool { return move(lane) != by }), nil
+	}
+	for lane := 1; lane < len(before); lane++ {
+		if move(lane) != by {
+			return by, false, nil
+		}
+	}
+	return by, true, nil
 }
 
 // sums are the places of a packed matrix: the sum of a place for the row and of one for the element of K.
@@ -356,27 +400,28 @@ func (v *vectorizer) sumsOf(b nest.Buffer) *sums {
 	}
 	s := v.sums[b]
 	if s == nil {
+		row, k := make([]int, 2), make([]int, 2)
 		s = &sums{
-			row: places{of: func(i int) nest.Pos { return b.Pos([]int{i, 0}) }},
-			k:   places{of: func(i int) nest.Pos { return b.Pos([]int{0, i}) }},
+			row: places{of: func(i int) nest.Pos { row[0] = i; return b.Pos(row) }},
+			k:   places{of: func(i int) nest.Pos { k[1] = i; return b.Pos(k) }},
 		}
 		v.sums[b] = s
 	}
 	return s
 }
 
-// laneValues evaluates e in every lane: in all of them, or if it is affine, in the
+// laneValues evaluates index j of an access in every lane: in all of them, or if it is affine, in the
 // first one and in the second of each loop over lanes.
-func (v *vectorizer) laneValues(e ir.Expr) ([]int, error) {
+func (v *vectorizer) laneValues(index []ir.Expr, j int) ([]int, error) {
 	out := make([]int, v.width())
 	defer v.setLanes(0)
 	v.settle()
 	at := func(i int) (int, error) {
 		v.setLanes(i)
-		x, err := ir.EvalExpr(e, v)
+		x, err := v.value(index, j)
 		return int(x), err
 	}
-	if !affine(e) {
+	if !affine(index[j]) {
 		var err error
 		for i := 0; i < len(out) && err == nil; i++ {
 			out[i], err = at(i)
@@ -433,19 +478,17 @@ func (v *vectorizer) stride(b nest.Buffer, at []laneIndex, at0 []nest.Pos, l nes
 	if err != nil {
 		return step, err
 	}
-	pos := v.room(len(at0))
 	for it := 1; it <= last; it++ {
 		v.set(l.Name, it)
-		if err := v.lanePlaces(b, at, pos); err != nil {
+		moved, even, err := v.movedBy(b, at, at0)
+		if err != nil {
 			return step, err
 		}
 		if it == 1 {
-			step = nest.Pos{Byte: pos[0].Byte - at0[0].Byte, Steps: pos[0].Steps - at0[0].Steps, Sides: pos[0].Sides - at0[0].Sides}
+			step = nest.Pos{Byte: moved.Byte, Steps: moved.Steps, Sides: moved.Sides}
 		}
-		for i := range pos {
-			if pos[i] != plus(at0[i], it, step) {
-				return step, refuse(b.Name(), "the address is not affine in the serial loop %s", l.Name)
-			}
+		if !even || moved != plus(nest.Pos{}, it, step) {
+			return step, refuse(b.Name(), "the address is not affine in the serial loop %s", l.Name)
 		}
 	}
 	return step, nil
@@ -454,7 +497,6 @@ func (v *vectorizer) stride(b nest.Buffer, at []laneIndex, at0 []nest.Pos, l nes
 // callers checks that the offsets within a call do not depend on which rows of
 // a tile the caller asks for.
 func (v *vectorizer) callers(b nest.Buffer, at []laneIndex, at0 []nest.Pos) error {
-	pos := v.room(len(at0))
 	for _, l := range v.n.Loops {
 		if !l.Kind.Outside() {
 			continue
@@ -462,14 +504,12 @@ func (v *vectorizer) callers(b nest.Buffer, at []laneIndex, at0 []nest.Pos) erro
 		defer func() { v.set(l.Name, 0) }()
 		for it := 1; it < l.N; it++ {
 			v.set(l.Name, it)
-			if err := v.lanePlaces(b, at, pos); err != nil {
+			moved, even, err := v.movedBy(b, at, at0)
+			if err != nil {
 				return err
 			}
-			base := v.origin(b, l, it)
-			for i := range pos {
-				if pos[i] != plus(at0[i], 1, base) {
-					return refuse(b.Name(), "the layout within a call depends on %s", l.Name)
-				}
+			if !even || moved != plus(nest.Pos{}, 1, v.origin(b, l, it)) {
+				return refuse(b.Name(), "the layout within a call depends on %s", l.Name)
 			}
 		}
 		v.set(l.Name, 0)

@@ -1,6 +1,10 @@
 package lower
 
-import "github.com/tmacc/tmacc/ir"
+import (
+	"slices"
+
+	"github.com/tmacc/tmacc/ir"
+)
 
 // variable is where a loop stands: at 0 if it is not open.
 type variable struct {
@@ -51,7 +55,7 @@ func (v *vectorizer) value(index []ir.Expr, j int) (int64, error) {
 	l := &all[j]
 	if !ok || l.is && l.stale() {
 		for i, e := range index {
-			all[i] = affineIndex{is: affine(e)}
+			all[i] = affineIndex{is: affine(e), terms: all[i].terms[:0], axes: all[i].axes[:0]}
 			if all[i].is {
 				v.add(&all[i], e, 1)
 			}
@@ -104,4 +108,34 @@ func (v *vectorizer) add(l *affineIndex, e ir.Expr, times int64) {
 			v.add(l, e.X, times*y.V)
 		}
 	}
+}
+
+// shiftedIndex is indices, and what the last one is instead: itself plus a number, or 0.
+type shiftedIndex struct {
+	of   *ir.Expr // the first
+	by   int
+	zero bool
+}
+
+// plusIndex is indices whose last one is larger by a number, the same ones every time.
+func (v *vectorizer) plusIndex(index []ir.Expr, by int) []ir.Expr {
+	return v.shiftedBy(shiftedIndex{of: &index[0], by: by}, index)
+}
+
+// zeroIndex is indices whose last one is 0, the same ones every time.
+func (v *vectorizer) zeroIndex(index []ir.Expr) []ir.Expr {
+	return v.shiftedBy(shiftedIndex{of: &index[0], zero: true}, index)
+}
+
+func (v *vectorizer) shiftedBy(key shiftedIndex, index []ir.Expr) []ir.Expr {
+	if out, ok := v.shifted[key]; ok {
+		return out
+	}
+	out := slices.Clone(index)
+	last := &out[len(out)-1]
+	if *last = ir.Expr(ir.I32(0)); !key.zero {
+		*last = ir.Binary{Op: ir.Add, X: index[len(index)-1], Y: ir.I32(key.by)}
+	}
+	v.shifted[key] = out
+	return out
 }

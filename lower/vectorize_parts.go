@@ -120,8 +120,9 @@ func (v *vectorizer) sharesOut(axis string) bool {
 	return v.filling != nil && slices.ContainsFunc(v.filling.bytes, func(d digit) bool { return d.loop.Name == axis || d.loop.Root == axis })
 }
 
-// sharedOut gives lanes equal parts of some bytes, nil if that is not possible: the lanes that all need the same bytes.
-func (v *vectorizer) sharedOut(index []ir.Expr, bytes []digit, total int) (f *filling, lanes int) {
+// sharedOut gives lanes equal parts of some bytes, nil if that is not possible: the lanes that all need the same bytes. They
+// may need more than these.
+func (v *vectorizer) sharedOut(index []ir.Expr, bytes []digit, total int, more bool) (f *filling, lanes int) {
 	f = &filling{bytes: bytes, lanes: map[string]int{}, at: map[string]int{}}
 	lanes = max(v.n.Holders, 1)
 	for _, o := range v.serial {
@@ -135,7 +136,7 @@ func (v *vectorizer) sharedOut(index []ir.Expr, bytes []digit, total int) (f *fi
 		}
 	}
 	if v.inner == nil {
-		v.hold(v.held(bytes, f.unit))
+		v.hold(v.held(bytes, f.unit, more))
 	}
 	lanes = 1
 	add := func(o *openLoop) {
@@ -154,18 +155,12 @@ func (v *vectorizer) sharedOut(index []ir.Expr, bytes []digit, total int) (f *fi
 }
 
 // held is how the lanes that hold tiles are counted so that each count moves an address by equal steps, outermost first: by twos if they
-// share scales too, which lie in other steps.
-func (v *vectorizer) held(bytes []digit, unit int) (counts []int) {
-	left, end := v.n.Holders, 1
-	if temps := slices.DeleteFunc(slices.Clone(v.n.Shared), func(x nest.Shared) bool { return x.Temp == "" }); len(temps) > 1 {
-		for ; left%2 == 0; left /= 2 {
-			counts = append(counts, 2)
-		}
-		if left > 1 {
-			counts = append([]int{left}, counts...)
-		}
-		return counts
+// share or need scales too, which lie in other steps.
+func (v *vectorizer) held(bytes []digit, unit int, more bool) (counts []int) {
+	if more || v.sharesMore() {
+		return v.byTwos()
 	}
+	left, end := v.n.Holders, 1
 	for i, d := range bytes {
 		n := d.n
 		if i == 0 {
@@ -184,12 +179,31 @@ func (v *vectorizer) held(bytes []digit, unit int) (counts []int) {
 	return counts
 }
 
+// sharesMore says that lanes share more than one value.
+func (v *vectorizer) sharesMore() bool {
+	return len(slices.DeleteFunc(slices.Clone(v.n.Shared), func(x nest.Shared) bool { return x.Temp == "" })) > 1
+}
+
+// byTwos counts the lanes that hold tiles by twos.
+func (v *vectorizer) byTwos() (counts []int) {
+	left := v.n.Holders
+	for ; left%2 == 0; left /= 2 {
+		counts = append(counts, 2)
+	}
+	if left > 1 {
+		counts = append([]int{left}, counts...)
+	}
+	return counts
+}
+
 // holders are the loops over the lanes that hold tiles. What they do before the iteration at hand is in them. The inner one counts
 // the lanes that a row is for.
 func (v *vectorizer) holders() []*openLoop {
 	if v.inner == nil {
 		counts := []int{v.n.Holders}
-		if n := v.depth() / bank; n > 1 && v.n.Holders%n == 0 {
+		if n := v.depth() / bank; v.sharesMore() {
+			counts = v.byTwos()
+		} else if n > 1 && v.n.Holders%n == 0 {
 			counts = []int{v.n.Holders / n, n}
 		}
 		v.hold(counts)

@@ -64,7 +64,7 @@ func (v *vectorizer) fill(loops []nest.Loop, a *nest.Assign) error {
 	for _, d := range bytes {
 		total *= d.n
 	}
-	f, lanes := v.sharedOut(index, bytes, total)
+	f, lanes := v.sharedOut(index, bytes, total, v.readsBeside(a.Value, codes))
 	if f == nil {
 		return refuse(a.Dst.Name, "%d bytes of codes are no equal parts of %d lanes", total, lanes)
 	}
@@ -180,6 +180,15 @@ func (v *vectorizer) codesOf(e ir.Expr) (b nest.Buffer, index []ir.Expr) {
 	return b, index
 }
 
+// readsBeside says that e reads other buffers than one, such as scales that weights are multiplied by.
+func (v *vectorizer) readsBeside(e ir.Expr, b nest.Buffer) (found bool) {
+	ir.Walk(e, func(x ir.Expr) {
+		r, ok := x.(ir.Read)
+		found = found || ok && v.n.Buffers[r.T.Name] != nil && v.n.Buffers[r.T.Name] != b
+	})
+	return found
+}
+
 // bank is the number of bytes between the rows of tiles in shared memory. Without them, rows that are longer begin in the same banks.
 const bank = 16
 
@@ -213,6 +222,7 @@ func (v *vectorizer) decode(a *nest.Assign, d *decoded, f *filling, fields []dig
 	vector := nest.Loop{Name: "decoded " + first.Root, Root: first.Root, Coef: first.Coef, N: f.unit, Kind: nest.Vector}
 	if !slices.ContainsFunc(v.roots[first.Root], func(l nest.Loop) bool { return l.Name == vector.Name }) {
 		v.roots[first.Root] = append(v.roots[first.Root], vector)
+		clear(v.affine) // the axis has a loop more
 	}
 	out, loads, open, serial := v.out, v.loads, v.lanes, v.serial
 	defer func() { v.out, v.loads, v.lanes, v.serial, v.filling = out, loads, open, serial, nil }()

@@ -192,10 +192,7 @@ func (v *vectorizer) locate(j ir.Join) (located, error) {
 		return v.codeword(j, n)
 	}
 	for i := range j.N {
-		index := slices.Clone(j.Index)
-		last := len(index) - 1
-		index[last] = ir.Binary{Op: ir.Add, X: index[last], Y: ir.I32(i)}
-		p, m, err := v.access(n.buf, index)
+		p, m, err := v.access(n.buf, v.plusIndex(j.Index, i))
 		if err != nil {
 			return n, err
 		}
@@ -257,17 +254,15 @@ func together(p, q []nest.Pos) bool {
 //	neighbouring tables            their distance is added to the index of a lane, and
 //	                               all are one larger table
 func (v *vectorizer) entry(e ir.Read, b *nest.Tables) (vir.Reg, error) {
-	index, last := slices.Clone(e.Index), len(e.Index)-1
-	part, ok, err := v.number(index[2])
+	part, ok, err := v.number(e.Index[2])
 	if err != nil || !ok {
 		return 0, refuse(e.T.Name, "lanes read tables of different parts")
 	}
-	x, have, err := v.indexBits(index[last])
+	x, have, err := v.indexBits(e.Index[len(e.Index)-1])
 	if err != nil {
 		return 0, err
 	}
-	index[last] = ir.I32(0)
-	pos, mem, err := v.access(b, index)
+	pos, mem, err := v.access(b, v.zeroIndex(e.Index))
 	if err != nil {
 		return 0, err
 	}

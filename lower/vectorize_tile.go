@@ -88,6 +88,9 @@ func (v *vectorizer) tileVec(e ir.Expr) (vir.Reg, error) {
 		if err != nil {
 			return 0, err
 		}
+		if one, ok, err := v.number(e.Y); err == nil && ok && one == 1 && e.Op == ir.Mul && e.Type() != format.F32 {
+			return x, nil
+		}
 		y, err := v.vec(e.Y)
 		op, ok := binaryOps[e.Op]
 		if err == nil && !ok {

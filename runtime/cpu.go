@@ -77,7 +77,7 @@ func (p *Product) describe(why string, m cpu.Mask) string {
 		if f := v.Fused; f != nil {
 			of := state
 			if runs && p.variant.Fused != nil {
-				of = p.how(&f.Kernel, "runs for n = 1 in Multiply")
+				of = p.how(&f.Kernel, "runs for n = 1 in Multiply"+mostText(f.Most))
 			} else if runs {
 				of = p.states[f.Name]
 			}
@@ -124,6 +124,18 @@ func (p *Product) how(k *abi.Kernel, text string) string {
 		return text + ", " + how
 	}
 	return text
+}
+
+// mostText says for what products a kernel is predicted to be faster than one for prepared activations.
+func mostText(most []abi.FusedRows) string {
+	var all []string
+	for _, m := range most {
+		all = append(all, fmt.Sprintf("%d of %d", m.Rows, m.K))
+	}
+	if len(all) == 0 {
+		return ""
+	}
+	return ", as predicted faster, by at most " + strings.Join(all, ", ") + " weights"
 }
 
 // exactness says that a kernel is bounded.

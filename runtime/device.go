@@ -67,9 +67,6 @@ func opened(name string, v *abi.Variant, l *format.Layout) (abi.Runner, map[stri
 	if all.Fused != nil && !state(len(all.Kernels)) {
 		v.Fused = nil
 	}
-	if len(v.Kernels) == 0 || len(all.Kernels) == 0 || v.Kernels[0].Name != all.Kernels[0].Name {
-		v.Listed = nil // it is of the first
-	}
 	if len(v.Kernels) < len(all.Kernels) || v.Fused != all.Fused {
 		r, err = v.Device.Open(name, v, l) // which numbers the kernels that run
 	}
@@ -286,10 +283,13 @@ func (t *task) deviceAct() []byte {
 	return t.blocks
 }
 
-// fuses says that n rows of k activations are multiplied by a kernel that takes them as floats.
-func (p *Product) fuses(n, k int) bool {
+// takesFloats says that a kernel can take n rows of k activations as floats.
+func (p *Product) takesFloats(n, k int) bool {
 	return p.runner != nil && p.variant.Fused != nil && n == 1 && k <= p.variant.Fused.Room && littleEndian
 }
+
+// fuses says that it is also worth it for m rows of weights.
+func (p *Product) fuses(m, n, k int) bool { return p.takesFloats(n, k) && p.variant.Fused.Worth(m, k) }
 
 // multiplyFused multiplies a matrix by one row of floats.
 func (p *Product) multiplyFused(loaded abi.Loaded, dst []float32, packed []byte, x []float32, opt *Options) (err error) {
@@ -317,8 +317,15 @@ func (p *Product) multiplyFused(loaded abi.Loaded, dst []float32, packed []byte,
 
 // fused is what the fused kernel of p is given of a row of floats: the row with zeros behind it.
 func (p *Product) fused(floats []byte) (act []byte, runs []abi.Run) {
-	f, k := p.variant.Fused, len(floats)/4
-	row := roundUp(k, floatsPad)
+	run := p.fusedRun(len(floats) / 4)
+	act = make([]byte, run.Bytes)
+	copy(act, floats)
+	return act, []abi.Run{run}
+}
+
+// fusedRun is a call of the fused kernel for a row of k floats.
+func (p *Product) fusedRun(k int) abi.Run {
+	f, row := p.variant.Fused, roundUp(k, floatsPad)
 	for _, pad := range f.Pads {
 		row = max(row, roundUp(k, pad))
 	}
@@ -326,17 +333,25 @@ func (p *Product) fused(floats []byte) (act []byte, runs []abi.Run) {
 	for _, div := range f.CountDiv {
 		run.Counts = append(run.Counts, ceilDiv(k, div))
 	}
-	act = make([]byte, run.Bytes)
-	copy(act, floats)
-	return act, []abi.Run{run}
+	return run
 }
 
 // floatsPad is what rows of floats for a fused kernel are padded to, besides its Pads: lines of 64 bytes.
 const floatsPad = 16
 
-// DeviceFloats is what the fused kernel of a device is given of a row of activations, for those who run kernels themselves; ok says that p has one for such rows.
-func (p *Product) DeviceFloats(x []float32) (act []byte, runs []abi.Run, ok bool) {
-	if p.ready() != nil || !p.fuses(1, len(x)) {
+// StepFloats is how steps on a device multiply a matrix by a row of k activations as floats, which has zeros behind it up to Bytes of the run. ok says that they
+// should: that a kernel takes such a row, and is predicted to be faster for rows of weights, of all matrices that share the activations.
+func (p *Product) StepFloats(rows, k int) (run abi.Run, ok bool) {
+	if p.ready() != nil || !p.fuses(rows, 1, k) {
+		return run, false
+	}
+	return p.fusedRun(k), true
+}
+
+// DeviceFloats is what the fused kernel of a device is given of a row of activations, for those who run kernels themselves; ok says that p has one for such rows,
+// and that Multiply takes it for a matrix of m rows.
+func (p *Product) DeviceFloats(x []float32, m int) (act []byte, runs []abi.Run, ok bool) {
+	if p.ready() != nil || !p.fuses(m, 1, len(x)) {
 		return nil, nil, false
 	}
 	act, runs = p.fused(unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(x))), 4*len(x)))

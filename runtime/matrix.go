@@ -250,7 +250,7 @@ func (x *Matrix) Multiply(dst, in []float32, n int, opt Options) error {
 	if err := cmp.Or(x.p.checkInput(in, n, x.k), x.p.checkOutput(dst, n, x.m)); err != nil { // before memory for n is asked for
 		return err
 	}
-	if x.p.fuses(n, x.k) {
+	if x.p.fuses(x.m, n, x.k) {
 		return x.p.multiplyFused(x.loaded, dst, x.Packed(), in, &opt)
 	}
 	act, _ := x.p.acts.Get().(*[]byte)

@@ -120,7 +120,7 @@ func (p *Product) testShape(m, n, k int, rng *rand.Rand, alloc func(int) []byte)
 				return fmt.Errorf("%d rows at once, scale %v: %w", min(pass.step, m), pass.scale, err)
 			}
 		}
-		if p.fuses(n, k) {
+		if p.takesFloats(n, k) {
 			if err := p.multiplyFused(nil, dst, packed, x, &Options{}); err != nil {
 				return err
 			}

@@ -227,6 +227,8 @@ var examples = []example{
 	{"accumulate_bytes", "w2", byPairs()[:len(byPairs())-1], Accumulate{"i8"}},
 	{"hoist_zero_init", "w4", trace(dot), HoistZero{"init"}},
 	{"hoist_zero_flush", "w1", trace(dot), HoistZero{"flush"}},
+	{"fold_scales", "q6_k", trace(dot), FoldScales{}},
+	{"fold_scales_minimums", "q2_k", trace(dot), FoldScales{}},
 	{"hoist_zero_points", "w4-g32-z", trace(dot), HoistZero{"init"}},
 	{"hoist_zero_lookup", "codebook", trace(Decompose{Family: "dot", Value: "lookup"}), HoistZero{"flush"}},
 	{"scale_at", "w4-g32", grouped("init"), ScaleAt{"begin"}},

@@ -28,8 +28,11 @@ func (x HoistZero) Apply(s *Product) (*Product, error) {
 	if x.At != "init" && x.At != "flush" {
 		return nil, illegal(x, x.At, "want init or flush")
 	}
-	if s.hoisted {
+	switch {
+	case s.hoisted:
 		return nil, illegal(x, x.At, "already hoisted")
+	case s.folded:
+		return nil, illegal(x, x.At, "weights are multiplied by the scales of their groups, sums of activations are not")
 	}
 	if s.main().isStaged("w") {
 		return nil, illegal(x, x.At, "must come before stage w")

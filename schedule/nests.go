@@ -2,6 +2,7 @@ package schedule
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -25,10 +26,7 @@ func (n *nests) clone() nests {
 		d.loops = slices.Clone(st.loops)
 		d.accumulators = slices.Clone(st.accumulators)
 		d.staged = slices.Clone(st.staged)
-		d.values = map[string]ir.Expr{}
-		for k, v := range st.values {
-			d.values[k] = v
-		}
+		d.values = maps.Clone(st.values)
 		c.stages = append(c.stages, &d)
 	}
 	return c
@@ -54,9 +52,16 @@ func (n *nests) loop(x Step, name string) (st *stage, i int, err error) {
 	return st, i, nil
 }
 
-// Loops lists the loops of all stages, outermost first.
+// Loops lists the loops of all stages, outermost first. Nobody may change the list.
 func (n *nests) Loops() []nest.Loop {
-	var out []nest.Loop
+	if len(n.stages) == 1 { // the only stage of a product, which is asked often
+		return slices.Clip(n.stages[0].loops)
+	}
+	all := 0
+	for _, st := range n.stages {
+		all += len(st.loops)
+	}
+	out := make([]nest.Loop, 0, all)
 	for _, st := range n.stages {
 		out = append(out, st.loops...)
 	}
@@ -241,7 +246,7 @@ func (st *stage) sum() *accumulator { return &st.accumulators[st.made-1] }
 func (st *stage) insert(keep []nest.Keep, flush func(ir.Expr) ir.Expr) *accumulator {
 	low := *st.lowest()
 	t := &ir.Tensor{Name: fmt.Sprintf("%s%d", st.accumulators[0].Temp.Name, len(st.accumulators)), Elem: low.Temp.Elem}
-	low.Temp, low.Keep, low.Init = t, keep, nil
+	low.Temp, low.Keep, low.Init, low.Beside = t, keep, nil, nil
 	low.shift, low.classOf, low.fields = nil, nil, nil
 	low.Flush = flush(ir.Read{T: t})
 	st.accumulators = append(st.accumulators, low)
@@ -273,6 +278,9 @@ func (st *stage) plan() (*nest.Plan, error) {
 		if n.Beside != nil {
 			beside := *n.Beside
 			beside.Each = inline(beside.Each)
+			if beside.Over != nil {
+				beside.Apart = n.At
+			}
 			n.Beside = &beside
 		}
 		n.Keep = st.within(n.At, n.Keep)

@@ -115,7 +115,7 @@ func CompileOperator(o operator.Operator, t Trace) (*OperatorKernel, error) {
 
 // Kernel builds the loops of s, and checks that nothing is left open.
 func (s *Operator) Kernel() (*OperatorKernel, error) {
-	k := &OperatorKernel{Of: s.Of, Nest: &nest.Nest{Name: s.Of.Name, Loops: s.Loops(), Buffers: map[string]nest.Buffer{}}}
+	k := &OperatorKernel{Of: s.Of, Nest: &nest.Nest{Name: s.Of.Name, Loops: slices.Clone(s.Loops()), Buffers: map[string]nest.Buffer{}}}
 	for _, st := range s.stages {
 		if err := k.add(st); err != nil {
 			return nil, fmt.Errorf("stage %s: %w", st.name, err)

@@ -1,6 +1,7 @@
 package schedule
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"reflect"
@@ -54,8 +55,8 @@ import (
 // innermost. Planes of more than 8 fields have several words for each bit: "planes" in
 // Order says where the planes go, and "words" where the words of one plane go.
 //
-// "d/16" and "d%16" are the outer and the inner part of a loop d, in steps of 16 iterations: so loops that cannot be split, such as
-// the ones of tiles, may have fields inside.
+// "d/16" and "d%16" are the outer and the inner part of a loop d, in steps of 16 iterations, and "d%16/4" is the outer part of the
+// inner one: so loops that cannot be split, such as the ones of tiles, may have fields inside.
 //
 // Tensor "act" packs the activations instead: Chunk consecutive elements of a
 // column lie together, with the columns of a block side by side. In a preparation of
@@ -220,8 +221,8 @@ type packing struct {
 
 // loop is the loop over rows or K called name, which may be named once.
 func (p *packing) loop(name string) (nest.Loop, error) {
-	if of, by, outer, ok := partOf(name); ok {
-		return p.part(name, of, by, outer)
+	if x, ok := partOf(name); ok {
+		return p.part(name, x)
 	}
 	loops := p.s.main().loops
 	i := slices.IndexFunc(loops, func(l nest.Loop) bool { return l.Name == name })
@@ -234,32 +235,56 @@ func (p *packing) loop(name string) (nest.Loop, error) {
 	return loops[i], p.use(name)
 }
 
-// partOf takes the name of a part of a loop apart, "d/16" or "d%16".
-func partOf(name string) (of string, by int, outer, ok bool) {
-	i := strings.IndexAny(name, "/%")
-	if i < 0 {
-		return "", 0, false, false
-	}
-	by, err := strconv.Atoi(name[i+1:])
-	return name[:i], by, name[i] == '/', err == nil && by > 0
+// part is a part of a loop: every by-th iteration, of each run of in iterations, 0: of all.
+type part struct {
+	of     string
+	in, by int
 }
 
-// part is the outer or the inner part of a loop in steps of some iterations.
-func (p *packing) part(name, of string, by int, outer bool) (nest.Loop, error) {
-	i := slices.IndexFunc(p.s.main().loops, func(l nest.Loop) bool { return l.Name == of && overMatrix(l) })
+// partOf takes the name of a part of a loop apart, "d/16", "d%16" or "d%16/4".
+func partOf(name string) (x part, ok bool) {
+	of, rest, inner := strings.Cut(name, "%")
+	in, by, outer := strings.Cut(rest, "/")
+	if !inner {
+		of, by, outer = strings.Cut(name, "/")
+	}
+	x = part{of: of, by: 1}
+	for _, n := range []struct {
+		text string
+		to   *int
+		is   bool
+	}{{in, &x.in, inner}, {by, &x.by, outer}} {
+		var err error
+		if !n.is {
+			continue
+		}
+		if *n.to, err = strconv.Atoi(n.text); err != nil || *n.to <= 0 {
+			return x, false
+		}
+	}
+	return x, inner || outer
+}
+
+// count is how many iterations of l are in the part, 0 if these are no equal runs.
+func (x part) count(l nest.Loop) int {
+	n := cmp.Or(x.in, l.N)
+	if l.N%n != 0 || n%x.by != 0 {
+		return 0
+	}
+	return n / x.by
+}
+
+// part is a part of a loop as a loop.
+func (p *packing) part(name string, x part) (nest.Loop, error) {
+	i := slices.IndexFunc(p.s.main().loops, func(l nest.Loop) bool { return l.Name == x.of && overMatrix(l) })
 	if i < 0 {
 		return nest.Loop{}, illegal(p.x, name, "no such loop over rows or K")
 	}
 	l := p.s.main().loops[i]
-	if l.N == 0 || l.N%by != 0 || slices.Contains(p.used, of) {
+	if l.N == 0 || x.count(l) == 0 || slices.Contains(p.used, x.of) {
 		return nest.Loop{}, illegal(p.x, name, "is no part of a constant loop that is named in parts only")
 	}
-	l.Name = name
-	if outer {
-		l.Coef, l.N = l.Coef*by, l.N/by
-	} else {
-		l.N = by
-	}
+	l.Name, l.Coef, l.N = name, l.Coef*x.by, x.count(l)
 	return l, p.use(name)
 }
 
@@ -267,15 +292,12 @@ func (p *packing) part(name, of string, by int, outer bool) (nest.Loop, error) {
 func (p *packing) complete(l nest.Loop) bool {
 	n := 1
 	for _, name := range p.used {
-		of, by, outer, ok := partOf(name)
+		x, ok := partOf(name)
 		switch {
 		case name == l.Name:
 			return true
-		case !ok || of != l.Name:
-		case outer:
-			n *= l.N / by
-		default:
-			n *= by
+		case ok && x.of == l.Name:
+			n *= x.count(l)
 		}
 	}
 	return n == l.N && l.N > 1
@@ -652,7 +674,7 @@ func (p *packing) shared(lay *format.Layout) error {
 
 // sharedLoops are the loops that count, within a record, the rows and the groups
 // of span elements of K (0: rows only); rows in their natural order, so that the
-// scales of neighbouring lanes are neighbours, or with lanes of workgroups and without
+// scales of neighbouring lanes are neighbours, groups of a sum that has their scales too, or with lanes of workgroups and without
 // tiles in the order of codes.
 func (p *packing) sharedLoops(span int) (loops []nest.Loop, err error) {
 	var all []nest.Loop
@@ -664,6 +686,9 @@ func (p *packing) sharedLoops(span int) (loops []nest.Loop, err error) {
 		case !overMatrix(l) || span == 0 || p.s.fullCoef(l)*l.N <= span:
 		case p.s.fullCoef(l)%span == 0:
 			loops = append(loops, l)
+		case l.Root == "k" && span%l.Coef == 0 && l.Coef*l.N%span == 0: // of several groups whose scales are folded
+			l.Coef, l.N = span, l.Coef*l.N/span
+			loops = append(loops, l)
 		default:
 			return nil, illegal(p.x, l.Name, "straddles the weight groups of %d", span)
 		}
@@ -673,7 +698,7 @@ func (p *packing) sharedLoops(span int) (loops []nest.Loop, err error) {
 		return loops, nil // like the codes: neighbouring lanes read neighbours
 	}
 	slices.SortStableFunc(loops, func(a, b nest.Loop) int {
-		if a.Root == "m" && b.Root == "m" {
+		if a.Root == b.Root && (a.Root == "m" || p.s.folded) {
 			return b.Coef - a.Coef
 		}
 		return strings.Compare(a.Root, b.Root) // g, k, m

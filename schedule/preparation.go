@@ -111,6 +111,11 @@ var prepareParams = []string{"x", "act", "sums", "ascale", "amax", "finite", "in
 
 // CompilePreparation replays t on p's activation preparation and builds its loops.
 func CompilePreparation(p ir.Problem, tables *ir.Tables, t Trace) (*PreparationKernel, error) {
+	return compilePreparation(p, tables, t, groupRoom)
+}
+
+// compilePreparation is CompilePreparation with room for some more groups.
+func compilePreparation(p ir.Problem, tables *ir.Tables, t Trace, room int) (*PreparationKernel, error) {
 	s, err := NewPreparation(p, tables)
 	if err != nil {
 		return nil, err
@@ -118,7 +123,7 @@ func CompilePreparation(p ir.Problem, tables *ir.Tables, t Trace) (*PreparationK
 	if s, err = t.ReplayPreparation(s); err != nil {
 		return nil, err
 	}
-	k, err := s.Kernel()
+	k, err := s.kernel(room)
 	if err != nil {
 		return nil, err
 	}
@@ -127,11 +132,14 @@ func CompilePreparation(p ir.Problem, tables *ir.Tables, t Trace) (*PreparationK
 }
 
 // Kernel builds the loops of s, and checks that nothing is left open.
-func (s *Preparation) Kernel() (*PreparationKernel, error) {
+func (s *Preparation) Kernel() (*PreparationKernel, error) { return s.kernel(groupRoom) }
+
+// kernel is Kernel with room for some groups behind the last one.
+func (s *Preparation) kernel(room int) (*PreparationKernel, error) {
 	k := &PreparationKernel{Problem: s.Problem, Tables: s.tables, Graph: s.Graph, Chunk: s.chunk}
-	k.Nest = &nest.Nest{Name: "prepare", Loops: s.Loops(), Params: append([]string(nil), prepareParams...)}
+	k.Nest = &nest.Nest{Name: "prepare", Loops: slices.Clone(s.Loops()), Params: append([]string(nil), prepareParams...)}
 	for _, st := range s.stages {
-		if err := k.add(st); err != nil {
+		if err := k.add(st, room); err != nil {
 			return nil, fmt.Errorf("stage %s: %w", st.name, err)
 		}
 	}
@@ -146,8 +154,8 @@ func (s *Preparation) Kernel() (*PreparationKernel, error) {
 	return k, nil
 }
 
-// add appends the loops of one stage.
-func (k *PreparationKernel) add(st *stage) error {
+// add appends the loops of one stage, with room for some groups behind the last one.
+func (k *PreparationKernel) add(st *stage, room int) error {
 	for _, l := range st.loops {
 		if l.Kind == nest.Group {
 			return &Unfinished{"loop " + l.Name, "a workgroup prepares a row of activations"}
@@ -157,7 +165,7 @@ func (k *PreparationKernel) add(st *stage) error {
 		}
 		k.Nest.Counts = append(k.Nest.Counts, l.Name)
 		k.Nest.Params = append(k.Nest.Params, nest.CountParam(l))
-		if st.out.Block > 0 && l.Coef > groupRoom {
+		if st.out.Block > 0 && l.Coef > room {
 			return &Unfinished{"loop " + l.Name, "makes more groups at once than callers have room for"}
 		}
 		div := st.dims[l.Root].Div * l.Coef

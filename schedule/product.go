@@ -19,6 +19,7 @@ type Product struct {
 	chunk   int            // activation elements of a column that lie together; 0: not chosen
 	streams nest.Streams   // prefetch distances
 	hoisted bool
+	folded  bool          // weights are multiplied by the integer scales of their groups
 	tables  *ir.Tables    // of activations; nil if the product has none
 	shared  string        // loop at which lanes share activations; "": they do not
 	decoded string        // loop at which lanes share decoded weights; "": they do not
@@ -227,10 +228,13 @@ func (st *stage) list() {
 	}
 }
 
-// keepLoops are the loops over classes that flushes open.
+// keepLoops are the loops over classes that flushes open, and the ones that only sums beside others have.
 func keepLoops(p *nest.Plan) []nest.Loop {
 	var out []nest.Loop
 	for _, acc := range p.Accumulators {
+		if acc.Beside != nil {
+			out = append(out, acc.Beside.Over...)
+		}
 		for _, kp := range acc.Keep {
 			if kp.Value != nil {
 				out = append(out, nest.Loop{Name: kp.Name, N: kp.N, Kind: nest.Unrolled})

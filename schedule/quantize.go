@@ -50,9 +50,22 @@ func (x Quantize) Apply(s *Product) (*Product, error) {
 	return c, nil
 }
 
+// Unquantized is t without the step quantize at its end, if it has it: the schedule of a product of activations that are prepared.
+func Unquantized(t Trace) Trace {
+	if n := len(t) - 1; n >= 0 {
+		if _, ok := t[n].(Quantize); ok {
+			return t[:n:n]
+		}
+	}
+	return t
+}
+
+// Quantizes says that workgroups prepare activations.
+func (s *Product) Quantizes() bool { return s.quantized != nil }
+
 // prepared is k with its activations prepared by each workgroup.
 func (x Quantize) prepared(k *Kernel) error {
-	p, err := CompilePreparation(k.Problem, nil, x.Trace)
+	p, err := compilePreparation(k.Problem, nil, x.Trace, x.Room)
 	if err != nil {
 		return fmt.Errorf("quantize: %w", err)
 	}
@@ -147,8 +160,8 @@ func (x Quantize) join(n *nest.Nest, p *PreparationKernel) {
 	}
 	for _, st := range p.Graph.Stages {
 		groups := 1
-		if g := p.Problem.Act.Group; g > 0 {
-			groups = room/g + groupRoom
+		if g := st.Out.Block; g > 0 {
+			groups = room / g
 		}
 		if n.Local[st.Out.Name] = 4 * groups; st.Out.Name == "act" {
 			n.Local[st.Out.Name] = room

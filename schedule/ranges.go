@@ -64,6 +64,9 @@ func (s *Product) peak() int {
 // valueRange is the range of what the dot product multiplies activations with,
 // before any field scaling. Packing refuses codes without a level.
 func (s *Product) valueRange() (lo, hi int) {
+	if s.folded { // bytes with a sign
+		return -128, 127
+	}
 	w := s.Problem.Weight
 	lo, hi = w.MinLevel(), w.MaxLevel()
 	if !s.hoisted {

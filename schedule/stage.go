@@ -151,6 +151,9 @@ func (x Stage) scales(s *Product) (*Product, error) {
 	}
 	c := s
 	names := []string{"own", "ownleast"}
+	if s.folded {
+		names = append(names, "subleast")
+	}
 	if st.block > 1 {
 		names = []string{"sub", "subleast"}
 		if whole := st.loops[i]; !st.inBlock(whole) && whole.Coef%st.block == 0 { // an iteration has whole blocks

@@ -55,6 +55,7 @@ var steps = map[string]Step{
 	"widen_every":    WidenEvery{},
 	"accumulate":     Accumulate{},
 	"hoist_zero":     HoistZero{},
+	"fold_scales":    FoldScales{},
 	"scale_at":       ScaleAt{},
 	"fission":        Fission{},
 	"prefetch":       Prefetch{},

@@ -224,6 +224,17 @@ func (s *Product) IndexBits() int {
 	return s.indexType().Bits()
 }
 
+// Looked is how many entries are looked up in each table of an index, nothing of products without tables.
+func (s *Product) Looked() (out []int) {
+	if s.tables == nil {
+		return nil
+	}
+	for part := range s.tables.Parts {
+		out = append(out, s.tables.Looked(part))
+	}
+	return out
+}
+
 // Rounds says that entries of tables, or their sums, are rounded, as far as was decided.
 func (s *Product) Rounds() bool { return s.tables != nil && s.tables.Deviation()+s.averages() > 0 }
 

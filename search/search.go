@@ -5,6 +5,7 @@ package search
 
 import (
 	"github.com/tmacc/tmacc/lower/variant"
+	"github.com/tmacc/tmacc/runtime/abi"
 	"github.com/tmacc/tmacc/schedule"
 )
 
@@ -16,6 +17,8 @@ type Use struct {
 	Kernel *variant.Kernel
 	// Prepare is the schedule that prepares activations for all schedules that this one was chosen with, nil: not chosen yet.
 	Prepare schedule.Trace
+	// Most is for what products the schedule is worth it, if it ends with the step quantize, as abi.Fused has it; nil: for all.
+	Most []abi.FusedRows
 }
 
 // Family names what kind of schedule t is: what it decomposes weights to, and the

@@ -20,9 +20,12 @@ import (
 	"github.com/tmacc/tmacc/ir/format/gguf"
 	"github.com/tmacc/tmacc/lower"
 	tmacc "github.com/tmacc/tmacc/runtime"
+	"github.com/tmacc/tmacc/schedule"
+	"github.com/tmacc/tmacc/search"
 	"github.com/tmacc/tmacc/search/build"
 	"github.com/tmacc/tmacc/search/live"
 	"github.com/tmacc/tmacc/search/measure"
+	"github.com/tmacc/tmacc/search/space"
 	"github.com/tmacc/tmacc/tests/check"
 	"github.com/tmacc/tmacc/tests/chosen"
 	"github.com/tmacc/tmacc/tests/drawn"
@@ -377,6 +380,38 @@ func liveProduct(p ir.Problem, target lower.Target) (*tmacc.Product, error) {
 	if err != nil {
 		return nil, err
 	}
+	return liveProductOf(p, target, uses)
+}
+
+// sampledBy makes products of one schedule, drawn by a seed from the space. It gives the bits of the definition and has registers enough.
+func sampledBy(seed int64) func(p ir.Problem, target lower.Target) (*tmacc.Product, error) {
+	return func(p ir.Problem, target lower.Target) (*tmacc.Product, error) {
+		const most = 100
+		sp, err := space.For(p, target)
+		if err != nil {
+			return nil, err
+		}
+		rng := rand.New(rand.NewSource(seed))
+		for range most {
+			x, err := sp.Sample(rng)
+			if err != nil {
+				continue
+			}
+			trace := x.Trace()
+			if k, err := schedule.Compile(p, trace); err != nil || !k.Exact() {
+				continue
+			}
+			live, err := liveProductOf(p, target, []search.Use{{Trace: trace}})
+			if _, refused := search.Refusal(err); !refused {
+				return live, err
+			}
+		}
+		return nil, fmt.Errorf("none of %d schedules of %s is an exact kernel on %s", most, p.Name(), target.Machine().Name)
+	}
+}
+
+// liveProductOf has mapped kernels of given schedules.
+func liveProductOf(p ir.Problem, target lower.Target, uses []search.Use) (*tmacc.Product, error) {
 	v, err := build.Variant(context.Background(), p, target, uses)
 	if err != nil {
 		return nil, err

@@ -92,6 +92,34 @@ func TestNoNames(t *testing.T) {
 	}
 }
 
+// asShader is a part of a shader as people or tools write it: an instruction of SPIR-V with operands, or GLSL, HLSL, WGSL or OpenCL C.
+var asShader = regexp.MustCompile(`%\w+ *= *Op[A-Z]|\bOp[A-Z]\w+ %|#version|\bvoid main\b|\bgl_[A-Z]|numthreads|@compute|\b__kernel\b`)
+
+// TestNoShaderText: shaders come out of the vector IR. What compiles and runs them has no text of a shader, and no module in a file; only the float operators are modules in files, which
+// go generate writes.
+func TestNoShaderText(t *testing.T) {
+	for text, want := range map[string]bool{"%7 = OpIAdd %uint %1 %2": true, "OpStore %1 %2": true, "layout(local_size_x = 64) in; void main() {": true, "OpIAdd": false, "has no %s": false} {
+		if asShader.MatchString(text) != want {
+			t.Errorf("%q: a text of a shader: %v, want %v", text, !want, want)
+		}
+	}
+	for _, dir := range []string{"lower/spirv", "search/shaders", "search/build", "gen", "runtime/vulkan", "runtime/device"} {
+		sources(t, dir, func(file *ast.File, at func(ast.Node) string) {
+			for _, x := range file.Imports {
+				if x.Path.Value == `"embed"` {
+					t.Errorf("%s: embeds files", at(x))
+				}
+			}
+			ast.Inspect(file, func(n ast.Node) bool {
+				if x, ok := n.(*ast.BasicLit); ok && x.Kind == token.STRING && asShader.MatchString(x.Value) {
+					t.Errorf("%s: is a text of a shader: %.80s", at(x), x.Value)
+				}
+				return true
+			})
+		})
+	}
+}
+
 // machines are names of processors, and of makers as CPUs report them. The names of the built-in cores come on top.
 var machines = []string{
 	`zen ?[1-9]`, `golden ?cove`, `lion ?cove`, `skymont`, `neoverse`, `cortex`, `apple m[1-9]`, `(emerald|sapphire|granite) rapids`,

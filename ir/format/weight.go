@@ -252,13 +252,19 @@ func (w Weight) Peak() int {
 
 // MostScale is the largest magnitude of a sub-scale or sub-minimum, 0 if scales have one level.
 func (w Weight) MostScale() int {
+	least, most := w.SubRange()
+	return max(-least, most)
+}
+
+// SubRange is the range of sub-scales, 0 to 0 if scales have one level.
+func (w Weight) SubRange() (least, most int) {
 	switch {
 	case w.Super == 0:
-		return 0
+		return 0, 0
 	case w.Scale == I8:
-		return 128
+		return -128, 127
 	}
-	return 255
+	return 0, 255
 }
 
 // MinLevel is the smallest level.

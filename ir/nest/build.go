@@ -41,11 +41,12 @@ type Accumulator struct {
 }
 
 // Beside is a sum beside an accumulator. If the loop Apart is named, what runs in it for this sum runs in a copy of
-// its own, when the loop has ended.
+// its own, when the loop has ended. Over are then the loops of this copy, if they are none of the plan's.
 type Beside struct {
 	Temp  *ir.Tensor
 	Each  ir.Expr
 	Apart string
+	Over  []Loop
 }
 
 // Keep is an index component that separates partial sums until the accumulator's
@@ -141,13 +142,18 @@ func (b *builder) check() error {
 		}
 		if s := acc.Beside; s != nil && s.Apart != "" {
 			pos, ok := b.pos[s.Apart]
-			if !ok || pos < at || pos >= b.below(i) || !p.Reduce[p.Loops[pos].Root] {
+			if !ok || pos < at || pos >= b.below(i) && s.Over == nil || !p.Reduce[p.Loops[pos].Root] {
 				return refuse(s.Temp.Name, "%s is no loop over what %s adds up: it cannot have a copy", s.Apart, acc.Temp.Name)
 			}
 		}
 	}
 	if len(p.Accumulators) == 0 {
 		return b.checkPointwise()
+	}
+	for i := range p.Accumulators {
+		if err := b.checkFlush(i); err != nil {
+			return err
+		}
 	}
 	if err := b.checkPairs(); err != nil {
 		return err
@@ -213,7 +219,7 @@ func (b *builder) checkOrdered(part int) error {
 // vary while the accumulator lives.
 func (b *builder) checkKeep(i int) error {
 	acc := b.p.Accumulators[i]
-	if i > 0 && len(acc.Keep) > 0 && b.p.Accumulators[i-1].Beside != nil {
+	if i > 0 && len(acc.Keep) > 0 && b.p.Accumulators[i-1].Beside != nil && b.p.Accumulators[i-1].Beside.Over == nil {
 		return refuse(acc.Temp.Name, "it cannot keep %s apart: %s is added when it is flushed, once", acc.Keep[0].Name, b.p.Accumulators[i-1].Beside.Temp.Name)
 	}
 	for _, k := range acc.Keep {
@@ -231,6 +237,45 @@ func (b *builder) checkKeep(i int) error {
 		}
 	}
 	return nil
+}
+
+// checkFlush: all iterations that accumulator i adds up have one factor, as it is added once, when it has ended. A scale of a group, for example, belongs to a sum
+// that lives within the group, or keeps groups apart.
+func (b *builder) checkFlush(i int) error {
+	acc := b.p.Accumulators[i]
+	values := []ir.Expr{acc.Flush}
+	if i == 0 {
+		values = []ir.Expr{b.p.Final}
+	} else if s := b.p.Accumulators[i-1].Beside; s != nil && s.Apart == "" {
+		values = append(values, s.Each)
+	}
+	reads := map[string]bool{}
+	for _, e := range values {
+		b.axes(e, reads)
+	}
+	domain, _ := b.domain(i)
+	for _, l := range b.p.Loops[b.at(i):] {
+		open := slices.ContainsFunc(domain, func(o Loop) bool { return o.Name == l.Name })
+		if b.p.Reduce[l.Root] && !open && l.N != 1 && (reads[l.Root] || reads[l.Name]) {
+			return refuse(acc.Temp.Name, "its factor differs from one iteration of %s to the next, which it adds up: begin it inside that loop", l.Name)
+		}
+	}
+	return nil
+}
+
+// axes adds the axes and loops that e depends on to those in `to`, also through staged values.
+func (b *builder) axes(e ir.Expr, to map[string]bool) {
+	ir.Walk(e, func(x ir.Expr) {
+		switch x := x.(type) {
+		case ir.Axis:
+			to[x.Name] = true
+		case ir.Read:
+			at := slices.IndexFunc(b.p.Staged, func(s Staged) bool { return x.Index == nil && s.Temp.Name == x.T.Name })
+			if at >= 0 {
+				b.axes(b.p.Staged[at].Value, to)
+			}
+		}
+	})
 }
 
 // checkPairs: the lanes that a pair loop makes of the lowest accumulator are apart in
@@ -431,9 +476,9 @@ func (b *builder) copied(n int) (out []Stmt) {
 	}
 	loops, open := b.domain(n)
 	loops = slices.DeleteFunc(loops, func(l Loop) bool { return b.pos[l.Name] < b.pos[s.Apart] }) // they are open
-	var over []Loop
+	over := slices.Clone(s.Over)
 	for _, l := range b.p.Loops[b.pos[s.Apart]:b.below(n)] {
-		if b.p.Reduce[l.Root] && l.Kind != Averaged { // averages are of products
+		if s.Over == nil && b.p.Reduce[l.Root] && l.Kind != Averaged { // averages are of products
 			over = append(over, l)
 		}
 	}
@@ -537,7 +582,7 @@ func (b *builder) stage(at string, from int) ([]Stmt, error) {
 		})
 		var loops []Loop
 		var idx []ir.Expr
-		for _, l := range b.p.Loops[from:] {
+		for _, l := range append(b.over(s.Temp.Name), b.p.Loops[from:]...) {
 			if !roots[l.Root] && !roots[l.Name] || l.Kind.Outside() {
 				continue
 			}
@@ -557,6 +602,16 @@ func (b *builder) stage(at string, from int) ([]Stmt, error) {
 		out = append(out, wrap(loops, &Assign{s.Temp, idx, Set, 0, value}))
 	}
 	return out, nil
+}
+
+// over are the loops that only a sum beside an accumulator has, if it adds up the value called name.
+func (b *builder) over(name string) (loops []Loop) {
+	for _, acc := range b.p.Accumulators {
+		if acc.Beside != nil && reads(acc.Beside.Each, name) {
+			loops = append(loops, acc.Beside.Over...)
+		}
+	}
+	return loops
 }
 
 // reads says that e reads the value called name.

@@ -479,12 +479,60 @@ func TestBuildRefusals(t *testing.T) {
 		{"pair", dot("k", m(2, Pair), k(5, Serial)), "m: a pair needs an accumulator around it, in lanes, and another one above that"},
 		{"pair outside", dot("ko", m(2, Pair), ko(4, 2), ki(4, Serial)).below("ki"), "m: a pair needs an accumulator around it, in lanes, and another one above that"},
 		{"listed", dot("k", Loop{Name: "k", Root: "k", Coef: 1, ListedBy: "m"}, m(2, Unrolled)), "k: a listed loop is counted at run time, inside the unrolled loop m"},
+		{"scale of a group", scaled(dot("ko", m(2, Unrolled), ko(4, 2), ki(4, Serial)).below("ko"), axis("k")),
+			"part: its factor differs from one iteration of ko to the next, which it adds up: begin it inside that loop"},
+		{"scale of a loop", scaled(dot("ko", m(2, Unrolled), ko(4, 2), ki(4, Serial)).below("ko"), axis("ko")),
+			"part: its factor differs from one iteration of ko to the next, which it adds up: begin it inside that loop"},
+		{"staged scale", stagedScale(dot("ko", m(2, Unrolled), ko(4, 2), ki(4, Serial)).below("ko")),
+			"part: its factor differs from one iteration of ko to the next, which it adds up: begin it inside that loop"},
+		{"scale beside", countedBy(dot("ko", m(2, Vector), ko(4, 2), ki(4, Serial)).below("ki").beside(), axis("ki")),
+			"part: its factor differs from one iteration of ki to the next, which it adds up: begin it inside that loop"},
+		{"scale at the end", finalBy(dot("ko", m(2, Vector), ko(4, 2), ki(4, Serial)), axis("ko")),
+			"acc: its factor differs from one iteration of ko to the next, which it adds up: begin it inside that loop"},
 		{"one name", dot("k", k(2, Serial), m(2, Unrolled), m(2, Unrolled)), "m: two loops have this name"},
 	} {
 		_, err := Build(c.p)
 		var refused *Refused
 		if !errors.As(err, &refused) || err.Error() != c.want {
 			t.Errorf("%s: %v, want %s", c.name, err, c.want)
+		}
+	}
+}
+
+// scaled multiplies sums of the second accumulator by the activation at an index.
+func scaled(p *Plan, at ir.Expr) *Plan {
+	p.Accumulators[1].Flush = ir.Binary{Op: ir.Mul, X: ir.Read{T: part}, Y: i32(ta, at)}
+	return p
+}
+
+// stagedScale multiplies them by a staged activation.
+func stagedScale(p *Plan) *Plan {
+	p.Accumulators[1].Flush = ir.Binary{Op: ir.Mul, X: ir.Read{T: part}, Y: ir.Read{T: tmpA}}
+	p.Staged = []Staged{{Temp: tmpA, At: "ko", Value: i32(ta, axis("k"))}}
+	return p
+}
+
+// countedBy adds up activations at an index beside the first accumulator.
+func countedBy(p *Plan, at ir.Expr) *Plan {
+	p.Accumulators[0].Beside.Each = i32(ta, at)
+	return p
+}
+
+// finalBy adds the activation at an index to the result.
+func finalBy(p *Plan, at ir.Expr) *Plan {
+	p.Final = ir.Binary{Op: ir.Add, X: p.Final, Y: i32(ta, at)}
+	return p
+}
+
+// A sum is multiplied by what a loop around it counts, and by what it keeps apart.
+func TestScaledSums(t *testing.T) {
+	for _, p := range []*Plan{
+		scaled(dot("ko", m(2, Unrolled), ko(4, 2), ki(4, Serial)).below("ki"), axis("ko")),
+		scaled(dot("ko", m(2, Unrolled), ko(4, 2), ki(4, Vector)).below("ko", Keep{Name: "ki"}), axis("ki")),
+		scaled(dot("ko", m(2, Unrolled), ko(4, 2), ki(4, Serial)).below("ko"), axis("m")),
+	} {
+		if _, err := Build(p); err != nil {
+			t.Errorf("%v: %v", p.Accumulators[1].Flush, err)
 		}
 	}
 }

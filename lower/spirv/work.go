@@ -24,17 +24,45 @@ type Work struct {
 	Shared       int     // bytes
 	Parts        int     // workgroups that share each sum, at least 1
 	Waits        int     // for memory, besides those for what iterations load: one after the other
+	Turns        int     // iterations of all run-time loops that load from memory, one loop after the other
 	Last         float64 // instructions that only the last one of these workgroups has
 }
 
-// WorkOf counts the work of a function that was selected for a target. Run-time loops run count times, and subgroups have some lanes.
-func WorkOf(s *lower.Selected, count, subgroup int) Work {
-	c := &counter{s: s, count: count, subgroup: subgroup, lanes: s.Func.Lanes()}
+// WorkOf counts the work of a function that was selected for a target. A run-time loop runs count times, by the number of its parameter, and
+// subgroups have some lanes.
+func WorkOf(s *lower.Selected, count func(param int) int, subgroup int) Work {
+	return workOf(s, s.Func.Body, count, subgroup)
+}
+
+// Phases counts the work before the first node of a function that reads what moves from workgroup to workgroup of a row, and the work from there on.
+func Phases(s *lower.Selected, count func(param int) int, subgroup int) (before, rest Work) {
+	at := slices.IndexFunc(s.Func.Body, func(n vir.Node) bool { return readsOwn(s.Func, n) })
+	if at < 0 {
+		at = 0
+	}
+	return workOf(s, s.Func.Body[:at], count, subgroup), workOf(s, s.Func.Body[at:], count, subgroup)
+}
+
+// readsOwn says that a node loads what the workgroup alone reads.
+func readsOwn(f *vir.Func, n vir.Node) (own bool) {
+	vir.Walk([]vir.Node{n}, func(in *vir.Instr, _ []*vir.Loop) { own = own || loadsOwn(f, in) })
+	return own
+}
+
+// loadsOwn says that an instruction loads from a buffer that moves with the first loop over workgroups.
+func loadsOwn(f *vir.Func, in *vir.Instr) bool {
+	return loads(in) && len(f.Grid) > 0 && slices.ContainsFunc(f.Grid[0].Moves, func(m vir.Move) bool { return m.Param == in.Mem.Buf })
+}
+
+func loads(in *vir.Instr) bool { return in.HasMem() && !in.Op.Stores() && in.Dst != vir.NoReg }
+
+func workOf(s *lower.Selected, body []vir.Node, count func(param int) int, subgroup int) Work {
+	c := &counter{s: s, counts: count, subgroup: subgroup, lanes: s.Func.Lanes()}
 	c.Work = Work{Iterations: 1, Lanes: vir.Product(c.lanes), Parts: 1}
 	for _, p := range s.Func.Params {
 		c.Shared += p.Shared
 	}
-	c.body(s.Func.Body, where{times: 1})
+	c.body(body, where{times: 1})
 	return c.Work
 }
 
@@ -42,7 +70,8 @@ func WorkOf(s *lower.Selected, count, subgroup int) Work {
 type counter struct {
 	Work
 	s               *lower.Selected
-	count, subgroup int
+	counts          func(param int) int
+	count, subgroup int // count is that of the loop that workgroups deal out
 	lanes           []int
 	inTurn          *vir.Loop // of lanes, whose floats are kept until the last workgroup adds them
 }
@@ -92,9 +121,13 @@ func (c *counter) loop(l *vir.Loop, at where) {
 		}
 		return
 	case l.Count.Param >= 0:
-		n := max(0, c.count-l.Count.Less)
+		count := c.counts(l.Count.Param)
+		n := max(0, count-l.Count.Less)
 		if l.Dealt { // the workgroup with most of them
-			n = ceil(n, c.Parts)
+			c.count, n = count, ceil(n, c.Parts)
+		}
+		if !at.inside && c.fromMemory(l) {
+			c.Turns += n
 		}
 		in.times, in.inside, in.ahead = at.times*float64(n), true, l.Ahead || l.Count.Less > 0
 		c.Iterations = max(c.Iterations, n)
@@ -106,6 +139,14 @@ func (c *counter) loop(l *vir.Loop, at where) {
 		in.ahead = at.ahead || l.Ahead
 	}
 	c.body(l.Body, in)
+}
+
+// fromMemory says that a loop loads from memory, not only from what lanes share.
+func (c *counter) fromMemory(l *vir.Loop) (found bool) {
+	vir.Walk(l.Body, func(in *vir.Instr, _ []*vir.Loop) {
+		found = found || loads(in) && c.s.Func.Params[in.Mem.Buf].Shared == 0
+	})
+	return found
 }
 
 // carry counts what a loop carries, of matrices the part of a lane.
@@ -137,10 +178,7 @@ func (c *counter) instr(in *vir.Instr, at where) {
 		return
 	}
 	c.Lines += at.times * c.lines(in, at.lanes) / float64(c.subgroup)
-	if in.Op.Stores() || in.Dst == vir.NoReg || len(f.Grid) == 0 || !at.inside {
-		return
-	}
-	if slices.ContainsFunc(f.Grid[0].Moves, func(m vir.Move) bool { return m.Param == in.Mem.Buf }) {
+	if at.inside && loadsOwn(f, in) {
 		c.Loaded += f.Regs[in.Dst].Bits() / 8
 		c.Iterations = max(c.Iterations, int(at.times))
 		c.Ahead = c.Ahead || at.ahead

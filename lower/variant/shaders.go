@@ -18,15 +18,14 @@ type Shaders struct {
 	Kernels []Shaded
 	// Fused is one of a column whose schedule ends with quantize: it takes a row of floats; nil: none does.
 	Fused *Shaded
-	// Listed are shaders of the kernel of one column with a matrix for each block, as schedule.Kernel.Listed has them; none: there are none.
-	Listed []*spirv.Shader
 }
 
 // Shaded is a scheduled product and its shaders. A device runs the first that it can.
 type Shaded struct {
 	Schedule   *schedule.Kernel
 	Shaders    []*spirv.Shader
-	Quantizers []abi.Operator // as abi.Variant has them; none: only CPUs prepare activations
+	Quantizers []abi.Operator  // as abi.Variant has them; none: only CPUs prepare activations
+	Most       []abi.FusedRows // of one that takes floats, as abi.Fused has them
 }
 
 // Check says what kernels do not share, and what package runtime gives no shader.
@@ -67,10 +66,10 @@ func (v *Shaders) Check() error {
 // ABI describes v to the runtime, without a device and with layout number 0. Names of kernels begin with prefix.
 func (v *Shaders) ABI(prefix string) abi.Variant {
 	v.sort()
-	out := abi.Variant{Target: v.Target.Machine().Name, ABI: abi.Version, Fill: v.Kernels[0].Schedule.Fill, Listed: shaders(v.Listed)}
+	out := abi.Variant{Target: v.Target.Machine().Name, ABI: abi.Version, Fill: v.Kernels[0].Schedule.Fill}
 	for _, k := range v.Kernels {
 		out.Kernels = append(out.Kernels, Kernel{Schedule: k.Schedule}.abi(prefix))
-		out.Shaders = append(out.Shaders, shaders(k.Shaders))
+		out.Shaders = append(out.Shaders, ABIShaders(k.Shaders))
 		out.Quantizers = append(out.Quantizers, k.Quantizers)
 	}
 	if v.Fused != nil {
@@ -86,7 +85,7 @@ const FusedName = "floats"
 // them is behind.
 func (k *Shaded) fused(prefix string) *abi.Fused {
 	s := k.Schedule
-	f := &abi.Fused{Kernel: Kernel{Schedule: s}.abi(prefix), Room: s.Room, CountDiv: s.Quantized.CountDiv, Pads: s.Quantized.Pads, Shaders: shaders(k.Shaders)}
+	f := &abi.Fused{Kernel: Kernel{Schedule: s}.abi(prefix), Room: s.Room, CountDiv: s.Quantized.CountDiv, Pads: s.Quantized.Pads, Shaders: ABIShaders(k.Shaders), Most: k.Most}
 	f.Name = prefix + FusedName
 	number := s.FusedParams()
 	renumber := func(params []int) (out []int) {
@@ -102,8 +101,8 @@ func (k *Shaded) fused(prefix string) *abi.Fused {
 	return f
 }
 
-// shaders describes shaders to the runtime.
-func shaders(of []*spirv.Shader) (all []abi.Shader) {
+// ABIShaders describes shaders to the runtime.
+func ABIShaders(of []*spirv.Shader) (all []abi.Shader) {
 	for _, s := range of {
 		all = append(all, abi.Shader{Code: s.Binary(), Params: s.Params, Buffers: s.Buffers, Grid: s.Grid, Subgroup: s.Subgroup, Parts: s.Parts, Sums: s.Sums, EachSums: s.EachSums})
 	}

@@ -34,9 +34,9 @@ type Variant struct {
 	// Quantizers prepare rows of activations on the device for each kernel, none: only CPUs prepare them. Of a kernel's, the last that fits K is the one. The tensors
 	// are x, the codes act, sums and ascale, as the kernel wants them; calls are for the columns of a block, and for blocks.
 	Quantizers [][]Operator
-	// Listed has shaders of the first kernel, of one column, whose blocks multiply by a matrix each: by the one that begins as many bytes behind the first as a list
-	// says, which is the parameter List. none: there are none.
-	Listed []Shader
+	// Listed makes shaders of the kernel of a number of columns whose blocks multiply by a matrix each: by the one that begins as many bytes behind the first as a list
+	// says, which is the parameter List. Models with experts ask for them, others never do. nil: there are none.
+	Listed func(cols int) ([]Shader, error)
 }
 
 // Kernel is an assembly function that multiplies Rows rows by Cols rows of
@@ -65,6 +65,26 @@ type Fused struct {
 	Room           int
 	CountDiv, Pads []int
 	Shaders        []Shader
+	// Most says, for rows of ascending lengths, for how many rows of weights it is predicted to take less time than a preparation and a product; none: for all.
+	Most []FusedRows
+}
+
+// FusedRows are the most rows of weights that are worth it for each workgroup to quantize K activations itself. All matrices that are multiplied by the same
+// activations count, since one preparation would do for them.
+type FusedRows struct{ K, Rows int }
+
+// Worth says that by the prediction a product of some rows of weights and k activations takes less time so than by prepared activations. Between two lengths the
+// lower number of rows counts.
+func (f *Fused) Worth(rows, k int) bool {
+	if len(f.Most) == 0 {
+		return true
+	}
+	for i, m := range f.Most {
+		if k <= m.K {
+			return rows <= m.Rows && (i == 0 || rows <= f.Most[i-1].Rows)
+		}
+	}
+	return false
 }
 
 // Numbered is a kernel by the number that Run and Runner have: one of Kernels, or behind them Fused.

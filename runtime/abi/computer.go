@@ -8,8 +8,10 @@ type Computer interface {
 	// Memory is memory of the device, at first all zeros.
 	Memory(bytes int64) (Memory, error)
 	// Stack copies packed matrices of one shape to the device, as Load does, so that one step multiplies each block of activations by one of them. They begin some
-	// bytes apart. The error says why there is no such step.
+	// bytes apart. The error says why they cannot lie so.
 	Stack(tiles [][]byte, tileBytes int) (all []Loaded, apart int, err error)
+	// Lists is why a kernel, by its number, cannot multiply each block of activations by a matrix of a stack. The first call makes its shader.
+	Lists(kernel int) error
 	// Record makes a sequence of steps. Each sees what the steps before wrote, unless it runs beside them.
 	Record(steps []Step) (Recording, error)
 	// Run runs a recording, and returns when it is done. After a loss of the device recordings and memory are of no more use.
@@ -41,7 +43,7 @@ type Place struct {
 type Step interface{ RunsBeside() bool }
 
 // Multiplying multiplies all rows of a matrix by rows of activations, the blocks of Runs. Out receives a column for each of them, whole tiles of it. Columns
-// lie Column bytes apart. If List has a memory, Matrix is the first of a Stack, and Runs are one, of the first kernel: block i is multiplied by the matrix that begins
+// lie Column bytes apart. If List has a memory, Matrix is the first of a Stack, and Runs are one, of a kernel that Lists allows: block i is multiplied by the matrix that begins
 // behind the first by the bytes that the i-th u32 of List says.
 type Multiplying struct {
 	Beside         bool

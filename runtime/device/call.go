@@ -258,7 +258,7 @@ func (x *Matrix) rows(k *abi.Kernel, tiles int) int {
 func (x *Matrix) most(c *abi.DeviceCall, run *abi.Run, apart int, listed bool) (tiles, blocks int) {
 	shader := x.on.kernels[run.Kernel].Shader
 	if listed {
-		shader = x.on.listed.Shader
+		shader = x.on.listed[run.Kernel].Shader
 	}
 	k, l := x.r.variant.Numbered(run.Kernel), &x.on.d.Limits
 	room := min(int(l.Range-l.RangeAlignment)-behind, x.room())
@@ -326,7 +326,7 @@ func (x *Matrix) commands(o *opened, out outputs, act, result *vulkan.Buffer, sh
 func (x *Matrix) dispatch(o *opened, c *call, act, result *vulkan.Buffer, shared *sums) (*vulkan.Dispatch, error) {
 	k, s, l := x.r.variant.Numbered(c.run.Kernel), o.kernels[c.run.Kernel], x.r.layout
 	if c.list.Buffer != nil {
-		s = o.listed
+		s = o.listed[c.run.Kernel]
 	}
 	if s.lacks != nil {
 		return nil, fmt.Errorf("device: kernel %s: %w", k.Name, s.lacks)

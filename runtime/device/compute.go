@@ -23,6 +23,17 @@ type recording struct {
 	left bool           // a run has failed: the contents of sums are unknown
 }
 
+// Lists implements abi.Computer.
+func (r *Runner) Lists(kernel int) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	o, err := r.ready()
+	if err == nil {
+		_, err = r.listing(o, kernel)
+	}
+	return err
+}
+
 // Operator implements abi.Computer.
 func (r *Runner) Operator(name string) *abi.Operator { return shaders.Find(name) }
 
@@ -179,7 +190,7 @@ func (c *card) multiplying(s *abi.Multiplying, shared *sums) (all []*vulkan.Disp
 	tile := x.r.layout.TileM
 	call := abi.DeviceCall{To: len(x.tiles) / x.tileBytes, Runs: s.Runs}
 	for _, p := range x.outputs(&call, s.Column, list.Buffer != nil).calls {
-		k := &x.r.variant.Kernels[p.run.Kernel]
+		k := x.r.variant.Numbered(p.run.Kernel)
 		first := p.column*s.Column + 4*p.from*tile
 		if end := first + p.bytes(k); 4*(p.from*tile+p.rows) > s.Column || int64(end) > s.Out.Bytes {
 			return nil, fmt.Errorf("device: %d columns of rows %d and the next %d are written into %d bytes, %d for a column", p.blocks*k.Cols, p.from*tile, p.rows, s.Out.Bytes, s.Column)
@@ -204,8 +215,11 @@ func (c *card) listed(x *Matrix, o *opened, s *abi.Multiplying) (l struct {
 	if s.List.Memory == nil {
 		return l, nil
 	}
-	if x.stack == nil || x.number != 0 || len(s.Runs) != 1 || s.Runs[0].Kernel != 0 || o.listed.Shader == nil {
-		return l, errors.New("device: a product by a list of matrices that are no stack, or by another kernel than the first")
+	if x.stack == nil || x.number != 0 || len(s.Runs) != 1 {
+		return l, errors.New("device: a product by a list of matrices that are no stack, or by several kernels")
+	}
+	if _, err := x.r.listing(o, s.Runs[0].Kernel); err != nil {
+		return l, err
 	}
 	l.Range, l.at, err = c.bound(s.List)
 	return l, err

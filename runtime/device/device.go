@@ -116,15 +116,16 @@ type Runner struct {
 	layout  *format.Layout
 	open    func() (*card, error)
 
-	mu   sync.Mutex // guards what follows, and calls
-	last *opened
+	mu    sync.Mutex // guards what follows, and calls
+	last  *opened
+	lists map[int][]abi.Shader // of opened.listed
 }
 
 // opened is the kernels of a product on an open device.
 type opened struct {
 	*card
 	kernels []kernel
-	listed  kernel // without a shader: there is none, or the device does not run it
+	listed  map[int]kernel // by number, of kernels that multiply by a list of matrices: those that have been asked for
 }
 
 // kernel is a shader compiled for a device.
@@ -136,7 +137,7 @@ type kernel struct {
 }
 
 func newRunner(v *abi.Variant, l *format.Layout, open func() (*card, error)) (*Runner, error) {
-	r := &Runner{variant: v, layout: l, open: open}
+	r := &Runner{variant: v, layout: l, open: open, lists: map[int][]abi.Shader{}}
 	_, err := r.ready()
 	return r, err
 }
@@ -153,7 +154,7 @@ func (r *Runner) ready() (*opened, error) {
 	if len(r.variant.Shaders) != len(r.variant.Kernels) {
 		return nil, fmt.Errorf("%s: %d shaders of %d kernels", r.variant.Target, len(r.variant.Shaders), len(r.variant.Kernels))
 	}
-	o := &opened{card: c}
+	o := &opened{card: c, listed: map[int]kernel{}}
 	all := r.variant.Shaders
 	if f := r.variant.Fused; f != nil {
 		all = append(all[:len(all):len(all)], f.Shaders)
@@ -182,15 +183,35 @@ func (r *Runner) ready() (*opened, error) {
 	if runs == 0 {
 		return nil, lacks
 	}
-	if len(r.variant.Listed) > 0 {
-		k, err := c.kernel(r.variant.Listed)
-		if err != nil {
-			return nil, fmt.Errorf("kernel %s for a list of matrices: %w", r.variant.Kernels[0].Name, err)
-		}
-		o.listed = k
-	}
 	r.last = o
 	return o, nil
+}
+
+// listing is a kernel whose blocks multiply by a matrix of a list each. It is compiled when it is first asked for: most models never do.
+func (r *Runner) listing(o *opened, i int) (kernel, error) {
+	if k, ok := o.listed[i]; ok {
+		return k, k.lacks
+	}
+	x := r.variant.Kernels[i]
+	if r.lists[i] == nil {
+		if r.variant.Listed == nil {
+			return kernel{}, errors.New("device: the product has no shaders for a list of matrices")
+		}
+		all, err := r.variant.Listed(x.Cols)
+		if err != nil {
+			return kernel{}, fmt.Errorf("device: kernel %s for a list of matrices: %w", x.Name, err)
+		}
+		r.lists[i] = all
+	}
+	k, err := o.kernel(r.lists[i])
+	if err != nil {
+		return kernel{}, fmt.Errorf("device: kernel %s for a list of matrices: %w", x.Name, err)
+	}
+	if k.lacks != nil {
+		k.lacks = fmt.Errorf("device: kernel %s for a list of matrices: %w", x.Name, k.lacks)
+	}
+	o.listed[i] = k
+	return k, k.lacks
 }
 
 // kernel compiles the first of some shaders that the device can run. One without such a shader says what the device lacks. Other faults of shaders are errors.

@@ -1,7 +1,6 @@
 package device
 
 import (
-	"errors"
 	"fmt"
 
 	"github.com/tmacc/tmacc/runtime/abi"
@@ -33,13 +32,7 @@ func (r *Runner) Stack(tiles [][]byte, tileBytes int) (all []abi.Loaded, apart i
 		x := &Matrix{r: r, tiles: t, tileBytes: tileBytes, stack: s, number: i}
 		s.matrices, all = append(s.matrices, x), append(all, x)
 	}
-	bytes := s.bytes(r, tileBytes)
-	switch most := min(o.d.Limits.Range, o.d.Limits.Allocation); {
-	case o.listed.Shader == nil:
-		return nil, 0, errors.New("device: the product has no shader for a list of matrices")
-	case o.listed.lacks != nil:
-		return nil, 0, fmt.Errorf("device: the shader for a list of matrices: %w", o.listed.lacks)
-	case bytes > most:
+	if bytes, most := s.bytes(r, tileBytes), min(o.d.Limits.Range, o.d.Limits.Allocation); bytes > most {
 		return nil, 0, fmt.Errorf("device: %d matrices have %d bytes together, %s sees %d at once", len(tiles), bytes, o.d.Name, most)
 	}
 	for _, x := range s.matrices {

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"sort"
 	"sync"
 
 	"github.com/tmacc/tmacc/runtime/abi"
@@ -28,16 +29,20 @@ type resident struct {
 	why error
 	// tried are the blocks of the step that had why, if it may pass: steps that see others try again
 	tried [][2]int
-	same  [numKinds]bool // the first step of a kind had the bits of products and of the CPU
-	most  int            // tokens of a step that there is memory for
-	large int64          // bytes of work for this number
-	kept  *kept          // nil before the first step, and after a loss of the device
-	seats []*seat        // the latest first
-	few   int            // sessions of the smallest batch that had no room, 0: each had
-	work  abi.Memory     // of steps, nil before the first
-	bytes int64          // of work
-	ran   *layout        // of the last step
-	steps []*recorded
+	// widths are the numbers of columns, ascending, of kernels for blocks of one expert, besides one column
+	widths []int
+	// the first step of a kind, or with blocks of experts of a number of columns, had the bits of products and of the CPU
+	same     [numKinds]bool
+	sameCols map[int]bool
+	most     int        // tokens of a step that there is memory for
+	large    int64      // bytes of work for this number
+	kept     *kept      // nil before the first step, and after a loss of the device
+	seats    []*seat    // the latest first
+	few      int        // sessions of the smallest batch that had no room, 0: each had
+	work     abi.Memory // of steps, nil before the first
+	bytes    int64      // of work
+	ran      *layout    // of the last step
+	steps    []*recorded
 }
 
 // Kinds of steps, by what differs in how they are computed.
@@ -93,7 +98,7 @@ func (x sequence) alike(y sequence) bool {
 
 // newResident says whether steps of a model can stay on a device.
 func newResident(m *Model) *resident {
-	r := &resident{m: m}
+	r := &resident{m: m, sameCols: map[int]bool{}}
 	if r.why = r.covers(); r.why != nil {
 		return r
 	}
@@ -182,6 +187,9 @@ func (m *Model) chunk() int {
 	case !r.same[oneSession]: // it is computed twice
 		return min(r.most, ops.Block)
 	}
+	if cols := r.grouped(r.most).cols; cols > 1 && !r.sameCols[cols] { // so is the first of these, which has no more tokens than it must
+		return 1 + sort.Search(r.most-1, func(n int) bool { return r.grouped(n+1).cols >= cols })
+	}
 	return r.most
 }
 
@@ -235,8 +243,8 @@ func (r *resident) forward(ctx context.Context, ws *workspace) (done bool, err e
 		return true, err
 	}
 	err = r.finish(ws, step.at)
-	if !r.same[ws.kind()] {
-		err = r.compare(ctx, ws)
+	if !r.same[ws.kind()] || slices.ContainsFunc(step.at.groupings, func(g grouping) bool { return !r.sameCols[g.cols] }) {
+		err = r.compare(ctx, ws, step.at.groupings)
 	}
 	return true, err
 }
@@ -306,9 +314,9 @@ func (r *resident) shapeOf(n int, single bool, wanted span, noHead bool) shape {
 // deviceBytes is how many bytes the copies of a layer's pages take, of a session of all positions.
 func (a *attention) deviceBytes() int64 { return int64(numBlocks(a.positions)) * int64(a.pageBytes()) }
 
-// compare computes the tokens of a first step again, by products, and compares. A device with other bits computes no more steps: its driver, or what it
+// compare computes the tokens of a first step of its kind or groupings again, by products, and compares. A device with other bits computes no more steps: its driver, or what it
 // cannot be asked of floats, is the reason.
-func (r *resident) compare(ctx context.Context, ws *workspace) error {
+func (r *resident) compare(ctx context.Context, ws *workspace, groupings []grouping) error {
 	results := func() []float32 { return slices.Concat(ws.normed[:len(ws.wanted)*r.m.config.Embedding], ws.logits) }
 	first, pages := results(), r.written(ws)
 	if err := ws.forwardLayers(ctx); err != nil {
@@ -316,6 +324,9 @@ func (r *resident) compare(ctx context.Context, ws *workspace) error {
 	}
 	same := slices.EqualFunc(first, results(), func(a, b float32) bool { return math.Float32bits(a) == math.Float32bits(b) }) && bytes.Equal(pages, r.written(ws))
 	r.same[ws.kind()] = same
+	for _, g := range groupings {
+		r.sameCols[g.cols] = same
+	}
 	if !same {
 		r.why = errorf("device", "a step there had other bits than its products and the CPU's float operators")
 		r.free()
@@ -551,7 +562,7 @@ func (r *resident) step(ws *workspace, x *recorded) error {
 // cache is the state of a layer of attention.
 func (x *segment) cache(layer int) *cache { return x.session.states[layer].(*cache) }
 
-// begin makes prepared activations 0, where steps leave them so, after a step with another layout.
+// begin makes activations 0, where steps leave them so, after a step with another layout.
 func (r *resident) begin(at *layout) error {
 	if r.ran == at {
 		return nil
@@ -562,6 +573,11 @@ func (r *resident) begin(at *layout) error {
 			if err := r.work.Write(x.at, make([]byte, x.bytes)); err != nil {
 				return err
 			}
+		}
+	}
+	for _, x := range at.floats {
+		if err := r.work.Write(x.at, make([]byte, x.bytes)); err != nil {
+			return err
 		}
 	}
 	return nil

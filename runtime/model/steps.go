@@ -113,6 +113,10 @@ func (s *list) multiply(in region, all ...target) {
 		}
 		return t.x.packed == nil
 	})
+	if s.multiplyAsFloats(in, all) {
+		s.scale(all)
+		return
+	}
 	var prepared []*actLayout
 	for _, t := range all {
 		if act := s.actOf(t.x, s.span.n); !slices.Contains(prepared, act) {
@@ -127,6 +131,31 @@ func (s *list) multiply(in region, all ...target) {
 		}
 		s.add(x)
 	}
+	s.scale(all)
+}
+
+// multiplyAsFloats adds the products of matrices by one row as it is, if that is predicted to be faster than preparing it for all of them.
+func (s *list) multiplyAsFloats(in region, all []target) bool {
+	rows := 0
+	for _, t := range all {
+		rows += t.x.m
+	}
+	var steps []abi.Step
+	for i, t := range all {
+		run, ok := t.x.packed.Product().StepFloats(rows, t.x.k)
+		if !ok || s.span.n != 1 || run.Bytes > in.row && !(in.zeros && int64(run.Bytes) <= in.bytes) {
+			return false
+		}
+		steps = append(steps, &abi.Multiplying{Beside: i > 0, Matrix: t.x.packed.Loaded(), Act: s.place(in, s.first*in.row), Out: s.place(t.out, s.first*t.out.row), Column: t.out.row,
+			Runs: []abi.Run{run}})
+	}
+
+	s.steps = append(s.steps, steps...)
+	return len(all) > 0
+}
+
+// scale multiplies products by the scales of their matrices.
+func (s *list) scale(all []target) {
 	beside := false
 	for _, t := range all {
 		if scale := t.x.packed.Scale(); scale != 1 {

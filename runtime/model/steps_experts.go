@@ -9,7 +9,8 @@ import (
 )
 
 // Experts in steps on a device. Each position has a place for each expert that it chooses, in descending order of scores: the places of a position follow each other. A product
-// of all places is one step, as the device computes where the matrix of each begins.
+// of all places is one step, as the device computes where the matrix of each begins. Where there are many places for each expert, they are sorted by experts into slots of blocks: a slot for each column
+// of a kernel. All slots of a block have one expert, whose weights are read once for them.
 
 // expertsLayout is where experts lie in the memory of a step, if a model has any.
 type expertsLayout struct {
@@ -20,13 +21,31 @@ type expertsLayout struct {
 	exps, weights  region                  // [n][ops.Block]
 	top, total     region                  // [n]
 	scoreBlocks    scoreBlocks             // of all scores, if they have a part in weights
-	begins         region                  // u32 [stacks][places]: where in its stack the matrix of each place begins
-	choices        [len(stackRoles)]region // products of places
-	gatedChoices   region                  // of places
-	chosenActs     []actLayout             // of places
-	sharedOut      region                  // what the expert that all positions have computes
-	opening, opens region                  // the score of its gate, and its sigmoid
+	begins         region                  // u32 [stacks][blocks]: where in its stack the matrix of each block begins
+	choices        [len(stackRoles)]region // products of slots
+	gatedChoices   region                  // of slots
+	chosenActs     []actLayout             // of slots
+	groupings      []grouping              // of all positions, and of those that are wanted
+	sorted         sortedLayout
+	sharedOut      region // what the expert that all positions have computes
+	opening, opens region // the score of its gate, and its sigmoid
 }
+
+// sortedLayout is where places that are sorted by experts lie. All but rows are i32, with room for whole panels.
+type sortedLayout struct {
+	keys, experts region // of places
+	earlier       region // how many places of its expert come before each
+	slots         region // of places
+	from          region // of slots: bytes from the first row of positions to the one that each has
+	ofBlocks      region // experts
+	to            region // of places: bytes from the first row of slots to the one that each has
+	rows          region // [slots][embedding]: what they read, and then what places have computed
+}
+
+// grouping is how places are multiplied: in blocks of slots, by a kernel of cols columns. Of one column, blocks are places.
+type grouping struct{ cols, blocks int }
+
+func (g grouping) slots() int { return g.cols * g.blocks }
 
 // scoreBlocks is blocks of scores: exponentials, maxima and sums of each, and of those that have been merged.
 type scoreBlocks struct {
@@ -44,6 +63,11 @@ type keptExperts struct {
 	ends    region   // i32, of each block of scores: how many it has
 	apart   []region // i32 [stacks], of each layer: bytes from a matrix to the next
 	panels  map[*matrix]region
+	rows    region // i32: bytes from the first row of positions to that of each place
+	slot    region // i32: bytes from the product of a slot to the next
+	// Of groupings, by columns:
+	firsts map[int]region // i32: the first slot of each block
+	masks  map[int]region // i32: columns - 1
 }
 
 // stackRoles are the stacks of experts.
@@ -63,6 +87,10 @@ func coveredFloats(x *matrix) error {
 // coversExperts is why experts are not computed on a device.
 func (r *resident) coversExperts() error {
 	c := &r.m.config
+	r.widths = r.widths[:0]
+	for cols := 2; c.Experts.fills(r.mostPlaces(), cols); cols *= 2 {
+		r.widths = append(r.widths, cols)
+	}
 	if n := c.Experts.FeedForward; n%ops.Panel != 0 || c.Experts.Shared%ops.Panel != 0 {
 		return errorf("device", "experts of %d elements are computed on the CPU", n)
 	}
@@ -100,23 +128,73 @@ func (r *resident) coversStack(l *layer, all []*matrix, apart int) error {
 	if steps.Columns != 1 {
 		return errorf("device", "experts are multiplied by a kernel of %d columns: one is missing", steps.Columns)
 	}
+	if err := steps.On.Lists(steps.Blocks[0].Kernel); err != nil {
+		return errorf("device", "experts are multiplied one by one: %v", err)
+	}
 	r.on = steps.On
+	r.keepWidths(all[0])
 	return nil
+}
+
+// keepWidths keeps the numbers of columns for which the product of x, too, has a kernel that multiplies by a list of matrices.
+func (r *resident) keepWidths(x *matrix) {
+	p := x.packed.Product()
+	r.widths = slices.DeleteFunc(r.widths, func(cols int) bool {
+		steps, err := p.Steps(cols, x.k)
+		return err != nil || len(steps.Blocks) != 1 || steps.Blocks[0].Cols != cols || steps.On.Lists(steps.Blocks[0].Kernel) != nil
+	})
+}
+
+// mostPlaces is how many places the largest step has at most.
+func (r *resident) mostPlaces() int {
+	return min(r.m.options.Chunk, r.m.options.Context) * r.m.config.Experts.Used
+}
+
+// idle is how many slots of some places nobody has at most, in blocks of cols: in the last one of each expert.
+func (x *Experts) idle(places, cols int) int { return min(x.Count, places) * (cols - 1) }
+
+// fills says that at least half of the slots of places have somebody.
+func (x *Experts) fills(places, cols int) bool { return x.idle(places, cols) <= places }
+
+// grouped is how the places of n positions are multiplied: by the widest kernel whose slots they fill.
+func (r *resident) grouped(n int) grouping {
+	x := &r.m.config.Experts
+	places := n * x.Used
+	g := grouping{1, places}
+	for _, cols := range r.widths { // ascending
+		if x.fills(places, cols) && places <= ops.MostPlaces {
+			g = grouping{cols, (places + x.idle(places, cols)) / cols}
+		}
+	}
+	return g
 }
 
 // keepExperts lays out what experts need.
 func (r *resident) keepExperts(k *kept) {
 	x := &r.m.config.Experts
-	numbers := make([]int32, max(x.Count, ops.Block))
-	for i := range numbers {
-		numbers[i] = int32(i)
+	many := max(x.Count, ops.Block)
+	if len(r.widths) > 0 {
+		many = max(many, 2*r.mostPlaces()+ops.Panel) // slots
+	}
+	ascending := func(n, by, times int) (all []int32) { // each number some times
+		for i := range n {
+			all = append(all, int32(i/times*by))
+		}
+		return all
 	}
 	var ends []int32
 	for at := 0; at < x.Count; at += ops.Block {
 		ends = append(ends, int32(min(x.Count-at, ops.Block)))
 	}
 	e := &k.experts
-	e.numbers, e.used, e.ends = k.keep(numbers), k.keep([]int32{int32(x.Used)}), k.keep(ends)
+	e.numbers, e.used, e.ends = k.keep(ascending(many, 1, 1)), k.keep([]int32{int32(x.Used)}), k.keep(ends)
+	if e.firsts, e.masks = map[int]region{}, map[int]region{}; len(r.widths) > 0 {
+		e.rows = k.keep(ascending(r.mostPlaces(), 4*r.m.config.Embedding, x.Used))
+	}
+	for _, cols := range r.widths {
+		e.firsts[cols], e.masks[cols] = k.keep(ascending(many/cols+ops.Panel, cols, 1)), k.keep([]int32{int32(cols - 1)})
+	}
+	e.slot = k.keep([]int32{int32(4 * r.height(downExperts))})
 	e.panels = map[*matrix]region{}
 	for i := range r.m.layers {
 		l := &r.m.layers[i]
@@ -151,53 +229,120 @@ func (l *layout) takeExperts() {
 			b.merged[i].exps, b.merged[i].top, b.merged[i].total = l.rows(l.n, ops.Block), l.rows(l.n, 1), l.rows(l.n, 1)
 		}
 	}
-	places := l.n * x.Used
-	l.begins = l.rows(len(stackRoles), places)
-	for i, role := range stackRoles {
-		height := 0
-		for layer := range l.m.layers {
-			m := l.m.layers[layer].stacks[role][0]
-			whole := l.steps(m, 1).Whole
-			height = max(height, (m.m+whole-1)/whole*whole)
-			l.takeChosenAct(m)
-		}
-		l.choices[i] = l.rows(places, height)
-	}
-	l.gatedChoices = l.rows(places, x.FeedForward)
+	l.takeSlots()
 	if x.Shared > 0 {
 		l.sharedOut = l.results(l.n, l.all(sharedDown)...)
 		l.opening, l.opens = l.results(l.n, l.all(sharedRouter)...), l.rows(l.n, ops.Panel)
 	}
 }
 
-// takeChosenAct takes a region for the activations of all places, unless the matrices of an earlier stack have them.
-func (l *layout) takeChosenAct(x *matrix) {
-	if l.chosenAct(x) == nil {
-		steps := l.steps(x, 1)
-		l.chosenActs = append(l.chosenActs, actLayout{sized{x, 1}, taken(&l.bytes, l.n*l.m.config.Experts.Used*steps.Blocks[0].Bytes), steps.Padded})
+// height is how many numbers the product of a slot has by stacks of a role, by kernels of any columns: they write whole tiles.
+func (r *resident) height(of role) (most int) {
+	for i := range r.m.layers {
+		x := r.m.layers[i].stacks[of][0]
+		for _, cols := range append([]int{1}, r.widths...) {
+			steps, _ := x.packed.Product().Steps(cols, x.k) // as for the rows when it was covered
+			most = max(most, (x.m+steps.Whole-1)/steps.Whole*steps.Whole)
+		}
+	}
+	return most
+}
+
+// takeSlots takes the regions of products by experts: of all positions, and in the last layer of those that are wanted.
+func (l *layout) takeSlots() {
+	x, blocks, slots := &l.m.config.Experts, 0, 0
+	l.groupings = []grouping{l.grouped(l.n)}
+	if l.wanted.n > 0 {
+		l.groupings = append(l.groupings, l.grouped(l.wanted.n))
+	}
+	for _, g := range l.groupings {
+		blocks, slots = max(blocks, g.blocks), max(slots, g.slots())
+		for _, role := range stackRoles {
+			for layer := range l.m.layers {
+				l.takeChosenAct(l.m.layers[layer].stacks[role][0], g)
+			}
+		}
+	}
+	l.begins = l.rows(len(stackRoles), blocks)
+	for i, role := range stackRoles {
+		l.choices[i] = l.rows(slots, l.height(role))
+	}
+	l.gatedChoices = l.rows(slots, x.FeedForward)
+	if l.groupings[0].cols > 1 {
+		to := &l.sorted
+		for _, r := range []*region{&to.keys, &to.experts, &to.earlier, &to.slots, &to.to} {
+			*r = l.words(l.n*x.Used + ops.Panel)
+		}
+		to.from, to.ofBlocks = l.words(slots+ops.Panel), l.words(blocks+ops.Panel)
+		to.rows = l.rows(slots, l.m.config.Embedding)
 	}
 }
 
-func (l *layout) chosenAct(x *matrix) *actLayout { return actIn(l.chosenActs, x, 1) }
+// takeChosenAct takes a region for the activations of all slots, unless the matrices of an earlier stack have them.
+func (l *layout) takeChosenAct(x *matrix, g grouping) {
+	if actIn(l.chosenActs, x, g.cols) == nil {
+		steps := l.steps(x, g.cols)
+		l.chosenActs = append(l.chosenActs, actLayout{sized{x, g.cols}, taken(&l.bytes, g.blocks*steps.Blocks[0].Bytes), steps.Padded})
+	}
+}
 
 // feedExperts adds the experts of a layer.
 func (s *list) feedExperts(layer int) {
-	x, l := &s.m.config.Experts, &s.m.layers[layer]
+	x, l, g := &s.m.config.Experts, &s.m.layers[layer], s.grouped(s.span.n)
 	s.multiply(s.normed, target{l.matrices[router], s.scored})
-	s.route(layer)
-	s.quantizeChosen(s.normed, s.first*s.normed.row, []int{s.normed.row, 0}, l.stacks[gateExperts][0], l.stacks[upExperts][0])
-	s.multiplyChosen(l, 0, 1)
+	s.route()
+	if g.cols > 1 {
+		s.sort(layer, g)
+		s.quantizeChosen(g, s.sorted.rows, 0, false, l.stacks[gateExperts][0], l.stacks[upExperts][0])
+	} else {
+		s.beginBlocks(layer, []int{x.Used, s.span.n}, s.at("number", s.chosen, s.first*s.chosen.row, 4, s.chosen.row))
+		s.quantizeChosen(g, s.normed, s.first*s.normed.row, true, l.stacks[gateExperts][0], l.stacks[upExperts][0])
+	}
+	s.multiplyChosen(g, l, 0, 1)
 	row := func(name string, r region) tensorAt { return s.at(name, r, 0, r.row) }
-	gated := s.gatedChoices
-	s.operator(false, s.m.row.gate.operator, map[string]int{"K": x.FeedForward}, []int{s.span.n * x.Used}, row("gate", s.choices[0]), row("up", s.choices[1]), row("out", gated))
-	s.quantizeChosen(gated, 0, []int{x.Used * gated.row, gated.row}, l.stacks[downExperts][0])
-	s.multiplyChosen(l, 2)
+	s.operator(false, s.m.row.gate.operator, map[string]int{"K": x.FeedForward}, []int{g.slots()}, row("gate", s.choices[0]), row("up", s.choices[1]), row("out", s.gatedChoices))
+	s.quantizeChosen(g, s.gatedChoices, 0, false, l.stacks[downExperts][0])
+	s.multiplyChosen(g, l, 2)
 	out := s.choices[2]
+	if g.cols > 1 {
+		s.gather(s.at("x", out, 0), s.sorted.to, s.sorted.rows, s.span.n*x.Used)
+		out = s.sorted.rows
+	}
 	s.operator(false, "weighted", map[string]int{"K": s.m.config.Embedding, "U": x.Used}, []int{s.span.n}, s.at("y", out, 0, x.Used*out.row).rowsOf(out.row),
 		s.each("w", s.weights), s.each("out", s.mixed))
 	if x.Shared > 0 {
 		s.feedShared(l)
 	}
+}
+
+// beginBlocks adds where the matrices of blocks begin, by the numbers of their experts.
+func (s *list) beginBlocks(layer int, calls []int, experts tensorAt) {
+	s.operator(false, "place", nil, []int{calls[0], calls[1], len(stackRoles)}, experts, s.at("apart", s.kept.experts.apart[layer], 0, 0, 0, 4),
+		s.at("place", s.begins, 0, 4, 4*calls[0], s.begins.row))
+}
+
+// sort adds the slots of places, the rows that slots have, and where the matrices of blocks begin.
+func (s *list) sort(layer int, g grouping) {
+	x, e, to := &s.m.config.Experts, &s.kept.experts, &s.sorted
+	places := s.span.n * x.Used
+	panels := func(n int) []int { return []int{(n + ops.Panel - 1) / ops.Panel} }
+	all := func(name string, r region) tensorAt { return s.at(name, r, 0) }
+	panel := func(name string, r region) tensorAt { return s.at(name, r, 0, 4*ops.Panel) }
+	place := func(name string, r region) tensorAt { return s.at(name, r, 0, 4, 4*x.Used) }
+	of := map[string]int{"P": places}
+	s.operator(false, "key", nil, []int{x.Used, s.span.n}, s.at("chosen", s.chosen, s.first*s.chosen.row, 4, s.chosen.row), place("number", e.numbers), place("expert", to.experts), place("key", to.keys))
+	s.operator(false, "earlier", of, panels(places), all("key", to.keys), panel("own", to.keys), panel("earlier", to.earlier))
+	s.operator(false, "slot", of, panels(places), all("key", to.keys), all("earlier", to.earlier), panel("own", to.keys), panel("column", to.earlier), all("mask", e.masks[g.cols]), panel("slot", to.slots))
+	s.operator(false, "found", of, panels(g.slots()), all("key", to.slots), all("value", e.rows), panel("own", e.numbers), panel("found", to.from))
+	s.operator(true, "found", of, panels(g.blocks), all("key", to.slots), all("value", to.experts), panel("own", e.firsts[g.cols]), panel("found", to.ofBlocks))
+	s.operator(true, "place", nil, []int{x.Used, s.span.n}, place("number", to.slots), all("apart", e.slot), place("place", to.to))
+	s.beginBlocks(layer, []int{g.blocks, 1}, s.at("number", to.ofBlocks, 0, 4))
+	s.gather(s.at("x", s.normed, s.first*s.normed.row), to.from, to.rows, g.slots())
+}
+
+// gather adds copies of n vectors, which lie behind the first of x by the bytes that a list says.
+func (s *list) gather(x tensorAt, by, out region, n int) {
+	s.operator(false, "gather_paged", map[string]int{"K": s.m.config.Embedding}, []int{1, 1, n}, x, s.at("places", by, 0), s.at("out", out, 0, 0, 0, out.row))
 }
 
 // feedShared adds the expert that all positions have to what the others have computed, times its gate.
@@ -208,16 +353,14 @@ func (s *list) feedShared(l *layer) {
 	s.operator(false, "addscaled", map[string]int{"K": s.m.config.Embedding}, []int{s.span.n}, s.each("x", s.mixed), s.each("y", s.sharedOut), s.each("scale", s.opens), s.each("out", s.mixed))
 }
 
-// route adds the choice of experts by their scores, their weights, and where the matrices of each place begin.
-func (s *list) route(layer int) {
+// route adds the choice of experts by their scores, and their weights.
+func (s *list) route() {
 	x, e, n := &s.m.config.Experts, &s.kept.experts, []int{s.span.n}
 	from := func(r region) int { return s.first * r.row }
 	count := map[string]int{"E": x.Count}
 	s.operator(false, "rank", count, []int{x.Count, s.span.n}, s.at("x", s.scored, from(s.scored), 0, s.scored.row), s.at("number", e.numbers, 0),
 		s.at("own", s.scored, from(s.scored), 4, s.scored.row), s.at("at", e.numbers, 0, 4), s.at("rank", s.ranks, from(s.ranks), 4, s.ranks.row))
 	s.operator(false, "choose", count, n, s.each("x", s.scored), s.each("rank", s.ranks), s.at("number", e.numbers, 0), s.at("place", e.numbers, 0), s.each("chosen", s.chosen), s.each("score", s.chosenScores))
-	s.operator(false, "place", nil, []int{x.Used, s.span.n, len(stackRoles)}, s.at("number", s.chosen, from(s.chosen), 4, s.chosen.row), s.at("apart", e.apart[layer], 0, 0, 0, 4),
-		s.at("place", s.begins, 0, 4, 4*x.Used, s.begins.row))
 	s.operator(true, "softmax", map[string]int{"R": 1}, n, s.each("s", s.chosenScores), s.at("scale", s.kept.numbers[1], 0), s.at("first", s.kept.whole[0], 0), s.at("end", e.used, 0),
 		s.each("top1", s.top), s.each("e", s.exps), s.each("total1", s.total))
 	total := s.total
@@ -247,29 +390,33 @@ func (s *list) sumScores() region {
 	return total
 }
 
-// quantizeChosen adds the activations of all places for stacks, whose first matrices are given. They move by steps from row to row, and from place to place of a row.
-func (s *list) quantizeChosen(in region, from int, steps []int, all ...*matrix) {
+// quantizeChosen adds the activations of all slots for stacks, whose first matrices are given: of a row for each slot, or of one that the places of a position share.
+func (s *list) quantizeChosen(g grouping, in region, from int, shared bool, all ...*matrix) {
 	var prepared []*actLayout
-	used := s.m.config.Experts.Used
 	for _, x := range all {
-		act := s.chosenAct(x)
+		act := actIn(s.chosenActs, x, g.cols)
 		if slices.Contains(prepared, act) {
 			continue
 		}
-		b := s.layout.steps(act.of.x, 1).Blocks[0]
-		to := func(name string, from int) tensorAt { return s.at(name, act.region, from, used*b.Bytes, b.Bytes) }
-		s.calls(len(prepared) > 0, b.Quantizer, map[string]int{"K": x.k}, []int{s.span.n, used}, s.at("x", in, from, steps...), to("act", 0), to("sums", b.Sums), to("ascale", b.Scales))
+		b := s.layout.steps(act.of.x, g.cols).Blocks[0]
+		calls, moves := []int{g.cols, g.blocks}, []int{in.row, g.cols * in.row}
+		to := func(name string, from, column int) tensorAt { return s.at(name, act.region, from, column, b.Bytes) }
+		if used := s.m.config.Experts.Used; shared { // of one column
+			calls, moves = []int{used, s.span.n}, []int{0, in.row}
+			to = func(name string, from, _ int) tensorAt { return s.at(name, act.region, from, b.Bytes, used*b.Bytes) }
+		}
+		s.calls(len(prepared) > 0, b.Quantizer, map[string]int{"K": x.k}, calls, s.at("x", in, from, moves...), to("act", 0, b.Chunk), to("sums", b.Sums, 4), to("ascale", b.Scales, 4))
 		prepared = append(prepared, act)
 	}
 }
 
-// multiplyChosen adds the products of all places by stacks of a layer, by their numbers.
-func (s *list) multiplyChosen(l *layer, stacks ...int) {
+// multiplyChosen adds the products of all slots by stacks of a layer, by their numbers.
+func (s *list) multiplyChosen(g grouping, l *layer, stacks ...int) {
 	for i, n := range stacks {
 		x, out := l.stacks[stackRoles[n]][0], s.choices[n]
-		run := s.layout.steps(x, 1).Blocks[0].Run
-		run.Blocks = s.span.n * s.m.config.Experts.Used
-		s.add(&abi.Multiplying{Beside: i > 0, Matrix: x.packed.Loaded(), Runs: []abi.Run{run}, Act: s.place(s.chosenAct(x).region, 0), Out: s.place(out, 0), Column: out.row,
+		run := s.layout.steps(x, g.cols).Blocks[0].Run
+		run.Blocks = g.blocks
+		s.add(&abi.Multiplying{Beside: i > 0, Matrix: x.packed.Loaded(), Runs: []abi.Run{run}, Act: s.place(actIn(s.chosenActs, x, g.cols).region, 0), Out: s.place(out, 0), Column: out.row,
 			List: s.place(s.begins, n*s.begins.row)})
 	}
 }

@@ -46,6 +46,7 @@ type layout struct {
 	layers                 []layerLayout
 	last, logits           region // of the wanted rows
 	acts                   []actLayout
+	floats                 []region // rows of activations that products may read with zeros behind them
 	expertsLayout
 }
 
@@ -77,6 +78,7 @@ type region struct {
 	at, bytes int64
 	row       int
 	kept      bool // it is in the memory of what stays
+	zeros     bool // behind its only row
 }
 
 // apart is what regions begin at a multiple of.
@@ -97,6 +99,32 @@ func (l *layout) rows(n, k int) region {
 	r := l.words(n * k)
 	r.row = 4 * k
 	return r
+}
+
+// activations is n rows of k activations. Behind a single one are the zeros that products read which take it as floats.
+func (l *layout) activations(n, k int) region {
+	bytes := 0
+	for _, x := range l.matrices() {
+		if n == 1 && x.k == k {
+			run, _ := x.packed.Product().StepFloats(x.m, k)
+			bytes = max(bytes, run.Bytes)
+		}
+	}
+	if bytes <= 4*k {
+		return l.rows(n, k)
+	}
+	r := l.words(bytes / 4)
+	r.row, r.zeros = 4*k, true
+	l.floats = append(l.floats, r)
+	return r
+}
+
+// matrices are the packed ones of layers, and the head.
+func (l *layout) matrices() (all []*matrix) {
+	for i := range l.m.layers {
+		all = append(all, l.m.layers[i].matrices[:]...)
+	}
+	return slices.DeleteFunc(append(all, l.m.head), func(x *matrix) bool { return x == nil || x.packed == nil })
 }
 
 // results is a region for the products of n rows by matrices, whose columns of results are whole, and which write some rows more.
@@ -160,7 +188,7 @@ func (l *layout) takeInputs() {
 func (l *layout) takeOutputs() {
 	begin := l.bytes
 	if l.wanted.n > 0 {
-		l.last = l.rows(l.wanted.n, l.m.config.Embedding)
+		l.last = l.activations(l.wanted.n, l.m.config.Embedding)
 		if l.head {
 			l.logits = l.results(l.wanted.n, l.m.head)
 		}
@@ -198,11 +226,11 @@ func (l *layout) takeBuffers() {
 	l.queries, l.keys = l.results(l.n, l.all(queryWeights)...), l.results(l.n, l.all(keyWeights)...)
 	l.mixed = l.results(l.n, l.all(mixedWeights, downWeights)...)
 	l.gates, l.ups = l.results(l.n, l.all(gateWeights, sharedGate)...), l.results(l.n, l.all(upWeights, sharedUp)...)
-	l.normed, l.mixed2 = l.rows(l.n, c.Embedding), l.rows(l.n, c.Embedding)
+	l.normed, l.mixed2 = l.activations(l.n, c.Embedding), l.rows(l.n, c.Embedding)
 	queries, keys := c.extent(sizeQueries), c.extent(sizeKeys)
 	l.queries2, l.rotated, l.keys2 = l.rows(l.n, queries), l.rows(l.n, queries), l.rows(l.n, keys)
 	l.keyScales, l.valueScales = l.rows(l.n, c.KVHeads), l.rows(l.n, c.KVHeads)
-	l.attended, l.attended2, l.gated, l.gated2 = l.rows(l.n, queries), l.rows(l.n, queries), l.rows(l.n, c.width()), l.rows(l.n, c.width())
+	l.attended, l.attended2, l.gated, l.gated2 = l.activations(l.n, queries), l.activations(l.n, queries), l.activations(l.n, c.width()), l.activations(l.n, c.width())
 	l.slots = c.Heads * max(numBlocks(l.m.options.Context), blocksAtOnce*(l.n-1))
 	l.scores, l.capped, l.shares = l.words(l.slots*ops.Block), l.words(l.slots*ops.Block), l.words(l.slots*ops.Block)
 	l.tops, l.totals, l.parts = l.words(l.slots), l.words(l.slots), l.words(l.slots*c.HeadSize)

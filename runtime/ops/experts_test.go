@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/tmacc/tmacc/ir"
+	"github.com/tmacc/tmacc/ir/operator"
 )
 
 func TestAddScaled(t *testing.T) {
@@ -96,9 +97,7 @@ func TestRouteOnDevices(t *testing.T) {
 			Routing{Normalize: true}.Route(want, weights, scores)
 			ranks := ir.NewArray(n)
 			for i, x := range scores {
-				at := ir.NewArray(1)
-				at.V[0] = int64(i)
-				ranks.V[i] = eval(t, "rank", size, map[string]*ir.Array{"x": array(scores, n), "number": numbers(n), "own": one(x), "at": at})["rank"].V[0]
+				ranks.V[i] = eval(t, "rank", size, map[string]*ir.Array{"x": array(scores, n), "number": numbers(n), "own": one(x), "at": whole(i)})["rank"].V[0]
 			}
 			out := eval(t, "choose", size, map[string]*ir.Array{"x": array(scores, n), "rank": ranks, "number": numbers(n), "place": numbers(Block)})
 			for i, expert := range want {
@@ -108,6 +107,79 @@ func TestRouteOnDevices(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestSlotsOnDevices: the operators of devices sort places by experts into blocks of one expert each, in the order of places.
+func TestSlotsOnDevices(t *testing.T) {
+	if MostPlaces != operator.MostPlaces {
+		t.Errorf("keys tell %d places apart, %d are sorted", operator.MostPlaces, MostPlaces)
+	}
+	rng := rand.New(rand.NewPCG(7, 9))
+	for _, places := range []int{1, 5, 32, 70} {
+		for _, experts := range []int{1, 3, 40} {
+			for _, cols := range []int{2, 4, 32} {
+				slotsOf(t, rng, places, experts, cols)
+			}
+		}
+	}
+}
+
+func slotsOf(t *testing.T, rng *rand.Rand, places, experts, cols int) {
+	chosen, keys, size := make([]int, places), ir.NewArray(places), map[string]int{"P": places}
+	for i := range chosen {
+		chosen[i] = rng.IntN(experts)
+		out := eval(t, "key", nil, map[string]*ir.Array{"chosen": whole(chosen[i]), "number": whole(i)})
+		if int(out["expert"].V[0]) != chosen[i] {
+			t.Fatalf("expert %d of a place is %d", out["expert"].V[0], chosen[i])
+		}
+		keys.V[i] = out["key"].V[0]
+	}
+	// panels are what an operator says of all places, Panel of them at a time
+	panels := func(name string, of func(first int) map[string]*ir.Array) *ir.Array {
+		all := ir.NewArray(places)
+		for first := 0; first < places; first += Panel {
+			copy(all.V[first:], eval(t, name, size, of(first))[name].V)
+		}
+		return all
+	}
+	panel := func(of *ir.Array, first int) *ir.Array {
+		x := ir.NewArray(Panel)
+		copy(x.V, of.V[first:])
+		return x
+	}
+	earlier := panels("earlier", func(first int) map[string]*ir.Array {
+		return map[string]*ir.Array{"key": keys, "own": panel(keys, first)}
+	})
+	slots := panels("slot", func(first int) map[string]*ir.Array {
+		return map[string]*ir.Array{"key": keys, "earlier": earlier, "own": panel(keys, first), "column": panel(earlier, first), "mask": whole(cols - 1)}
+	})
+	next := 0
+	for expert := range experts {
+		for i, of := range chosen {
+			if of != expert {
+				continue
+			}
+			if int(slots.V[i]) != next {
+				t.Fatalf("place %d of experts %v comes at %d, want %d in blocks of %d", i, chosen, slots.V[i], next, cols)
+			}
+			found := eval(t, "found", size, map[string]*ir.Array{"key": slots, "value": numbers(places), "own": panel(numbers(next+1+Panel), next)})["found"]
+			if int(found.V[0]) != i {
+				t.Fatalf("slot %d has place %d, want %d", next, found.V[0], i)
+			}
+			next++
+		}
+		next = (next + cols - 1) / cols * cols
+	}
+	if found := eval(t, "found", size, map[string]*ir.Array{"key": slots, "value": keys, "own": panel(numbers(next+2*Panel), next+1)})["found"]; found.V[0] != 0 {
+		t.Fatalf("a slot that nobody has has %d", found.V[0])
+	}
+}
+
+// whole is a tensor of one whole number.
+func whole(n int) *ir.Array {
+	x := ir.NewArray(1)
+	x.V[0] = int64(n)
+	return x
 }
 
 // TestWeightedOnDevices: sigmoids and weighted sums of devices have the bits of Sigmoid and Combine.

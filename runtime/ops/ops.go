@@ -12,6 +12,8 @@ const (
 	Panel = 32 // lanes of a panel: rows of a float matrix, positions of keys, elements of values
 	Block = 64 // positions of a page of the cache
 	Whole = 4  // Matmul takes a k that is a multiple of it by kernels; of others pure Go may do all
+	// MostPlaces is how many places devices sort by experts at once.
+	MostPlaces = 1 << 16
 )
 
 // together is how many rows one call of a kernel has at most: it has scratch for each.

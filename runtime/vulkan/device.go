@@ -132,7 +132,7 @@ func choose(all []Info, want string) (Info, error) {
 	}
 	switch {
 	case len(found) != 1:
-		return Info{}, &Unavailable{fmt.Sprintf("%d devices are named %q", len(found), want), "choose one of\n" + listed(all), true}
+		return Info{}, &Unavailable{fmt.Sprintf("%s named %q", howMany(len(found)), want), "choose one of " + listed(all), true}
 	case found[0].Problem != "":
 		return Info{}, &Unavailable{found[0].Name + " will not do", found[0].Problem, true}
 	}
@@ -148,12 +148,20 @@ func rank(d Info) int {
 	return n
 }
 
-func listed(all []Info) string {
-	var lines []string
-	for _, d := range all {
-		lines = append(lines, "  "+d.String())
+// howMany devices are, in words.
+func howMany(n int) string {
+	if n == 0 {
+		return "no device is"
 	}
-	return strings.Join(lines, "\n")
+	return fmt.Sprint(n, " devices are")
+}
+
+func listed(all []Info) string {
+	var texts []string
+	for _, d := range all {
+		texts = append(texts, d.String())
+	}
+	return strings.Join(texts, "; ")
 }
 
 // create makes the logical device.

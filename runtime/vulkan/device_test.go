@@ -83,8 +83,8 @@ func TestChoose(t *testing.T) {
 		{all, "PIPE", 0, ""},
 		{all, "500", 0, "vulkan: Card 500 will not do: it has Vulkan 1.1.0"},
 		{all, "card 6", 0, `2 devices are named "card 6": choose one of`},
-		{all, "9", 0, `0 devices are named "9": choose one of`},
-		{all, "none", 0, "\n  0: llvmpipe (software device, "},
+		{all, "9", 0, `no device is named "9": choose one of 0: llvmpipe (software device, `},
+		{all, "none", 0, "; 2: Chip (integrated GPU, "},
 	} {
 		got, err := choose(c.from, c.want)
 		if c.err != "" {
@@ -127,7 +127,7 @@ func TestEnvironment(t *testing.T) {
 	name := open(t, Options{}).Name
 	t.Setenv(EnvDevice, "no such device")
 	_, err := Open(Options{})
-	unavailable(t, err, `0 devices are named "no such device"`, name)
+	unavailable(t, err, `no device is named "no such device"`, name)
 	if d := open(t, Options{Device: name}); d.Name != name {
 		t.Errorf("%s, want %s", d.Name, name)
 	}

@@ -64,6 +64,14 @@ type Subgroup struct {
 	Operations     uint32 // VkSubgroupFeatureFlagBits
 }
 
+// sizes are the sizes that a pipeline may ask for, in words.
+func (s Subgroup) sizes() string {
+	if s.Min == s.Max {
+		return fmt.Sprint(s.Min)
+	}
+	return fmt.Sprintf("powers of two from %d to %d", s.Min, s.Max)
+}
+
 // FloatControls are what a shader may ask for, for floats of one width.
 type FloatControls struct{ PreserveSpecials, PreserveDenormals, FlushDenormals, RoundToEven, RoundToZero bool }
 

@@ -127,7 +127,7 @@ func (i *Info) acceptsSubgroups(m *module, l Layout, refuse func(string, ...any)
 			return refuse("a subgroup size cannot be chosen: the device has %d", s.Size)
 		}
 		if l.Subgroup < s.Min || l.Subgroup > s.Max || l.Subgroup&(l.Subgroup-1) != 0 {
-			return refuse("subgroups of %d, the device has powers of two from %d to %d", l.Subgroup, s.Min, s.Max)
+			return refuse("subgroups of %d, the device has %s", l.Subgroup, s.sizes())
 		}
 		if n := m.local[0] * m.local[1] * m.local[2]; n > l.Subgroup*s.MostPerGroup {
 			return refuse("%d invocations of a workgroup in subgroups of %d, the device has at most %d subgroups", n, l.Subgroup, s.MostPerGroup)

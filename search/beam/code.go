@@ -6,16 +6,20 @@ import (
 	"reflect"
 	"sync"
 
+	"github.com/tmacc/tmacc/ir/vir"
 	"github.com/tmacc/tmacc/lower"
 	"github.com/tmacc/tmacc/schedule"
 	"github.com/tmacc/tmacc/search/cost"
 )
 
-// code is what equal kernels become. Many decisions make no difference: one point in four has loops that another one had already.
+// code is what equal kernels become. Many decisions make no difference: one point in four has loops that another one had already, and of
+// the others one in six has the vector IR of another one.
 type code struct {
 	kernel *schedule.Kernel // one of them
 
 	mu     sync.Mutex
+	found  bool    // the vector IR is known
+	same   *code   // that has the same one and was found earlier, nil: none
 	floor  float64 // cycles that a call takes at least by what is selected, 0: not known
 	known  bool    // it was found out whether there is a kernel
 	err    error
@@ -27,9 +31,13 @@ type code struct {
 // sizes are equal for equal kernels, and quickly compared.
 type sizes struct{ rows, cols, stepK, tileM, params int }
 
+func sizesOf(k *schedule.Kernel) sizes {
+	return sizes{k.Rows, k.Cols, k.StepK, k.Weights.TileM, len(k.Nest.Params)}
+}
+
 // codeOf is the code of k: that of an equal kernel, if there was one.
 func (c *chooser) codeOf(k *schedule.Kernel) *code {
-	of := sizes{k.Rows, k.Cols, k.StepK, k.Weights.TileM, len(k.Nest.Params)}
+	of := sizesOf(k)
 	for seen := 0; ; {
 		c.mu.Lock()
 		all := c.codes[of]
@@ -51,7 +59,26 @@ func (c *chooser) codeOf(k *schedule.Kernel) *code {
 
 // of says that k becomes this code, and that calls take equally long.
 func (x *code) of(k *schedule.Kernel) bool {
-	return x.kernel.Fill == k.Fill && reflect.DeepEqual(x.kernel.Nest, k.Nest) && reflect.DeepEqual(x.kernel.Weights, k.Weights)
+	return reflect.DeepEqual(x.kernel.Nest, k.Nest) && x.besideCode(k)
+}
+
+// besideCode says that k has what x has that code does not show, and that decides how long calls take.
+func (x *code) besideCode(k *schedule.Kernel) bool {
+	return sizesOf(x.kernel) == sizesOf(k) && x.kernel.Fill == k.Fill && reflect.DeepEqual(x.kernel.Weights, k.Weights) && reflect.DeepEqual(x.kernel.Tables, k.Tables)
+}
+
+// earlier is the code with vector IR f that was found before x, nil if there is none.
+func (c *chooser) earlier(x *code, f *vir.Func) *code {
+	digest := f.Digest()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, y := range c.vectors[digest] {
+		if y.besideCode(x.kernel) {
+			return y
+		}
+	}
+	c.vectors[digest] = append(c.vectors[digest], x)
+	return nil
 }
 
 // compiled is selected code, and what its execution units take.
@@ -60,9 +87,18 @@ type compiled struct {
 	cost.Pipeline
 }
 
-// selected selects the code, nil if there is none.
-func (x *code) selected(ctx context.Context, t lower.Target) *lower.Selected {
-	s, err := cost.Select(ctx, t, x.kernel.Nest, cost.MostInstrs)
+// selected selects the code of x, nil if there is none, or if an earlier one is the same.
+func (c *chooser) selected(x *code) *lower.Selected {
+	f, err := lower.Vectorize(x.kernel.Nest, x.kernel.Nest.Name)
+	if err == nil && !x.found {
+		if x.found, x.same = true, c.earlier(x, f); x.same != nil {
+			return nil
+		}
+	}
+	var s *lower.Selected
+	if err == nil {
+		s, err = lower.SelectShort(c.ctx, c.target, f, cost.MostInstrs)
+	}
 	if err != nil {
 		x.known, x.wrong, x.err = true, refused, err
 		if long := (*lower.Long)(nil); errors.As(err, &long) {
@@ -91,18 +127,20 @@ func (x *code) run(ctx context.Context, s *lower.Selected) *compiled {
 func (c *chooser) evaluate(k *kernel, x *code, ps []Purpose, bound float64) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	var s *lower.Selected
 	var m *compiled
-	if !x.known {
+	if !x.known && x.same == nil {
 		if k.least = x.floor; c.score(set{k}, ps) >= bound {
 			return nil
 		}
-		if s = x.selected(c.ctx, c.target); s != nil {
+		if s := c.selected(x); s != nil {
 			if k.least = x.floor; c.score(set{k}, ps) >= bound {
 				return nil
 			}
 			m = x.run(c.ctx, s)
 		}
+	}
+	if x.same != nil {
+		return c.evaluate(k, x.same, ps, bound)
 	}
 	if k.wrong = x.wrong; x.err != nil {
 		return x.err
@@ -115,7 +153,7 @@ func (c *chooser) evaluate(k *kernel, x *code, ps []Purpose, bound float64) erro
 		at := p.At.Alone()
 		if x.cycles[at] == 0 {
 			if m == nil {
-				if s = x.selected(c.ctx, c.target); s != nil {
+				if s := c.selected(x); s != nil {
 					m = x.run(c.ctx, s)
 				}
 			}

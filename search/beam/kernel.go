@@ -133,7 +133,7 @@ func (c *chooser) search(s Search, ps []Purpose) *Search {
 // settled are rules whose other decisions put wrong kernels right, and hardly ever make right ones faster.
 var settled = []string{
 	"fill", "decompose", "entries", "call", "runs", "runs in a call", "groups b", "groups c", "groups", "books", "cells", "cells spelled out",
-	"fields", "instruction", "sums", "stage", "stage super",
+	"fields", "instruction", "sums", "stage",
 }
 
 // worthPrefetching is a part of the time: kernels that wait less for memory have no other prefetches.

@@ -60,7 +60,7 @@ func partOf(ctx context.Context, sp *space.Space, t lower.Target) (space.Point, 
 	}
 	var x space.Point
 	for _, most := range []int{cost.MostInstrs / 4, cost.MostInstrs} { // long code is rarely the best
-		if x, err = choose(ctx, sp, partCost{sp, t, most}.of); err == nil {
+		if x, err = choose(ctx, sp, (&partCost{Space: sp, Target: t, most: most}).of); err == nil {
 			parts.Store(key, x)
 			break
 		}
@@ -72,16 +72,42 @@ func partOf(ctx context.Context, sp *space.Space, t lower.Target) (space.Point, 
 type partCost struct {
 	*space.Space
 	lower.Target
-	most int
+	most  int
+	known sync.Map // predictions
+}
+
+// vectors are equal for kernels that take equally long: of equal vector IR, whose loops run equally often.
+type vectors struct {
+	vir.Digest
+	counts string
+}
+
+// prediction is what kernels cost that have equal vector IR. It is made once.
+type prediction struct {
+	once sync.Once
+	cost float64
+	err  error
 }
 
 // of is the logarithm of the cycles of a row in steps of `alike`.
-func (c partCost) of(ctx context.Context, x space.Point) (float64, error) {
+func (c *partCost) of(ctx context.Context, x space.Point) (float64, error) {
 	k, err := c.Preparation(x)
 	if err != nil {
 		return math.Inf(1), err
 	}
-	s, p, wrong, err := pipeline(ctx, k, c.Target, c.most)
+	f, err := lower.VectorizeShort(k.Nest, k.Nest.Name, c.most)
+	if err != nil {
+		return refused, err
+	}
+	known, _ := c.known.LoadOrStore(vectors{f.Digest(), fmt.Sprint(k.CountDiv)}, new(prediction))
+	p := known.(*prediction)
+	p.once.Do(func() { p.cost, p.err = c.predict(ctx, k, f) })
+	return p.cost, p.err
+}
+
+// predict is of for a kernel of vector IR f.
+func (c *partCost) predict(ctx context.Context, k *schedule.PreparationKernel, f *vir.Func) (float64, error) {
+	s, p, wrong, err := pipeline(ctx, k, f, c.Target, c.most)
 	if err != nil {
 		return wrong, err
 	}
@@ -94,10 +120,10 @@ const alike = 0.02
 // refused is how wrong a schedule is that does not lower: more than one that lacks registers.
 const refused = 1e6
 
-// pipeline is the code of k, of at most `most` instructions, and what its execution units take for a row. With an error, the first result
-// but one says how wrong k is.
-func pipeline(ctx context.Context, k *schedule.PreparationKernel, t lower.Target, most int) (*lower.Selected, cost.Pipeline, float64, error) {
-	s, err := cost.Select(ctx, t, k.Nest, most)
+// pipeline is the code of k, whose vector IR is f, of at most `most` instructions, and what its execution units take for a row. With an
+// error, the last result but one says how wrong k is.
+func pipeline(ctx context.Context, k *schedule.PreparationKernel, f *vir.Func, t lower.Target, most int) (*lower.Selected, cost.Pipeline, float64, error) {
+	s, err := lower.SelectShort(ctx, t, f, most)
 	if err != nil {
 		return nil, cost.Pipeline{}, refused, err
 	}
@@ -132,7 +158,12 @@ func ahead(ctx context.Context, sp *space.Space, x space.Point, t lower.Target) 
 		if err != nil {
 			return nil, err
 		}
-		s, p, _, err := pipeline(ctx, k, t, cost.MostInstrs*len(sp.Parts()))
+		f, err := lower.Vectorize(k.Nest, k.Nest.Name)
+		if err != nil {
+			fail = err
+			continue
+		}
+		s, p, _, err := pipeline(ctx, k, f, t, cost.MostInstrs*len(sp.Parts()))
 		if err != nil {
 			fail = err
 			continue

@@ -13,6 +13,7 @@ import (
 	"github.com/tmacc/tmacc/ir"
 	"github.com/tmacc/tmacc/ir/format"
 	"github.com/tmacc/tmacc/ir/nest"
+	"github.com/tmacc/tmacc/ir/vir"
 	"github.com/tmacc/tmacc/lower"
 	"github.com/tmacc/tmacc/lower/variant"
 	"github.com/tmacc/tmacc/schedule"
@@ -61,14 +62,15 @@ var (
 )
 
 const (
-	eachKind      = 3   // starts of each kind
+	eachKind      = 2   // starts of each kind
 	samples       = 40  // further starts where these have no kernel
 	mostStarts    = 3   // for one column, each by other means
 	muchWorse     = 0.4 // in the score: a start by other means that is worse by more is none
 	mostLayouts   = 4   // that are followed
 	mostWide      = 3   // of them, to many columns
-	notMuchWorse  = 0.3 // layouts whose score for one column is worse by more are not
+	notMuchWorse  = 0.3 // layouts whose score for one column is worse by more are not, nor to many columns those whose score for one and four is
 	closeCall     = 0.1 // in the score: tables and dot products that differ by less are compared by kernels for all numbers of columns
+	otherKinds    = 2   // of starts, by each decision
 	fewTries      = 4   // for each of them, for four columns
 	triesOfWeight = 9   // of the layout that is chosen, for each weight of a purpose
 )
@@ -108,7 +110,7 @@ func layouts(ctx context.Context, p ir.Problem, t lower.Target, none string, par
 	if err != nil {
 		return nil, err
 	}
-	c := &chooser{ctx: ctx, target: t, space: part(sp.Exact()), kernels: map[string]*kernel{}, codes: map[sizes][]*code{}, least: map[cost.Purpose]float64{}}
+	c := newChooser(ctx, t, part(sp.Exact()))
 	sets, err := c.choose()
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
@@ -127,10 +129,15 @@ type chooser struct {
 	ctx     context.Context
 	target  lower.Target
 	space   *space.Space
-	mu      sync.Mutex               // of kernels and codes
+	mu      sync.Mutex               // of kernels, codes and vectors
 	kernels map[string]*kernel       // by trace
 	codes   map[sizes][]*code        // whatever the order
+	vectors map[vir.Digest][]*code   // by vector IR, of different loops
 	least   map[cost.Purpose]float64 // logarithms of the least times that are known
+}
+
+func newChooser(ctx context.Context, t lower.Target, sp *space.Space) *chooser {
+	return &chooser{ctx: ctx, target: t, space: sp, kernels: map[string]*kernel{}, codes: map[sizes][]*code{}, vectors: map[vir.Digest][]*code{}, least: map[cost.Purpose]float64{}}
 }
 
 // set is kernels of one layout, of ascending numbers of columns.
@@ -163,10 +170,12 @@ func (c *chooser) choose() ([]set, error) {
 	}
 	compared := of(1) // only for what there are kernels for: wider ones do the work of others, as badly as they are wide
 	for _, n := range []int{4, many} {
-		compared = append(compared, of(n)...)
 		if n == many {
 			sets = sets[:min(len(sets), mostWide)]
+			most := c.score(sets[0], compared) + notMuchWorse
+			sets = slices.DeleteFunc(sets, func(s set) bool { return c.score(s, compared) > most })
 		}
+		compared = append(compared, of(n)...)
 		for i, s := range sets {
 			sets[i] = c.wider(s, n, fewTries)
 		}
@@ -194,12 +203,16 @@ func (c *chooser) tables(ks set) bool { return c.space.Means(ks[0].point).Tables
 // allColumns is kernels of the layout of ks for all numbers of columns.
 func (c *chooser) allColumns(ks set) set {
 	all := ks[:1]
+	var without []Purpose // of more columns, which have no kernel of their own
 	for _, n := range []int{4, 2, 8, many} {
 		weight := 0.0
 		for _, x := range of(n) {
 			weight += x.Weight
 		}
-		all = c.wider(all, n, int(triesOfWeight*weight))
+		before := len(all)
+		if all = c.wider(all, n, int(triesOfWeight*weight), without...); len(all) == before {
+			without = append(without, of(n)...)
+		}
 	}
 	return all
 }
@@ -217,7 +230,7 @@ func (c *chooser) oneColumn() error {
 	}
 	c.leastOf(of(1), c.right())
 	for _, x := range starts {
-		found, err := c.search(sumsSearch, of(1)).Improve(c.ctx, one.Moving("scaled", "apart"), x)
+		found, err := c.search(sumsSearch, of(1)).Improve(c.ctx, one.Moving("scaled", "apart"), append(one.OtherKinds(x, otherKinds), x)...)
 		if err != nil {
 			return err
 		}
@@ -466,21 +479,30 @@ func (c *chooser) smallest(all []*kernel, most float64) (small *kernel) {
 	return small
 }
 
-// wider adds the kernel that a search finds for n activations to kernels of a layout, if there is one.
-func (c *chooser) wider(ks set, n, tries int) set {
+// wider adds the kernel that a search finds for n activations, and for other purposes that it serves, to kernels of a layout, if there is one.
+func (c *chooser) wider(ks set, n, tries int, also ...Purpose) set {
 	sp := c.space.Sharing(ks[0].Kernel)
 	if n < many {
 		sp = sp.Columns(n)
 	}
-	from := slices.MinFunc(ks, func(a, b *kernel) int { return cmp.Compare(c.score(set{a}, of(n)), c.score(set{b}, of(n))) })
+	ps := append(of(n), also...)
+	from := slices.MinFunc(ks, func(a, b *kernel) int { return cmp.Compare(c.score(set{a}, ps), c.score(set{b}, ps)) })
 	sizes := []string{"columns", "tile", "call"}
-	s := c.search(columnsSearch, of(n))
+	s := c.search(columnsSearch, ps)
 	starts, best := c.fitting(s, sp.Around(from.point, n == many, sizes...))
-	if n < many {
-		anew, _ := c.fitting(s, slices.DeleteFunc(sp.Anew(from.point, false, sizes...), func(x space.Point) bool {
+	further := func(all []space.Point) {
+		all, at := c.fitting(s, slices.DeleteFunc(all, func(x space.Point) bool {
 			return best != nil && c.sizeOf(x) != c.sizeOf(best) && c.sizeOf(x).within(c.sizeOf(best))
 		}))
-		starts = append(starts, anew...)
+		if starts = append(starts, all...); best == nil {
+			best = at
+		}
+	}
+	if n < many || best == nil {
+		further(sp.Anew(from.point, n == many, sizes...))
+	}
+	if best == nil && slices.ContainsFunc(starts, func(x space.Point) bool { return c.find(x, ps, math.Inf(1)).wrong >= muchCode }) {
+		further(sp.Rolled(from.point, n == many, sizes...))
 	}
 	s.Budget = s.calls + tries
 	found, err := s.Improve(c.ctx, sp, starts...)

@@ -12,6 +12,7 @@ import (
 	"github.com/tmacc/tmacc/ir/format"
 	"github.com/tmacc/tmacc/ir/format/blocks"
 	"github.com/tmacc/tmacc/ir/nest"
+	"github.com/tmacc/tmacc/ir/vir"
 	"github.com/tmacc/tmacc/lower"
 	"github.com/tmacc/tmacc/lower/targets"
 	"github.com/tmacc/tmacc/schedule"
@@ -106,7 +107,7 @@ func scoreOf(t *testing.T, x cell, traces []schedule.Trace) float64 {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &chooser{ctx: t.Context(), target: x.on, space: sp, kernels: map[string]*kernel{}, codes: map[sizes][]*code{}}
+	c := newChooser(t.Context(), x.on, sp)
 	var ks set
 	for _, trace := range traces {
 		point, err := sp.Parse(trace)
@@ -181,15 +182,19 @@ func TestHopeless(t *testing.T) {
 	}
 }
 
-// Equal loops and layouts are one code; other loops or another layout are not.
+// Equal loops and layouts are one code; other loops or another layout are not, unless other loops of one layout have equal vector IR.
 func TestCodeOf(t *testing.T) {
 	of := func(loops string, recordK int) *schedule.Kernel {
 		return &schedule.Kernel{Rows: 16, Cols: 1, StepK: 4, Nest: &nest.Nest{Name: loops}, Weights: &format.Layout{TileM: 16, RecordK: recordK}}
 	}
-	c := &chooser{codes: map[sizes][]*code{}}
-	first := c.codeOf(of("a", 4))
-	if c.codeOf(of("a", 4)) != first || c.codeOf(of("b", 4)) == first || c.codeOf(of("a", 8)) == first {
+	c := newChooser(t.Context(), nil, nil)
+	first, other, layout := c.codeOf(of("a", 4)), c.codeOf(of("b", 4)), c.codeOf(of("a", 8))
+	if c.codeOf(of("a", 4)) != first || other == first || layout == first {
 		t.Error("kernels have the code of other ones, or equal ones have not")
+	}
+	f := &vir.Func{Name: "f"}
+	if c.earlier(first, f) != nil || c.earlier(other, f) != first || c.earlier(layout, f) != nil || c.earlier(c.codeOf(of("c", 4)), &vir.Func{Name: "g"}) != nil {
+		t.Error("kernels share what other ones take, or do not with equal vector IR")
 	}
 }
 
@@ -231,5 +236,31 @@ func TestFitting(t *testing.T) {
 		if tried != len(out) || larger > atOnce || most > 1<<20 && tried != len(xs) || (best == nil) != (rows == 0) || best != nil && c.sizeOf(best).rows != rows {
 			t.Errorf("up to %d rows: %d of %d tried, %d of them too large, the best of %d rows has %d", most, tried, len(xs), larger, rows, c.sizeOf(best).rows)
 		}
+	}
+}
+
+// Where what decodes for one column is too long for many, decisions that weights do not depend on begin anew: a book of vectors looks each weight up once
+// for all columns.
+func TestWiderAnew(t *testing.T) {
+	p, err := ir.Named("cb2x16")
+	if err != nil {
+		t.Fatal(err)
+	}
+	on := targets.ByName("amd64/avx2")
+	sp, err := space.For(p, on)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &chooser{ctx: t.Context(), target: on, space: sp.Exact(), kernels: map[string]*kernel{}, codes: map[sizes][]*code{}, least: map[cost.Purpose]float64{}}
+	x, err := c.space.Columns(1).First()
+	if err != nil {
+		t.Fatal(err)
+	}
+	one := c.find(x, of(1), math.Inf(1))
+	if one.err != nil {
+		t.Fatal(one.err)
+	}
+	if all := c.wider(set{one}, many, 0); len(all) != 2 || all[1].Cols < 8 {
+		t.Errorf("%d kernels, the last one of %d columns, want 2 and at least 8", len(all), all[len(all)-1].Cols)
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"slices"
 
 	"github.com/tmacc/tmacc/gen/operators"
 	"github.com/tmacc/tmacc/ir"
@@ -26,14 +25,13 @@ func Shaders(ctx context.Context, p ir.Problem, t spirv.Target, uses []search.Us
 	v := variant.Shaders{Target: t}
 	for _, u := range uses {
 		trace := u.Trace
-		if n := len(trace) - 1; n >= 0 && v.Fused == nil {
-			if _, ok := trace[n].(schedule.Quantize); ok {
-				k, err := Shaded(ctx, p, t, trace, controls...)
-				if err != nil {
-					return v, fmt.Errorf("%s on %s: %w", p.Name(), t.Machine().Name, err)
-				}
-				v.Fused, trace = &k, trace[:n]
+		if plain := schedule.Unquantized(trace); len(plain) < len(trace) && v.Fused == nil {
+			k, err := Shaded(ctx, p, t, trace, controls...)
+			if err != nil {
+				return v, fmt.Errorf("%s on %s: %w", p.Name(), t.Machine().Name, err)
 			}
+			k.Most = u.Most
+			v.Fused, trace = &k, plain
 		}
 		k, err := Shaded(ctx, p, t, trace, controls...)
 		if err != nil {
@@ -54,14 +52,15 @@ func Shaded(ctx context.Context, p ir.Problem, t spirv.Target, trace schedule.Tr
 	return k, err
 }
 
-// Listed compiles the kernel of one column of v so that each of its blocks is multiplied by a matrix of its own, for models with experts. There are no such shaders of
-// products without that kernel.
-func Listed(ctx context.Context, v *variant.Shaders, controls ...spirv.Controls) ([]*spirv.Shader, error) {
-	i := slices.IndexFunc(v.Kernels, func(k variant.Shaded) bool { return k.Schedule.Cols == 1 })
-	if i < 0 {
-		return nil, nil
+// Listed compiles one schedule so that each block of its columns is multiplied by a matrix of its own, for models with experts.
+func Listed(ctx context.Context, p ir.Problem, t spirv.Target, trace schedule.Trace, controls ...spirv.Controls) ([]abi.Shader, error) {
+	k, err := schedule.Compile(p, trace)
+	if err != nil {
+		return nil, err
 	}
-	return printed(ctx, v.Kernels[i].Schedule.Listed(), "matmul", v.Target, controls)
+	k.PlainSums()
+	all, err := printed(ctx, k.Listed(), "matmul", t, controls)
+	return variant.ABIShaders(all), err
 }
 
 // longest is the most elements of a row that a quantizer is made for. Longer rows have that of a part.
@@ -71,7 +70,7 @@ const longest = 1 << 14
 // the shortest rows if there is none for any length.
 func Quantizers(ctx context.Context, p ir.Problem, to *schedule.Kernel) (all []abi.Operator, err error) {
 	var refused error
-	for k := multiple(multiple(operator.Panel, p.GroupK()), p.Act.Group); k <= longest; k *= 2 {
+	for k := shortest(p); k <= longest; k *= 2 {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
@@ -90,8 +89,29 @@ func Quantizers(ctx context.Context, p ir.Problem, to *schedule.Kernel) (all []a
 	return all, nil
 }
 
+// shortest is the least elements of a row of p that a quantizer is made for.
+func shortest(p ir.Problem) int { return multiple(multiple(operator.Panel, p.GroupK()), p.Act.Group) }
+
+// QuantizerLength is the length of rows that the quantizer for rows of k elements is made for.
+func QuantizerLength(p ir.Problem, k int) int {
+	n := shortest(p)
+	for 2*n <= longest && k%(2*n) == 0 {
+		n *= 2
+	}
+	return n
+}
+
 // quantizer compiles the first schedule for rows of k elements.
 func quantizer(p ir.Problem, to schedule.Prepared, k int) (*abi.Operator, error) {
+	of, err := Quantizer(p, to, k)
+	if err != nil {
+		return nil, err
+	}
+	return operators.Shader(of)
+}
+
+// Quantizer is the preparation of rows of k activations of p by its first schedule, as devices run it.
+func Quantizer(p ir.Problem, to schedule.Prepared, k int) (*schedule.OperatorKernel, error) {
 	s, err := schedule.NewQuantizer(p, to, k)
 	if err != nil {
 		return nil, err
@@ -103,11 +123,7 @@ func quantizer(p ir.Problem, to schedule.Prepared, k int) (*abi.Operator, error)
 	if s, err = x.Trace().ReplayOperator(s); err != nil {
 		return nil, err
 	}
-	of, err := s.Kernel()
-	if err != nil {
-		return nil, err
-	}
-	return operators.Shader(of)
+	return s.Kernel()
 }
 
 // multiple is the least common multiple of n and m, or n if m is 0.

@@ -1,9 +1,11 @@
 package build
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/tmacc/tmacc/ir"
@@ -27,19 +29,26 @@ func w2(t *testing.T) (ir.Problem, lower.Target) {
 	return p, targets.ByName("amd64/avx2")
 }
 
+// chosen are the default schedules of w2 on its target, once they are chosen: that takes seconds.
+var chosen struct {
+	sync.Once
+	uses []search.Use
+	err  error
+}
+
 // usual are the default schedules of w2 on its target, and the one for a number of columns.
 func usual(t *testing.T, cols int) ([]search.Use, schedule.Trace) {
 	t.Helper()
 	p, target := w2(t)
-	uses, err := beam.Product(t.Context(), p, target)
+	chosen.Do(func() { chosen.uses, chosen.err = beam.Product(context.Background(), p, target) })
+	if chosen.err != nil {
+		t.Fatal(chosen.err)
+	}
+	trace, err := TraceFor(p, target, chosen.uses, cols)
 	if err != nil {
 		t.Fatal(err)
 	}
-	trace, err := TraceFor(p, target, uses, cols)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return uses, trace
+	return chosen.uses, trace
 }
 
 func names(all []Stage) (out []string) {

@@ -26,7 +26,7 @@ type Reasons struct {
 	Columns   int            `json:"columns"`          // of the kernel
 	Purposes  []fmt.Stringer `json:"purposes"`
 	Cycles    []float64      `json:"cycles,omitempty"` // of a kernel: predicted for each product of a weight and an activation, for each purpose
-	Ns        []float64      `json:"ns,omitempty"`     // of a shader: predicted for the product that each purpose is
+	Ns        []float64      `json:"ns,omitempty"`     // of a shader: predicted for the product that each purpose is, of one column with the preparation of its activations
 	Decisions []Decision     `json:"decisions"`
 }
 
@@ -205,7 +205,7 @@ func (r Reasons) String() string {
 	if r.Device == "" {
 		b.WriteString("  predicted cycles for a product of one weight and one activation\n")
 	} else {
-		fmt.Fprintf(&b, "  predicted microseconds for the product, by the speeds of %s\n", r.Device)
+		fmt.Fprintf(&b, "  predicted microseconds for the product, of one column with what prepares its activations, by the speeds of %s\n", r.Device)
 	}
 	fmt.Fprintf(&b, "%s  schedule from %s; below, its decisions, and the times of alternatives over its times\n", indent, r.Origin)
 	var alone []string

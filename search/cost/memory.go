@@ -60,7 +60,7 @@ type memory struct {
 
 	index  float64 // instructions so far
 	done   float64 // when the last one was
-	enter  float64 // when it came into the window
+	enter  float64 // when it came into the window, -1: not computed, which most loads do not need
 	points []point // a ring: the last of them, as many as the window has room for
 	ends   int     // of all points
 	head   int     // of the points, the last one that is out of the window
@@ -117,7 +117,7 @@ func (c *cache) clear(ways int) {
 func (m *memory) advance(n, works, each float64) {
 	m.index += n
 	m.done += works
-	m.enter = m.doneAt(m.index - m.window)
+	m.enter = -1
 	*m.point(m.ends) = point{m.index, m.done, each}
 	m.ends++
 }
@@ -125,20 +125,26 @@ func (m *memory) advance(n, works, each float64) {
 // point is one of the last points.
 func (m *memory) point(i int) *point { return &m.points[i&(len(m.points)-1)] }
 
-// doneAt is when an instruction was done. Calls ask for later and later ones.
-func (m *memory) doneAt(index float64) float64 {
-	for m.head+1 < m.ends && m.point(m.head+1).index <= index {
+// entered is when the last instruction came into the window: when the one was done that is a window before it.
+func (m *memory) entered() float64 {
+	if m.enter >= 0 {
+		return m.enter
+	}
+	index, before := m.index-m.window, m.ends-1 // the last point is of the instruction itself
+	m.head = max(m.head, m.ends-len(m.points))
+	for m.head+1 < before && m.point(m.head+1).index <= index {
 		m.head++
 	}
-	if index < 0 || m.ends == 0 {
-		return 0
+	m.enter = 0
+	if index < 0 || before == 0 {
+		return m.enter
 	}
 	p := m.point(m.head)
-	if m.head+1 == m.ends || index < p.index {
-		return p.done
+	if m.enter = p.done; m.head+1 < before && index >= p.index {
+		next := m.point(m.head + 1)
+		m.enter = min(p.done+float64((index-p.index)*next.each), next.done)
 	}
-	next := m.point(m.head + 1)
-	return min(p.done+float64((index-p.index)*next.each), next.done)
+	return m.enter
 }
 
 // wait says that the last instruction is done at t, or later.
@@ -155,24 +161,27 @@ func (m *memory) access(k kind, at, bytes int) {
 	switch {
 	case k == load:
 		for last := lineOf(at + bytes - 1); x <= last; x++ {
-			ready, _ := m.first(x)
-			m.wait(ready)
+			m.wait(m.first(x))
 		}
 	case k == near:
-		_, began := m.first(x)
+		began := m.entered()
+		if m.cache.find(x) < 0 {
+			began = max(began, m.fills[0])
+		}
+		m.first(x)
 		m.wait(began)
 	case m.cache.find(x) >= 0: // a prefetch of a line that is nearer already
 	case m.h.Holds:
-		if m.fills[0] > m.enter+m.h.Latency[L2] { // it waits for lines that are on their way, and is dropped before ones that are farther
+		if m.fills[0] > m.entered()+m.h.Latency[L2] { // it waits for lines that are on their way, and is dropped before ones that are farther
 			return
 		}
-		began := max(m.fills[0], m.enter)
+		began := max(m.fills[0], m.entered())
 		m.near.next(began, float64(m.model.Looks*m.h.Line[L2]))
 		m.fills.replace(m.beyond(x, began))
 		m.wait(began)
 	default:
-		m.near.next(m.enter, float64(m.model.Looks*m.h.Line[L2]))
-		m.beyond(x, m.enter)
+		m.near.next(m.entered(), float64(m.model.Looks*m.h.Line[L2]))
+		m.beyond(x, m.entered())
 	}
 }
 
@@ -208,18 +217,18 @@ func (c *cache) replace(x int, ready float64) {
 	c.last[set] = oldest
 }
 
-// first brings a line to the first-level cache: when it is there, and when it could be asked for.
-func (m *memory) first(x int) (ready, began float64) {
+// first brings a line to the first-level cache: when it is there.
+func (m *memory) first(x int) (ready float64) {
 	m.cache.uses++
 	if e := m.cache.find(x); e >= 0 {
 		m.cache.used[e] = m.cache.uses
-		return m.cache.ready[e], m.enter
+		return m.cache.ready[e]
 	}
-	began = max(m.enter, m.fills[0])
+	began := max(m.entered(), m.fills[0])
 	ready = m.near.next(m.beyond(x, began), m.h.Line[L2])
 	m.fills.replace(ready)
 	m.cache.replace(x, ready)
-	return ready, began
+	return ready
 }
 
 // slots are when each of some lines comes that a cache waits for, a heap: the next one first.

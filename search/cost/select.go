@@ -13,10 +13,10 @@ import (
 // are longer: with 128 bits a register, 14 and more columns of floats or of codebooks. With wider registers there is none.
 const MostInstrs = 1600
 
-// Select is the selected code of n for a target, of at most `most` instructions, Any: of any number. The error wraps a *lower.Unsupported,
-// a *lower.Long or another *nest.Refused, or is that of ctx.
+// Select is the selected code of n for a target, of at most `most` instructions, Any: of any number. The error wraps a *lower.Unsupported
+// or a *nest.Refused, or is that of ctx.
 func Select(ctx context.Context, target lower.Target, n *nest.Nest, most int) (*lower.Selected, error) {
-	f, err := lower.Vectorize(n, n.Name)
+	f, err := lower.VectorizeShort(n, n.Name, most)
 	if err != nil {
 		return nil, err
 	}

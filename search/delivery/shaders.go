@@ -102,6 +102,9 @@ func (x *Package) verifyShaders(ctx context.Context) error {
 			found = NotHere
 		default:
 			defer lab.Close()
+			for _, what := range lab.Device().Cautions() {
+				x.say(Note(what))
+			}
 		}
 	}
 	for _, w := range x.products {
@@ -135,7 +138,7 @@ func (x *Package) verifyOn(ctx context.Context, lab *shaders.Lab, w *product, v 
 		case err == nil:
 			found = w.compared()
 		case errors.As(err, &refused):
-			x.say(Note(fmt.Sprintf("%s on %s: shaders%s are not run here: %s", w.Label(), v.Target.Machine().Name, asking(&one), message.Line(err))))
+			x.say(Note(fmt.Sprintf("%s on %s: shaders%s are not run here: %s", w.Label(), v.Target.Machine().Name, asking(&one), message.Line(errors.New(refused.Why)))))
 		case worker.IsFault(err):
 			return "", &Fault{w.Problem, v.Target, err}
 		default:

@@ -257,7 +257,7 @@ func TestFused(t *testing.T) {
 		}
 		for _, k := range []int{4096, 4100} { // the second has no room
 			in := make([]float32, k)
-			if _, runs, ok := x.DeviceFloats(in); ok != (k <= 4096) || ok && len(runs) != 1 {
+			if _, runs, ok := x.DeviceFloats(in, 100); ok != (k <= 4096) || ok && len(runs) != 1 {
 				t.Errorf("%d floats: %v, %v", k, ok, runs)
 			}
 			if err := x.Check(100, 1, k, 1); err != nil {

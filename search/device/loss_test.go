@@ -265,3 +265,27 @@ func TestIdentity(t *testing.T) {
 		t.Errorf("%d identities of 6 products", len(seen))
 	}
 }
+
+// TestLarge: a matrix of 4096 x 14336, and one whose packed bytes are more than the device shows a shader at once, without a limit that a test sets.
+func TestLarge(t *testing.T) {
+	const k, most = 14336, 1 << 16
+	d := opened(t)
+	beyond := int(d.Limits.Range/k) + 77
+	if beyond > most {
+		t.Skipf("%v sees %d bytes at once", d, d.Limits.Range)
+	}
+	x := product(t, d, "w8.lanes")
+	for _, m := range []int{4096, beyond} {
+		w, err := x.Random(m, k, rand.New(rand.NewPCG(3, 3)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer w.Free()
+		if m == beyond && int64(w.Bytes()) <= d.Limits.Range {
+			t.Errorf("%d rows take %d bytes, %v sees %d", m, w.Bytes(), d, d.Limits.Range)
+		}
+		if err := w.Check(1, rand.New(rand.NewPCG(4, 4))); err != nil {
+			t.Error(err)
+		}
+	}
+}

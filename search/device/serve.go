@@ -36,7 +36,7 @@ func (s *Server) Open(name string) (*worker.Device, error) {
 func described(d *vulkan.Device) (*worker.Device, error) {
 	free, err := d.FreeMemory()
 	return &worker.Device{Name: d.Name, Type: string(d.Type), Driver: d.Driver, Version: d.Version, Software: device.Software(d),
-		Range: d.Limits.Range, Memory: free, Controls: Controls(d)}, err
+		Range: d.Limits.Range, Memory: free, Controls: Controls(d), Untested: vulkan.Untested}, err
 }
 
 // Here is the device of a name that products of this process share.

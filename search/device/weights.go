@@ -92,7 +92,7 @@ func (w *Weights) Check(n int, rng *rand.Rand) error {
 	if err := w.compare(out, in, n); err != nil {
 		return err
 	}
-	if _, _, ok := w.x.DeviceFloats(in); !ok || n > 1 {
+	if _, _, ok := w.x.DeviceFloats(in, w.m); !ok || n > 1 {
 		return nil
 	}
 	x, err := w.x.MatrixOnHost(w.packed)
@@ -142,7 +142,7 @@ func (w *Weights) given(n int, rng *rand.Rand) ([]byte, []abi.Run, error) {
 		return nil, nil, err
 	}
 	if n == 1 {
-		if floats, runs, ok := w.x.DeviceFloats(in); ok {
+		if floats, runs, ok := w.x.DeviceFloats(in, w.m); ok {
 			return floats, runs, nil
 		}
 	}

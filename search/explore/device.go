@@ -28,6 +28,9 @@ type device struct {
 
 func (d *device) usual(ctx context.Context) ([]search.Use, defaults.Origin, error) {
 	uses, err := shaders.Default(ctx, d.Problem, d.target, d.Columns)
+	for i := range uses { // measurements are of products of prepared activations
+		uses[i].Trace = schedule.Unquantized(uses[i].Trace)
+	}
 	return uses, defaults.Default, err
 }
 

@@ -3,8 +3,10 @@ package kernels
 import (
 	"bytes"
 	"encoding/gob"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/tmacc/tmacc/gen/message"
 	"github.com/tmacc/tmacc/ir"
@@ -12,6 +14,7 @@ import (
 	"github.com/tmacc/tmacc/lower/variant"
 	"github.com/tmacc/tmacc/runtime"
 	"github.com/tmacc/tmacc/runtime/abi"
+	"github.com/tmacc/tmacc/schedule"
 	"github.com/tmacc/tmacc/search"
 	"github.com/tmacc/tmacc/search/build"
 	"github.com/tmacc/tmacc/search/garbage"
@@ -28,29 +31,53 @@ type Device struct {
 // shaded is a product on the device. Its shaders are in the folder, or are compiled, compared with the definition in a worker, and kept.
 func (p *making) shaded(problem ir.Problem) (*runtime.Product, Origin, error) {
 	e := p.lockedFor(problem, p.device.Target)
-	id := p.shaderIdentity(problem, e)
+	id := p.shaderIdentity("shaders", problem, e)
 	origin := Kept
-	spec := p.keptSpec(problem, id)
-	if spec == nil {
+	s := p.keptShaders(problem, id)
+	if s == nil {
 		var err error
-		if spec, err = p.compileShaders(problem, e); err != nil {
+		if s, err = p.compileShaders(problem, e); err != nil {
 			return nil, "", err
 		}
-		p.keepSpec(id, spec)
+		p.keepGob(id, s)
 		origin = Compiled
 	}
-	v := &spec.Variants[0]
+	v := &s.Spec.Variants[0]
 	v.Device = p.device.On
-	if err := spec.Validate(); err != nil {
+	v.Listed = func(cols int) ([]abi.Shader, error) { return p.listed(problem, e, s, cols) }
+	if err := s.Spec.Validate(); err != nil {
 		return nil, "", err
 	}
-	x, err := runtime.New(*spec).On(v.Target + "@" + p.device.Name)
+	x, err := runtime.New(s.Spec).On(v.Target + "@" + p.device.Name)
 	return x, origin, err
 }
 
-// shaderIdentity is the text that the shaders of a product are kept by.
-func (p *Provider) shaderIdentity(problem ir.Problem, e *tune.Entry) []byte {
-	id := identity{"shaders", p.compiler(), p.device.Target.Machine().Name, fmt.Sprintf("%v %+v %s", p.device.Device, p.device.Controls, mustJSON(p.device.Target.Speeds())), byDefault, problem, abi.Version}
+// listed is the shaders of a kernel whose blocks multiply by a matrix each. They are in the folder, or are compiled by the kernel's schedule and kept.
+func (p *Provider) listed(problem ir.Problem, e *tune.Entry, s *storedShaders, cols int) (all []abi.Shader, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now := &making{Provider: p, say: p.say}
+	id := p.shaderIdentity(fmt.Sprintf("shaders of %d columns for lists of matrices", cols), problem, e)
+	if now.keptGob("shaders of "+problem.Name()+" for lists of matrices", id, &all) {
+		return all, nil
+	}
+	i := slices.IndexFunc(s.Spec.Variants[0].Kernels, func(k abi.Kernel) bool { return k.Cols == cols })
+	if i < 0 || i >= len(s.Traces) {
+		return nil, fmt.Errorf("kernels: no kernel of %d columns", cols)
+	}
+	var trace schedule.Trace
+	if err := json.Unmarshal(s.Traces[i], &trace); err != nil {
+		return nil, err
+	}
+	if all, err = build.Listed(p.ctx, problem, p.device.Target, trace, p.device.Controls); err == nil {
+		now.keepGob(id, all)
+	}
+	return all, err
+}
+
+// shaderIdentity is the text that shaders of a product are kept by.
+func (p *Provider) shaderIdentity(kind string, problem ir.Problem, e *tune.Entry) []byte {
+	id := identity{kind, p.compiler(), p.device.Target.Machine().Name, fmt.Sprintf("%v %+v %s", p.device.Device, p.device.Controls, mustJSON(p.device.Target.Speeds())), byDefault, problem, abi.Version}
 	if e != nil {
 		id.Schedule = hashOf(mustJSON(e.Kernels))
 	}
@@ -58,7 +85,7 @@ func (p *Provider) shaderIdentity(problem ir.Problem, e *tune.Entry) []byte {
 }
 
 // compileShaders compiles the shaders of e, or without e of the default schedules, and verifies them.
-func (p *making) compileShaders(problem ir.Problem, e *tune.Entry) (*runtime.Spec, error) {
+func (p *making) compileShaders(problem ir.Problem, e *tune.Entry) (*storedShaders, error) {
 	p.say(Compiling{problem, p.device.Target, p.step(problem)})
 	defer p.say(Done{})
 	defer garbage.Spare()()
@@ -85,9 +112,6 @@ func (p *making) compileShaders(problem ir.Problem, e *tune.Entry) (*runtime.Spe
 			return nil, err
 		}
 	}
-	if v.Listed, err = build.Listed(p.ctx, &v, p.device.Controls); err != nil {
-		return nil, err
-	}
 	p.say(Verifying{problem, p.device.Target, p.step(problem)})
 	left, err := p.verify(problem, &v)
 	if err != nil {
@@ -98,8 +122,14 @@ func (p *making) compileShaders(problem ir.Problem, e *tune.Entry) (*runtime.Spe
 			p.say(NotUsed{problem, x.Columns, x.Why})
 		}
 	}
-	spec, err := v.Spec(problem)
-	return &spec, err
+	s := &storedShaders{}
+	if s.Spec, err = v.Spec(problem); err != nil {
+		return nil, err
+	}
+	for _, k := range v.Kernels {
+		s.Traces = append(s.Traces, mustJSON(k.Schedule.Trace))
+	}
+	return s, nil
 }
 
 // verify is Lab.Verify of the worker on the device, which tests one product at a time.
@@ -121,26 +151,40 @@ func (p *Provider) shaderUses(problem ir.Problem, e *tune.Entry) ([]search.Use, 
 	return shaders.Default(p.ctx, problem, p.device.Target)
 }
 
-// keptSpec is what the folder has for an identity, nil if there is nothing.
-func (p *making) keptSpec(problem ir.Problem, id []byte) *runtime.Spec {
-	data := p.keptData("shaders of "+problem.Name(), id)
-	if data == nil {
-		return nil
-	}
-	spec := new(runtime.Spec)
-	err := gob.NewDecoder(bytes.NewReader(data)).Decode(spec)
-	if err == nil && len(spec.Variants) != 1 {
-		err = errors.New("kernels: not one variant")
-	}
-	if err != nil {
-		p.say(NotKept{err})
-		return nil
-	}
-	return spec
+// storedShaders is a product for a device as a file has it, and the schedules of its kernels.
+type storedShaders struct {
+	Spec   runtime.Spec
+	Traces [][]byte
 }
 
-func (p *making) keepSpec(id []byte, spec *runtime.Spec) {
+// keptShaders is what the folder has for an identity, nil if there is nothing.
+func (p *making) keptShaders(problem ir.Problem, id []byte) *storedShaders {
+	s := new(storedShaders)
+	if !p.keptGob("shaders of "+problem.Name(), id, s) {
+		return nil
+	}
+	if len(s.Spec.Variants) != 1 {
+		p.say(NotKept{errors.New("kernels: not one variant")})
+		return nil
+	}
+	return s
+}
+
+// keptGob decodes what the folder has for an identity, and says whether there is something.
+func (p *making) keptGob(what string, id []byte, to any) bool {
+	data := p.keptData(what, id)
+	if data == nil {
+		return false
+	}
+	if err := gob.NewDecoder(bytes.NewReader(data)).Decode(to); err != nil {
+		p.say(NotKept{err})
+		return false
+	}
+	return true
+}
+
+func (p *making) keepGob(id []byte, x any) {
 	var out bytes.Buffer
-	err := gob.NewEncoder(&out).Encode(spec)
+	err := gob.NewEncoder(&out).Encode(x)
 	p.keepData(id, out.Bytes(), err)
 }

@@ -520,7 +520,7 @@ func TestShaderIdentity(t *testing.T) {
 	known := map[string]bool{}
 	for _, x := range []spirv.Target{target, target.With(target.Speeds()), target.With(other)} {
 		p := &Provider{compiler: func() string { return "one" }, device: &Device{Here: &shaders.Here{Device: &worker.Device{Name: "card"}}, Target: x}}
-		known[string(p.shaderIdentity(problem, nil))] = true
+		known[string(p.shaderIdentity("shaders", problem, nil))] = true
 	}
 	if len(known) != 2 {
 		t.Errorf("%d identities of two speeds", len(known))

@@ -62,7 +62,7 @@ func builtOf(t testing.TB, p ir.Problem, target lower.Target, uses []search.Use)
 	return v
 }
 
-// Each kernel alone and all together give the definition of the product. One product in four runs on each target, or all with TMACC_LONG=1.
+// Each kernel alone and all together give the definition of the product. One product in five runs on each target, or all with TMACC_LONG=1.
 func TestSelfTest(t *testing.T) {
 	if _, err := exec.LookPath("go"); err != nil {
 		t.Skip("needs the go command")
@@ -76,7 +76,7 @@ func TestSelfTest(t *testing.T) {
 		if !target.Machine().Ordinary() {
 			continue // it has the instructions of another
 		}
-		for _, c := range drawn.Some(draw, 4, []product{{"w1", 0}, {"w3-g48-z", 16}, {"w4-g32-s256-m", 16}, {"tq2_0", 256}, {"w3-g16-i8-s256-f32act", 0}}) {
+		for _, c := range drawn.Some(draw, 5, []product{{"w1", 0}, {"w3-g48-z", 16}, {"w4-g32-s256-m", 16}, {"tq2_0", 256}, {"w3-g16-i8-s256-f32act", 0}}) {
 			p, err := ir.Named(c.format)
 			if err != nil {
 				t.Fatal(err)

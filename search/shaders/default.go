@@ -61,7 +61,11 @@ func Default(ctx context.Context, p ir.Problem, t spirv.Target, ns ...int) (uses
 	if err != nil {
 		return nil, err
 	}
-	uses = append(uses, search.Use{Cols: k.Cols, Trace: one.Trace()})
+	first := search.Use{Cols: k.Cols, Trace: one.Trace()}
+	if fused, ok := c.quantizing(sp, one); ok {
+		first = fused
+	}
+	uses = append(uses, first)
 	for _, n := range columns {
 		if x, err := c.best(sp.Columns(n).Sharing(k), one); err == nil {
 			uses = append(uses, search.Use{Cols: n, Trace: x.Trace()})
@@ -182,7 +186,7 @@ const mostOptions, mostRounds, budget = 6, 2, 4096
 
 // moved are the decisions that say how a device is used. The others are the first offers.
 var moved = []string{"columns", "column lanes", "rows", "load", "row fields", "row lanes", "lanes", "fields", "steps", "book lanes", "group lanes", "order", "scaled", "shared", "prefetch", "parts", // of matrices:
-	"matrix", "column subgroups", "row subgroups", "depth", "stage", "scales"}
+	"fold", "matrix", "column subgroups", "row subgroups", "depth", "stage", "scales"}
 
 // best is the point of a space that the model finds fastest. It begins with the one nearest to x, or the first, and takes for one decision after
 // the other the best of its alternatives, until none is better or the budget is spent.

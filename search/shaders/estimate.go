@@ -4,6 +4,7 @@ import (
 	"context"
 	"math"
 
+	"github.com/tmacc/tmacc/ir/nest"
 	"github.com/tmacc/tmacc/lower"
 	"github.com/tmacc/tmacc/lower/spirv"
 	"github.com/tmacc/tmacc/schedule"
@@ -40,6 +41,7 @@ const mostWords = 255
 // Times are what a product's time is made of, in ns, if it waits for the one before it.
 type Times struct {
 	Launch, Start float64 // of a dispatch
+	Prepare       float64 // until the first workgroups have prepared activations, if they do so themselves
 	// What goes on side by side. Each hinders the others: the times add up as orthogonal lengths do.
 	Memory, Lines, Compute, Chain float64
 
@@ -54,7 +56,7 @@ type Times struct {
 }
 
 // Total is the time of the product, in ns.
-func (t Times) Total() float64 { return t.Launch + t.Start + t.Beside() }
+func (t Times) Total() float64 { return t.Launch + t.Start + t.Prepare + t.Beside() }
 
 // Beside is the time of what goes on side by side.
 func (t Times) Beside() float64 {
@@ -68,35 +70,72 @@ func (s *Selected) Estimate(x tune.Purpose) float64 { return s.Times(x).Total() 
 // time is infinite if a workgroup shares more than it may.
 func (s *Selected) Times(x tune.Purpose) Times {
 	k := s.Problem.WholeK(x.K)
-	w := spirv.WorkOf(s.code, ceil(k, s.StepK), s.on.Subgroup)
+	before, w := s.phases(k)
 	if w.Shared > s.on.Shared {
 		return Times{Work: w, Chain: math.Inf(1)}
 	}
 	groups := float64(ceil(x.M, s.Rows) * ceil(x.N, s.Cols) * w.Parts)
 	lanes := float64(ceil(w.Lanes, s.on.Subgroup) * s.on.Subgroup)
 	words := wordsOf(w)
-	resident, processors := s.resident(words, lanes), float64(s.on.Processors)
+	resident, processors := resident(s.on, words, lanes), float64(s.on.Processors)
+	if s.Quantized != nil { // nobody says what a processor's workgroups share together: it is at least what one may
+		resident = min(resident, float64(s.on.Shared/max(w.Shared, 1)))
+	}
 	all := lanes * groups / busy(groups/processors, resident)
 
 	t := Times{Work: w, Launch: s.on.Launch, Start: s.on.Start, Bytes: ceil(x.M, s.Weights.TileM) * s.Weights.TileBytes(k),
 		Groups: groups, Resident: resident, Rounds: max(1, groups/(resident*processors)), Words: words}
 	t.Memory = float64(t.Bytes) / s.on.Read
-	t.Lines = w.Lines * all / s.on.Lines
-	t.Instructions, t.Exchanged, t.Dots = (w.Instructions+w.Last/float64(w.Parts))/s.on.Instructions*all, w.Exchanged/s.on.Instructions*all, w.Dots/s.on.Dots*all
+	t.share(s.on, w, all, t.Rounds)
 	if w.Matrices > 0 && s.on.Matrices > 0 {
 		const kilo = 1e3
 		t.Matrices = 2 * w.Matrices * groups / (kilo * s.on.Matrices)
+		t.Compute += t.Matrices
 	}
-	t.Compute = t.Instructions + t.Dots + t.Matrices
-	own := (w.Instructions + w.Last + w.Dots) * s.on.Step
-	loads := float64(w.Iterations) * s.on.Latency
-	t.Chain = own + loads
-	if w.Ahead {
-		t.Chain = max(own, loads) + s.on.Latency
+	if s.Quantized != nil { // nothing of weights is read while the first workgroups prepare activations; later ones do beside the others
+		var first Times
+		first.share(s.on, before, all/t.Rounds, 1)
+		t.Prepare = first.Beside()
+		t.share(s.on, before, all*(1-1/t.Rounds), t.Rounds-1)
 	}
-	t.Chain += float64(w.Waits) * s.on.Latency
-	t.Chain *= t.Rounds
 	return t
+}
+
+// share adds what work takes of what all lanes do, and what a lane waits for itself in some rounds.
+func (t *Times) share(on spirv.Speeds, w spirv.Work, all, rounds float64) {
+	instructions, dots := (w.Instructions+w.Last/float64(w.Parts))/on.Instructions*all, w.Dots/on.Dots*all
+	t.Lines += w.Lines * all / on.Lines
+	t.Instructions, t.Exchanged, t.Dots = t.Instructions+instructions, t.Exchanged+w.Exchanged/on.Instructions*all, t.Dots+dots
+	t.Compute += instructions + dots
+	own := (w.Instructions + w.Last + w.Dots) * on.Step
+	loads := float64(w.Iterations) * on.Latency
+	chain := own + loads
+	if w.Ahead {
+		chain = max(own, loads) + on.Latency
+	}
+	t.Chain += (chain + float64(w.Waits)*on.Latency) * rounds
+}
+
+// phases is the work of a workgroup that has k elements of K: what prepares activations, if it does so, and the rest.
+func (s *Selected) phases(k int) (before, w spirv.Work) {
+	counts := map[string]int{}
+	if q := s.Quantized; q != nil {
+		for i, name := range q.Nest.Counts {
+			counts[nest.CountParam(nest.Loop{Name: name})] = ceil(k, q.CountDiv[i])
+		}
+	}
+	count := func(param int) int {
+		if n, ok := counts[s.code.Func.Params[param].Name]; ok {
+			return n
+		}
+		return ceil(k, s.StepK)
+	}
+	if s.Quantized == nil {
+		return before, spirv.WorkOf(s.code, count, s.on.Subgroup)
+	}
+	before, w = spirv.Phases(s.code, count, s.on.Subgroup)
+	before.Iterations = before.Turns
+	return before, w
 }
 
 // wordsOf is how many words of registers a lane needs.
@@ -109,8 +148,8 @@ func wordsOf(w spirv.Work) float64 {
 }
 
 // resident is how many workgroups of some lanes, each with some words of registers, a processor holds at once.
-func (s *Selected) resident(words, lanes float64) float64 {
-	return max(1, min(float64(s.on.Groups), float64(s.on.Lanes)/lanes, float64(s.on.Words)/words/lanes))
+func resident(on spirv.Speeds, words, lanes float64) float64 {
+	return max(1, min(float64(on.Groups), float64(on.Lanes)/lanes, float64(on.Words)/words/lanes))
 }
 
 // busy is the share of processors that work, with some workgroups for each. One that has one more than others is not as much slower, since

@@ -21,7 +21,7 @@ func Space(p ir.Problem, t spirv.Target, ns ...int) (*space.Space, error) {
 
 // Given is a search that has not begun. Its Beside, Reached and EntryOf are about schedules of one's own, and Search takes it, too.
 func (l *Lab) Given(p ir.Problem, t spirv.Target, purposes []tune.Purpose, usual ...search.Use) *Search {
-	return &Search{Problem: p, Target: t, Purposes: purposes, Default: usual, lab: l}
+	return &Search{Problem: p, Target: t, Purposes: purposes, Default: ofPrepared(usual), lab: l}
 }
 
 // candidate compiles schedules of one packed layout.

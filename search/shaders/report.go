@@ -54,7 +54,7 @@ func explained(p ir.Problem, stages []build.Stage, t spirv.Target) (schedule.Tra
 }
 
 // Why says what the schedule among the stages of p decides, as build.Why does for CPUs: it predicts products of typical shapes by n activations,
-// by the speeds that t has. An empty ns stands for the columns of the kernel.
+// by the speeds that t has. An empty ns stands for the columns of the kernel. The time of a product of one column has the preparation of its activations.
 func Why(ctx context.Context, p ir.Problem, stages []build.Stage, t spirv.Target, ns []int, most int) (build.Reasons, error) {
 	trace, sp, err := explained(p, stages, t)
 	if err != nil {
@@ -77,12 +77,22 @@ func Why(ctx context.Context, p ir.Problem, stages []build.Stage, t spirv.Target
 		if err != nil {
 			return nil, err
 		}
+		var one *single
+		if k.Cols == 1 && ruleOf(sp) >= 0 {
+			if one, err = newSingle(ctx, t, k); err != nil {
+				return nil, err
+			}
+		}
 		for _, x := range shapes {
 			purpose := tune.Purpose{M: x.M, K: x.K, N: x.N}
 			if err := s.Refused(purpose); err != nil {
 				return nil, err
 			}
-			all = append(all, s.Estimate(purpose))
+			if one != nil && x.N == 1 {
+				all = append(all, one.time(x.M, x.K))
+			} else {
+				all = append(all, s.Estimate(purpose))
+			}
 		}
 		return all, nil
 	})

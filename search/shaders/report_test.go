@@ -78,13 +78,13 @@ func TestWhy(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := Select(t.Context(), on, k)
+	s, err := newSingle(t.Context(), on, k)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for i, x := range r.Purposes {
 		x := x.(Shape)
-		if have, want := r.Ns[i], s.Estimate(tune.Purpose{M: x.M, K: x.K, N: x.N}); have != want || x.N != 1 {
+		if have, want := r.Ns[i], min(s.fused(x.M, x.K), s.prepare.time(x.K)+s.plain.Estimate(tune.Purpose{M: x.M, K: x.K, N: 1})); have != want || x.N != 1 {
 			t.Errorf("%v takes %v ns, want %v", x, have, want)
 		}
 	}

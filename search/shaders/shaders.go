@@ -49,7 +49,7 @@ func Alternatives(v *variant.Shaders) (all []variant.Shaders) {
 		if f := v.Fused; f != nil {
 			more = more || i+1 < len(f.Shaders)
 			at := min(i, len(f.Shaders)-1)
-			one.Fused = &variant.Shaded{Schedule: f.Schedule, Shaders: f.Shaders[at : at+1]}
+			one.Fused = &variant.Shaded{Schedule: f.Schedule, Shaders: f.Shaders[at : at+1], Most: f.Most}
 		}
 		all = append(all, one)
 	}
@@ -109,9 +109,15 @@ func (l *Lab) Compile(ctx context.Context, p ir.Problem, t spirv.Target, uses ..
 // Test compares a product with its definition, bit for bit, by the first of each kernel's shaders that the device can run: see worker.Code.Test. The error
 // is a *Refused if it can run none.
 func (l *Lab) Test(ctx context.Context, p ir.Problem, v *variant.Shaders) error {
+	_, err := l.test(ctx, p, v)
+	return err
+}
+
+// test is Test. Skipped are kernels that the device does not run, while it runs others.
+func (l *Lab) test(ctx context.Context, p ir.Problem, v *variant.Shaders) (skipped []string, err error) {
 	s, err := v.Spec(p)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	return l.code.Test(ctx, fmt.Sprint(v.Kernels[0].Schedule.Trace), s, 1)
 }
@@ -125,17 +131,18 @@ type LeftOut struct {
 // Verify is Test of a product some of whose kernels may be left out: the ones that the device refuses, or that do what no shader may do there. It
 // removes them from v, and says which. The error is of a product that has no others.
 func (l *Lab) Verify(ctx context.Context, p ir.Problem, v *variant.Shaders) ([]LeftOut, error) {
-	return verify(v, func(v *variant.Shaders) error { return l.Test(ctx, p, v) })
+	return verify(v, func(v *variant.Shaders) ([]string, error) { return l.test(ctx, p, v) })
 }
 
-func verify(v *variant.Shaders, test func(*variant.Shaders) error) (out []LeftOut, err error) {
+func verify(v *variant.Shaders, test func(*variant.Shaders) (skipped []string, err error)) (out []LeftOut, err error) {
 	blamed := func(err error) bool { return IsFault(err) || errors.As(err, new(*Refused)) }
-	if err = test(v); !blamed(err) {
+	skipped, err := test(v)
+	if len(skipped) == 0 && !blamed(err) {
 		return nil, err
 	}
 	var kept []variant.Shaded
 	for _, k := range v.Kernels {
-		switch alone := test(&variant.Shaders{Target: v.Target, Kernels: []variant.Shaded{k}}); {
+		switch _, alone := test(&variant.Shaders{Target: v.Target, Kernels: []variant.Shaded{k}}); {
 		case alone == nil:
 			kept = append(kept, k)
 		case blamed(alone):
@@ -148,7 +155,8 @@ func verify(v *variant.Shaders, test func(*variant.Shaders) error) (out []LeftOu
 		return nil, err
 	}
 	v.Kernels = kept
-	return out, test(v)
+	_, err = test(v)
+	return out, err
 }
 
 // Time times products for a purpose in turn, by the clock of the device. The first one is kept there for the next call.

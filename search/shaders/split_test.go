@@ -26,7 +26,8 @@ func TestFewRows(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		split := append(slices.Clone(uses[0].Trace), schedule.SplitK{Groups: 4})
+		alone := schedule.Unquantized(uses[0].Trace)
+		split := append(slices.Clone(alone), schedule.SplitK{Groups: 4})
 		sp, err := space.For(p, target)
 		if err != nil {
 			t.Fatal(err)
@@ -36,7 +37,7 @@ func TestFewRows(t *testing.T) {
 		}
 		ratio := func(rows int) float64 {
 			var ns [2]float64
-			for i, trace := range []schedule.Trace{uses[0].Trace, split} {
+			for i, trace := range []schedule.Trace{alone, split} {
 				k, err := schedule.Compile(p, trace)
 				if err != nil {
 					t.Fatal(err)

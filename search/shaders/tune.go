@@ -64,6 +64,7 @@ func (l *Lab) Search(ctx context.Context, s *Search) (out tune.Outcome[*Candidat
 	}
 	slices.Sort(s.ns)
 	s.ns = slices.Compact(s.ns)
+	s.Default = ofPrepared(s.Default)
 	if s.base, err = l.Compile(ctx, s.Problem, s.Target, s.Default...); err != nil {
 		return out, err
 	}
@@ -84,6 +85,7 @@ func (l *Lab) Search(ctx context.Context, s *Search) (out tune.Outcome[*Candidat
 	if s.space, s.tiles, err = spaceFor(s.Problem, s.Target, s.ns); err != nil {
 		return out, err
 	}
+	s.space = s.space.Prepared()
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	seeds := []*Candidate{{Uses: s.Default}}
@@ -97,6 +99,15 @@ func (l *Lab) Search(ctx context.Context, s *Search) (out tune.Outcome[*Candidat
 		return out, broken
 	}
 	return out, nil
+}
+
+// ofPrepared is schedules without the step quantize: a search compares products of prepared activations, whose times have no preparation.
+func ofPrepared(uses []search.Use) []search.Use {
+	out := slices.Clone(uses)
+	for i := range out {
+		out[i].Trace, out[i].Most = schedule.Unquantized(out[i].Trace), nil
+	}
+	return out
 }
 
 func (s *Search) say(what string) {

@@ -36,9 +36,10 @@ func (g tileGrid) iterationOf(s schedule.State, m schedule.Machine) (out []sched
 		return nil
 	}
 	if k.N > 0 {
-		groups := l.RecordK / k.N
+		groups := l.RecordK / k.N // whole ones: a record may be a part of a block of groups
 		for _, n := range turns {
 			switch size := max(n*d/k.N, 1); {
+			case groups == 0:
 			case groups == size:
 				out = append(out, schedule.Trace{split("g", groups, "gt", "gi")})
 			case groups%size == 0:
@@ -71,29 +72,43 @@ func (g tileGrid) iterationOf(s schedule.State, m schedule.Machine) (out []sched
 }
 
 // fieldsOf: the rest of the elements of a turn, or of a group, is the depth of matrices.
-func (g tileGrid) fieldsOf(s schedule.State, m schedule.Machine) []schedule.Trace {
+func (g tileGrid) fieldsOf(s schedule.State, m schedule.Machine) (out []schedule.Trace) {
 	d, k := g.depth(s), open(s, "k")
-	var t schedule.Trace
-	name, rest := k.Name, k.N
-	if loop(s, "gi").N > 0 {
-		t = append(t, bind("gi", "unrolled"))
-		if apart, fields := fieldAlong(g.like.Weights); apart >= d {
-			if apart*fields < rest {
-				t = append(t, split(name, apart*fields, "ku", "kk"), bind("ku", "unrolled"))
-				name = "kk"
-			}
-			t = append(t, split(name, apart, "f", "kd"))
-			name, rest = "kd", apart
-		}
-	}
-	if rest%d != 0 || rest == 0 {
+	if d == 0 {
 		return nil
 	}
-	if loop(s, "f").N > 0 || name == "kd" {
-		t = append(t, bind("f", "unrolled"))
+	add := func(t schedule.Trace, name string, rest int) {
+		if rest%d != 0 || rest == 0 {
+			return
+		}
+		if loop(s, "f").N > 0 || name == "kd" {
+			t = append(slices.Clip(t), bind("f", "unrolled"))
+		}
+		out = append(out, append(slices.Clip(t), split(name, d, "u", "d"), bind("u", "unrolled"),
+			schedule.Tensorize{Loop: "d", To: "tile", Rows: "i", Columns: "j", Lanes: g.lanes}))
 	}
-	return []schedule.Trace{append(t, split(name, d, "u", "d"), bind("u", "unrolled"),
-		schedule.Tensorize{Loop: "d", To: "tile", Rows: "i", Columns: "j", Lanes: g.lanes})}
+	if loop(s, "gi").N == 0 {
+		add(nil, k.Name, k.N)
+		return out
+	}
+	t := schedule.Trace{bind("gi", "unrolled")}
+	switch apart, fields := fieldAlong(g.like.Weights); {
+	case apart < d:
+		if part := 4 * d; k.N > longGroup && loop(s, "gi").N == 1 && k.N%part == 0 && k.N > part {
+			add(append(slices.Clip(t), split(k.Name, part, "kr", "kk")), "kk", part)
+		}
+		add(t, k.Name, k.N)
+	case apart*fields < k.N:
+		parts := append(slices.Clip(t), split(k.Name, apart*fields, "ku", "kk"))
+		in := split("kk", apart, "f", "kd")
+		if k.N > longGroup && loop(s, "gi").N == 1 {
+			add(append(slices.Clip(parts), in), "kd", apart)
+		}
+		add(append(slices.Clip(parts), bind("ku", "unrolled"), in), "kd", apart)
+	default:
+		add(append(t, split(k.Name, apart, "f", "kd")), "kd", apart)
+	}
+	return out
 }
 
 // spot is a loop, or a part of one, where it moves codes: by some bytes, or from field to field.
@@ -178,7 +193,7 @@ func words(codes *format.Part) int {
 	return n
 }
 
-// placesOf takes a loop apart where the digits of a layout are. It is not ok if it has more than two parts, or codes lie in no such steps.
+// placesOf takes a loop apart where the digits of a layout are. It is not ok if codes lie in no such steps.
 func placesOf(s schedule.State, x nest.Loop, l *format.Layout, codes *format.Part) (parts []spot, ok bool) {
 	coef, axis := x.Coef, "k"
 	switch x.Root {
@@ -187,25 +202,43 @@ func placesOf(s schedule.State, x nest.Loop, l *format.Layout, codes *format.Par
 	case "g":
 		coef *= s.(*schedule.Product).Problem.GroupK()
 	}
-	cut := 0
+	var cuts []int
 	for _, d := range slices.Concat(codes.Digits, codes.Fields) {
 		for _, at := range []int{d.Div, d.Div * d.Mod} {
 			if d.Axis != axis || d.In != 0 || at <= coef || at >= coef*x.N {
 				continue
 			}
-			if at%coef != 0 || x.N%(at/coef) != 0 || cut != 0 && cut != at/coef {
+			if at%coef != 0 {
 				return nil, false
 			}
-			cut = at / coef
+			cuts = append(cuts, at/coef)
 		}
 	}
-	if cut == 0 {
-		p, ok := placeOf(x.Name, axis, coef, l.TileM, codes)
-		return []spot{p}, ok
+	slices.Sort(cuts)
+	cuts = slices.Compact(cuts)
+	for i, by := range append([]int{1}, cuts...) {
+		in := x.N
+		if i < len(cuts) {
+			in = cuts[i]
+		}
+		if in%by != 0 {
+			return nil, false
+		}
+		name := x.Name
+		if in < x.N {
+			name += fmt.Sprint("%", in)
+		}
+		if by > 1 {
+			name += fmt.Sprint("/", by)
+		}
+		p, ok := placeOf(name, axis, coef*by, l.TileM, codes)
+		if !ok {
+			return nil, false
+		}
+		parts = append(parts, p)
 	}
-	outer, ok1 := placeOf(fmt.Sprintf("%s/%d", x.Name, cut), axis, coef*cut, l.TileM, codes)
-	inner, ok2 := placeOf(fmt.Sprintf("%s%%%d", x.Name, cut), axis, coef, l.TileM, codes)
-	return []spot{outer, inner}, ok1 && ok2
+	slices.Reverse(parts) // outermost first
+	return parts, true
 }
 
 // placeOf is where a step of some elements along an axis moves codes.

@@ -38,6 +38,7 @@ var grids = []Rule{
 	{Name: "scale", Offers: optional(schedule.ScaleAt{})},
 	{Name: "prefetch", Offers: optional(schedule.Prefetch{})},
 	{Name: "parts", Offers: optional(schedule.SplitK{})},
+	{Name: "quantize", Offers: quantizes},
 }
 
 // The space of workgroups: iterations that a lane spells out, words of its sums, and lanes of a group; and how many elements of K the

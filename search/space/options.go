@@ -38,8 +38,8 @@ func (sp *Space) Options(x Point, i, most int) (out []Point) {
 	return out
 }
 
-// Kinds are points of each kind, at most `most` of each, from all over what begins so. Their other decisions are first offers, the last
-// one is as in x.
+// Kinds are points of each kind, at most `most` of each, from all over what begins so, the fullest tables first. Their other decisions are first
+// offers, the last one is as in x.
 func (sp *Space) Kinds(x Point, most int) (out []Point) {
 	first := func(rule int, offers []schedule.Trace) []schedule.Trace {
 		if rule == len(sp.rules)-1 {
@@ -50,6 +50,9 @@ func (sp *Space) Kinds(x Point, most int) (out []Point) {
 	for _, kind := range sp.kinds() {
 		for i := range min(most, len(kind)) {
 			from := kind[i*len(kind)/min(most, len(kind))]
+			if i == 0 {
+				from = sp.fullest(kind)
+			}
 			left := 2 * len(sp.rules)
 			if y, err := sp.descend(from.state, from.picks, first, &left); err == nil {
 				out = append(out, y)
@@ -57,6 +60,17 @@ func (sp *Space) Kinds(x Point, most int) (out []Point) {
 		}
 	}
 	return out
+}
+
+// fullest is the first of a kind whose one table is the largest one that an instruction looks up in: it has the fewest lookups. Else it is the first one.
+func (sp *Space) fullest(kind []begun) begun {
+	best, most := kind[0], 0
+	for _, b := range kind {
+		if n := b.state.(*schedule.Product).Looked(); len(n) == 1 && n[0] > most && n[0] <= sp.machine.Entries {
+			best, most = b, n[0]
+		}
+	}
+	return best
 }
 
 // Lanes are points with each number of lanes that vectors may have: a tile of few vectors of them. They have x's columns and way to decompose.
@@ -174,6 +188,23 @@ func splitsK(t schedule.Trace) int {
 	return 0
 }
 
+// OtherKinds are points with other decisions by which a point is of its kind, at most `most` of each rule, whose means are those of x: other levels
+// of dot products, or of tables other digits or entries. Decisions that follow are as Options makes them.
+func (sp *Space) OtherKinds(x Point, most int) (out []Point) {
+	means := sp.Means(x)
+	for i, r := range sp.rules {
+		if !r.Kind {
+			continue
+		}
+		for _, y := range sp.Options(x, i, most) {
+			if sp.Means(y) == means {
+				out = append(out, y)
+			}
+		}
+	}
+	return out
+}
+
 // Means are what points of products have little in common by: whether they have tables, how many lanes are rows, how many lanes of each
 // are elements of K, and how many vectors of rows have their codes in the same cells: a call reads all of them.
 type Means struct {
@@ -214,7 +245,7 @@ func laned(rule string, n int, offers []schedule.Trace) []schedule.Trace {
 // Around are points with the decisions of rules of some names, one for each size of blocks of rows and columns. Their other decisions are
 // the nearest to x's. If large, blocks are of one tile, and half as large as the largest ones at least.
 func (sp *Space) Around(x Point, large bool, rules ...string) []Point {
-	return sp.around(nearest(x), large, rules)
+	return sp.around(nearest(x), share(large, 2), rules)
 }
 
 // Anew are points as Around lists them, with the first offers to the rules that packing does not follow from.
@@ -224,12 +255,48 @@ func (sp *Space) Anew(x Point, large bool, rules ...string) []Point {
 			return near(x[rule], offers)
 		}
 		return offers
-	}, large, rules)
+	}, share(large, 2), rules)
 }
 
-func (sp *Space) around(by prefer, large bool, rules []string) (out []Point) {
+// share is 1/n of the largest blocks if only large ones are wanted, 0: any.
+func share(large bool, n int) int {
+	if !large {
+		return 0
+	}
+	return n
+}
+
+// Rolled are points as Anew lists them whose loops run where they may instead of being spelled out: their code is shorter. Large blocks are a
+// quarter of the largest ones at least.
+func (sp *Space) Rolled(x Point, large bool, rules ...string) []Point {
+	return sp.around(func(rule int, offers []schedule.Trace) []schedule.Trace {
+		if sp.rules[rule].Layout {
+			offers = near(x[rule], offers)
+		}
+		return rolled(offers)
+	}, share(large, 4), rules)
+}
+
+// rolled are offers, first the one that leaves the loop running that the first one spells out at its end.
+func rolled(offers []schedule.Trace) []schedule.Trace {
+	if len(offers) == 0 || len(offers[0]) == 0 {
+		return offers
+	}
+	rest := len(offers[0]) - 1
+	if x, ok := offers[0][rest].(schedule.Bind); !ok || x.To != "unrolled" {
+		return offers
+	}
+	i := slices.IndexFunc(offers, func(o schedule.Trace) bool { return distance(o, offers[0][:rest]) == 0 })
+	if i < 0 {
+		return offers
+	}
+	return append([]schedule.Trace{offers[i]}, slices.Delete(slices.Clone(offers), i, i+1)...)
+}
+
+// around lists points for sizes of blocks: if share is not 0, of one tile, and at least 1/share of the largest one.
+func (sp *Space) around(by prefer, share int, rules []string) (out []Point) {
 	all := sp.beginnings(by, rules)
-	if large {
+	if share > 0 {
 		all = slices.DeleteFunc(all, func(b begun) bool { return loop(b.state, "side").N > 1 })
 	}
 	order := make([]int, len(all))
@@ -241,7 +308,7 @@ func (sp *Space) around(by prefer, large bool, rules []string) (out []Point) {
 	found, most := map[[2]int]int{}, 0
 	points := make([]Point, len(all))
 	for _, i := range order {
-		if _, ok := found[sizeOf(all[i].state)]; ok || large && 2*size(i) < most {
+		if _, ok := found[sizeOf(all[i].state)]; ok || share*size(i) < most && share > 0 {
 			continue
 		}
 		left := 2 * len(sp.rules)

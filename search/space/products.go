@@ -99,6 +99,11 @@ func (sp *Space) ByTables(is bool) *Space {
 	return sp.only("entries", func(s schedule.State) bool { return (indexed(s) > 0) == is })
 }
 
+// Prepared is sp with products of prepared activations, which workgroups do not prepare themselves.
+func (sp *Space) Prepared() *Space {
+	return sp.only("quantize", func(s schedule.State) bool { return !s.(*schedule.Product).Quantizes() })
+}
+
 // Sharing is sp with kernels only that read the packed matrices and the prepared activations of k. Its neighbours and mutations begin with
 // decisions that leave packing as it is, or with how many tiles lie side by side.
 func (sp *Space) Sharing(k *schedule.Kernel) *Space {

@@ -402,3 +402,55 @@ func TestSmaller(t *testing.T) {
 		}
 	}
 }
+
+// The first table of each kind is the largest one that an instruction looks up in.
+func TestKinds(t *testing.T) {
+	p, err := ir.Named("w1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, most := range map[string]int{"amd64/avx2": 16, "amd64/avx512vbmi": 64} {
+		sp := spaceOf(t, p, targets.ByName(name)).Columns(1)
+		x, err := sp.First()
+		if err != nil {
+			t.Fatal(err)
+		}
+		tables := 0
+		for _, y := range sp.Spare().Kinds(x, 1) {
+			states, err := sp.states(y)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if n := states[len(states)-1].(*schedule.Product).Looked(); len(n) > 0 {
+				if tables++; len(n) > 1 || n[0] > most || 4*n[0] < most {
+					t.Errorf("%s: %v: tables of %v entries, want one of about %d", name, y[:3], n, most)
+				}
+			}
+		}
+		if tables == 0 {
+			t.Errorf("%s: no kind has tables", name)
+		}
+	}
+}
+
+// Other kinds have another decision by which a point is of its kind, and equal means.
+func TestOtherKinds(t *testing.T) {
+	p, err := ir.Named("w4")
+	if err != nil {
+		t.Fatal(err)
+	}
+	sp := spaceOf(t, p, targets.ByName("amd64/avx512vbmi")).Columns(1)
+	x, err := sp.First()
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := sp.OtherKinds(x, 2)
+	for _, y := range all {
+		if sp.Means(y) != sp.Means(x) || y[:3].Trace().Key() == x[:3].Trace().Key() {
+			t.Errorf("%v is of no other kind than %v, or by other means", y, x)
+		}
+	}
+	if len(all) == 0 {
+		t.Error("levels that are computed have none that are looked up beside them")
+	}
+}

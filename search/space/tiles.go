@@ -51,7 +51,8 @@ func (g tileGrid) space(p ir.Problem, t lower.Selector, shapes [][3]int) (*Space
 }
 
 // tileGrid makes the rules of products of matrices in workgroups. Loops: columns n = nt groups, wn subgroups, tn, j of a matrix; rows m = mt
-// groups, wm subgroups, tm, i; groups g = gt, gr in turn, f fields or gi; elements k = ks, ku and kr in turn, f fields, u, d of a matrix.
+// groups, wm subgroups, tm, i; groups g = gt, gr in turn, f fields or gi; elements k = ks, ku and kr in turn, f fields, u, d of a matrix; limbs of
+// weights that have the scales of their groups.
 type tileGrid struct {
 	shapes [][3]int
 	lanes  int
@@ -61,6 +62,7 @@ type tileGrid struct {
 func (g tileGrid) rules() []Rule {
 	rules := []Rule{
 		{Name: "decompose", Layout: true, Must: true, Offers: decomposeDots},
+		{Name: "fold", Layout: true, Offers: g.fold},
 		{Name: "zero", Offers: ahead(zeroOfTiles)},
 		{Name: "columns", Must: true, Offers: inGroups("n", "nt", "nn", 1)},
 		{Name: "rows", Layout: true, Must: true, Offers: inGroups("m", "mt", "mm", 1)},
@@ -85,6 +87,19 @@ func (g tileGrid) rules() []Rule {
 	return rules
 }
 
+// fold: weights have the integer scales of their groups, as they must where these are shorter than matrices are deep.
+func (g tileGrid) fold(s schedule.State, m schedule.Machine) (out []schedule.Trace) {
+	group := s.(*schedule.Product).Problem.GroupK()
+	if slices.ContainsFunc(g.shapes, func(x [3]int) bool { return group%x[2] == 0 }) {
+		out = append(out, nil)
+	}
+	folded := schedule.FoldScales{}
+	if _, err := folded.Apply(s.(*schedule.Product)); err == nil {
+		out = append(out, schedule.Trace{folded})
+	}
+	return out
+}
+
 // mostOfMatrices bounds the matrices that a subgroup multiplies in an iteration, and the words of sums of a lane.
 const mostOfMatrices, mostMatrixSums = 128, 128
 
@@ -99,6 +114,9 @@ func (g tileGrid) fits(s schedule.State, m schedule.Machine, part int) bool {
 		}
 	}
 	sums := max(loop(s, "tm").N, 1) * max(loop(s, "tn").N, 1) * g.shapes[0][0] * g.shapes[0][1] / g.lanes
+	if loop(s, "limb").N > 0 { // and the sums of limbs
+		sums += sums / 2
+	}
 	return code*part <= mostOfMatrices && lanes <= min(m.Group, mostLanes) && part*sums <= mostMatrixSums
 }
 
@@ -155,13 +173,22 @@ func (g tileGrid) depth(s schedule.State) int {
 	return 0
 }
 
+// longGroup is a number of elements of K: groups that have more are taken in parts, too.
+const longGroup = 128
+
 // iteration: the elements of K, or the groups, of an iteration.
 func (g tileGrid) iteration(s schedule.State, m schedule.Machine) (out []schedule.Trace) {
 	k, d := open(s, "k"), g.depth(s)
 	if k.N > 0 {
 		p := s.(*schedule.Product).Problem
+		unit := p.Unit() / (p.GroupK() * loop(s, "g").Coef)
+		for _, n := range []int{4, 8, 2} {
+			if d > 0 && unit == 1 && k.N > longGroup && k.N%(n*d) == 0 && k.N > n*d {
+				out = append(out, schedule.Trace{split("g", 1, "gt", "gi"), split(k.Name, n*d, "kr", "kk")})
+			}
+		}
 		for _, n := range []int{1, 2, 4} {
-			out = append(out, schedule.Trace{split("g", n*p.Unit()/p.GroupK(), "gt", "gi")})
+			out = append(out, schedule.Trace{split("g", n*unit, "gt", "gi")})
 		}
 		return out
 	}
@@ -193,17 +220,23 @@ func (g tileGrid) fields(s schedule.State, m schedule.Machine) (out []schedule.T
 }
 
 func tileOrder(s schedule.State, m schedule.Machine) []schedule.Trace {
-	middle := []string{"gi", "u", "f"}
+	groups, middle := []string{"gi"}, []string{"u", "f"}
 	if loop(s, "f").Root == "g" {
-		middle = []string{"f", "gi", "u"}
+		groups, middle = []string{"f", "gi"}, []string{"u"}
 	}
-	turns := []string{"ks", "gt", "kr", "gr"}
+	turns := []string{"ks", "gt", "gr"}
 	if loop(s, "ku").Kind == nest.Serial {
-		turns = slices.Insert(turns, 2, "ku")
+		turns = append(turns, "ku")
 	} else {
-		middle = slices.Insert(middle, 1, "ku")
+		middle = slices.Insert(middle, 0, "ku")
 	}
-	order := slices.Concat([]string{"nt", "mt", "wm", "wn"}, present(s, turns...), present(s, middle...), []string{"tm", "tn", "i", "j", "d"})
+	turns = append(turns, "kr")
+	if i := slices.IndexFunc(turns, func(name string) bool { l := loop(s, name); return l.N > 0 && l.Root == "k" }); i > 0 {
+		turns = slices.Insert(turns, i, groups...) // groups are around their elements
+	} else {
+		middle = append(groups, middle...)
+	}
+	order := slices.Concat([]string{"nt", "mt", "wm", "wn"}, present(s, turns...), present(s, middle...), present(s, "limb"), []string{"tm", "tn", "i", "j", "d"})
 	return []schedule.Trace{{schedule.Reorder{Order: order}}}
 }
 
@@ -213,10 +246,10 @@ func tilePack(s schedule.State, m schedule.Machine) []schedule.Trace {
 	return each(schedule.Pack{Tensor: "codes", Order: order, Fields: []string{"f"}})(s, m)
 }
 
-// iterated is the innermost loop that lanes run in turn.
-func iterated(s schedule.State) (name string) {
+// iterated is the innermost loop that lanes run in turn, of the ones over some axes.
+func iterated(s schedule.State, roots ...string) (name string) {
 	for _, l := range s.Loops() {
-		if l.Kind == nest.Serial && (l.Root == "k" || l.Root == "g") {
+		if l.Kind == nest.Serial && slices.Contains(roots, l.Root) {
 			name = l.Name
 		}
 	}
@@ -229,7 +262,7 @@ func (g tileGrid) scales(s schedule.State, m schedule.Machine) []schedule.Trace 
 	if p.Weight.Group == 0 {
 		return nil
 	}
-	share := schedule.Trace{schedule.Stage{Value: "scales", At: iterated(s), Shared: true}}
+	share := schedule.Trace{schedule.Stage{Value: "scales", At: iterated(s, "g"), Shared: true}}
 	apart := slices.ContainsFunc(p.Weight.Shared(), func(x format.Shared) bool { return x.Span > 0 && x.Elem != format.F16 && x.Elem != format.F32 })
 	if g.like != nil {
 		apart = apart || slices.ContainsFunc(g.like.Weights.Parts, rowsApart)
@@ -247,7 +280,7 @@ func rowsApart(p format.Part) bool {
 
 // tileStage: all lanes decode weights into a buffer that they share, with loads an iteration ahead, by halves, or neither.
 func tileStage(s schedule.State, m schedule.Machine) (out []schedule.Trace) {
-	w := schedule.Stage{Value: "w", At: iterated(s), Shared: true}
+	w := schedule.Stage{Value: "w", At: iterated(s, "k", "g"), Shared: true}
 	early, halves := w, w
 	early.Ahead, halves.Ahead, halves.Halves = true, true, true
 	return []schedule.Trace{{early}, {halves}, {w}}
@@ -258,5 +291,5 @@ func tileChunk(s schedule.State, m schedule.Machine) []schedule.Trace {
 }
 
 func tileActs(s schedule.State, m schedule.Machine) []schedule.Trace {
-	return []schedule.Trace{{schedule.Stage{Value: "act", At: iterated(s)}}, nil}
+	return []schedule.Trace{{schedule.Stage{Value: "act", At: iterated(s, "k", "g")}}, nil}
 }

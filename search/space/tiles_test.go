@@ -17,7 +17,7 @@ func TestTiles(t *testing.T) {
 	target, _ := spirv.ByName("spirv/coop")
 	rng := rand.New(rand.NewSource(1))
 	coded, samples := 0, 0
-	for _, name := range []string{"w1", "w4", "w4-g128", "w4-g32"} {
+	for _, name := range []string{"w1", "w4", "w4-g128", "w4-g32", "q6_k"} {
 		p, err := ir.Named(name)
 		if err != nil {
 			t.Fatal(err)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/tmacc/tmacc/lower"
 	"github.com/tmacc/tmacc/lower/core"
+	"github.com/tmacc/tmacc/lower/spirv"
 	"github.com/tmacc/tmacc/lower/targets"
 	"github.com/tmacc/tmacc/runtime/cpu"
 	"github.com/tmacc/tmacc/search/measure"
@@ -164,7 +165,21 @@ func one(word string) (lower.Target, error) {
 		return nil, fmt.Errorf("unknown target %q: no built-in core is called %s: have %s; for a core of your own: -target %s -core FILE.json",
 			word, core, strings.Join(CoreNames(), ", "), isa)
 	}
+	if names := likeShaders(word); len(names) > 0 {
+		return nil, fmt.Errorf("unknown target %q: of devices there are %s", word, strings.Join(names, ", "))
+	}
 	return nil, fmt.Errorf("unknown target %q: have %s, %s", word, Host, Names(targets.All()))
+}
+
+// likeShaders are the targets of shaders if word is called as they are up to the slash.
+func likeShaders(word string) (names []string) {
+	kind, _, _ := strings.Cut(word, "/")
+	for _, t := range spirv.Targets() {
+		if t.Machine().Arch() == kind {
+			names = append(names, t.Machine().Name)
+		}
+	}
+	return names
 }
 
 // OtherCore splits the name of a target into its instruction set and its core. ok says that there is that instruction

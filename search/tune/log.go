@@ -113,8 +113,8 @@ func (t *Trial) RatioFor(i int) Ratio {
 	return Ratio{t.Ratios[i], t.Low[i], t.High[i]}
 }
 
-// Ratio is the cost of t with its noise: the costs that the low and the high bounds of all its ratios give. Its bounds are 0 and infinite if those of a
-// purpose are not known.
+// Ratio is the cost of t with its noise: the costs that the low and the high bounds of all its ratios give. Its bounds are 0 and infinite if a
+// purpose has none.
 func (t *Trial) Ratio() Ratio {
 	var low, high []float64
 	for i, r := range t.Ratios {

@@ -322,7 +322,7 @@ type took struct {
 	times     int
 }
 
-// Bounds are those of a ratio by the ratios of rounds, 0 if these are too few.
+// Bounds returns bounds of a ratio by the ratios of rounds, 0 if there are too few rounds.
 func Bounds(ratio float64, rounds []float64) (low, high float64) {
 	r := RatioOf(rounds)
 	if math.IsInf(r.High, 1) {

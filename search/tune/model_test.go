@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// Features that differ in their last bit, and infinite ones, have nothing half way between them. What is learned from them stays finite, also for
+// Features that differ in their last bit, and infinite ones, have nothing half way between them. A model that learns from them stays finite, also for
 // features beyond: a figure that is no number cannot be logged.
 func TestModelLimits(t *testing.T) {
 	for _, pair := range [][2]float64{{math.Nextafter(1, 0), 1}, {1, math.Inf(1)}, {math.Inf(-1), 1}, {math.Inf(-1), math.Inf(1)}, {-math.MaxFloat64, math.MaxFloat64}} {

@@ -34,9 +34,21 @@ type Device struct {
 	Range    int64          `json:"range"`    // bytes that a shader sees at once
 	Memory   int64          `json:"memory"`   // bytes of its own that are free
 	Controls spirv.Controls `json:"-"`        // that its shaders may ask for
+	Untested bool           `json:"-"`        // no test of tmacc runs on devices of this system
 }
 
 func (d *Device) String() string { return fmt.Sprintf("%s (%s, %s)", d.Name, d.Type, d.Driver) }
+
+// Cautions are what to know before d is believed, a line each.
+func (d *Device) Cautions() (all []string) {
+	if d.Software {
+		all = append(all, d.Name+" is a software device: this CPU does its work, and figures say nothing about GPUs")
+	}
+	if d.Untested {
+		all = append(all, "no test of tmacc runs on devices of "+runtime.GOOS+": compare results with the CPU's")
+	}
+	return all
+}
 
 // Vulkan is what a program that has Vulkan does for a worker on a device.
 type Vulkan interface {
@@ -365,10 +377,14 @@ func (m *Machine) Shaders(limit time.Duration) *Shaders {
 // Close ends the use of the worker.
 func (s *Shaders) Close() error { return s.code.Close() }
 
-// Test is Code.Test of a spec whose variant has shaders. The error is a *Refused if the device cannot run them.
-func (s *Shaders) Test(ctx context.Context, what string, spec tmacc.Spec, seed uint64) error {
-	_, err := s.code.ask(ctx, what, request{Test: &testRequest{withoutFuncs(spec), seed}})
-	return err
+// Test is Code.Test of a spec whose variant has shaders, by the kernels that the device runs. Skipped are the others, and why. The error is a *Refused if it
+// runs none.
+func (s *Shaders) Test(ctx context.Context, what string, spec tmacc.Spec, seed uint64) (skipped []string, err error) {
+	r, err := s.code.ask(ctx, what, request{Test: &testRequest{withoutFuncs(spec), seed}})
+	if err != nil {
+		return nil, err
+	}
+	return r.Skipped, nil
 }
 
 // Time is Code.Time of specs whose variants have shaders.

@@ -124,10 +124,10 @@ type Wrong struct{ What, Difference string }
 
 func (e *Wrong) Error() string { return fmt.Sprintf("worker: %s: is wrong: %s", e.What, e.Difference) }
 
-// Refused reports shaders that a device cannot run, by what it says of itself.
+// Refused reports shaders that a device cannot run, by what it says of itself. Why names the product and its kernel.
 type Refused struct{ What, Why string }
 
-func (e *Refused) Error() string { return fmt.Sprintf("worker: %s: %s", e.What, e.Why) }
+func (e *Refused) Error() string { return e.Why }
 
 // Lost reports that there is no process, for which no code is to blame: it was killed from outside, or
 // cannot be reached or started.

@@ -140,6 +140,7 @@ func (s *server) test(q *testRequest, r *reply) error {
 	if err != nil {
 		return err
 	}
+	r.Skipped = p.Skipped()
 	high := func(n int) []byte { return alloc(n, false) }
 	err = runtime.SelfTestIn(p, rand.New(rand.NewPCG(1, q.Seed)), high)
 	out = errors.Join(out, failed())

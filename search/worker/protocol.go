@@ -75,7 +75,8 @@ type change struct {
 // Wrong is one of the code.
 type reply struct {
 	Problem, Wrong string
-	Refused, Lost  bool // the device cannot run the shaders of the Problem; it is lost
+	Refused, Lost  bool     // the device cannot run the shaders of the Problem; it is lost
+	Skipped        []string // by a Test: kernels that the device does not run
 	Remedy         string
 	Changed        []change        // by a Call
 	Samples        []timing.Sample // by a Time or a Probe

@@ -139,12 +139,18 @@ func changed(t *testing.T, path, key string, value uint32) string {
 
 func openedFile(t *testing.T, path string, on *kernels.Device, opt model.Options) (*model.Model, *model.Session) {
 	t.Helper()
+	return openedBy(t, on, func(k model.Kernels) (*model.Model, error) { return model.Open(path, k, opt) })
+}
+
+// openedBy is a model that open opens with the kernels of a device, or with nil of the CPU, and a session.
+func openedBy(t *testing.T, on *kernels.Device, open func(k model.Kernels) (*model.Model, error)) (*model.Model, *model.Session) {
+	t.Helper()
 	p, err := kernels.New(context.Background(), kernels.Options{Device: on})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { p.Close() })
-	m, err := model.Open(path, p, opt)
+	m, err := open(p)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -181,6 +187,20 @@ func forward(t *testing.T, m *model.Model, items ...model.Item) (all [][]float32
 		all = append(all, slices.Concat(x.Logits, x.Hidden))
 	}
 	return all
+}
+
+// batch is the next tokens of sessions, some of each.
+func batch(m *model.Model, want model.Want, sessions []*model.Session, lengths ...int) (items []model.Item) {
+	for i, s := range sessions {
+		var tokens []int32
+		for j := range lengths[i] {
+			tokens = append(tokens, int32(1+(s.Len()+j+i)*37%(m.Config().Vocabulary-1)))
+		}
+		if len(tokens) > 0 {
+			items = append(items, model.Item{Session: s, Tokens: tokens, Want: want})
+		}
+	}
+	return items
 }
 
 // logits are the logits after each call. The products run on a device unless it is nil.
@@ -367,15 +387,17 @@ func (x idle) Open(name string, v *abi.Variant, l *format.Layout) (abi.Runner, e
 
 func (x *idleRunner) Run(abi.Recording) error { return nil }
 
-// counted is a device that counts submissions of steps, products that are computed one at a time, and the operators of the steps that it has recorded last.
+// counted is a device that counts submissions of steps, products that are computed one at a time, kernels for lists of matrices that are asked for, and the
+// operators and the blocks by such lists of the steps that it has recorded last.
 type counted struct {
 	abi.Device
 	*counts
 }
 
 type counts struct {
-	steps, products, loads, rooms int
-	operators                     map[string]int
+	steps, products, lists, loads, rooms int
+	listed                               int // blocks that are multiplied by a matrix of a list, of the last recording
+	operators                            map[string]int
 }
 
 type countedRunner struct {
@@ -389,6 +411,12 @@ type countedMatrix struct {
 }
 
 func (x counted) Open(name string, v *abi.Variant, l *format.Layout) (abi.Runner, error) {
+	if of := v.Listed; of != nil {
+		v.Listed = func(cols int) ([]abi.Shader, error) {
+			x.lists++
+			return of(cols)
+		}
+	}
 	r, err := x.Device.Open(name, v, l)
 	if err != nil {
 		return nil, err
@@ -417,11 +445,14 @@ func (x *countedMatrix) Multiply(c *abi.DeviceCall) error {
 }
 
 func (x *countedRunner) Record(steps []abi.Step) (abi.Recording, error) {
-	x.operators = map[string]int{}
+	x.operators, x.listed = map[string]int{}, 0
 	for _, s := range steps {
 		switch s := s.(type) {
 		case *abi.Multiplying:
 			s.Matrix = s.Matrix.(*countedMatrix).Loaded
+			if s.List.Memory != nil {
+				x.listed += s.Runs[0].Blocks
+			}
 		case *abi.Operating:
 			x.operators[s.Operator.Name]++
 		}
@@ -443,7 +474,7 @@ func (x *countedRunner) Run(r abi.Recording) error {
 var caches = map[string]model.CacheType{"f16": model.CacheF16, "q8": model.CacheQ8}
 
 // TestPrompts: a prompt is one submission for each part of it, once the first part has been compared. It has the CPU's bits in the middle of a block, across blocks, for
-// all of its tokens, for hidden states, and for none; and so does what follows it.
+// all of its tokens, for hidden states, and for none; and so does what follows it. No kernel is compiled that only models with experts use.
 func TestPrompts(t *testing.T) {
 	for name, cache := range caches {
 		t.Run(name, func(t *testing.T) { promptsWith(t, cache) })
@@ -478,6 +509,9 @@ func promptsWith(t *testing.T, cache model.CacheType) {
 		}
 		return all
 	})
+	if seen.lists > 0 {
+		t.Errorf("%d kernels are compiled for lists of matrices, which only models with experts have", seen.lists)
+	}
 }
 
 // TestLong: a session of more than 16 blocks has the CPU's bits, of a prompt and of the tokens that follow. A token merges its blocks by 16 and by 4.
@@ -551,17 +585,7 @@ func batchesWith(t *testing.T, cache model.CacheType) {
 			sessions = append(sessions, more)
 		}
 		for call, x := range calls {
-			var items []model.Item
-			for i, n := range x {
-				s := sessions[(i+call)%3]
-				var tokens []int32
-				for j := range n {
-					tokens = append(tokens, int32(1+(s.Len()+j+i)*37%(m.Config().Vocabulary-1)))
-				}
-				if n > 0 {
-					items = append(items, model.Item{Session: s, Tokens: tokens, Want: []model.Want{model.WantLast, model.WantAll}[call%2]})
-				}
-			}
+			items := batch(m, []model.Want{model.WantLast, model.WantAll}[call%2], []*model.Session{sessions[call%3], sessions[(call+1)%3], sessions[(call+2)%3]}, x[:]...)
 			before := seen
 			all = append(all, forward(t, m, items...)...)
 			if on != nil && call > 3 && (seen.steps-before.steps != 1 || seen.products > before.products || m.Resident() != nil) {

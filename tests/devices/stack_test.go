@@ -16,8 +16,8 @@ import (
 	"github.com/tmacc/tmacc/search/kernels"
 )
 
-// TestStacks: one step multiplies rows of activations by matrices of a stack that a list names, some of them twice and some not at all. It has the bits of each matrix's own product, in formats
-// with several parts, and of an odd number of rows.
+// TestStacks: one step multiplies blocks of rows of activations by matrices of a stack that a list names, some of them twice and some not at all. It has the bits of each matrix's own product, in
+// formats with several parts, of an odd number of rows, and by kernels of one column and of several.
 func TestStacks(t *testing.T) {
 	here, err := device.Here("")
 	if err != nil {
@@ -54,7 +54,25 @@ func stackOf(t *testing.T, provider *kernels.Provider, typeName string) {
 	if err != nil || why != nil {
 		t.Fatal(why, err)
 	}
-	steps, err := p.Steps(1, k)
+	widths := 0
+	for cols := 1; cols <= p.ActStep(); cols++ {
+		if steps, err := p.Steps(cols, k); err != nil {
+			t.Fatal(err)
+		} else if len(steps.Blocks) == 1 && steps.Blocks[0].Cols == cols {
+			multiplyStack(t, rng, stack, apart, cols, list)
+			widths++
+		}
+	}
+	if widths < 2 {
+		t.Errorf("kernels of %d numbers of columns", widths)
+	}
+}
+
+// multiplyStack multiplies blocks of cols rows by the matrices of a list.
+func multiplyStack(t *testing.T, rng *rand.Rand, stack []*runtime.Matrix, apart, cols int, list []int) {
+	p := stack[0].Product()
+	m, k := stack[0].Shape()
+	steps, err := p.Steps(cols, k)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,16 +81,16 @@ func stackOf(t *testing.T, provider *kernels.Provider, typeName string) {
 	var places, acts []byte
 	var want []float32
 	for _, number := range list {
-		x := make([]float32, k)
+		x := make([]float32, cols*k)
 		for i := range x {
 			x[i] = float32(rng.NormFloat64())
 		}
-		size, err := p.ActSize(1, k)
+		size, err := p.ActSize(cols, k)
 		if err != nil {
 			t.Fatal(err)
 		}
-		row, product := make([]byte, size), make([]float32, m)
-		if err := p.PrepareAct(row, x, 1, k); err != nil {
+		row, product := make([]byte, size), make([]float32, cols*m)
+		if err := p.PrepareAct(row, x, cols, k); err != nil {
 			t.Fatal(err)
 		}
 		block, _, err := p.DeviceActs(row)
@@ -96,7 +114,7 @@ func stackOf(t *testing.T, provider *kernels.Provider, typeName string) {
 		}
 		return abi.Place{Memory: x, Bytes: int64(bytes)}
 	}
-	out := memory(nil, 4*column*len(list))
+	out := memory(nil, 4*column*cols*len(list))
 	step := &abi.Multiplying{Matrix: stack[0].Loaded(), Runs: []abi.Run{run}, Act: memory(acts, len(acts)), Out: out, Column: 4 * column, List: memory(places, len(places))}
 	recording, err := steps.On.Record([]abi.Step{step})
 	if err != nil {
@@ -110,13 +128,13 @@ func stackOf(t *testing.T, provider *kernels.Provider, typeName string) {
 	if err := out.Memory.Read(0, data); err != nil {
 		t.Fatal(err)
 	}
-	for i := range list {
+	for i := range cols * len(list) {
 		have := make([]float32, m)
 		for r := range have {
 			have[r] = math.Float32frombits(binary.LittleEndian.Uint32(data[4*(i*column+r):]))
 		}
 		if row := want[i*m:][:m]; !slices.Equal(have, row) {
-			t.Fatalf("row %d by matrix %d is %v..., want %v...", i, list[i], have[:4], row[:4])
+			t.Fatalf("row %d of blocks of %d by matrix %d is %v..., want %v...", i, cols, list[i/cols], have[:4], row[:4])
 		}
 	}
 	step.Matrix = stack[1].Loaded()

@@ -14,7 +14,9 @@ import (
 	"github.com/tmacc/tmacc/ir/vir"
 	"github.com/tmacc/tmacc/lower/spirv"
 	"github.com/tmacc/tmacc/schedule"
+	search "github.com/tmacc/tmacc/search/shaders"
 	"github.com/tmacc/tmacc/tests/check"
+	"github.com/tmacc/tmacc/tests/drawn"
 )
 
 // TestQuantize compares products whose workgroups quantize activations with products of activations that a preparation has made.
@@ -46,9 +48,40 @@ func TestQuantize(t *testing.T) {
 	}
 }
 
+// TestChosenQuantize is TestQuantize of default schedules, by the speeds of a device whose launches are long.
+func TestChosenQuantize(t *testing.T) {
+	target, _ := spirv.ByName("spirv")
+	speeds := target.Speeds()
+	speeds.Launch = 1e5
+	for _, name := range drawn.Some(drawn.New(t), 3, []string{"w1", "w2", "w4", "ternary", "w4-g32", "q4_0", "q8_0", "iq4_nl"}) {
+		t.Run(name, func(t *testing.T) {
+			p, err := ir.Named(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			uses, err := search.Default(t.Context(), p, target.With(speeds))
+			if err != nil {
+				t.Fatal(err)
+			}
+			k, err := schedule.Compile(p, uses[0].Trace)
+			if err != nil {
+				t.Fatal(err)
+			}
+			of, err := schedule.Compile(p, schedule.Unquantized(uses[0].Trace))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if k.Quantized == nil {
+				t.Fatal("workgroups prepare no activations")
+			}
+			quantized(t, p, k, of.Nest.Params)
+		})
+	}
+}
+
 // quantized compares k, whose product without the last step has parameters called params.
 func quantized(t *testing.T, p ir.Problem, k *schedule.Kernel, params []string) {
-	n := k.StepK + 5
+	n := p.WholeK(k.StepK + 5)
 	target, d := spirv.Targets()[1], Device(t)
 	f, _, sh, err := shaderOf(k, target, Controls(d))
 	if err != nil {

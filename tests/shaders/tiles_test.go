@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -110,14 +111,29 @@ func tileArgs(s spirv.Shape) (args []vir.Arg) {
 // TestTiles runs products of cooperative matrices of every shape that the device has. Modules of the others are held against
 // spirv-val.
 func TestTiles(t *testing.T) {
+	ran := 0
 	for _, target := range Targets(true) {
 		for _, s := range spirv.Shapes {
-			t.Run(s.String(), func(t *testing.T) { tiles(t, target, s) })
+			t.Run(s.String(), func(t *testing.T) {
+				if tiles(t, target, s) {
+					ran++
+				}
+			})
 		}
+	}
+	mustRun(t, ran)
+}
+
+// mustRun wants something to have run on the device if TMACC_TILES says that it has cooperative matrices.
+func mustRun(t *testing.T, ran int) {
+	t.Helper()
+	if t.Logf("%d ran on %v", ran, Device(t)); ran == 0 && os.Getenv("TMACC_TILES") == "1" {
+		t.Error("no product of cooperative matrices ran on the device")
 	}
 }
 
-func tiles(t *testing.T, target spirv.Target, s spirv.Shape) {
+// tiles says whether the device has the shape.
+func tiles(t *testing.T, target spirv.Target, s spirv.Shape) bool {
 	d := Device(t)
 	lanes := max(Controls(d).Subgroup, 8)
 	f := tileFunc(t, s, lanes)
@@ -131,7 +147,7 @@ func tiles(t *testing.T, target spirv.Target, s spirv.Shape) {
 		t.Fatal(err)
 	}
 	if !Runs(d, sh) {
-		return
+		return false
 	}
 	have := tileArgs(s)
 	if err := Run(d, Compiled(t, target, f, Controls(d)), f, have); err != nil {
@@ -142,6 +158,7 @@ func tiles(t *testing.T, target spirv.Target, s spirv.Shape) {
 			t.Errorf("%s is %x, want %x", f.Params[i].Name, have[i].Buf, want[i].Buf)
 		}
 	}
+	return true
 }
 
 // TestTileAlignment: rows of matrices begin where Vulkan allows it (VUID-RuntimeSpirv-OpCooperativeMatrixLoadKHR-08986): at multiples of 16 bytes, or of

@@ -40,11 +40,11 @@ func shaderTargets(words []string) (ts []spirv.Target, err error) {
 	return ts, nil
 }
 
-// openDevice opens the device of -device. A software device is said to be one.
+// openDevice opens the device of -device. A software device is said to be one, and so is a system whose devices no test has.
 func (c *cli) openDevice(ctx context.Context, name string, bar *progress) (*shaders.Lab, error) {
 	lab, err := openLab(ctx, name, bar)
 	if err == nil {
-		c.noteSoftware(lab.Device())
+		c.caution(lab.Device())
 	}
 	return lab, err
 }
@@ -63,10 +63,10 @@ func openLab(ctx context.Context, name string, bar *progress) (*shaders.Lab, err
 	return lab, nil
 }
 
-// noteSoftware says that a device is a software device.
-func (c *cli) noteSoftware(d *shaders.Device) {
-	if d.Software {
-		fmt.Fprintf(c.err, "tmacc: %s is a software device: this CPU does its work, and figures say nothing about GPUs\n", d.Name)
+// caution says what to know before a device is believed.
+func (c *cli) caution(d *shaders.Device) {
+	for _, what := range d.Cautions() {
+		fmt.Fprintf(c.err, "tmacc: %s\n", what)
 	}
 }
 

@@ -32,8 +32,8 @@ var program = sync.OnceValues(func() (string, error) {
 	return dir, nil
 })
 
-// device skips a test where there is no device. It puts the program with Vulkan into PATH.
-func device(t *testing.T) {
+// device is the preferred device. It skips a test where there is none, and puts the program with Vulkan into PATH.
+func device(t *testing.T) *shaders.Device {
 	t.Helper()
 	dir, err := program()
 	if err != nil {
@@ -44,16 +44,27 @@ func device(t *testing.T) {
 	if err != nil {
 		t.Skip(err)
 	}
-	lab.Close()
+	defer lab.Close()
+	return lab.Device()
+}
+
+// noted is what a command on d prints, which must say on standard error if d is a software device.
+func noted(t *testing.T, d *shaders.Device, args ...string) string {
+	t.Helper()
+	code, out, stderr := tmacc(args...)
+	if code != 0 || d.Software != strings.Contains(stderr, "tmacc: "+d.Name+" is a software device: this CPU does its work") {
+		t.Fatalf("tmacc %s: exit code %d\n%s", strings.Join(args, " "), code, stderr)
+	}
+	return out
 }
 
 // lanes is a schedule of w2 for devices.
 var lanes = filepath.Join("..", "..", "..", "tests", "shaders", "testdata", "w2.lanes.json")
 
 func TestBenchDevice(t *testing.T) {
-	device(t)
+	d := device(t)
 	var r deviceRecord
-	text := ok(t, "bench", "-target", "spirv", "-format", "w2", "-trace", lanes, "-mode", "l2", "-m", "64", "-k", "512", "-n", "2", "-json", "-q")
+	text := noted(t, d, "bench", "-target", "spirv", "-format", "w2", "-trace", lanes, "-mode", "l2", "-m", "64", "-k", "512", "-n", "2", "-json", "-q")
 	if err := json.Unmarshal([]byte(text), &r); err != nil {
 		t.Fatalf("%v: %s", err, text)
 	}
@@ -137,6 +148,9 @@ func TestBenchDeviceRefused(t *testing.T) {
 		{"bench -target spirv,avx2", "-target spirv,avx2: devices and CPUs are measured one after the other: name either"},
 		{"bench -target spirv -core zen4", "-core zen4: is not of a device, as -target spirv wants: have general, h200"},
 		{"bench -device 1", "-device 1: is for -target spirv"},
+		{"bench -target spirv/tiles", `unknown target "spirv/tiles": of devices there are spirv/`},
+		{"show -format w2 -target spirv/", `unknown target "spirv/": of devices there are spirv/`},
+		{"compile -format w2 -target host,spirv/tiles -o x", `unknown target "spirv/tiles": of devices there are spirv/`},
 		{"compile -format w2 -target spirv -o x -core none.json", "none.json: no such file"},
 		{"compile -format w2 -target spirv -o x -core " + broken, "broken.json:2: invalid character"},
 		{"compile -format w2 -target spirv -o x -core zen4", "-core zen4: is not of a device, as -target spirv wants"},
@@ -172,7 +186,7 @@ func TestRunOnDevice(t *testing.T) {
 // Without a loader, or a device of that name, the command says what to do.
 func TestNoDevice(t *testing.T) {
 	device(t)
-	refused(t, refusal{exitUsage, `0 devices are named "nvidia-9": choose one of`, "bench -target spirv -format w2 -q -device nvidia-9"})
+	refused(t, refusal{exitUsage, `no device is named "nvidia-9": choose one of 0: `, "bench -target spirv -format w2 -q -device nvidia-9"})
 	t.Setenv("TMACC_VULKAN", filepath.Join(t.TempDir(), "no-loader"))
 	refused(t, refusal{exitUsage, "there is no loader", "bench -target spirv -format w2 -q"})
 	refused(t, refusal{exitUsage, "or name its file in TMACC_VULKAN", "tune -target spirv -format w2 -q"})
@@ -180,7 +194,7 @@ func TestNoDevice(t *testing.T) {
 
 // TestTuneDevice: a search measures given schedules beside the default ones, and locks the best if it is faster.
 func TestTuneDevice(t *testing.T) {
-	device(t)
+	d := device(t)
 	dir := t.TempDir()
 	var r struct {
 		Measured int
@@ -188,7 +202,7 @@ func TestTuneDevice(t *testing.T) {
 		Outcome  string
 		Lock     string
 	}
-	text := ok(t, "tune", "-target", "spirv", "-format", "w2", "-trace", lanes, "-mode", "l2", "-m", "64", "-k", "512", "-n", "1", "-trials", "3", "-o", dir,
+	text := noted(t, d, "tune", "-target", "spirv", "-format", "w2", "-trace", lanes, "-mode", "l2", "-m", "64", "-k", "512", "-n", "1", "-trials", "3", "-o", dir,
 		"-log", filepath.Join(dir, "log.db"), "-json", "-q")
 	if err := json.Unmarshal([]byte(text), &r); err != nil {
 		t.Fatalf("%v: %s", err, text)
@@ -279,10 +293,10 @@ func TestNoDevice(t *testing.T) {
 
 // TestCompileShaders: a package with shaders gives the bits of its CPU kernels, and builds everywhere: one in three of the other builds is tried.
 func TestCompileShaders(t *testing.T) {
-	device(t)
+	d := device(t)
 	dir := filepath.Join(t.TempDir(), "kernels")
 	args := []string{"compile", "-kernel", "name=W2,format=w2,target=spirv,trace=" + lanes, "-target", "host,spirv", "-o", dir}
-	ok(t, append(args, "-no-check")...)
+	noted(t, d, append(args, "-no-measure")...) // it compares the shaders with the definition on the device
 	ok(t, append(args, "-check")...)
 	if names, err := filepath.Glob(filepath.Join(dir, "*_w2_dot_n1*.spv")); err != nil || len(names) != 2 {
 		t.Errorf("shaders %v, %v", names, err)

@@ -259,8 +259,10 @@ func (c *cli) exploredTarget(o *explore.Options, x exploreFlags) error {
 	o.Target = withSpeeds([]spirv.Target{s}, chosen, s.Speeds())[0]
 	o.Device = func(ctx context.Context, say func(string)) (*shaders.Lab, error) {
 		lab, err := openLab(ctx, x.device, newProgress(io.Discard, true))
-		if err == nil && lab.Device().Software {
-			say(lab.Device().Name + " is a software device: its figures say nothing about GPUs")
+		if err == nil {
+			for _, what := range lab.Device().Cautions() {
+				say(what)
+			}
 		}
 		return lab, err
 	}

@@ -348,7 +348,7 @@ func (o *opened) ran() string {
 	}
 	parts = append(parts, "head "+o.headType(), operators)
 	if differs != "" {
-		parts = append(parts, "the device may have other bits than the CPU for "+differs)
+		parts = append(parts, "the device may have other bits than the CPU for some floats: "+differs)
 	}
 	return o.model.Config().Architecture + ": " + strings.Join(parts, "; ")
 }

@@ -64,7 +64,7 @@ func (c *cli) place(x placing) (*kernels.Device, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s", strings.TrimPrefix(err.Error(), "vulkan: "))
 	}
-	c.noteSoftware(here.Device)
+	c.caution(here.Device)
 	return &kernels.Device{Here: here, Target: t.With(spirv.SpeedsOf(here.Device.Name))}, nil
 }
 

@@ -44,7 +44,7 @@ func TestShowShaderCost(t *testing.T) {
 	}
 	out = ok(t, "show", "-format", "w2", "-target", "spirv", "-why", "-most", "1", "-n", "3")
 	for _, want := range []string{"   4096x14336x3   14336x4096x3  16384x16384x3  w2 on spirv/dot, kernel of 1 column\n",
-		"predicted microseconds for the product, by the speeds of general, of no device in particular\n", "schedule from default; ", "rows: split m "} {
+		"predicted microseconds for the product, of one column with what prepares its activations, by the speeds of general, of no device in particular\n", "schedule from default; ", "rows: split m "} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q in:\n%s", want, out)
 		}

@@ -127,7 +127,7 @@ func (c *cli) runShow(ctx context.Context, x showFlags) error {
 	}
 	bar := newProgress(c.err, false)
 	defer bar.done()
-	bar.step("compiling %s for %s", x.format, selector.Machine().ShortName())
+	bar.step("compiling %s for %s", x.format, selector.Machine().Name)
 	var all []build.Stage
 	t, onCPU := selector.(targets.Target)
 	switch {
