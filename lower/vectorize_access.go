@@ -278,7 +278,7 @@ func firsts(values []int) (out []int) {
 	return out
 }
 
-// indices are those of an access where the loops stand: in every lane, and how much is added to that.
+// indices are where an access is while the loops stand: in every lane, and how much is added to that.
 type indices struct {
 	values    [][]int
 	moved, at []int
@@ -328,7 +328,7 @@ func (v *vectorizer) lanePlaces(b nest.Buffer, index []laneIndex) ([]nest.Pos, e
 	return out, nil
 }
 
-// movedBy is how far the place of the first lane is from where it was, and whether those of all lanes are as far.
+// movedBy is how far the place of the first lane is from where it was, and whether all lanes moved as far.
 func (v *vectorizer) movedBy(b nest.Buffer, index []laneIndex, before []nest.Pos) (by nest.Pos, even bool, err error) {
 	x, known := &v.indices, v.sumsOf(b)
 	if err := x.now(v, index); err != nil {

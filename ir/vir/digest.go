@@ -5,7 +5,7 @@ import (
 	"encoding/binary"
 )
 
-// Digest is equal for functions that are equal but for the sources of their instructions, and for no others that anybody will meet.
+// Digest is equal for functions that differ in the sources of their instructions at most, and for no others that anybody will meet.
 type Digest [sha256.Size]byte
 
 // Digest is that of f.

@@ -7,7 +7,7 @@ import (
 	"github.com/tmacc/tmacc/ir/vir"
 )
 
-// The digests of two functions differ if any field does, but for the sources of instructions.
+// The digests of two functions differ if any field does. Sources of instructions do not count.
 func TestDigest(t *testing.T) {
 	f := &vir.Func{
 		Name:   "f",

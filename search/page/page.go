@@ -82,7 +82,7 @@ type family struct {
 	Best             tune.Ratio // of the default's time, 0: none was measured
 }
 
-// within reports whether a ratio does not tell what is faster.
+// within reports whether a ratio is 1 within its noise.
 func within(r tune.Ratio) bool { return !r.Less() && !r.Greater() && !math.IsInf(r.High, 1) }
 
 // drawing is a picture for wide screens, and for narrow ones.

@@ -188,7 +188,7 @@ func splitsK(t schedule.Trace) int {
 	return 0
 }
 
-// OtherKinds are points of another kind whose means are those of x, at most `most` by each rule. Dot products get their levels in another way, tables
+// OtherKinds are points of another kind with the means of x, at most `most` by each rule. Dot products get their levels in another way, tables
 // have other digits or entries. Decisions that follow are as Options makes them.
 func (sp *Space) OtherKinds(x Point, most int) (out []Point) {
 	means := sp.Means(x)

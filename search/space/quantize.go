@@ -89,7 +89,7 @@ func (p preparing) trace(of *schedule.Preparation) (out schedule.Trace, ok bool)
 	return out, true
 }
 
-// words: all elements of a stage, of which lanes take vectors that lie side by side.
+// words: all elements of a stage. Lanes take vectors that lie side by side.
 func (p preparing) words(stage string) (t schedule.Trace, ok bool) {
 	n, ok := p.times(p.vectors, vector*p.all)
 	if !ok {
@@ -101,7 +101,7 @@ func (p preparing) words(stage string) (t schedule.Trace, ok bool) {
 	return p.vectored(t, stage, slices.Concat([]string{in("g")}, order, []string{in("o"), in("u"), in("c")})), true
 }
 
-// groups: groups of a stage, each of which is a lane's.
+// groups: groups of a stage, each for one lane.
 func (p preparing) groups(stage string, size int) (t schedule.Trace, ok bool) {
 	n, ok := p.times(1, size*p.all)
 	if !ok || size%vector != 0 {
