@@ -31,7 +31,7 @@ func (x *lab) searched(b *bench, all []*timed, s shape) (found []*candidate, err
 	if err != nil {
 		return nil, err
 	}
-	sp = sp.Columns(all[0].c.kernel.Cols)
+	sp = sp.Columns(all[0].c.kernel.Cols).Prepared()
 	h := &hunt{lab: x, b: b, sp: sp, shape: s, rng: rand.New(rand.NewSource(1)), seen: map[string]bool{}}
 	for _, t := range all {
 		if p, err := sp.Parse(t.c.Trace); err == nil {

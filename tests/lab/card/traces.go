@@ -203,6 +203,7 @@ func (x *lab) compile(e entry, most int) (*candidate, error) {
 			return nil, err
 		}
 	}
+	e.Trace = schedule.Unquantized(e.Trace) // activations are prepared before
 	k, err := schedule.Compile(p, e.Trace)
 	if err != nil {
 		return nil, err
