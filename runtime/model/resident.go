@@ -208,6 +208,7 @@ func (r *resident) free() {
 		x.free()
 	}
 	r.kept, r.seats, r.few = nil, nil, 0
+	clear(r.cannotEnd) // a loss of the device may have been why
 }
 
 func (x *seat) free() {
