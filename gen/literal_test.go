@@ -78,8 +78,8 @@ func (w *filler) fill(v reflect.Value, field string) {
 	case reflect.String:
 		v.SetString(fmt.Sprintf("name%d", w.n))
 		text = fmt.Sprintf(`(\[\]string\{)?"name%d"`, w.n)
-	case reflect.Func: // has the name of its struct; packages have no kernels by lists
-		if field != "Listed" {
+	case reflect.Func: // has the name of its struct; packages have no kernels by lists, and none that end in operators
+		if field != "Listed" && field != "Ended" {
 			text = "name"
 		}
 	default:

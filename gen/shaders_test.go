@@ -124,7 +124,7 @@ func TestFloats(t *testing.T) {
 		}
 	}
 	x := v.ABI("").Fused
-	if s := x.Shaders[0]; slices.Contains(s.Params, -1) || slices.Max(s.Params) != slices.Max(fused.Schedule.FusedParams()) {
+	if s := x.Shaders[0]; slices.Contains(s.Params, -1) || slices.Max(s.Params) != slices.Max(fused.Schedule.ParamNumbers()) {
 		t.Errorf("parameters %v", s.Params)
 	}
 	v.Fused = &v.Kernels[0]

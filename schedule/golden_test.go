@@ -178,6 +178,7 @@ var examples = []example{
 	{"quantize_table_q8", "w2", trace(byTable), QuantizeTable{Kind: "q8"}},
 	{"quantize", "w2", byGroups("n mt l ks f j", "group", "lane"), Quantize{Trace{Split{"act.k", 16, Pair{"act.o", "act.l"}}, Bind{"act.l", "lane"}}, 4096}},
 	{"split_k", "w2", columnsInGroups(), SplitK{4}},
+	{"epilogue", "w2", columnsInGroups(), Epilogue{"add", "y"}},
 	{"halving_add", "w2", trace(byTable, QuantizeTable{Kind: "q8"}, Split{"k", 4, Pair{"ks", "f"}}, Bind{"f", "unrolled"}), HalvingAdd{"f"}},
 	{"pack_signs", "ternary", with(byTritsOf(8), "pack"), byTritsOf(8)[len(byTritsOf(8))-1]},
 	{"pack_wide_words", "w3", trace(Decompose{Family: "table", Value: "codes", Parts: []int{1}}, columns, lanes, Split{"k", 32, Pair{"ks", "u"}}, Bind{"u", "unrolled"}),

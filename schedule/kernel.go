@@ -30,6 +30,9 @@ type Kernel struct {
 	// Quantized is how workgroups prepare activations from floats, of at most Room elements of K; nil: the caller prepares them.
 	Quantized *PreparationKernel
 	Room      int
+
+	// Epilogue is the other inputs of the operator that the product ends in; nil: it ends in none.
+	Epilogue []EpilogueInput
 }
 
 // Buffers names the packed matrices and prepared activations that k reads: kernels for products of one problem share

@@ -27,6 +27,7 @@ type Product struct {
 	scales  []nest.Shared // scales that lanes share
 	halves  bool          // they fill one half of the buffers while the other is used
 
+	epilogue  *ending   // operator that the product ends in; nil: none
 	parts     int       // workgroups that share sums over K; 0: none
 	quantized *Quantize // how groups prepare activations; nil: they do not
 	sumBy     int       // factor that the caller multiplies activation sums by; 0: the caller does not
@@ -126,6 +127,11 @@ func (s *Product) Kernel() (*Kernel, error) {
 	k.Nest.Loops = append(slices.Clone(st.loops), keepLoops(plan)...)
 	k.Nest.Buffers = s.buffers(k)
 	k.Deviation = s.deviation()
+	if s.epilogue != nil {
+		if err := s.epilogue.addTo(k); err != nil {
+			return nil, err
+		}
+	}
 	if s.quantized != nil {
 		if err := s.quantized.prepared(k); err != nil {
 			return nil, err

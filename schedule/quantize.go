@@ -92,17 +92,25 @@ func (x Quantize) prepared(k *Kernel) error {
 	return nil
 }
 
-// FusedParams are the numbers of the parameters of a kernel that quantizes, in the order of a kernel that does not: floats and their step are in the place of
-// activations, and the counts of the preparation's loops follow all others.
-func (k *Kernel) FusedParams() (numbers []int) {
+// ParamNumbers are the numbers of the parameters of a kernel of workgroups in the order of one that neither quantizes nor ends in an operator: floats and their step are in the place of
+// activations. The counts of the preparation's loops follow all others, and then three of each input of the operator.
+func (k *Kernel) ParamNumbers() (numbers []int) {
 	of := slices.Clone(matmulParams)
-	own := k.Nest.Counts[:len(k.Nest.Counts)-len(k.Quantized.Nest.Counts)]
-	for _, name := range own {
-		of = append(of, nest.CountParam(nest.Loop{Name: name}))
+	var prepared []string
+	if k.Quantized != nil {
+		prepared = k.Quantized.Nest.Counts
 	}
+	counts := func(names []string) {
+		for _, name := range names {
+			of = append(of, nest.CountParam(nest.Loop{Name: name}))
+		}
+	}
+	counts(k.Nest.Counts[:len(k.Nest.Counts)-len(prepared)])
 	of = append(of, blocksParam, actStep, sumsStep, blockStep)
-	for _, name := range k.Quantized.Nest.Counts {
-		of = append(of, nest.CountParam(nest.Loop{Name: name}))
+	counts(prepared)
+	for _, in := range k.Epilogue {
+		params := in.Params()
+		of = append(of, params[:]...)
 	}
 	as := map[string]string{"x": "act", xStep: actStep}
 	for _, name := range k.Nest.Params {

@@ -319,6 +319,13 @@ var refused = []struct {
 	{"w2", trace(ready(), Quantize{Room: 64}), Quantize{Room: 64}, `quantize x: is quantized already`},
 	{"w2", trace(byTable), Quantize{Room: 64}, `quantize x: becomes 8-bit activations: not f32 ones, tables of them or filled groups`},
 
+	{"w2", nil, Epilogue{"add", "y"}, `epilogue add: decompose first`},
+	{"w2", trace(ready(), Epilogue{"add", "y"}), Epilogue{"mul", "y"}, `epilogue mul: the product ends in an operator already`},
+	{"w2", ready(), Epilogue{"plus", "y"}, `epilogue plus: no such operator`},
+	{"w2", ready(), Epilogue{"rmsnorm", "x"}, `epilogue rmsnorm: does not make each f32 of one vector by itself`},
+	{"w2", ready(), Epilogue{"scale", "by"}, `epilogue scale: input by has one element`},
+	{"w2", ready(), Epilogue{"add", "z"}, `epilogue add: has no input "z"`},
+
 	{"w2", nil, packed, `pack codes: decompose first`},
 	{"w2", ready(), packed, `pack codes: already packed`},
 	{"w2", ready(), Pack{Tensor: "scales"}, `pack scales: no such tensor; have codes, act`},
@@ -390,6 +397,8 @@ var unfinished = []struct {
 		Split{"kk", 4, Pair{"f", "j"}}, Bind{"f", "unrolled"}, Tensorize{Loop: "j", To: "dot4"}, Reorder{strings.Fields("n mt l gt gi u f j")}, pack("mt gt gi u l j", "f"), SplitK{4}),
 		`loop gi: the floats of groups that workgroups share are added in order, one of each iteration and lane: bind it to lanes`},
 	{"w4", trace(tiles, SplitK{4}), `split_k: is for lanes that have sums of their own, not for tiles`},
+	{"w2", trace(ready(), Epilogue{"add", "y"}), `epilogue: is for targets with workgroups: bind tiles of rows to group`},
+	{"w4", trace(tiles, Epilogue{"add", "y"}), `epilogue: is for lanes that have floats of their own, not for tiles that lanes hold together`},
 	{"w2", trace(ready(), Quantize{Room: 64}), `quantize: is for products of one column, bound to group, in lanes`},
 	{"w2", trace(inGroups(), Quantize{Room: 64}), `quantize: loop act.k of 1 elements: must make whole iterations of the product's loop over K`},
 	{"w2", trace(inGroups(), Quantize{Trace{Split{"act.k", 8, Pair{"act.o", "act.l"}}, Bind{"act.l", "lane"}}, 64}),

@@ -66,6 +66,7 @@ var steps = map[string]Step{
 	"tile_columns":   TileColumns{},
 	"batch":          Batch{},
 	"split_k":        SplitK{},
+	"epilogue":       Epilogue{},
 }
 
 // StepNames lists all steps.

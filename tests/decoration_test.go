@@ -349,6 +349,8 @@ type shaded struct {
 }
 
 var shaders = []shaded{
+	{"epilogue.operator", "epilogue/w2", []string{`"silu"`, `"gelu"`}},
+	{"epilogue.tensor", "epilogue/w2", []string{`"up"`, `"gate"`}},
 	{"pack.fraction", "ternary.fraction", []string{`,"fraction":true`, ``}},
 	{"quantize.room", "quantize/w2", []string{`"room":4096`, `"room":8192`}},
 	{"quantize.trace", "quantize/w2", []string{`{"bind":{"loop":"amax.u","to":"unrolled"}},`, ``}},

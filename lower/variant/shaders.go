@@ -39,6 +39,8 @@ func (v *Shaders) Check() error {
 			return fmt.Errorf("two schedules are for n = %d", s.Cols)
 		case s.Quantized != nil:
 			return fmt.Errorf("the schedule for n = %d quantizes activations, which only one kernel does besides the others: put the step quantize last", s.Cols)
+		case s.Epilogue != nil:
+			return fmt.Errorf("the schedule for n = %d ends in an operator, whose inputs only steps of models have: leave the step epilogue out", s.Cols)
 		case s.Tables != nil:
 			return fmt.Errorf("the schedule for n = %d reads tables of activations, which shaders do not", s.Cols)
 		case s.Scratch > 0:
@@ -54,6 +56,8 @@ func (v *Shaders) Check() error {
 		switch {
 		case s.Quantized == nil:
 			return fmt.Errorf("the schedule for floats does not quantize them")
+		case s.Epilogue != nil:
+			return fmt.Errorf("the schedule for floats ends in an operator, whose inputs only steps of models have: leave the step epilogue out")
 		case s.Weights.Hash() != v.Kernels[0].Schedule.Weights.Hash():
 			return fmt.Errorf("the schedules for floats and for n = %d are not for one packed matrix", v.Kernels[0].Schedule.Cols)
 		case s.Rows%s.Weights.TileM != 0:
@@ -85,20 +89,31 @@ const FusedName = "floats"
 // them is behind.
 func (k *Shaded) fused(prefix string) *abi.Fused {
 	s := k.Schedule
-	f := &abi.Fused{Kernel: Kernel{Schedule: s}.abi(prefix), Room: s.Room, CountDiv: s.Quantized.CountDiv, Pads: s.Quantized.Pads, Shaders: ABIShaders(k.Shaders), Most: k.Most}
+	f := &abi.Fused{Kernel: Kernel{Schedule: s}.abi(prefix), Room: s.Room, CountDiv: s.Quantized.CountDiv, Pads: s.Quantized.Pads, Shaders: k.ABI(), Most: k.Most}
 	f.Name = prefix + FusedName
-	number := s.FusedParams()
-	renumber := func(params []int) (out []int) {
+	return f
+}
+
+// renumber gives the parameters of shaders of s the numbers that the runtime knows them by.
+func renumber(all []abi.Shader, s *schedule.Kernel) {
+	number := s.ParamNumbers()
+	of := func(params []int) (out []int) {
 		for _, p := range params {
 			out = append(out, number[p])
 		}
 		return out
 	}
-	for i := range f.Shaders {
-		x := &f.Shaders[i]
-		x.Params, x.Buffers, x.Grid = renumber(x.Params), renumber(x.Buffers), renumber(x.Grid)
+	for i := range all {
+		x := &all[i]
+		x.Params, x.Buffers, x.Grid = of(x.Params), of(x.Buffers), of(x.Grid)
 	}
-	return f
+}
+
+// ABI describes the shaders of k to the runtime by the numbers that it knows parameters by.
+func (k *Shaded) ABI() []abi.Shader {
+	all := ABIShaders(k.Shaders)
+	renumber(all, k.Schedule)
+	return all
 }
 
 // ABIShaders describes shaders to the runtime.

@@ -37,7 +37,14 @@ type Variant struct {
 	// Listed makes shaders of the kernel of a number of columns whose blocks multiply by a matrix each: by the one that begins as many bytes behind the first as a list
 	// says, which is the parameter List. Models with experts ask for them, others never do. nil: there are none.
 	Listed func(cols int) ([]Shader, error)
+	// Ended makes shaders of a kernel, by the number that Numbered has, that end in an operator: the product is one of its inputs, and what the operator makes of that is
+	// stored. Each other input has three parameters behind all others: its pointer, and the bytes from one column to the next, and from one block of columns to the next. Steps
+	// of models ask for them, others never do. nil: there are none.
+	Ended func(kernel int, by Ending) ([]Shader, error)
 }
+
+// Ending is how a product ends in an operator of package ir/operator: Product is the name of the input that it is.
+type Ending struct{ Operator, Product string }
 
 // Kernel is an assembly function that multiplies Rows rows by Cols rows of
 // activations over all of K. The codes of its activations lie in chunks: Chunk

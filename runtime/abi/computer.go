@@ -12,6 +12,8 @@ type Computer interface {
 	Stack(tiles [][]byte, tileBytes int) (all []Loaded, apart int, err error)
 	// Lists is why a kernel, by its number, cannot multiply each block of activations by a matrix of a stack. The first call makes its shader.
 	Lists(kernel int) error
+	// Ends is why a kernel, by its number, cannot end in an operator. The first call makes its shader.
+	Ends(kernel int, by Ending) error
 	// Record makes a sequence of steps. Each sees what the steps before wrote, unless it runs beside them.
 	Record(steps []Step) (Recording, error)
 	// Run runs a recording, and returns when it is done. After a loss of the device recordings and memory are of no more use.
@@ -44,13 +46,16 @@ type Step interface{ RunsBeside() bool }
 
 // Multiplying multiplies all rows of a matrix by rows of activations, the blocks of Runs. Out receives a column for each of them, whole tiles of it. Columns
 // lie Column bytes apart. If List has a memory, Matrix is the first of a Stack, and Runs are one, of a kernel that Lists allows: block i is multiplied by the matrix that begins
-// behind the first by the bytes that the i-th u32 of List says.
+// behind the first by the bytes that the i-th u32 of List says. If End names an operator, all kernels of Runs must be ones that Ends allows. Out receives what the operator makes of
+// the product and of Inputs: its other inputs in their order, a vector for each column. Their columns lie Row bytes apart, with room for all that Out has. Out may be one of them.
 type Multiplying struct {
 	Beside         bool
 	Matrix         Loaded
 	Runs           []Run
 	Act, Out, List Place
 	Column         int
+	End            Ending
+	Inputs         []Tensor
 }
 
 // Operating makes calls of an operator. Tensors are in the order of Operator.Tensors.

@@ -35,6 +35,9 @@ const (
 	numParts = len(format.PartNames)
 )
 
+// inputParams is how many parameters each input has of the operator that a product ends in.
+const inputParams = 3
+
 // behind is how many bytes a buffer has behind what kernels are given: a word, as its size is rounded up to words.
 const behind = 8
 
@@ -158,7 +161,7 @@ func (x *Matrix) Multiply(c *abi.DeviceCall) error {
 	}
 	s := o.lend()
 	defer o.giveBack(s)
-	for _, p := range x.parts(x.outputs(c, 0, false)) {
+	for _, p := range x.parts(x.outputs(c, 0, form{})) {
 		if err := x.multiply(o, s, c, p); err != nil {
 			return o.note(err)
 		}
@@ -212,6 +215,15 @@ type call struct {
 	apart         int          // bytes from one column to the next
 	list          vulkan.Range // of a call whose blocks are multiplied by a matrix each; without a buffer: all are by one
 	listAt        int          // where in it the list begins
+	form          form
+	inputs        []input // of the operator that it ends in
+}
+
+// input is an input of the operator that a product ends in.
+type input struct {
+	vulkan.Range
+	at, row int   // where in the range the first column begins, and bytes from one column to the next
+	bytes   int64 // from there on
 }
 
 // bytes is how many bytes the results of c have, from the first to the last.
@@ -224,20 +236,20 @@ type outputs struct {
 }
 
 // outputs divides a product into calls that the device can do: each sees a part of the weights, of the activations and of the output. Columns of the output are
-// some bytes apart, or with 0 dense in each call. Listed says that each block has a matrix of a list.
-func (x *Matrix) outputs(c *abi.DeviceCall, apart int, listed bool) (out outputs) {
+// some bytes apart, or with 0 dense in each call. Kernels have a form.
+func (x *Matrix) outputs(c *abi.DeviceCall, apart int, as form) (out outputs) {
 	first := 0
 	for i := range c.Runs {
 		run := &c.Runs[i]
 		k := x.r.variant.Numbered(run.Kernel)
-		tiles, blocks := x.most(c, run, apart, listed)
+		tiles, blocks := x.most(c, run, apart, as)
 		for b := 0; b < run.Blocks; b += blocks {
 			n := min(blocks, run.Blocks-b)
 			for _, p := range x.pieces {
 				for from := max(c.From, p.from); from < min(c.To, p.to); from += tiles {
 					to := min(from+tiles, c.To, p.to)
 					rows := x.rows(k, to-from)
-					next := call{run: run, piece: p, from: from, to: to, block: b, blocks: n, column: first + b*k.Cols, act: run.At + b*run.Bytes, at: out.bytes, rows: rows, apart: max(apart, 4*rows)}
+					next := call{run: run, piece: p, from: from, to: to, block: b, blocks: n, column: first + b*k.Cols, act: run.At + b*run.Bytes, at: out.bytes, rows: rows, apart: max(apart, 4*rows), form: as}
 					out.calls = append(out.calls, next)
 					out.bytes += next.bytes(k)
 				}
@@ -255,11 +267,8 @@ func (x *Matrix) rows(k *abi.Kernel, tiles int) int {
 }
 
 // most is how many tiles, and blocks of a run, a call has at most.
-func (x *Matrix) most(c *abi.DeviceCall, run *abi.Run, apart int, listed bool) (tiles, blocks int) {
-	shader := x.on.kernels[run.Kernel].Shader
-	if listed {
-		shader = x.on.listed[run.Kernel].Shader
-	}
+func (x *Matrix) most(c *abi.DeviceCall, run *abi.Run, apart int, as form) (tiles, blocks int) {
+	shader := x.on.formed(run.Kernel, as).Shader
 	k, l := x.r.variant.Numbered(run.Kernel), &x.on.d.Limits
 	room := min(int(l.Range-l.RangeAlignment)-behind, x.room())
 	side, sums := max(1, k.Rows/x.r.layout.TileM), 4*shader.SumWords(run.Count)
@@ -324,10 +333,7 @@ func (x *Matrix) commands(o *opened, out outputs, act, result *vulkan.Buffer, sh
 
 // dispatch is one call of a kernel. If its workgroups share sums, it is added to these.
 func (x *Matrix) dispatch(o *opened, c *call, act, result *vulkan.Buffer, shared *sums) (*vulkan.Dispatch, error) {
-	k, s, l := x.r.variant.Numbered(c.run.Kernel), o.kernels[c.run.Kernel], x.r.layout
-	if c.list.Buffer != nil {
-		s = o.listed[c.run.Kernel]
-	}
+	k, s, l := x.r.variant.Numbered(c.run.Kernel), o.formed(c.run.Kernel, c.form), x.r.layout
 	if s.lacks != nil {
 		return nil, fmt.Errorf("device: kernel %s: %w", k.Name, s.lacks)
 	}
@@ -337,7 +343,7 @@ func (x *Matrix) dispatch(o *opened, c *call, act, result *vulkan.Buffer, shared
 	words := [params]int{outStepParam: c.apart, tilesParam: apart, tileStep: x.tileBytes, rowsStep: 4 * rows,
 		sideStep: apart * x.tileBytes, sideRows: 4 * apart * rows, countParam: c.run.Count,
 		blocksParam: c.blocks, actStep: c.run.Bytes, sumsStep: c.run.Bytes, blockStep: k.Cols * c.apart}
-	ranges := [params]vulkan.Range{}
+	ranges := make([]vulkan.Range, params+len(c.run.Counts), params+len(c.run.Counts)+inputParams*len(c.inputs))
 	set := func(param int, b *vulkan.Buffer, at, bytes int) {
 		begin := at &^ int(o.d.Limits.RangeAlignment-1)
 		ranges[param], words[param] = vulkan.Range{Buffer: b, Offset: int64(begin), Size: min(b.Size()-int64(begin), int64(at-begin+bytes+behind))}, at-begin
@@ -357,6 +363,9 @@ func (x *Matrix) dispatch(o *opened, c *call, act, result *vulkan.Buffer, shared
 	ranges[listParam], words[listParam] = c.list, c.listAt
 	d := &vulkan.Dispatch{Pipeline: s.pipeline}
 	all := append(words[:], c.run.Counts...)
+	for _, in := range c.inputs {
+		all, ranges = append(all, in.at, in.row, k.Cols*in.row), append(ranges, in.Range, vulkan.Range{}, vulkan.Range{})
+	}
 	for _, p := range s.Params {
 		if p < 0 || p >= len(all) {
 			return nil, fmt.Errorf("device: the shader of %s has a parameter %d, which no product has", k.Name, p)
@@ -367,7 +376,10 @@ func (x *Matrix) dispatch(o *opened, c *call, act, result *vulkan.Buffer, shared
 		d.Push = binary.LittleEndian.AppendUint32(d.Push, uint32(all[p]))
 	}
 	for _, p := range s.Buffers {
-		r := ranges[p]
+		r := vulkan.Range{}
+		if p >= 0 && p < len(ranges) {
+			r = ranges[p]
+		}
 		if r.Buffer == nil {
 			return nil, fmt.Errorf("device: the shader of %s reads parameter %d, which its product has not", k.Name, p)
 		}

@@ -29,7 +29,18 @@ func (r *Runner) Lists(kernel int) error {
 	defer r.mu.Unlock()
 	o, err := r.ready()
 	if err == nil {
-		_, err = r.listing(o, kernel)
+		_, err = r.making(o, kernel, form{listed: true})
+	}
+	return err
+}
+
+// Ends implements abi.Computer.
+func (r *Runner) Ends(kernel int, by abi.Ending) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	o, err := r.ready()
+	if err == nil {
+		_, err = r.making(o, kernel, form{end: by})
 	}
 	return err
 }
@@ -188,12 +199,24 @@ func (c *card) multiplying(s *abi.Multiplying, shared *sums) (all []*vulkan.Disp
 		return nil, err
 	}
 	tile := x.r.layout.TileM
+	inputs, err := c.ended(x, o, s)
+	if err != nil {
+		return nil, err
+	}
 	call := abi.DeviceCall{To: len(x.tiles) / x.tileBytes, Runs: s.Runs}
-	for _, p := range x.outputs(&call, s.Column, list.Buffer != nil).calls {
+	for _, p := range x.outputs(&call, s.Column, form{list.Buffer != nil, s.End}).calls {
 		k := x.r.variant.Numbered(p.run.Kernel)
 		first := p.column*s.Column + 4*p.from*tile
 		if end := first + p.bytes(k); 4*(p.from*tile+p.rows) > s.Column || int64(end) > s.Out.Bytes {
 			return nil, fmt.Errorf("device: %d columns of rows %d and the next %d are written into %d bytes, %d for a column", p.blocks*k.Cols, p.from*tile, p.rows, s.Out.Bytes, s.Column)
+		}
+		for _, in := range inputs {
+			from := 4*p.from*tile + p.column*in.row
+			if end := int64(from + (k.Cols*p.blocks-1)*in.row + 4*p.rows); end > in.bytes {
+				return nil, fmt.Errorf("device: a product of %d bytes ends in an operator whose input has %d", end, in.bytes)
+			}
+			in.at += from
+			p.inputs = append(p.inputs, in)
 		}
 		p.list, p.listAt = list.Range, list.at+4*p.block
 		p.act, p.at = p.act+int(s.Act.At), int(s.Out.At)+first
@@ -203,6 +226,26 @@ func (c *card) multiplying(s *abi.Multiplying, shared *sums) (all []*vulkan.Disp
 		}
 		d.Beside = len(all) > 0 && (k.Rows <= tile || p.from == 0)
 		all = append(all, d)
+	}
+	return all, nil
+}
+
+// ended is the other inputs of the operator that a product ends in, none if it ends in none.
+func (c *card) ended(x *Matrix, o *opened, s *abi.Multiplying) (all []input, err error) {
+	if s.End == (abi.Ending{}) {
+		return nil, nil
+	}
+	for _, run := range s.Runs {
+		if _, err := x.r.making(o, run.Kernel, form{end: s.End}); err != nil {
+			return nil, err
+		}
+	}
+	for _, t := range s.Inputs {
+		in := input{row: t.Row, bytes: t.Bytes}
+		if in.Range, in.at, err = c.bound(t.Place); err != nil {
+			return nil, err
+		}
+		all = append(all, in)
 	}
 	return all, nil
 }
@@ -218,7 +261,7 @@ func (c *card) listed(x *Matrix, o *opened, s *abi.Multiplying) (l struct {
 	if x.stack == nil || x.number != 0 || len(s.Runs) != 1 {
 		return l, errors.New("device: a product by a list of matrices that are no stack, or by several kernels")
 	}
-	if _, err := x.r.listing(o, s.Runs[0].Kernel); err != nil {
+	if _, err := x.r.making(o, s.Runs[0].Kernel, form{listed: true}); err != nil {
 		return l, err
 	}
 	l.Range, l.at, err = c.bound(s.List)

@@ -116,16 +116,43 @@ type Runner struct {
 	layout  *format.Layout
 	open    func() (*card, error)
 
-	mu    sync.Mutex // guards what follows, and calls
-	last  *opened
-	lists map[int][]abi.Shader // of opened.listed
+	mu   sync.Mutex // guards what follows, and calls
+	last *opened
+	made map[made][]abi.Shader // of opened.made
 }
 
 // opened is the kernels of a product on an open device.
 type opened struct {
 	*card
 	kernels []kernel
-	listed  map[int]kernel // by number, of kernels that multiply by a list of matrices: those that have been asked for
+	made    map[made]kernel // those that have been asked for
+}
+
+// made is a kernel, by its number, with a form that is made when it is first asked for: most products never have it.
+type made struct {
+	kernel int
+	form
+}
+
+// form is what a kernel does besides its product: multiply each block by a matrix of a list, or end in an operator.
+type form struct {
+	listed bool
+	end    abi.Ending
+}
+
+func (x form) String() string {
+	if x.listed {
+		return "for a list of matrices"
+	}
+	return "that ends in operator " + x.end.Operator
+}
+
+// formed is a kernel of a form that has been asked for.
+func (o *opened) formed(i int, as form) kernel {
+	if as == (form{}) {
+		return o.kernels[i]
+	}
+	return o.made[made{i, as}]
 }
 
 // kernel is a shader compiled for a device.
@@ -137,7 +164,7 @@ type kernel struct {
 }
 
 func newRunner(v *abi.Variant, l *format.Layout, open func() (*card, error)) (*Runner, error) {
-	r := &Runner{variant: v, layout: l, open: open, lists: map[int][]abi.Shader{}}
+	r := &Runner{variant: v, layout: l, open: open, made: map[made][]abi.Shader{}}
 	_, err := r.ready()
 	return r, err
 }
@@ -154,7 +181,7 @@ func (r *Runner) ready() (*opened, error) {
 	if len(r.variant.Shaders) != len(r.variant.Kernels) {
 		return nil, fmt.Errorf("%s: %d shaders of %d kernels", r.variant.Target, len(r.variant.Shaders), len(r.variant.Kernels))
 	}
-	o := &opened{card: c, listed: map[int]kernel{}}
+	o := &opened{card: c, made: map[made]kernel{}}
 	all := r.variant.Shaders
 	if f := r.variant.Fused; f != nil {
 		all = append(all[:len(all):len(all)], f.Shaders)
@@ -187,31 +214,42 @@ func (r *Runner) ready() (*opened, error) {
 	return o, nil
 }
 
-// listing is a kernel whose blocks multiply by a matrix of a list each. It is compiled when it is first asked for: most models never do.
-func (r *Runner) listing(o *opened, i int) (kernel, error) {
-	if k, ok := o.listed[i]; ok {
+// making is a kernel of a form. It is compiled when it is first asked for.
+func (r *Runner) making(o *opened, i int, as form) (kernel, error) {
+	of := made{i, as}
+	if k, ok := o.made[of]; ok {
 		return k, k.lacks
 	}
-	x := r.variant.Kernels[i]
-	if r.lists[i] == nil {
-		if r.variant.Listed == nil {
-			return kernel{}, errors.New("device: the product has no shaders for a list of matrices")
-		}
-		all, err := r.variant.Listed(x.Cols)
+	if r.made[of] == nil {
+		all, err := r.shaders(i, as)
 		if err != nil {
-			return kernel{}, fmt.Errorf("device: kernel %s for a list of matrices: %w", x.Name, err)
+			return kernel{}, fmt.Errorf("device: kernel %s %v: %w", r.variant.Numbered(i).Name, as, err)
 		}
-		r.lists[i] = all
+		r.made[of] = all
 	}
-	k, err := o.kernel(r.lists[i])
+	k, err := o.kernel(r.made[of])
 	if err != nil {
-		return kernel{}, fmt.Errorf("device: kernel %s for a list of matrices: %w", x.Name, err)
+		return kernel{}, fmt.Errorf("device: kernel %s %v: %w", r.variant.Numbered(i).Name, as, err)
 	}
 	if k.lacks != nil {
-		k.lacks = fmt.Errorf("device: kernel %s for a list of matrices: %w", x.Name, k.lacks)
+		k.lacks = fmt.Errorf("device: kernel %s %v: %w", r.variant.Numbered(i).Name, as, k.lacks)
 	}
-	o.listed[i] = k
+	o.made[of] = k
 	return k, k.lacks
+}
+
+// shaders makes the shaders of a kernel of a form.
+func (r *Runner) shaders(i int, as form) ([]abi.Shader, error) {
+	switch v := r.variant; {
+	case as.listed && v.Listed != nil:
+		return v.Listed(v.Kernels[i].Cols)
+	case !as.listed && v.Ended != nil:
+		if side := v.Numbered(i).Rows / r.layout.TileM; side > 0 && sides(r)%side != 0 {
+			return nil, fmt.Errorf("writes rows twice that others of the product write")
+		}
+		return v.Ended(i, as.end)
+	}
+	return nil, errors.New("the product has no shaders of the form")
 }
 
 // kernel compiles the first of some shaders that the device can run. One without such a shader says what the device lacks. Other faults of shaders are errors.

@@ -43,7 +43,7 @@ func (r *Runner) Plan(matrices []*Matrix, act []byte, runs []abi.Run) (_ *Plan, 
 		if _, err := x.ready(); err != nil {
 			return nil, err
 		}
-		out := x.outputs(c, 0, false)
+		out := x.outputs(c, 0, form{})
 		if p.out == nil {
 			if p.out, err = o.d.Buffer(int64(out.bytes + behind)); err != nil {
 				return nil, err

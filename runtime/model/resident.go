@@ -34,15 +34,18 @@ type resident struct {
 	// the first step of a kind, or with blocks of experts of a number of columns, had the bits of products and of the CPU
 	same     [numKinds]bool
 	sameCols map[int]bool
-	most     int        // tokens of a step that there is memory for
-	large    int64      // bytes of work for this number
-	kept     *kept      // nil before the first step, and after a loss of the device
-	seats    []*seat    // the latest first
-	few      int        // sessions of the smallest batch that had no room, 0: each had
-	work     abi.Memory // of steps, nil before the first
-	bytes    int64      // of work
-	ran      *layout    // of the last step
-	steps    []*recorded
+	sameEnds map[ended]bool
+	// cannotEnd is why kernels do not end in operators, nil: they can
+	cannotEnd map[ended]error
+	most      int        // tokens of a step that there is memory for
+	large     int64      // bytes of work for this number
+	kept      *kept      // nil before the first step, and after a loss of the device
+	seats     []*seat    // the latest first
+	few       int        // sessions of the smallest batch that had no room, 0: each had
+	work      abi.Memory // of steps, nil before the first
+	bytes     int64      // of work
+	ran       *layout    // of the last step
+	steps     []*recorded
 }
 
 // Kinds of steps, by what differs in how they are computed.
@@ -98,7 +101,7 @@ func (x sequence) alike(y sequence) bool {
 
 // newResident says whether steps of a model can stay on a device.
 func newResident(m *Model) *resident {
-	r := &resident{m: m, sameCols: map[int]bool{}}
+	r := &resident{m: m, sameCols: map[int]bool{}, sameEnds: map[ended]bool{}, cannotEnd: map[ended]error{}}
 	if r.why = r.covers(); r.why != nil {
 		return r
 	}
@@ -205,6 +208,7 @@ func (r *resident) free() {
 		x.free()
 	}
 	r.kept, r.seats, r.few = nil, nil, 0
+	clear(r.cannotEnd) // a loss of the device may have been why
 }
 
 func (x *seat) free() {
@@ -243,8 +247,12 @@ func (r *resident) forward(ctx context.Context, ws *workspace) (done bool, err e
 		return true, err
 	}
 	err = r.finish(ws, step.at)
-	if !r.same[ws.kind()] || slices.ContainsFunc(step.at.groupings, func(g grouping) bool { return !r.sameCols[g.cols] }) {
-		err = r.compare(ctx, ws, step.at.groupings)
+	known := r.same[ws.kind()] && !slices.ContainsFunc(step.at.groupings, func(g grouping) bool { return !r.sameCols[g.cols] })
+	for of := range step.at.ended {
+		known = known && r.sameEnds[of]
+	}
+	if !known {
+		err = r.compare(ctx, ws, step.at)
 	}
 	return true, err
 }
@@ -314,9 +322,9 @@ func (r *resident) shapeOf(n int, single bool, wanted span, noHead bool) shape {
 // deviceBytes is how many bytes the copies of a layer's pages take, of a session of all positions.
 func (a *attention) deviceBytes() int64 { return int64(numBlocks(a.positions)) * int64(a.pageBytes()) }
 
-// compare computes the tokens of a first step of its kind or groupings again, by products, and compares. A device with other bits computes no more steps: its driver, or what it
+// compare computes the tokens of a first step of its kind, groupings or kernels that end in operators again, by products, and compares. A device with other bits computes no more steps: its driver, or what it
 // cannot be asked of floats, is the reason.
-func (r *resident) compare(ctx context.Context, ws *workspace, groupings []grouping) error {
+func (r *resident) compare(ctx context.Context, ws *workspace, at *layout) error {
 	results := func() []float32 { return slices.Concat(ws.normed[:len(ws.wanted)*r.m.config.Embedding], ws.logits) }
 	first, pages := results(), r.written(ws)
 	if err := ws.forwardLayers(ctx); err != nil {
@@ -324,8 +332,11 @@ func (r *resident) compare(ctx context.Context, ws *workspace, groupings []group
 	}
 	same := slices.EqualFunc(first, results(), func(a, b float32) bool { return math.Float32bits(a) == math.Float32bits(b) }) && bytes.Equal(pages, r.written(ws))
 	r.same[ws.kind()] = same
-	for _, g := range groupings {
+	for _, g := range at.groupings {
 		r.sameCols[g.cols] = same
+	}
+	for of := range at.ended {
+		r.sameEnds[of] = same
 	}
 	if !same {
 		r.why = errorf("device", "a step there had other bits than its products and the CPU's float operators")

@@ -89,24 +89,44 @@ func (s *list) weighted(weights []float32, k int) []tensorAt {
 	return []tensorAt{s.at("w", s.kept.vectors[&weights[0]], 0), s.at("share", s.kept.numbers[share(k)], 0), s.at("eps", s.kept.numbers[s.m.config.Epsilon], 0)}
 }
 
-// plus adds y to the k elements of rows of x.
-func (s *list) plus(beside bool, x, y region, k int) {
-	s.operator(beside, "add", map[string]int{"K": k}, []int{s.span.n}, s.each("x", x), s.each("y", y), s.each("out", x))
+// biased is the product by a matrix, plus a bias unless that is nil.
+func (s *list) biased(x *matrix, bias []float32, out region) target {
+	t := target{x: x, out: out}
+	if bias != nil {
+		t.end = &ending{Ending: abi.Ending{Operator: "add", Product: "x"}, other: "y", from: s.kept.vectors[&bias[0]], to: out}
+	}
+	return t
 }
 
-// biased adds a vector of weights to rows of x.
-func (s *list) biased(beside bool, x region, bias []float32) {
-	s.plus(beside, x, s.kept.vectors[&bias[0]], len(bias))
-}
-
-// target is a matrix and where its product goes.
+// target is a matrix, where its product goes, and what is made of that; nil: nothing is.
 type target struct {
 	x   *matrix
 	out region
+	end *ending
 }
 
-// multiply adds the products of matrices by the activations in a region, each times the scale of its matrix.
+// ending is an operator of a product and another vector for each row. Only what it makes is used any more.
+type ending struct {
+	abi.Ending
+	other    string // the name of its other input
+	from, to region
+	done     bool // by the kernel of the product
+}
+
+// multiply adds the products of matrices by the activations in a region, each times the scale of its matrix, and what is made of them: where kernels can, in one dispatch.
 func (s *list) multiply(in region, all ...target) {
+	s.products(in, slices.Clone(all))
+	beside := false
+	for _, t := range all {
+		if e := t.end; e != nil && !e.done {
+			s.operator(beside, e.Operator, map[string]int{"K": t.x.m}, []int{s.span.n}, s.each(e.Product, t.out), s.each(e.other, e.from), s.each("out", e.to))
+			beside = true
+		}
+	}
+}
+
+// products is multiply without what kernels cannot make of products.
+func (s *list) products(in region, all []target) {
 	all = slices.DeleteFunc(all, func(t target) bool {
 		if t.x.packed == nil {
 			s.multiplyFloats(in, t)
@@ -125,10 +145,11 @@ func (s *list) multiply(in region, all ...target) {
 		}
 	}
 	for i, t := range all {
-		x := &abi.Multiplying{Beside: i > 0, Matrix: t.x.packed.Loaded(), Act: s.place(s.actOf(t.x, s.span.n).region, 0), Out: s.place(t.out, s.first*t.out.row), Column: t.out.row}
+		x := &abi.Multiplying{Beside: i > 0, Matrix: t.x.packed.Loaded(), Act: s.place(s.actOf(t.x, s.span.n).region, 0)}
 		for _, b := range s.layout.steps(t.x, s.span.n).Blocks {
 			x.Runs = append(x.Runs, b.Run)
 		}
+		s.result(x, t, all[:i])
 		s.add(x)
 	}
 	s.scale(all)
@@ -140,18 +161,59 @@ func (s *list) multiplyAsFloats(in region, all []target) bool {
 	for _, t := range all {
 		rows += t.x.m
 	}
-	var steps []abi.Step
+	var steps []*abi.Multiplying
 	for i, t := range all {
 		run, ok := t.x.packed.Product().StepFloats(rows, t.x.k)
 		if !ok || s.span.n != 1 || run.Bytes > in.row && !(in.zeros && int64(run.Bytes) <= in.bytes) {
 			return false
 		}
-		steps = append(steps, &abi.Multiplying{Beside: i > 0, Matrix: t.x.packed.Loaded(), Act: s.place(in, s.first*in.row), Out: s.place(t.out, s.first*t.out.row), Column: t.out.row,
-			Runs: []abi.Run{run}})
+		steps = append(steps, &abi.Multiplying{Beside: i > 0, Matrix: t.x.packed.Loaded(), Act: s.place(in, s.first*in.row), Runs: []abi.Run{run}})
 	}
-
-	s.steps = append(s.steps, steps...)
+	for i, t := range all {
+		s.result(steps[i], t, all[:i])
+		s.add(steps[i])
+	}
 	return len(all) > 0
+}
+
+// result says where a product goes, and lets it end in the operator of t if its kernels can. It does not run beside products that the operator reads.
+func (s *list) result(x *abi.Multiplying, t target, before []target) {
+	out := t.out
+	if e := t.end; e != nil && s.ends(x, t) {
+		out, e.done = e.to, true
+		x.Beside = x.Beside && !slices.ContainsFunc(before, func(b target) bool { return b.out == e.from })
+		x.End, x.Inputs = e.Ending, []abi.Tensor{{Place: s.place(e.from, s.first*e.from.row), Row: e.from.row}}
+	}
+	x.Out, x.Column = s.place(out, s.first*out.row), out.row
+}
+
+// ends says that the kernels of a product can end in the operator of t, and that there is room for whole tiles and blocks in what they read and write.
+func (s *list) ends(x *abi.Multiplying, t target) bool {
+	steps := s.layout.steps(t.x, s.span.n)
+	rows := (t.x.m + steps.Whole - 1) / steps.Whole * steps.Whole
+	room := func(r region) bool {
+		return r.row == 0 && int64(4*rows) <= r.bytes || 4*rows <= r.row && int64((s.first+steps.Columns)*r.row) <= r.bytes
+	}
+	if t.x.packed.Scale() != 1 || !room(t.end.from) || !room(t.end.to) {
+		return false
+	}
+	var all []ended
+	for _, run := range x.Runs {
+		of := ended{t.x.packed.Product(), run.Kernel, t.end.Ending}
+		why, known := s.cannotEnd[of]
+		if !known {
+			why = steps.On.Ends(of.kernel, of.Ending)
+			s.cannotEnd[of] = why
+		}
+		if why != nil {
+			return false
+		}
+		all = append(all, of)
+	}
+	for _, of := range all {
+		s.layout.ended[of] = true
+	}
+	return true
 }
 
 // scale multiplies products by the scales of their matrices.
@@ -193,7 +255,7 @@ func (r *resident) record(at *layout, sequences []sequence) (abi.Recording, erro
 	}
 	if s.wanted.n > 0 && s.head {
 		s.span = span{0, s.wanted.n}
-		s.multiply(s.last, target{m.head, s.logits})
+		s.multiply(s.last, target{x: m.head, out: s.logits})
 	}
 	if s.err != nil {
 		return nil, s.err
@@ -201,17 +263,26 @@ func (r *resident) record(at *layout, sequences []sequence) (abi.Recording, erro
 	return r.on.Record(s.steps)
 }
 
-// residual adds what a part of a layer has computed to the hidden state, with its bias, and normed if it has a norm for it.
-func (s *list) residual(bias, ends []float32) {
-	n, mixed := s.m.config.Embedding, s.mixed
-	if bias != nil {
-		s.biased(false, mixed, bias)
+// mix adds the product that a part of a layer ends in to the hidden state, with its bias, and normed if it has a norm for it.
+func (s *list) mix(in region, x *matrix, bias, ends []float32) {
+	t := s.biased(x, bias, s.mixed)
+	plain := t.end == nil && ends == nil
+	if plain {
+		t.end = &ending{Ending: abi.Ending{Operator: "add", Product: "y"}, other: "x", from: s.hidden, to: s.hidden}
 	}
+	if s.multiply(in, t); !plain {
+		s.residual(ends)
+	}
+}
+
+// residual adds what a part of a layer has computed to the hidden state, normed if it has a norm for it.
+func (s *list) residual(ends []float32) {
+	n, mixed := s.m.config.Embedding, s.mixed
 	if ends != nil {
 		s.norm(s.mixed2, mixed, ends, n)
 		mixed = s.mixed2
 	}
-	s.plus(false, s.hidden, mixed, n)
+	s.operator(false, "add", map[string]int{"K": n}, []int{s.span.n}, s.each("x", s.hidden), s.each("y", mixed), s.each("out", s.hidden))
 }
 
 // feed adds the feed-forward part of a layer, and the norm of what comes next.
@@ -219,10 +290,10 @@ func (s *list) feed(layer int) {
 	x := &s.m.layers[layer]
 	if s.m.config.Experts.Count > 0 {
 		s.feedExperts(layer)
+		s.residual(x.vectors[feedEndNorm])
 	} else {
-		s.network(x, gateWeights, upWeights, downWeights, s.mixed)
+		s.mix(s.network(x, gateWeights, upWeights), x.matrices[downWeights], nil, x.vectors[feedEndNorm])
 	}
-	s.residual(nil, x.vectors[feedEndNorm])
 	if layer+1 < len(s.m.layers) {
 		s.norm(s.normed, s.hidden, s.m.layers[layer+1].vectors[attentionNorm], s.m.config.Embedding)
 	} else if s.wanted.n > 0 {
@@ -230,15 +301,14 @@ func (s *list) feed(layer int) {
 	}
 }
 
-// network adds a network that all positions have.
-func (s *list) network(x *layer, gate, up, down role, out region) {
+// network adds a network that all positions have, up to what its last matrix multiplies.
+func (s *list) network(x *layer, gate, up role) region {
 	n := s.m.config.width()
-	s.multiply(s.normed, target{x.matrices[gate], s.gates}, target{x.matrices[up], s.ups})
-	s.operator(false, s.m.row.gate.operator, map[string]int{"K": n}, []int{s.span.n}, s.each("gate", s.gates), s.each("up", s.ups), s.each("out", s.gated))
-	gated := s.gated
+	end := &ending{Ending: abi.Ending{Operator: s.m.row.gate.operator, Product: "up"}, other: "gate", from: s.gates, to: s.gated}
+	s.multiply(s.normed, target{x: x.matrices[gate], out: s.gates}, target{x.matrices[up], s.ups, end})
 	if weights := x.vectors[gatedNorm]; weights != nil {
-		s.norm(s.gated2, gated, weights, n)
-		gated = s.gated2
+		s.norm(s.gated2, s.gated, weights, n)
+		return s.gated2
 	}
-	s.multiply(gated, target{x.matrices[down], out})
+	return s.gated
 }

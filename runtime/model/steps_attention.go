@@ -17,18 +17,13 @@ func (s *list) project(layer int) {
 	if turned {
 		keys = s.keys
 	}
-	queries := target{x.matrices[queryWeights], s.queries}
-	all := []target{{x.matrices[keyWeights], keys}, {x.matrices[valueWeights], out.value}, queries}
+	queries := s.biased(x.matrices[queryWeights], x.vectors[queryBias], s.queries)
+	all := []target{s.biased(x.matrices[keyWeights], x.vectors[keyBias], keys), s.biased(x.matrices[valueWeights], x.vectors[valueBias], out.value), queries}
 	narrow := layer+1 == len(s.m.layers) && s.wanted.n < s.layout.n
 	if narrow {
 		all = all[:2]
 	}
 	s.multiply(s.normed, all...)
-	for i, t := range all {
-		if bias := x.vectors[[...]role{keyBias, valueBias, queryBias}[i]]; bias != nil {
-			s.biased(i > 0 && x.vectors[keyBias] != nil, t.out, bias)
-		}
-	}
 	s.turn(a, a.kvHeads, s.byRow(keys, a, 1), s.byRow(s.keys2, a, 1), s.byRow(out.key, a, 1), x.vectors[keyNorm])
 	s.store(layer)
 	if narrow {
@@ -36,9 +31,6 @@ func (s *list) project(layer int) {
 			return
 		}
 		s.multiply(s.normed, queries)
-		if bias := x.vectors[queryBias]; bias != nil {
-			s.biased(false, s.queries, bias)
-		}
 	}
 	s.turn(a, a.heads, s.byRow(s.queries, a, a.group()), s.byRow(s.queries2, a, a.group()), s.shared(a), x.vectors[queryNorm])
 }
@@ -202,8 +194,7 @@ func (s *list) attend(layer int) {
 		s.norm(s.attended2, attended, weights, a.heads*a.size)
 		attended = s.attended2
 	}
-	s.multiply(attended, target{x.matrices[mixedWeights], s.mixed})
-	s.residual(x.vectors[mixedBias], x.vectors[mixedEndNorm])
+	s.mix(attended, x.matrices[mixedWeights], x.vectors[mixedBias], x.vectors[mixedEndNorm])
 	s.norm(s.normed, s.hidden, x.vectors[feedNorm], s.m.config.Embedding)
 }
 

@@ -289,7 +289,7 @@ func (l *layout) takeChosenAct(x *matrix, g grouping) {
 // feedExperts adds the experts of a layer.
 func (s *list) feedExperts(layer int) {
 	x, l, g := &s.m.config.Experts, &s.m.layers[layer], s.grouped(s.span.n)
-	s.multiply(s.normed, target{l.matrices[router], s.scored})
+	s.multiply(s.normed, target{x: l.matrices[router], out: s.scored})
 	s.route()
 	if g.cols > 1 {
 		s.sort(layer, g)
@@ -347,8 +347,8 @@ func (s *list) gather(x tensorAt, by, out region, n int) {
 
 // feedShared adds the expert that all positions have to what the others have computed, times its gate.
 func (s *list) feedShared(l *layer) {
-	s.network(l, sharedGate, sharedUp, sharedDown, s.sharedOut)
-	s.multiply(s.normed, target{l.matrices[sharedRouter], s.opening})
+	s.multiply(s.network(l, sharedGate, sharedUp), target{x: l.matrices[sharedDown], out: s.sharedOut})
+	s.multiply(s.normed, target{x: l.matrices[sharedRouter], out: s.opening})
 	s.operator(false, "sigmoid", map[string]int{"K": ops.Panel}, []int{s.span.n}, s.each("x", s.opening), s.each("out", s.opens))
 	s.operator(false, "addscaled", map[string]int{"K": s.m.config.Embedding}, []int{s.span.n}, s.each("x", s.mixed), s.each("y", s.sharedOut), s.each("scale", s.opens), s.each("out", s.mixed))
 }

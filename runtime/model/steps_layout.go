@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/tmacc/tmacc/runtime"
+	"github.com/tmacc/tmacc/runtime/abi"
 	"github.com/tmacc/tmacc/runtime/ops"
 )
 
@@ -47,7 +48,15 @@ type layout struct {
 	last, logits           region // of the wanted rows
 	acts                   []actLayout
 	floats                 []region // rows of activations that products may read with zeros behind them
+	ended                  map[ended]bool
 	expertsLayout
+}
+
+// ended is a kernel that ends in an operator.
+type ended struct {
+	of     *runtime.Product
+	kernel int
+	abi.Ending
 }
 
 // sized is a matrix that multiplies a number of rows.
@@ -102,7 +111,10 @@ func (l *layout) rows(n, k int) region {
 }
 
 // activations is n rows of k activations. Behind a single one are the zeros that products read which take it as floats.
-func (l *layout) activations(n, k int) region {
+func (l *layout) activations(n, k int) region { return l.activationsOf(n, 0, k) }
+
+// activationsOf is activations with more rows behind them, which products may write that end in an operator.
+func (l *layout) activationsOf(n, more, k int) region {
 	bytes := 0
 	for _, x := range l.matrices() {
 		if n == 1 && x.k == k {
@@ -111,7 +123,7 @@ func (l *layout) activations(n, k int) region {
 		}
 	}
 	if bytes <= 4*k {
-		return l.rows(n, k)
+		return l.rows(n+more, k)
 	}
 	r := l.words(bytes / 4)
 	r.row, r.zeros = 4*k, true
@@ -132,7 +144,6 @@ func (l *layout) results(n int, all ...*matrix) region { return l.resultsOf(n, 0
 
 // resultsOf is results with rows of at least some elements.
 func (l *layout) resultsOf(n, height int, all ...*matrix) region {
-	more := 0
 	for _, x := range all {
 		if x.packed == nil {
 			height = max(height, (x.m+ops.Panel-1)/ops.Panel*ops.Panel)
@@ -140,11 +151,21 @@ func (l *layout) resultsOf(n, height int, all ...*matrix) region {
 		}
 		steps := l.steps(x, n)
 		height = max(height, (x.m+steps.Whole-1)/steps.Whole*steps.Whole)
-		for _, b := range steps.Blocks {
+	}
+	return l.rows(n+l.more(n, all...), height)
+}
+
+// more is how many rows products of n rows by matrices may write behind them.
+func (l *layout) more(n int, all ...*matrix) (more int) {
+	for _, x := range all {
+		if x.packed == nil {
+			continue
+		}
+		for _, b := range l.steps(x, n).Blocks {
 			more = max(more, b.Cols)
 		}
 	}
-	return l.rows(n+more, height)
+	return more
 }
 
 // steps is how n rows are multiplied by a matrix that is covered.
@@ -159,7 +180,7 @@ func (l *layout) steps(x *matrix, n int) runtime.Steps {
 
 // lay lays out the memory of a step.
 func (r *resident) lay(of shape) *layout {
-	l := &layout{resident: r, shape: of, products: map[sized]runtime.Steps{}}
+	l := &layout{resident: r, shape: of, products: map[sized]runtime.Steps{}, ended: map[ended]bool{}}
 	l.takeInputs()
 	l.takeOutputs()
 	l.takeBuffers()
@@ -172,7 +193,7 @@ func (r *resident) lay(of shape) *layout {
 
 func (l *layout) takeInputs() {
 	c, begin := &l.m.config, l.bytes
-	l.hidden, l.cells = l.rows(l.n, c.Embedding), l.words(4*l.n)
+	l.hidden, l.cells = l.rows(l.n+l.more(l.n, l.all(mixedWeights, downWeights)...), c.Embedding), l.words(4*l.n)
 	for kind := range c.Kinds {
 		pairs := l.m.angles[kind].Pairs()
 		k := kindLayout{cos: l.rows(l.n, pairs), sin: l.rows(l.n, pairs)}
@@ -230,7 +251,7 @@ func (l *layout) takeBuffers() {
 	queries, keys := c.extent(sizeQueries), c.extent(sizeKeys)
 	l.queries2, l.rotated, l.keys2 = l.rows(l.n, queries), l.rows(l.n, queries), l.rows(l.n, keys)
 	l.keyScales, l.valueScales = l.rows(l.n, c.KVHeads), l.rows(l.n, c.KVHeads)
-	l.attended, l.attended2, l.gated, l.gated2 = l.activations(l.n, queries), l.activations(l.n, queries), l.activations(l.n, c.width()), l.activations(l.n, c.width())
+	l.attended, l.attended2, l.gated, l.gated2 = l.activations(l.n, queries), l.activations(l.n, queries), l.activationsOf(l.n, l.more(l.n, l.all(upWeights, sharedUp)...), c.width()), l.activations(l.n, c.width())
 	l.slots = c.Heads * max(numBlocks(l.m.options.Context), blocksAtOnce*(l.n-1))
 	l.scores, l.capped, l.shares = l.words(l.slots*ops.Block), l.words(l.slots*ops.Block), l.words(l.slots*ops.Block)
 	l.tops, l.totals, l.parts = l.words(l.slots), l.words(l.slots), l.words(l.slots*c.HeadSize)

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/tmacc/tmacc/gen/operators"
 	"github.com/tmacc/tmacc/ir"
@@ -61,6 +62,18 @@ func Listed(ctx context.Context, p ir.Problem, t spirv.Target, trace schedule.Tr
 	k.PlainSums()
 	all, err := printed(ctx, k.Listed(), "matmul", t, controls)
 	return variant.ABIShaders(all), err
+}
+
+// Ended compiles one schedule so that its product ends in an operator of vectors.
+func Ended(ctx context.Context, p ir.Problem, t spirv.Target, trace schedule.Trace, end schedule.Epilogue, controls ...spirv.Controls) ([]abi.Shader, error) {
+	k, err := Shaded(ctx, p, t, append(slices.Clip(trace), end), controls...)
+	if err != nil {
+		return nil, err
+	}
+	if slices.ContainsFunc(k.Schedule.Epilogue, func(in schedule.EpilogueInput) bool { return in.One }) {
+		return nil, fmt.Errorf("operator %s has inputs of one element", end.Operator)
+	}
+	return k.ABI(), nil
 }
 
 // longest is the most elements of a row that a quantizer is made for. Longer rows have that of a part.

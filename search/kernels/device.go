@@ -45,6 +45,7 @@ func (p *making) shaded(problem ir.Problem) (*runtime.Product, Origin, error) {
 	v := &s.Spec.Variants[0]
 	v.Device = p.device.On
 	v.Listed = func(cols int) ([]abi.Shader, error) { return p.listed(problem, e, s, cols) }
+	v.Ended = func(kernel int, by abi.Ending) ([]abi.Shader, error) { return p.ended(problem, e, s, kernel, by) }
 	if err := s.Spec.Validate(); err != nil {
 		return nil, "", err
 	}
@@ -52,24 +53,39 @@ func (p *making) shaded(problem ir.Problem) (*runtime.Product, Origin, error) {
 	return x, origin, err
 }
 
-// listed is the shaders of a kernel whose blocks multiply by a matrix each. They are in the folder, or are compiled by the kernel's schedule and kept.
-func (p *Provider) listed(problem ir.Problem, e *tune.Entry, s *storedShaders, cols int) (all []abi.Shader, err error) {
+// listed is the shaders of a kernel whose blocks multiply by a matrix each.
+func (p *Provider) listed(problem ir.Problem, e *tune.Entry, s *storedShaders, cols int) ([]abi.Shader, error) {
+	i := slices.IndexFunc(s.Spec.Variants[0].Kernels, func(k abi.Kernel) bool { return k.Cols == cols })
+	return p.onDemand(problem, e, s, i, fmt.Sprintf("shaders of %d columns for lists of matrices", cols), func(t schedule.Trace) ([]abi.Shader, error) {
+		return build.Listed(p.ctx, problem, p.device.Target, t, p.device.Controls)
+	})
+}
+
+// ended is the shaders of a kernel that ends in an operator.
+func (p *Provider) ended(problem ir.Problem, e *tune.Entry, s *storedShaders, kernel int, by abi.Ending) ([]abi.Shader, error) {
+	what := fmt.Sprintf("shaders of kernel %d that end in %s of %s", kernel, by.Operator, by.Product)
+	return p.onDemand(problem, e, s, kernel, what, func(t schedule.Trace) ([]abi.Shader, error) {
+		return build.Ended(p.ctx, problem, p.device.Target, t, schedule.Epilogue{Operator: by.Operator, Tensor: by.Product}, p.device.Controls)
+	})
+}
+
+// onDemand is shaders of a kernel, by its number, that steps of models ask for. They are in the folder, or are compiled by the kernel's schedule and kept.
+func (p *Provider) onDemand(problem ir.Problem, e *tune.Entry, s *storedShaders, kernel int, what string, of func(schedule.Trace) ([]abi.Shader, error)) (all []abi.Shader, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := &making{Provider: p, say: p.say}
-	id := p.shaderIdentity(fmt.Sprintf("shaders of %d columns for lists of matrices", cols), problem, e)
-	if now.keptGob("shaders of "+problem.Name()+" for lists of matrices", id, &all) {
+	id := p.shaderIdentity(what, problem, e)
+	if now.keptGob(what+", "+problem.Name(), id, &all) {
 		return all, nil
 	}
-	i := slices.IndexFunc(s.Spec.Variants[0].Kernels, func(k abi.Kernel) bool { return k.Cols == cols })
-	if i < 0 || i >= len(s.Traces) {
-		return nil, fmt.Errorf("kernels: no kernel of %d columns", cols)
+	if kernel < 0 || kernel >= len(s.Traces) {
+		return nil, errors.New("kernels: no such kernel")
 	}
 	var trace schedule.Trace
-	if err := json.Unmarshal(s.Traces[i], &trace); err != nil {
+	if err := json.Unmarshal(s.Traces[kernel], &trace); err != nil {
 		return nil, err
 	}
-	if all, err = build.Listed(p.ctx, problem, p.device.Target, trace, p.device.Controls); err == nil {
+	if all, err = of(trace); err == nil {
 		now.keepGob(id, all)
 	}
 	return all, err
@@ -128,6 +144,9 @@ func (p *making) compileShaders(problem ir.Problem, e *tune.Entry) (*storedShade
 	}
 	for _, k := range v.Kernels {
 		s.Traces = append(s.Traces, mustJSON(k.Schedule.Trace))
+	}
+	if v.Fused != nil { // it has the number behind the others
+		s.Traces = append(s.Traces, mustJSON(v.Fused.Schedule.Trace))
 	}
 	return s, nil
 }

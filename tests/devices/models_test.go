@@ -398,6 +398,7 @@ type counts struct {
 	steps, products, lists, loads, rooms int
 	listed                               int // blocks that are multiplied by a matrix of a list, of the last recording
 	operators                            map[string]int
+	ends                                 map[abi.Ending]int // products of the last recording that end in operators
 }
 
 type countedRunner struct {
@@ -445,11 +446,14 @@ func (x *countedMatrix) Multiply(c *abi.DeviceCall) error {
 }
 
 func (x *countedRunner) Record(steps []abi.Step) (abi.Recording, error) {
-	x.operators, x.listed = map[string]int{}, 0
+	x.operators, x.ends, x.listed = map[string]int{}, map[abi.Ending]int{}, 0
 	for _, s := range steps {
 		switch s := s.(type) {
 		case *abi.Multiplying:
 			s.Matrix = s.Matrix.(*countedMatrix).Loaded
+			if s.End != (abi.Ending{}) {
+				x.ends[s.End]++
+			}
 			if s.List.Memory != nil {
 				x.listed += s.Runs[0].Blocks
 			}
