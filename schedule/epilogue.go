@@ -10,7 +10,7 @@ import (
 )
 
 // Epilogue lets a product end in a float operator: what it would store is the operator's input Tensor, and what the operator makes of that is stored. The
-// operator makes each element of an element of each input, or of inputs of one element. The bits are those of the product and the operator after it.
+// operator makes each element of an element of each input, or of inputs of one element. The bits are the same as of the product and the operator after it.
 //
 //	group mt M/16                        group mt M/16
 //	    lane r 16                            lane r 16
@@ -50,7 +50,7 @@ type ending struct {
 }
 
 // EpilogueInput is an input of the operator that a product ends in. Its parameters are a pointer, and unless it has one element the bytes from one column to the
-// next, and from one block of columns to the next. Its rows lie like those of the product.
+// next, and from one block of columns to the next. Its rows lie as the product's do.
 type EpilogueInput struct {
 	Name string // in the operator
 	One  bool   // it has one element

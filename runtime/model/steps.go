@@ -98,7 +98,7 @@ func (s *list) biased(x *matrix, bias []float32, out region) target {
 	return t
 }
 
-// target is a matrix, where its product goes, and what is made of that; nil: nothing is.
+// target is a matrix, where its product goes, and the operator that it ends in; nil: none.
 type target struct {
 	x   *matrix
 	out region
@@ -113,7 +113,7 @@ type ending struct {
 	done     bool // by the kernel of the product
 }
 
-// multiply adds the products of matrices by the activations in a region, each times the scale of its matrix, and what is made of them: where kernels can, in one dispatch.
+// multiply adds the products of matrices by the activations in a region, each times the scale of its matrix, and the operators that they end in: where kernels can, in one dispatch.
 func (s *list) multiply(in region, all ...target) {
 	s.products(in, slices.Clone(all))
 	beside := false
