@@ -24,23 +24,18 @@ type recording struct {
 }
 
 // Lists implements abi.Computer.
-func (r *Runner) Lists(kernel int) error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	o, err := r.ready()
-	if err == nil {
-		_, err = r.making(o, kernel, form{listed: true})
-	}
-	return err
-}
+func (r *Runner) Lists(kernel int) error { return r.makes(kernel, form{listed: true}) }
 
 // Ends implements abi.Computer.
-func (r *Runner) Ends(kernel int, by abi.Ending) error {
+func (r *Runner) Ends(kernel int, by abi.Ending) error { return r.makes(kernel, form{end: by}) }
+
+// makes says why there is no kernel of a form, nil if there is one.
+func (r *Runner) makes(kernel int, as form) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	o, err := r.ready()
 	if err == nil {
-		_, err = r.making(o, kernel, form{end: by})
+		_, err = r.making(o, kernel, as)
 	}
 	return err
 }
