@@ -14,7 +14,7 @@ var zen2 = core.Core{
 	// prefetches into the second-level cache hold a miss. AMD's manuals of older cores say that these bring lines to the first-level cache; by the pairs,
 	// either is as good. Shared: an EPYC 7763 has 64 cores at 2.45 GHz and 8 channels of DDR4-3200 (AMD's page of it).
 	Hierarchy: core.Hierarchy{
-		First: 32 << 10, Fills: 22, Holds: true, Latency: [3]float64{13, 130, 300}, Line: [3]float64{2, 2.6, 9}, Several: 8.5, Shared: 49,
+		First: 32 << 10, Fills: 22, Holds: true, Trains: true, Latency: [3]float64{13, 130, 300}, Line: [3]float64{2, 2.6, 9}, Several: 8.5, Shared: 49,
 	},
 	Costs:    zen2Costs,
 	Pipeline: core.Pipeline{Width: 6, Window: 224, Waiting: 64, Scalar: "cdef"},

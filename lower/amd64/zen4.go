@@ -12,11 +12,12 @@ import (
 var zen4 = core.Core{
 	Name: "zen4", ISAs: []string{"amd64/avx512vbmi"}, CPUs: []cpu.Set{{Vendor: amd, FirstFamily: 0x19, LastFamily: 0x19}},
 	// AMD, Software Optimization Guide for Zen 4 (57647), as far as remembered: 32 KiB, 14 cycles to the second-level cache. 24 misses in flight and 28 GB/s of
-	// a VM: docs/lab/choices.md, Streams and TablesRead. Estimates, the same as of zen2: the times of the third-level cache and of memory. That prefetches
+	// a VM: docs/lab/choices.md, Streams and TablesRead. 50 cycles to the third-level cache: that manual, and the
+	// pairs; a Zen 5 VM has 54. Estimates: the other times of that cache and of memory. That prefetches
 	// into the second-level cache hold a miss, and are dropped at times, is what loads of others show (Wang et al., arXiv 2411.02814), and the pairs.
 	// Shared: an EPYC 9654 has 96 cores at 3.55 GHz and 12 channels of DDR5-4800 (AMD's page of it).
 	Hierarchy: core.Hierarchy{
-		First: 32 << 10, Fills: 24, Holds: true, Latency: [3]float64{14, 130, 300}, Line: [3]float64{2, 2.4, 8}, Several: 8, Shared: 47,
+		First: 32 << 10, Fills: 24, Holds: true, Trains: true, Latency: [3]float64{14, 50, 300}, Line: [3]float64{2, 2.4, 8}, Several: 8, Shared: 47,
 	},
 	Costs:    zen4Costs,
 	Pipeline: core.Pipeline{Width: 6, Window: 320, Waiting: 64, Scalar: "cdef"},

@@ -1,6 +1,7 @@
 package cost
 
 import (
+	"math"
 	"math/bits"
 	"sync"
 
@@ -9,11 +10,9 @@ import (
 
 const (
 	line      = 64            // bytes of a line
-	page      = 4 << 10       // bytes that prefetchers of hardware stay in
-	lines     = page / line   // of a page
-	sets      = 64            // of a first-level cache: lines of one place in a page are in one set
+	sets      = 64            // of a first-level cache
 	weightsAt = 1 << 24       // the line that weights begin at; all other data are below, and never farther than the second-level cache
-	followed  = 32            // pages that a prefetcher follows
+	followed  = 32            // regions that a prefetcher follows
 	recent    = 8             // lines that tell one stream from several
 	warm      = simulated / 2 // bytes of weights before time is taken
 	simulated = 48 << 10      // bytes of weights of a call that is simulated
@@ -28,18 +27,16 @@ type Model struct {
 	Reach  int     `json:"reach"`  // the most lines from one to the next of these
 	Asks   int     `json:"asks"`   // lines that a prefetcher asks for at each that is asked for
 	Looks  float64 `json:"looks"`  // the part of a line's time that a prefetch into the second-level cache keeps that busy
-	Ahead  int     `json:"ahead"`  // the most lines that a prefetcher is ahead
-	Queue  int     `json:"queue"`  // lines that the second-level cache waits for at once
 }
 
 // Fitted is the model that estimates are by.
-var Fitted = Model{Window: 0.35, Begins: 1, Reach: 1, Asks: 4, Looks: 0.5, Ahead: 20, Queue: 48}
+var Fitted = Model{Window: 0.35, Begins: 2, Reach: 4, Asks: 2, Looks: 0.5}
 
 // memory simulates how a core waits for lines: instructions are done in order, at the pace of the execution units, or later if
 // their data come later. An instruction starts when it enters the window, which the oldest one that is not done holds back.
 //
-// A line is asked for by a load, by a prefetch of the kernel, or by the prefetcher of the second-level cache, which follows
-// ascending lines of a page. Each level waits for a limited number of lines, and brings one after the other.
+// A line is asked for by a load, by a prefetch of the kernel, or by the prefetcher of the second-level cache. That follows
+// ascending lines of a page which the first-level cache asks for, and on some cores prefetches into the second-level cache. Each level waits for a limited number of lines, and brings one after the other.
 type memory struct {
 	h      core.Hierarchy
 	model  Model
@@ -90,13 +87,18 @@ func newMemory(model Model, c core.Core, home Place) *memory {
 	m.near.reset()
 	m.far.reset()
 	*m = memory{near: m.near, far: m.far, h: c.Hierarchy, model: model, home: home, window: float64(model.Window * float64(c.Pipeline.Window)), points: m.points, cache: m.cache}
-	m.fills, m.queue = make(slots, m.h.Fills), make(slots, model.Queue)
-	m.pages.of = map[int]*paged{}
+	m.fills, m.queue = make(slots, m.h.Fills), make(slots, inFlight(m.h))
+	m.pages = pages{of: map[int]*paged{}, lines: m.h.Region() / line}
 	m.cache.clear(m.h.First / line / sets)
 	if room := 1 << bits.Len(uint(m.window)+2); room > len(m.points) { // each point is one instruction or more
 		m.points = make([]point, room)
 	}
 	return m
+}
+
+// inFlight is how many lines the second-level cache waits for at once: as many as come in the time that one takes from memory.
+func inFlight(h core.Hierarchy) int {
+	return int(math.Ceil(h.Latency[DRAM] / min(h.Line[DRAM], h.Several)))
 }
 
 // clear empties a cache of some ways.
@@ -177,12 +179,21 @@ func (m *memory) access(k kind, at, bytes int) {
 		}
 		began := max(m.fills[0], m.entered())
 		m.near.next(began, float64(m.model.Looks*m.h.Line[L2]))
-		m.fills.replace(m.beyond(x, began))
+		m.fills.replace(m.second(x, began))
 		m.wait(began)
 	default:
 		m.near.next(m.entered(), float64(m.model.Looks*m.h.Line[L2]))
-		m.beyond(x, m.entered())
+		m.second(x, m.entered())
 	}
+}
+
+// second brings a line to the second-level cache at t by a prefetch: when it is there.
+func (m *memory) second(x int, t float64) float64 {
+	ready := m.beyond(x, t)
+	if m.h.Trains {
+		m.ahead(m.pages.at(x), x, t)
+	}
+	return ready
 }
 
 // lineOf is the line of an address, which is not negative.
@@ -225,7 +236,9 @@ func (m *memory) first(x int) (ready float64) {
 		return m.cache.ready[e]
 	}
 	began := max(m.entered(), m.fills[0])
-	ready = m.near.next(m.beyond(x, began), m.h.Line[L2])
+	ready = m.beyond(x, began)
+	m.ahead(m.pages.at(x), x, began)
+	ready = m.near.next(ready, m.h.Line[L2])
 	m.fills.replace(ready)
 	m.cache.replace(x, ready)
 	return ready
@@ -254,11 +267,10 @@ func (s slots) replace(t float64) {
 // beyond asks the second-level cache for a line at t: when it could be read from there.
 func (m *memory) beyond(x int, t float64) float64 {
 	p := m.pages.at(x)
-	ready := &p.ready[x%lines]
+	ready := &p.ready[x%m.pages.lines]
 	if *ready == 0 {
 		m.fetch(x, t, ready)
 	}
-	m.ahead(p, x, t)
 	return max(*ready, t+m.h.Latency[L2])
 }
 
@@ -273,7 +285,7 @@ func (m *memory) fetch(x int, t float64, ready *float64) {
 		return
 	}
 	each := m.h.Line[from]
-	if m.several(x/lines) && from == DRAM {
+	if m.several(x/m.pages.lines) && from == DRAM {
 		each = m.h.Several
 	}
 	*ready = m.far.next(max(t, m.queue[0])+m.h.Latency[from], each)
@@ -312,10 +324,10 @@ func (m *memory) ahead(p *paged, x int, t float64) {
 	p.last = max(p.last, x)
 	for n := 0; n < m.model.Asks && p.seen >= m.model.Begins; n++ { // several, so that it comes ahead
 		next := max(p.asked, x) + 1
-		if next/lines != x/lines || next > x+m.model.Ahead {
+		if next/m.pages.lines != x/m.pages.lines || next > x+m.h.Lead() {
 			return
 		}
-		if ready := &p.ready[next%lines]; *ready == 0 {
+		if ready := &p.ready[next%m.pages.lines]; *ready == 0 {
 			m.fetch(next, t, ready)
 		}
 		p.asked = next
@@ -378,13 +390,14 @@ func (w *wire) at(p int) *float64 {
 // paged is a page: when its lines are in the second-level cache, 0: never. If the prefetcher follows it: the last line that was asked for,
 // how many before it were near each other, and the last line that the prefetcher asked for.
 type paged struct {
-	ready             [lines]float64
+	ready             []float64
 	followed          bool
 	last, seen, asked int
 }
 
 // pages has some pages by their numbers, and keeps at hand those that were looked at last.
 type pages struct {
+	lines  int // of a page
 	of     map[int]*paged
 	atHand [16]*paged
 	number [16]int
@@ -392,11 +405,11 @@ type pages struct {
 
 // at is the page of a line.
 func (p *pages) at(x int) *paged {
-	n := x / lines
+	n := x / p.lines
 	i := n % len(p.atHand)
 	if p.atHand[i] == nil || p.number[i] != n {
 		if p.of[n] == nil {
-			p.of[n] = &paged{}
+			p.of[n] = &paged{ready: make([]float64, p.lines)}
 		}
 		p.number[i], p.atHand[i] = n, p.of[n]
 	}

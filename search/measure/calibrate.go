@@ -160,21 +160,22 @@ func chased(ctx context.Context, bytes int) (alone, together float64, err error)
 	}
 	const loads = 1 << 9
 	at, place := uint32(0), 0
-	least := func(run func()) (ns float64) {
-		ns = math.Inf(1)
+	// The first lines may still lie in a cache, of a large machine or of its neighbours: the median is of those that do not.
+	usual := func(run func()) float64 {
+		run()
+		var ns []float64
 		for range 2000 {
 			if ctx.Err() != nil {
 				break
 			}
 			began := time.Now()
 			run()
-			ns = min(ns, float64(time.Since(began).Nanoseconds())/loads)
+			ns = append(ns, float64(time.Since(began).Nanoseconds())/loads)
 		}
-		return ns
+		return timing.Median(ns)
 	}
-	warm := func(run func()) float64 { run(); return least(run) }
-	alone = warm(func() { at = follow(words, at, loads) })
-	together = warm(func() {
+	alone = usual(func() { at = follow(words, at, loads) })
+	together = usual(func() {
 		if place+loads > len(order) {
 			place = 0
 		}

@@ -67,8 +67,8 @@ func tried() (all []cost.Model) {
 	m := cost.Fitted
 	for _, m.Window = range []float64{0.35, 0.5, 0.7, 1} {
 		for _, m.Begins = range []int{1, 2} {
-			for _, m.Reach = range []int{1, 2, 4} {
-				for _, m.Asks = range []int{1, 2, 4} {
+			for _, m.Reach = range []int{1, 4} {
+				for _, m.Asks = range []int{2, 4, 8} {
 					all = append(all, m)
 				}
 			}
