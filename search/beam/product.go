@@ -62,17 +62,18 @@ var (
 )
 
 const (
-	eachKind      = 2   // starts of each kind
-	samples       = 40  // further starts where these have no kernel
-	mostStarts    = 3   // for one column, each by other means
-	muchWorse     = 0.4 // in the score: a start by other means that is worse by more is none
-	mostLayouts   = 4   // that are followed
-	mostWide      = 3   // of them, to many columns
-	notMuchWorse  = 0.3 // layouts whose score for one column is worse by more are not, nor to many columns those whose score for one and four is
-	closeCall     = 0.1 // in the score: tables and dot products that differ by less are compared by kernels for all numbers of columns
-	otherKinds    = 2   // of starts, by each decision
-	fewTries      = 4   // for each of them, for four columns
-	triesOfWeight = 9   // of the layout that is chosen, for each weight of a purpose
+	eachKind      = 2    // starts of each kind
+	samples       = 40   // further starts where these have no kernel
+	mostStarts    = 4    // for one column, each by other means
+	muchWorse     = 0.4  // in the score: a start by other means that is worse by more is none
+	mostLayouts   = 4    // that are followed
+	mostWide      = 3    // of them, to many columns
+	notMuchWorse  = 0.3  // layouts whose score for one column is worse by more are not, nor to many columns those whose score for one and four is
+	again         = 0.15 // in the score: other layouts of a kind come after the best ones of kinds that are worse by less
+	closeCall     = 0.1  // in the score: tables and dot products that differ by less are compared by kernels for all numbers of columns
+	otherKinds    = 2    // of starts, by each decision
+	fewTries      = 4    // for each of them, for four columns
+	triesOfWeight = 9    // of the layout that is chosen, for each weight of a purpose
 )
 
 // Product chooses the schedules of p on a target by what the model predicts for Purposes: of ascending numbers of columns, one first, and for
@@ -313,6 +314,7 @@ func (c *chooser) starts(one *space.Space) (starts []space.Point, err error) {
 		all = append(all, lanes...)
 		least = min(least, lanes[0].Cost)
 	}
+	all = append(all, found...)
 	slices.SortStableFunc(all, func(a, b *Found) int { return cmp.Compare(a.Cost, b.Cost) })
 	known := map[kind]bool{}
 	for _, f := range all {
@@ -324,15 +326,21 @@ func (c *chooser) starts(one *space.Space) (starts []space.Point, err error) {
 	return starts, nil
 }
 
-// kind is what layouts have little in common by: the means, and how many bits a code takes.
+// kind is what layouts have little in common by: the means, how many bits a code takes, and what entries of tables are stored as.
 type kind struct {
 	space.Means
-	bits float64
+	bits            float64
+	entries         format.DType
+	residual, split bool
 }
 
 // kind is the kind of a kernel.
 func (c *chooser) kind(k *kernel) kind {
-	return kind{c.space.Means(k.point), k.Weights.Part(format.Codes).CodeBits()}
+	of := kind{Means: c.space.Means(k.point), bits: k.Weights.Part(format.Codes).CodeBits()}
+	if t := k.Tables; t != nil {
+		of.entries, of.residual, of.split = t.Elem, t.Residual, t.Split()
+	}
+	return of
 }
 
 // anyStart is a point that has a kernel where no start has one: of formats that take most registers or code. A longer search leads there from points
@@ -423,7 +431,7 @@ func (c *chooser) right() (all []set) {
 
 // layouts are kernels of one column, the best one by each means whose layout is not much worse than the best layout.
 func (c *chooser) layouts() (out []*kernel, err error) {
-	var all, others []*kernel
+	var all []*kernel
 	for _, s := range c.right() {
 		all = append(all, s[0])
 	}
@@ -436,15 +444,15 @@ func (c *chooser) layouts() (out []*kernel, err error) {
 		least = worse(all[0])
 	}
 	small := c.smallest(all, least+notMuchWorse)
-	all = slices.DeleteFunc(all, func(k *kernel) bool {
+	after := map[*kernel]float64{} // what kernels are tried in the order of
+	for _, k := range all {
 		by := c.kind(k)
-		other := known[by]
-		if known[by] = true; other {
-			others = append(others, k)
+		if after[k] = worse(k); known[by] {
+			after[k] += again
 		}
-		return other
-	})
-	all = append(all, others...)
+		known[by] = true
+	}
+	slices.SortStableFunc(all, func(a, b *kernel) int { return cmp.Compare(after[a], after[b]) })
 	if small != nil && small != all[0] {
 		all = slices.Insert(all, 1, small)
 	}
