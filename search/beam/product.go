@@ -66,13 +66,13 @@ const (
 	samples       = 40   // further starts where these have no kernel
 	mostStarts    = 4    // for one column, each by other means
 	muchWorse     = 0.4  // in the score: a start by other means that is worse by more is none
-	mostLayouts   = 4    // that are followed
+	mostLayouts   = 6    // that are followed
 	mostWide      = 3    // of them, to many columns
 	notMuchWorse  = 0.3  // layouts whose score for one column is worse by more are not, nor to many columns those whose score for one and four is
 	again         = 0.15 // in the score: other layouts of a kind come after the best ones of kinds that are worse by less
 	closeCall     = 0.1  // in the score: tables and dot products that differ by less are compared by kernels for all numbers of columns
 	otherKinds    = 2    // of starts, by each decision
-	fewTries      = 4    // for each of them, for four columns
+	fewTries      = 4    // for each of them where no start has a kernel, for some number of columns
 	triesOfWeight = 9    // of the layout that is chosen, for each weight of a purpose
 )
 
@@ -178,7 +178,7 @@ func (c *chooser) choose() ([]set, error) {
 		}
 		compared = append(compared, of(n)...)
 		for i, s := range sets {
-			sets[i] = c.wider(s, n, fewTries)
+			sets[i] = c.wider(s, n, 0)
 		}
 		c.leastOf(compared, sets)
 		slices.SortStableFunc(sets, func(a, b set) int { return cmp.Compare(c.score(a, compared), c.score(b, compared)) })
@@ -497,6 +497,7 @@ func (c *chooser) wider(ks set, n, tries int, also ...Purpose) set {
 	from := slices.MinFunc(ks, func(a, b *kernel) int { return cmp.Compare(c.score(set{a}, ps), c.score(set{b}, ps)) })
 	sizes := []string{"columns", "tile", "call"}
 	s := c.search(columnsSearch, ps)
+	s.bound = math.Inf(1)
 	starts, best := c.fitting(s, sp.Around(from.point, n == many, sizes...))
 	further := func(all []space.Point) {
 		all, at := c.fitting(s, slices.DeleteFunc(all, func(x space.Point) bool {
@@ -511,6 +512,9 @@ func (c *chooser) wider(ks set, n, tries int, also ...Purpose) set {
 	}
 	if best == nil && slices.ContainsFunc(starts, func(x space.Point) bool { return c.find(x, ps, math.Inf(1)).wrong >= muchCode }) {
 		further(sp.Rolled(from.point, n == many, sizes...))
+	}
+	if best == nil {
+		tries += fewTries
 	}
 	s.Budget = s.calls + tries
 	found, err := s.Improve(c.ctx, sp, starts...)
@@ -541,7 +545,7 @@ func (c *chooser) sizeOf(x space.Point) size {
 }
 
 // fitting are points, small ones first, without those that are larger than one that takes too many registers or too much code: they take more. The
-// best one costs least, nil if all are wrong.
+// best one costs least, nil if all are wrong. Points that others are so much better than that the search would not keep them are left out, too.
 func (c *chooser) fitting(s *Search, xs []space.Point) (out []space.Point, best space.Point) {
 	rest := slices.Clone(xs)
 	slices.SortStableFunc(rest, func(x, y space.Point) int {
@@ -549,17 +553,24 @@ func (c *chooser) fitting(s *Search, xs []space.Point) (out []space.Point, best 
 		return cmp.Or(cmp.Compare(a.rows*a.cols, b.rows*b.cols), cmp.Compare(a.rows, b.rows))
 	})
 	least := math.Inf(1)
-	s.Budget, s.bound = s.calls+len(rest), math.Inf(1)
+	s.Budget = s.calls + len(rest)
+	var all []*Found
 	for len(rest) > 0 {
-		some := rest[:min(atOnce, len(rest))]
-		out, rest = append(out, some...), rest[len(some):]
-		for _, f := range s.try(c.ctx, some) {
+		some := s.try(c.ctx, rest[:min(atOnce, len(rest))])
+		all, rest = append(all, some...), rest[min(atOnce, len(rest)):]
+		for _, f := range some {
 			if f.err != nil {
 				wrong := c.sizeOf(f.Point)
 				rest = slices.DeleteFunc(rest, func(x space.Point) bool { return wrong.within(c.sizeOf(x)) })
 			} else if f.Cost < least {
 				least, best = f.Cost, f.Point
 			}
+		}
+		s.keep(slices.Clone(all))
+	}
+	for _, f := range all {
+		if f.err != nil || f.Cost <= s.bound {
+			out = append(out, f.Point)
 		}
 	}
 	return out, best
