@@ -443,7 +443,7 @@ func (c *chooser) layouts() (out []*kernel, err error) {
 	if len(all) > 0 {
 		least = worse(all[0])
 	}
-	small := c.smallest(all, least+notMuchWorse)
+	small := c.smallest(least + notMuchWorse)
 	after := map[*kernel]float64{} // what kernels are tried in the order of
 	for _, k := range all {
 		by := c.kind(k)
@@ -475,16 +475,32 @@ func (c *chooser) layouts() (out []*kernel, err error) {
 	return nil, cmp.Or(err, errors.New("no kernel for one column"))
 }
 
-// smallest is the kernel whose tile has the fewest vectors of rows, the first one of these, among those whose score for one column is less
-// than most: calls of several columns have registers for few rows, and read a small tile whole. It is nil if there is none.
-func (c *chooser) smallest(all []*kernel, most float64) (small *kernel) {
-	vectors := func(k *kernel) int { return k.Weights.TileM / c.space.Means(k.point).Rows }
-	for _, k := range all {
-		if c.score(set{k}, of(1)) < most && (small == nil || vectors(k) < vectors(small)) {
-			small = k
+// smallest is the kernel whose tile has the fewest vectors of rows, the best one of these, among those whose score for one column is less
+// than most: calls of several columns have registers for few rows, and read a small tile whole. Searches may have given it up for a better
+// one before they knew its score. It is nil if there is none.
+func (c *chooser) smallest(most float64) *kernel {
+	type small struct {
+		*kernel
+		vectors int
+		least   float64
+	}
+	var all []small
+	for _, k := range c.kernels {
+		if k.err == nil && k.Cols == 1 {
+			if x := (small{k, k.Weights.TileM / c.space.Means(k.point).Rows, c.score(set{k}, of(1))}); x.least < most {
+				all = append(all, x)
+			}
 		}
 	}
-	return small
+	slices.SortFunc(all, func(a, b small) int {
+		return cmp.Or(cmp.Compare(a.vectors, b.vectors), cmp.Compare(a.least, b.least), cmp.Compare(a.point.Trace().Key(), b.point.Trace().Key()))
+	})
+	for _, x := range all {
+		if k := c.find(x.point, of(1), most); k.err == nil && k.knows(of(1)) {
+			return k
+		}
+	}
+	return nil
 }
 
 // wider adds the kernel that a search finds for n activations, and for other purposes that it serves, to kernels of a layout, if there is one.
