@@ -46,7 +46,7 @@ func SelectShort(ctx context.Context, t Selector, f *vir.Func, most int) (*Selec
 	return s, err
 }
 
-// Long says how many instructions a function would be, or more, that SelectShort refuses. It wraps a *nest.Refused.
+// Long says how many instructions a function would be, or more, that VectorizeShort or SelectShort refuses. It wraps a *nest.Refused.
 type Long struct {
 	Instrs int
 	error

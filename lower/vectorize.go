@@ -21,7 +21,7 @@ import (
 func Vectorize(n *nest.Nest, name string) (*vir.Func, error) { return vectorize(n, name, maxInstrs) }
 
 // VectorizeShort is Vectorize of nests that SelectShort is to take with `most` instructions. What that would refuse for its length is not
-// written to the end.
+// written to the end. The error wraps a *Long then, as that of SelectShort does.
 func VectorizeShort(n *nest.Nest, name string, most int) (*vir.Func, error) {
 	return vectorize(n, name, min(2*most, maxInstrs))
 }
@@ -392,7 +392,7 @@ func (v *vectorizer) tempIndex(t *ir.Tensor, index []ir.Expr) (key string, lanes
 
 func (v *vectorizer) assign(s *nest.Assign) error {
 	if v.count > v.most {
-		return refuse(v.n.Name, "more than %d instructions: repeat less code", v.most)
+		return &Long{v.count, refuse(v.n.Name, "more than %d instructions: repeat less code", v.most)}
 	}
 	if b := v.n.Buffers[s.Dst.Name]; b != nil {
 		return v.store(b, s)

@@ -89,7 +89,7 @@ type compiled struct {
 
 // selected selects the code of x, nil if there is none, or if an earlier one is the same.
 func (c *chooser) selected(x *code) *lower.Selected {
-	f, err := lower.Vectorize(x.kernel.Nest, x.kernel.Nest.Name)
+	f, err := lower.VectorizeShort(x.kernel.Nest, x.kernel.Nest.Name, cost.MostInstrs)
 	if err == nil && !x.found {
 		if x.found, x.same = true, c.earlier(x, f); x.same != nil {
 			return nil

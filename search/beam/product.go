@@ -62,17 +62,18 @@ var (
 )
 
 const (
-	eachKind      = 2   // starts of each kind
-	samples       = 40  // further starts where these have no kernel
-	mostStarts    = 3   // for one column, each by other means
-	muchWorse     = 0.4 // in the score: a start by other means that is worse by more is none
-	mostLayouts   = 4   // that are followed
-	mostWide      = 3   // of them, to many columns
-	notMuchWorse  = 0.3 // layouts whose score for one column is worse by more are not, nor to many columns those whose score for one and four is
-	closeCall     = 0.1 // in the score: tables and dot products that differ by less are compared by kernels for all numbers of columns
-	otherKinds    = 2   // of starts, by each decision
-	fewTries      = 4   // for each of them, for four columns
-	triesOfWeight = 9   // of the layout that is chosen, for each weight of a purpose
+	eachKind      = 2    // starts of each kind
+	samples       = 40   // further starts where these have no kernel
+	mostStarts    = 4    // for one column, each by other means
+	muchWorse     = 0.4  // in the score: a start by other means that is worse by more is none
+	mostLayouts   = 6    // that are followed
+	mostWide      = 3    // of them, to many columns
+	notMuchWorse  = 0.3  // layouts whose score for one column is worse by more are not, nor to many columns those whose score for one and four is
+	again         = 0.15 // in the score: other layouts of a kind come after the best ones of kinds that are worse by less
+	closeCall     = 0.1  // in the score: tables and dot products that differ by less are compared by kernels for all numbers of columns
+	otherKinds    = 2    // of starts, by each decision
+	fewTries      = 4    // for each of them where no start has a kernel, for some number of columns
+	triesOfWeight = 9    // of the layout that is chosen, for each weight of a purpose
 )
 
 // Product chooses the schedules of p on a target by what the model predicts for Purposes: of ascending numbers of columns, one first, and for
@@ -177,7 +178,7 @@ func (c *chooser) choose() ([]set, error) {
 		}
 		compared = append(compared, of(n)...)
 		for i, s := range sets {
-			sets[i] = c.wider(s, n, fewTries)
+			sets[i] = c.wider(s, n, 0)
 		}
 		c.leastOf(compared, sets)
 		slices.SortStableFunc(sets, func(a, b set) int { return cmp.Compare(c.score(a, compared), c.score(b, compared)) })
@@ -313,6 +314,7 @@ func (c *chooser) starts(one *space.Space) (starts []space.Point, err error) {
 		all = append(all, lanes...)
 		least = min(least, lanes[0].Cost)
 	}
+	all = append(all, found...)
 	slices.SortStableFunc(all, func(a, b *Found) int { return cmp.Compare(a.Cost, b.Cost) })
 	known := map[kind]bool{}
 	for _, f := range all {
@@ -324,15 +326,21 @@ func (c *chooser) starts(one *space.Space) (starts []space.Point, err error) {
 	return starts, nil
 }
 
-// kind is what layouts have little in common by: the means, and how many bits a code takes.
+// kind is what layouts have little in common by: the means, how many bits a code takes, and what entries of tables are stored as.
 type kind struct {
 	space.Means
-	bits float64
+	bits            float64
+	entries         format.DType
+	residual, split bool
 }
 
 // kind is the kind of a kernel.
 func (c *chooser) kind(k *kernel) kind {
-	return kind{c.space.Means(k.point), k.Weights.Part(format.Codes).CodeBits()}
+	of := kind{Means: c.space.Means(k.point), bits: k.Weights.Part(format.Codes).CodeBits()}
+	if t := k.Tables; t != nil {
+		of.entries, of.residual, of.split = t.Elem, t.Residual, t.Split()
+	}
+	return of
 }
 
 // anyStart is a point that has a kernel where no start has one: of formats that take most registers or code. A longer search leads there from points
@@ -423,7 +431,7 @@ func (c *chooser) right() (all []set) {
 
 // layouts are kernels of one column, the best one by each means whose layout is not much worse than the best layout.
 func (c *chooser) layouts() (out []*kernel, err error) {
-	var all, others []*kernel
+	var all []*kernel
 	for _, s := range c.right() {
 		all = append(all, s[0])
 	}
@@ -435,16 +443,16 @@ func (c *chooser) layouts() (out []*kernel, err error) {
 	if len(all) > 0 {
 		least = worse(all[0])
 	}
-	small := c.smallest(all, least+notMuchWorse)
-	all = slices.DeleteFunc(all, func(k *kernel) bool {
+	small := c.smallest(least + notMuchWorse)
+	after := map[*kernel]float64{} // what kernels are tried in the order of
+	for _, k := range all {
 		by := c.kind(k)
-		other := known[by]
-		if known[by] = true; other {
-			others = append(others, k)
+		if after[k] = worse(k); known[by] {
+			after[k] += again
 		}
-		return other
-	})
-	all = append(all, others...)
+		known[by] = true
+	}
+	slices.SortStableFunc(all, func(a, b *kernel) int { return cmp.Compare(after[a], after[b]) })
 	if small != nil && small != all[0] {
 		all = slices.Insert(all, 1, small)
 	}
@@ -467,16 +475,32 @@ func (c *chooser) layouts() (out []*kernel, err error) {
 	return nil, cmp.Or(err, errors.New("no kernel for one column"))
 }
 
-// smallest is the kernel whose tile has the fewest vectors of rows, the first one of these, among those whose score for one column is less
-// than most: calls of several columns have registers for few rows, and read a small tile whole. It is nil if there is none.
-func (c *chooser) smallest(all []*kernel, most float64) (small *kernel) {
-	vectors := func(k *kernel) int { return k.Weights.TileM / c.space.Means(k.point).Rows }
-	for _, k := range all {
-		if c.score(set{k}, of(1)) < most && (small == nil || vectors(k) < vectors(small)) {
-			small = k
+// smallest is the kernel whose tile has the fewest vectors of rows, the best one of these, among those whose score for one column is less
+// than most: calls of several columns have registers for few rows, and read a small tile whole. Searches may have given it up for a better
+// one before they knew its score. It is nil if there is none.
+func (c *chooser) smallest(most float64) *kernel {
+	type small struct {
+		*kernel
+		vectors int
+		least   float64
+	}
+	var all []small
+	for _, k := range c.kernels {
+		if k.err == nil && k.Cols == 1 {
+			if x := (small{k, k.Weights.TileM / c.space.Means(k.point).Rows, c.score(set{k}, of(1))}); x.least < most {
+				all = append(all, x)
+			}
 		}
 	}
-	return small
+	slices.SortFunc(all, func(a, b small) int {
+		return cmp.Or(cmp.Compare(a.vectors, b.vectors), cmp.Compare(a.least, b.least), cmp.Compare(a.point.Trace().Key(), b.point.Trace().Key()))
+	})
+	for _, x := range all {
+		if k := c.find(x.point, of(1), most); k.err == nil && k.knows(of(1)) {
+			return k
+		}
+	}
+	return nil
 }
 
 // wider adds the kernel that a search finds for n activations, and for other purposes that it serves, to kernels of a layout, if there is one.
@@ -489,6 +513,7 @@ func (c *chooser) wider(ks set, n, tries int, also ...Purpose) set {
 	from := slices.MinFunc(ks, func(a, b *kernel) int { return cmp.Compare(c.score(set{a}, ps), c.score(set{b}, ps)) })
 	sizes := []string{"columns", "tile", "call"}
 	s := c.search(columnsSearch, ps)
+	s.bound = math.Inf(1)
 	starts, best := c.fitting(s, sp.Around(from.point, n == many, sizes...))
 	further := func(all []space.Point) {
 		all, at := c.fitting(s, slices.DeleteFunc(all, func(x space.Point) bool {
@@ -503,6 +528,9 @@ func (c *chooser) wider(ks set, n, tries int, also ...Purpose) set {
 	}
 	if best == nil && slices.ContainsFunc(starts, func(x space.Point) bool { return c.find(x, ps, math.Inf(1)).wrong >= muchCode }) {
 		further(sp.Rolled(from.point, n == many, sizes...))
+	}
+	if best == nil {
+		tries += fewTries
 	}
 	s.Budget = s.calls + tries
 	found, err := s.Improve(c.ctx, sp, starts...)
@@ -533,7 +561,7 @@ func (c *chooser) sizeOf(x space.Point) size {
 }
 
 // fitting are points, small ones first, without those that are larger than one that takes too many registers or too much code: they take more. The
-// best one costs least, nil if all are wrong.
+// best one costs least, nil if all are wrong. Points that others are so much better than that the search would not keep them are left out, too.
 func (c *chooser) fitting(s *Search, xs []space.Point) (out []space.Point, best space.Point) {
 	rest := slices.Clone(xs)
 	slices.SortStableFunc(rest, func(x, y space.Point) int {
@@ -541,17 +569,24 @@ func (c *chooser) fitting(s *Search, xs []space.Point) (out []space.Point, best 
 		return cmp.Or(cmp.Compare(a.rows*a.cols, b.rows*b.cols), cmp.Compare(a.rows, b.rows))
 	})
 	least := math.Inf(1)
-	s.Budget, s.bound = s.calls+len(rest), math.Inf(1)
+	s.Budget = s.calls + len(rest)
+	var all []*Found
 	for len(rest) > 0 {
-		some := rest[:min(atOnce, len(rest))]
-		out, rest = append(out, some...), rest[len(some):]
-		for _, f := range s.try(c.ctx, some) {
+		some := s.try(c.ctx, rest[:min(atOnce, len(rest))])
+		all, rest = append(all, some...), rest[min(atOnce, len(rest)):]
+		for _, f := range some {
 			if f.err != nil {
 				wrong := c.sizeOf(f.Point)
 				rest = slices.DeleteFunc(rest, func(x space.Point) bool { return wrong.within(c.sizeOf(x)) })
 			} else if f.Cost < least {
 				least, best = f.Cost, f.Point
 			}
+		}
+		s.keep(slices.Clone(all))
+	}
+	for _, f := range all {
+		if f.err != nil || f.Cost <= s.bound {
+			out = append(out, f.Point)
 		}
 	}
 	return out, best

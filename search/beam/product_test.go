@@ -198,7 +198,7 @@ func TestCodeOf(t *testing.T) {
 	}
 }
 
-// What is larger than a size that does not fit is not tried, and of what fits the best one is found.
+// What is larger than a size that does not fit is not tried, and of what fits the best one is found. What the search would not keep beside it is left out.
 func TestFitting(t *testing.T) {
 	p, err := ir.Named("w8")
 	if err != nil {
@@ -216,7 +216,7 @@ func TestFitting(t *testing.T) {
 	for _, most := range []int{1 << 30, 32, 0} { // rows of what fits
 		c := &chooser{ctx: t.Context(), space: sp}
 		tried, larger := 0, 0
-		s := &Search{Cost: func(_ context.Context, x space.Point, _ float64) (float64, error) {
+		cost := func(_ context.Context, x space.Point, _ float64) (float64, error) {
 			tried++
 			size := c.sizeOf(x)
 			if size.rows > most {
@@ -224,9 +224,9 @@ func TestFitting(t *testing.T) {
 				return 1, errors.New("too large")
 			}
 			return 1 / float64(size.rows), nil
-		}}
+		}
 		defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
-		out, best := c.fitting(s, xs)
+		out, best := c.fitting(&Search{Cost: cost, Width: len(xs), bound: math.Inf(1)}, xs)
 		rows := 0
 		for _, x := range out {
 			if n := c.sizeOf(x).rows; n <= most {
@@ -235,6 +235,12 @@ func TestFitting(t *testing.T) {
 		}
 		if tried != len(out) || larger > atOnce || most > 1<<20 && tried != len(xs) || (best == nil) != (rows == 0) || best != nil && c.sizeOf(best).rows != rows {
 			t.Errorf("up to %d rows: %d of %d tried, %d of them too large, the best of %d rows has %d", most, tried, len(xs), larger, rows, c.sizeOf(best).rows)
+		}
+		left, _ := c.fitting(&Search{Cost: cost, Width: 1, bound: math.Inf(1)}, xs)
+		for _, x := range left {
+			if n := c.sizeOf(x).rows; n < rows {
+				t.Errorf("up to %d rows: %d rows are left beside %d", most, n, rows)
+			}
 		}
 	}
 }
