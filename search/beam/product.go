@@ -33,9 +33,9 @@ const many = 256
 
 // Purposes are the uses of products. Decoding reads all weights for one activation, and is what most programs wait for.
 var Purposes = []Purpose{
-	{cost.Purpose{N: 1, At: cost.Shared}, 3}, {cost.Purpose{N: 1, At: cost.DRAM}, 1}, {cost.Purpose{N: 1, At: cost.L2}, 3},
+	{cost.Purpose{N: 1, At: cost.Shared}, 3}, {cost.Purpose{N: 1, At: cost.DRAM}, 2}, {cost.Purpose{N: 1, At: cost.L2}, 2},
 	{cost.Purpose{N: 2, At: cost.Shared}, 0.5}, {cost.Purpose{N: 2, At: cost.L2}, 0.5},
-	{cost.Purpose{N: 4, At: cost.Shared}, 1}, {cost.Purpose{N: 4, At: cost.DRAM}, 0.5}, {cost.Purpose{N: 4, At: cost.L2}, 1.5},
+	{cost.Purpose{N: 4, At: cost.Shared}, 1}, {cost.Purpose{N: 4, At: cost.DRAM}, 1}, {cost.Purpose{N: 4, At: cost.L2}, 1},
 	{cost.Purpose{N: 8, At: cost.Shared}, 0.5}, {cost.Purpose{N: 8, At: cost.L2}, 0.5},
 	{cost.Purpose{N: many, At: cost.L2}, 3},
 }
