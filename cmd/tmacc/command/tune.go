@@ -15,6 +15,8 @@ import (
 
 	"github.com/tmacc/tmacc/gen/order"
 	"github.com/tmacc/tmacc/ir"
+	"github.com/tmacc/tmacc/lower/targets"
+	"github.com/tmacc/tmacc/schedule"
 	"github.com/tmacc/tmacc/search/delivery"
 	"github.com/tmacc/tmacc/search/picture"
 	"github.com/tmacc/tmacc/search/records"
@@ -105,7 +107,7 @@ connections that are cut, and for a machine that starts again.`,
 	f.StringVar(&x.plot, "plot", "", "`file` of a picture, .svg or .png: the best so far over the trials, of each family; of several searches, each has its format and target in the name")
 	noRecordsVar(f, &x.noRecords)
 	deviceVar(f, &x.device)
-	f.StringSliceVar(&x.traces, "trace", nil, "with -target spirv: JSON `files` of schedules that the search begins with, besides the default and the locked ones")
+	f.StringSliceVar(&x.traces, "trace", nil, "JSON `files` of schedules that the search begins with, besides the default and the locked ones; on a CPU one for each -n, for one packed matrix")
 	f.StringVar(&x.records, "record", "", "`folder` whose records get what is found, instead of a lock: search/records of a checkout of tmacc")
 	f.BoolVarP(&x.quiet, "quiet", "q", false, "no progress on standard error")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
@@ -123,8 +125,6 @@ connections that are cut, and for a machine that starts again.`,
 			return c.tuneDevice(cmd.Context(), x, on)
 		case x.device != "":
 			return fmt.Errorf("-device %s: is for -target spirv", quotedIfOdd(x.device))
-		case len(x.traces) > 0:
-			return errNoTraces
 		}
 		return c.runTune(cmd.Context(), x)
 	}
@@ -224,13 +224,17 @@ func (c *cli) runTune(ctx context.Context, f tuneFlags) error {
 		return err
 	}
 	bar.done()
+	from, err := c.begun(f, problems[0], ts)
+	if err != nil {
+		return err
+	}
 	c.noteLinked(on)
 	usual := c.keptDefaults(f.noRecords, bar)
 	defer usual.Close()
 	var searches []*tuning
 	for _, p := range problems {
 		for _, t := range ts {
-			searches = append(searches, c.tuning(f, session.Options{Problem: p, Target: t, On: on, Records: f.records, Defaults: usual}))
+			searches = append(searches, c.tuning(f, session.Options{Problem: p, Target: t, On: on, Records: f.records, Defaults: usual, From: from}))
 		}
 	}
 	var failure error // of a search that found nothing; the others go on
@@ -261,6 +265,29 @@ func (c *cli) runTune(ctx context.Context, f tuneFlags) error {
 		}
 	}
 	return failure
+}
+
+// begun are the schedules of -trace, which must be ones of p and for one target.
+func (c *cli) begun(f tuneFlags, p ir.Problem, ts []targets.Target) (all []schedule.Trace, err error) {
+	switch n := len(f.traces); {
+	case n == 0:
+		return nil, nil
+	case n != len(f.ns):
+		return nil, fmt.Errorf("-trace: %d files: want one for each of the %d -n, the fewest first", n, len(f.ns))
+	case len(f.formats) > 1 || len(ts) > 1:
+		return nil, fmt.Errorf("-trace: schedules are for one format and one target, and there are %d and %d", len(f.formats), len(ts))
+	}
+	for _, file := range f.traces {
+		trace, err := c.inputs().Trace(file)
+		if err != nil {
+			return nil, err
+		}
+		if _, err := schedule.Compile(p, trace); err != nil {
+			return nil, fmt.Errorf("%s: %w", file, err)
+		}
+		all = append(all, trace)
+	}
+	return all, nil
 }
 
 // names are the products of searches.

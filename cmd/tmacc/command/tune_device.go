@@ -3,7 +3,6 @@ package command
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -232,6 +231,3 @@ func (x *deviceTuning) settle(ctx context.Context, s *shaders.Search, best *shad
 	fmt.Fprintf(x.out, "\nlocked in %s, %d widths\n", x.lock, len(e.Kernels))
 	return nil
 }
-
-// errNoTraces is for schedules that a search on a CPU begins with.
-var errNoTraces = errors.New("-trace: is for -target spirv: searches on CPUs begin with all that is known")

@@ -48,6 +48,32 @@ func TestTune(t *testing.T) {
 	checkLog(t, log)
 }
 
+// A search begins with the schedules of files: they are among what it measures. For two numbers of activations it wants two.
+func TestTuneTraces(t *testing.T) {
+	needMeasuring(t)
+	trace := traceFile(t, ok(t, "show", "-format", "w2", "-target", "avx2", "-stage", "trace"))
+	var usual schedule.Trace
+	if data, err := os.ReadFile(trace); err != nil || json.Unmarshal(data, &usual) != nil {
+		t.Fatal(err)
+	}
+	other := slices.DeleteFunc(usual, func(x schedule.Step) bool { return schedule.NameOf(x) == "prefetch" })
+	data, err := json.Marshal(append(other, schedule.Prefetch{Bytes: 1984}))
+	if err == nil {
+		err = os.WriteFile(trace, data, 0o666)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	const ahead = `{"prefetch":{"bytes":1984}}`
+	log := filepath.Join(t.TempDir(), "tuning.db")
+	args := []string{"tune", "-q", "-only", "-format", "w2", "-target", "avx2", "-mode", "l2", "-m", "64", "-k", "256", "-trials", "4", "-o", t.TempDir(), "-log", log, "-trace", trace}
+	ok(t, append(args, "-n", "1")...)
+	if text := ok(t, "log", "-log", log, "-json"); !strings.Contains(text, ahead) {
+		t.Errorf("%s is not among what was measured:\n%s", ahead, text)
+	}
+	refused(t, refusal{exitUsage, "-trace: 1 files: want one for each of the 2 -n, the fewest first", strings.Join(append(args, "-n", "1,4"), " ")})
+}
+
 // What was measured is listed, exported and pruned.
 func checkLog(t *testing.T, log string) {
 	t.Helper()
