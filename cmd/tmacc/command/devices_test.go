@@ -162,7 +162,6 @@ func TestBenchDeviceRefused(t *testing.T) {
 		{"tune -format w2 -target spirv -resume", "-resume: is not for devices: leave it out with -target spirv"},
 		{"tune -format w2 -device 1", "-device 1: is for -target spirv"},
 		{"tune -format w2 -trace " + lanes, "-trace: 1 files: want one for each of the 3 -n"},
-		{"tune -format w2 -n 1 -trace " + lanes, lanes + ": "},
 	} {
 		refused(t, refusal{exitUsage, c[1], c[0]})
 	}
