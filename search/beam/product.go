@@ -453,8 +453,8 @@ func (c *chooser) layouts() (out []*kernel, err error) {
 		known[by] = true
 	}
 	slices.SortStableFunc(all, func(a, b *kernel) int { return cmp.Compare(after[a], after[b]) })
-	if small != nil && small != all[0] {
-		all = slices.Insert(all, 1, small)
+	if small != nil && !slices.Contains(all[:min(1, len(all))], small) {
+		all = slices.Insert(all, min(1, len(all)), small)
 	}
 	for _, build := range []func(context.Context, lower.Target, *nest.Nest, ...lower.Watch) (*lower.Kernel, error){lower.BuildOnce, lower.Build} {
 		for _, k := range all {
