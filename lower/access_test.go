@@ -104,21 +104,79 @@ func TestRandomStridesTogether(t *testing.T) {
 	}
 }
 
+// TestRandomStridesOfRows compares three serial loops, each of which moves the row, the element of the row, both or neither, with the places of all
+// their iterations.
+func TestRandomStridesOfRows(t *testing.T) {
+	rng := rand.New(rand.NewSource(3))
+	affine, other := 0, 0
+	for range 20000 {
+		var digits []format.Digit
+		for _, axis := range []string{"m", "k"} {
+			for div, n := 1, 1+rng.Intn(2); n > 0; n-- {
+				mod := 1 << (1 + rng.Intn(2))
+				digits = append(digits, format.Digit{Axis: axis, Div: div, Mod: mod, Stride: rng.Intn(6)})
+				div *= mod
+			}
+		}
+		var loops []nest.Loop
+		var rows, coef []int
+		for _, name := range []string{"a", "b", "c"} {
+			loops = append(loops, nest.Loop{Name: name, N: 1 + rng.Intn(4)})
+			rows, coef = append(rows, max(0, rng.Intn(4)-1)), append(coef, max(0, rng.Intn(5)-2))
+		}
+		part, base := format.Part{Digits: digits}, rng.Intn(8)
+		at := func(a, b, c int) int {
+			row, k := 0, base
+			for i, x := range []int{a, b, c} {
+				row, k = row+x*rows[i], k+x*coef[i]
+			}
+			return part.Offset(row, k) - part.Offset(0, base)
+		}
+		all := true
+		for a := range loops[0].N {
+			for b := range loops[1].N {
+				for c := range loops[2].N {
+					all = all && at(a, b, c) == a*at(1, 0, 0)+b*at(0, 1, 0)+c*at(0, 0, 1)
+				}
+			}
+		}
+		if err := accessTo(digits, base, loops, rows, coef); (err == nil) != all {
+			t.Fatalf("%v, base %d, loops %v times %v and %v: %v, affine is %v", digits, base, loops, rows, coef, err, all)
+		}
+		if all {
+			affine++
+		} else {
+			other++
+		}
+	}
+	if affine < 1000 || other < 1000 {
+		t.Errorf("%d layouts have strides, and %d have none", affine, other)
+	}
+}
+
 // accessOver is the error of reading byte base + a*coef[0] + b*coef[1] of one row that digits place.
 func accessOver(digits []format.Digit, base int, loops []nest.Loop, coef []int) error {
+	return accessTo(digits, base, loops, make([]int, len(loops)), coef)
+}
+
+// accessTo is accessOver of the row that is the sum of multiples of the loops.
+func accessTo(digits []format.Digit, base int, loops []nest.Loop, rows, coef []int) error {
 	b := &nest.Packed{
 		Memory: nest.Memory{Tensor: &ir.Tensor{Name: "w", Elem: format.U8, Dims: []string{"m", "k"}}, Param: "w"},
 		Layout: &format.Layout{TileM: 1, RecordK: 1 << 20}, Part: &format.Part{Digits: digits},
 	}
 	v := newVectorizer(&nest.Nest{Name: "f", Loops: loops}, "f")
 	v.params["w"] = 0
-	var k ir.Expr = ir.Const{T: format.I32, V: int64(base)}
+	plus := func(x ir.Expr, l nest.Loop, times int) ir.Expr {
+		return ir.Binary{Op: ir.Add, X: x, Y: ir.Binary{Op: ir.Mul, X: ir.Axis{Name: l.Name}, Y: ir.Const{T: format.I32, V: int64(times)}}}
+	}
+	var row, k ir.Expr = ir.Const{T: format.I32}, ir.Const{T: format.I32, V: int64(base)}
 	for i, l := range loops {
 		v.set(l.Name, 0)
 		v.serial = append(v.serial, &openLoop{l, &vir.Loop{}})
-		k = ir.Binary{Op: ir.Add, X: k, Y: ir.Binary{Op: ir.Mul, X: ir.Axis{Name: l.Name}, Y: ir.Const{T: format.I32, V: int64(coef[i])}}}
+		row, k = plus(row, l, rows[i]), plus(k, l, coef[i])
 	}
-	_, _, err := v.access(b, []ir.Expr{ir.Const{T: format.I32}, k})
+	_, _, err := v.access(b, []ir.Expr{row, k})
 	return err
 }
 

@@ -160,26 +160,78 @@ func plus(p nest.Pos, it int, s nest.Pos) nest.Pos {
 }
 
 // together checks that the strides of the serial loops add up in every combination of their iterations: loops that
-// are affine one by one may carry into a digit of the layout together.
+// are affine one by one may carry into a digit of the layout together. Loops that move no index change no place. Where a place is
+// the sum of one for the row and one for the element of K, loops that move one of them do not carry into the other.
 func (v *vectorizer) together(b nest.Buffer, at []laneIndex, at0, strides []nest.Pos) error {
 	if len(v.serial) < 2 {
 		return nil // stride has looked at all iterations
 	}
-	last := make([]int, len(v.serial))
+	var by [4][]int // loops, by the indices that they move: 1 the first one, 2 others
 	for i, o := range v.serial {
-		defer func() { v.set(o.loop.Name, 0) }()
-		var err error
-		if last[i], err = v.lastTried(b, at, o.loop); err != nil {
+		m, err := v.movesIn(at, o.loop)
+		if err != nil {
+			return err
+		}
+		by[m] = append(by[m], i)
+	}
+	groups := [][]int{by[1], by[2]}
+	if v.sumsOf(b) == nil || len(by[3]) > 0 {
+		groups = [][]int{slices.Concat(by[1:]...)}
+	}
+	for _, g := range groups {
+		if err := v.addUp(b, at, at0, strides, g); err != nil {
 			return err
 		}
 	}
-	for v.next(last) {
-		if v.movedLoops() < 2 {
-			continue // stride has looked at these
+	return nil
+}
+
+// movesIn says which indices a serial loop moves: 1 the first one, 2 any of the others, 3 both.
+func (v *vectorizer) movesIn(index []laneIndex, l nest.Loop) (which int, err error) {
+	v.set(l.Name, 1)
+	defer func() { v.set(l.Name, 0) }()
+	for j, x := range index {
+		moved := !x.affine || v.filling != nil // who knows
+		if !moved {
+			now, err := v.value(x.all, j)
+			if err != nil {
+				return 0, err
+			}
+			moved = int(now) != x.values[0]
 		}
+		if moved {
+			which |= 1 << min(j, 1)
+		}
+	}
+	return which, nil
+}
+
+// addUp is together of some of the serial loops, while the others are at their first iterations.
+func (v *vectorizer) addUp(b nest.Buffer, at []laneIndex, at0, strides []nest.Pos, some []int) error {
+	if len(some) < 2 {
+		return nil
+	}
+	loops, last := make([]*variable, len(some)), make([]int, len(some))
+	for i, s := range some {
+		l := v.serial[s].loop
+		defer func() { v.set(l.Name, 0) }()
+		loops[i] = v.variable(l.Name)
+		var err error
+		if last[i], err = v.lastTried(b, at, l); err != nil {
+			return err
+		}
+	}
+	for next(loops, last) {
 		var sum nest.Pos
-		for i, o := range v.serial {
-			sum = plus(sum, v.variable(o.loop.Name).at, strides[i])
+		n := 0 // loops that are not at their first iteration
+		for i, x := range loops {
+			if x.at != 0 {
+				sum = plus(sum, x.at, strides[some[i]])
+				n++
+			}
+		}
+		if n < 2 {
+			continue // stride has looked at these
 		}
 		moved, even, err := v.movedBy(b, at, at0)
 		if err != nil {
@@ -192,27 +244,17 @@ func (v *vectorizer) together(b nest.Buffer, at []laneIndex, at0, strides []nest
 	return nil
 }
 
-// next moves the serial loops to their next combination of iterations, up to last of each, the outermost loop first.
-// It reports false after the last combination.
-func (v *vectorizer) next(last []int) bool {
-	for i, o := range v.serial {
-		if v.variable(o.loop.Name).at < last[i] {
-			v.variable(o.loop.Name).at++
+// next moves loops to their next combination of iterations, up to last of each, the outermost loop first. It reports
+// false after the last combination.
+func next(loops []*variable, last []int) bool {
+	for i, x := range loops {
+		if x.at < last[i] {
+			x.at++
 			return true
 		}
-		v.set(o.loop.Name, 0)
+		x.at = 0
 	}
 	return false
-}
-
-// movedLoops counts the serial loops that are not at their first iteration.
-func (v *vectorizer) movedLoops() (n int) {
-	for _, o := range v.serial {
-		if v.variable(o.loop.Name).at != 0 {
-			n++
-		}
-	}
-	return n
 }
 
 // lastTried is the last iteration of a serial loop that addresses of b are looked at in.

@@ -86,8 +86,21 @@ func inShell(t *testing.T, dir, script string) string {
 	return string(out)
 }
 
+// few are the targets that tests compile packages for, where compiling for all would take long.
+const few = "avx2,avx512vbmi,dotprod"
+
+// shorter is commands of a page with a search of few seconds, and with kernels for few targets. With TMACC_LONG=1 it is the commands as they are.
+func shorter(t *testing.T, commands string) string {
+	t.Helper()
+	if drawn.New(t).Long() {
+		return commands
+	}
+	return strings.NewReplacer(" -time 20s ", " -time 3s ", " -target all ", " -target "+few+" ").Replace(commands)
+}
+
 // TestPages follows pages of docs: it writes their files, runs their commands and
-// looks for the lines that they show, each in what the commands before it print.
+// looks for the lines that they show, each in what the commands before it print. Searches are shorter than there, and
+// only the kernels of the first page are for all targets.
 func TestPages(t *testing.T) {
 	if testing.Short() {
 		t.Skip("slow")
@@ -105,7 +118,7 @@ func TestPages(t *testing.T) {
 					sameAsExample(t, p.example, f)
 					fmt.Fprintf(&script, "cat >%q <<'END OF FILE'\n%sEND OF FILE\n", f.file, f.text)
 				case f.language == "sh":
-					fmt.Fprintf(&script, "%secho '== block ended'\n", f.text)
+					fmt.Fprintf(&script, "%secho '== block ended'\n", shorter(t, f.text))
 					want = append(want, "")
 				case f.language == "text" && len(want) > 0:
 					want[len(want)-1] = f.text
@@ -241,7 +254,7 @@ func TestExampleGGUF(t *testing.T) {
 	}
 	d := drawn.New(t)
 	if !d.Long() { // compiling for all targets takes long
-		appendTo(t, filepath.Join(example, "kernels", "tmacc.yaml"), "target: [avx2, avx512vbmi, dotprod]\n")
+		appendTo(t, filepath.Join(example, "kernels", "tmacc.yaml"), "target: ["+few+"]\n")
 	}
 	platforms := append([]string{"linux/amd64"}, drawn.Some(d, 3,
 		[]string{"linux/arm64", "windows/amd64", "windows/arm64", "darwin/amd64", "darwin/arm64", "linux/riscv64", "js/wasm"})...)
@@ -339,7 +352,7 @@ func TestExampleChat(t *testing.T) {
 	}
 	d := drawn.New(t)
 	if !d.Long() { // compiling for all targets takes long
-		appendTo(t, filepath.Join(example, "kernels", "tmacc.yaml"), "target: [avx2, avx512vbmi, dotprod]\n")
+		appendTo(t, filepath.Join(example, "kernels", "tmacc.yaml"), "target: ["+few+"]\n")
 	}
 	platforms := append([]string{"linux/amd64", "windows/amd64", "darwin/arm64"}, drawn.Some(d, 3, []string{"linux/arm64", "windows/arm64", "darwin/amd64"})...)
 	out := inShell(t, example, `rm -f go.sum kernels/kernels*
@@ -388,7 +401,7 @@ func TestOwnFormats(t *testing.T) {
 	}
 	dir, only := t.TempDir(), ""
 	if !drawn.New(t).Long() { // compiling for all targets takes long
-		only = "-target avx2,avx512vbmi,dotprod"
+		only = "-target " + few
 	}
 	for name, text := range map[string]string{
 		"five.json": `{"name": "five", "bits": 3, "levels": [3, -7, 0, 90, -1], "per": "group", "group": 48, "scale": "bf16"}`,

@@ -22,7 +22,7 @@ func TestReadme(t *testing.T) {
 		t.Fatal(err)
 	}
 	screen := firstScreen(t)
-	commands, code := fencedText(t, screen, "sh"), fencedText(t, screen, "go")
+	commands, code := shorter(t, fencedText(t, screen, "sh")), fencedText(t, screen, "go")
 	if !strings.HasSuffix(string(program), code) {
 		t.Errorf("the program of README.md is not the end of examples/small/main.go:\n%s", code)
 	}

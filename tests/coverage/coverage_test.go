@@ -27,7 +27,7 @@ var update = flag.Bool("update", false, "rewrite coverage.json")
 const manifest = "coverage.json"
 
 // coverEvery is how many cells there are for each one that runs. All of them take minutes.
-const coverEvery = 4
+const coverEvery = 8
 
 // sampled are the cells that run.
 func sampled(t *testing.T, all []*cell) []*cell {

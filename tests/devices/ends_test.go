@@ -4,10 +4,8 @@ import (
 	"maps"
 	"testing"
 
-	"github.com/tmacc/tmacc/lower/spirv"
 	"github.com/tmacc/tmacc/runtime/abi"
 	"github.com/tmacc/tmacc/runtime/model"
-	"github.com/tmacc/tmacc/search/device"
 	"github.com/tmacc/tmacc/search/kernels"
 	"github.com/tmacc/tmacc/tests/oracle"
 )
@@ -35,22 +33,15 @@ func TestEnds(t *testing.T) {
 
 // endsOf runs a model on a device and on the CPU. A token ends so many products of each layer in operators.
 func endsOf(t *testing.T, opened func(*testing.T, *kernels.Device) (*model.Model, *model.Session), each map[abi.Ending]int) {
-	here, err := device.Here("")
-	if err != nil {
-		t.Skip(err)
-	}
-	var seen counts
-	counting := *here
-	counting.On = counted{here.On, &seen}
-	target, _ := spirv.ByName("spirv")
-	both(t, &kernels.Device{Here: &counting, Target: target}, func(on *kernels.Device) (all [][]float32) {
+	on, seen := counting(here(t))
+	both(t, on, func(on *kernels.Device) (all [][]float32) {
 		m, s := opened(t, on)
 		want := map[abi.Ending]int{}
 		for end, n := range each {
 			want[end] = n * m.Config().Layers
 		}
 		for call, n := range []int{3, 1, 5, 1, 1} {
-			before := seen
+			before := *seen
 			all = append(all, forward(t, m, batch(m, model.WantLast, []*model.Session{s}, n)...)...)
 			if on == nil {
 				continue

@@ -4,11 +4,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tmacc/tmacc/lower/spirv"
 	"github.com/tmacc/tmacc/runtime/model"
-	"github.com/tmacc/tmacc/search/device"
 	"github.com/tmacc/tmacc/search/kernels"
-	"github.com/tmacc/tmacc/search/worker"
 	"github.com/tmacc/tmacc/tests/oracle"
 )
 
@@ -25,10 +22,7 @@ func quantized(router string) func(string) string {
 // TestExperts: models with experts have steps on the device, with the CPU's bits: prompts, tokens, and batches of sessions. Weights of experts are normalized or not, scaled or not, their
 // scores are in one block or in several, some are equal, and an expert that all positions have is there or not.
 func TestExperts(t *testing.T) {
-	here, err := device.Here("")
-	if err != nil {
-		t.Skip(err)
-	}
+	on := here(t)
 	shared := oracle.NewTinyExperts("qwen2moe", 4, quantized("F32"))
 	equal := oracle.NewTinyExperts("llama", 4, quantized("F32"))
 	clear(equal.Tensor("blk.0.ffn_gate_inp.weight").Data)
@@ -36,16 +30,13 @@ func TestExperts(t *testing.T) {
 	many.Used = 5
 	packed := oracle.NewTinyExperts("qwen3moe", 66, quantized("Q4_0"))
 	for name, x := range map[string]*oracle.Tiny{"shared": shared, "equal": equal, "many": many, "packed router": packed} {
-		t.Run(name, func(t *testing.T) { expertsOf(t, here, x) })
+		t.Run(name, func(t *testing.T) { expertsOf(t, on, x) })
 	}
 }
 
-func expertsOf(t *testing.T, here *worker.Here, x *oracle.Tiny) {
-	target, _ := spirv.ByName("spirv")
-	var seen counts
-	counting := *here
-	counting.On = counted{here.On, &seen}
-	both(t, &kernels.Device{Here: &counting, Target: target}, func(on *kernels.Device) (all [][]float32) {
+func expertsOf(t *testing.T, on *kernels.Device, x *oracle.Tiny) {
+	on, seen := counting(on)
+	both(t, on, func(on *kernels.Device) (all [][]float32) {
 		m, one := openedBy(t, on, func(k model.Kernels) (*model.Model, error) {
 			f, err := x.File()
 			if err != nil {
@@ -56,7 +47,7 @@ func expertsOf(t *testing.T, here *worker.Here, x *oracle.Tiny) {
 		sessions := []*model.Session{one, oracle.NewSession(t, m)}
 		const sorting = 8 // the first call with wide blocks of an expert is computed twice, too
 		for call, lengths := range [][2]int{{13, 0}, {1, 0}, {0, 2}, {1, 3}, {1, 1}, {10, 0}, {1, 0}, {1, 12}, {0, 45}, {0, 45}} {
-			before := seen
+			before := *seen
 			all = append(all, forward(t, m, batch(m, []model.Want{model.WantLast, model.WantAll}[call%2], sessions, lengths[:]...)...)...)
 			if err := m.Resident(); on != nil && (err != nil || call > 3 && call != sorting && (seen.steps-before.steps != 1 || seen.products > before.products)) {
 				t.Errorf("call %d: %d submissions, %d products, %v", call, seen.steps-before.steps, seen.products-before.products, err)

@@ -25,6 +25,7 @@ import (
 	"github.com/tmacc/tmacc/search/kernels"
 	"github.com/tmacc/tmacc/search/worker"
 	"github.com/tmacc/tmacc/tests/chosen"
+	"github.com/tmacc/tmacc/tests/drawn"
 )
 
 // TestMain makes this test its own worker, on devices and on the CPU.
@@ -79,14 +80,10 @@ func isModel(path string) bool {
 }
 
 // TestModels: a model on a device has the logits that it has on the CPU, bit for bit: of a prompt, of tokens that follow beyond a block of the cache, after a session
-// has gone back, and in a copy of it.
+// has gone back, and in a copy of it. One model in three is drawn, or all run with TMACC_LONG=1.
 func TestModels(t *testing.T) {
-	here, err := device.Here("")
-	if err != nil {
-		t.Skip(err)
-	}
-	target, _ := spirv.ByName("spirv")
-	for _, path := range files(t) {
+	on := here(t)
+	for _, path := range drawn.Some(drawn.New(t), 3, files(t)) {
 		t.Run(filepath.Base(path), func(t *testing.T) {
 			f, err := gguf.Open(path)
 			if err != nil {
@@ -94,7 +91,7 @@ func TestModels(t *testing.T) {
 			}
 			defer f.Close()
 			want := logits(t, f, nil)
-			got := logits(t, f, &kernels.Device{Here: here, Target: target})
+			got := logits(t, f, on)
 			for i := range want {
 				if !slices.Equal(got[i], want[i]) {
 					t.Fatalf("logits after call %d differ: %v..., want %v...", i, got[i][:4], want[i][:4])
@@ -102,6 +99,30 @@ func TestModels(t *testing.T) {
 			}
 		})
 	}
+}
+
+// here is the device that tests run on. Without one the test is skipped.
+func here(t *testing.T) *kernels.Device {
+	t.Helper()
+	x, err := device.Here("")
+	if err != nil {
+		t.Skip(err)
+	}
+	target, _ := spirv.ByName("spirv")
+	return &kernels.Device{Here: x, Target: target}
+}
+
+// with is on, with another device to compute.
+func with(on *kernels.Device, d abi.Device) *kernels.Device {
+	x := *on.Here
+	x.On = d
+	return &kernels.Device{Here: &x, Target: on.Target}
+}
+
+// counting is on, and what it is asked for from now on.
+func counting(on *kernels.Device) (*kernels.Device, *counts) {
+	seen := &counts{}
+	return with(on, counted{on.On, seen}), seen
 }
 
 // opened is a small model on a device, or with nil on the CPU, and a session.
@@ -277,12 +298,7 @@ func logits(t *testing.T, f *gguf.File, on *kernels.Device) (all [][]float32) {
 
 // TestLoss: a device that is lost in a step, or in a prompt between steps, costs the call. The session stays as it was, and the next call has the CPU's logits.
 func TestLoss(t *testing.T) {
-	here, err := device.Here("")
-	if err != nil {
-		t.Skip(err)
-	}
-	target, _ := spirv.ByName("spirv")
-	both(t, &kernels.Device{Here: here, Target: target}, func(on *kernels.Device) (all [][]float32) {
+	both(t, here(t), func(on *kernels.Device) (all [][]float32) {
 		m, s := opened(t, on)
 		forward := func(tokens ...int32) error {
 			item := []model.Item{{Session: s, Tokens: tokens}}
@@ -316,26 +332,24 @@ func TestLoss(t *testing.T) {
 // embedding, whose rows the host reads, needs none. A model whose session does not fit has its steps by products, and says from the beginning how much is missing for it. So does
 // no step that begins fail for want of memory.
 func TestRoom(t *testing.T) {
-	here, err := device.Here("")
-	if err != nil {
-		t.Skip(err)
-	}
-	target, _ := spirv.ByName("spirv")
+	on := here(t)
 	refused, byProducts, resident := 0, 0, 0
 	limits := []int64{256 << 10, 1 << 20, 2 << 20}
 	for x := int64(3 << 20); x <= 8<<20; x += 512 << 10 { // a session takes 768 KiB
 		limits = append(limits, x)
 	}
-	for _, limit := range append(limits, 64<<20) {
+	const plenty = 64 << 20
+	for _, limit := range append(limits, plenty) {
+		if resident > 0 && limit < plenty {
+			continue // there was room in less
+		}
 		d, err := vulkan.Open(vulkan.Options{MemoryLimit: limit})
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer d.Close()
-		var seen counts
-		small := *here
-		small.On = counted{&rundevice.One{Device: d}, &seen}
-		p, err := kernels.New(context.Background(), kernels.Options{Device: &kernels.Device{Here: &small, Target: target}})
+		limited, seen := counting(with(on, &rundevice.One{Device: d}))
+		p, err := kernels.New(context.Background(), kernels.Options{Device: limited})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -486,15 +500,8 @@ func TestPrompts(t *testing.T) {
 }
 
 func promptsWith(t *testing.T, cache model.CacheType) {
-	here, err := device.Here("")
-	if err != nil {
-		t.Skip(err)
-	}
-	var seen counts
-	counting := *here
-	counting.On = counted{here.On, &seen}
-	target, _ := spirv.ByName("spirv")
-	both(t, &kernels.Device{Here: &counting, Target: target}, func(on *kernels.Device) (all [][]float32) {
+	on, seen := counting(here(t))
+	both(t, on, func(on *kernels.Device) (all [][]float32) {
 		m, s := openedFor(t, on, model.Options{Context: 400, Chunk: 100, Cache: cache})
 		tokens := func(n int) (all []int32) {
 			for i := range n {
@@ -505,7 +512,7 @@ func promptsWith(t *testing.T, cache model.CacheType) {
 		for i, x := range []model.Item{{Tokens: tokens(3)}, {Tokens: tokens(1)}, {Tokens: tokens(9)}, {Tokens: tokens(160), Want: model.WantNone}, {Tokens: tokens(70), Want: model.WantAll},
 			{Tokens: tokens(2), Want: model.WantAll, WantHidden: true}, {Tokens: tokens(1)}, {Tokens: tokens(130)}} {
 			x.Session = s
-			before := seen
+			before := *seen
 			all = append(all, forward(t, m, x)...)
 			if want := (len(x.Tokens) + 99) / 100; on != nil && (seen.steps-before.steps != want || i > 1 && seen.products > before.products || m.Resident() != nil) {
 				t.Errorf("call %d: %d submissions of %d, %d products, %v", i, seen.steps-before.steps, want, seen.products-before.products, m.Resident())
@@ -520,17 +527,10 @@ func promptsWith(t *testing.T, cache model.CacheType) {
 
 // TestLong: a session of more than 16 blocks has the CPU's bits, of a prompt and of the tokens that follow. A token merges its blocks by 16 and by 4.
 func TestLong(t *testing.T) {
-	here, err := device.Here("")
-	if err != nil {
-		t.Skip(err)
-	}
 	const positions, prompt, more = 2048, 1400, 3
-	var seen counts
-	counting := *here
-	counting.On = counted{here.On, &seen}
-	target, _ := spirv.ByName("spirv")
+	on, seen := counting(here(t))
 	path := changed(t, small, "llama.context_length", positions)
-	both(t, &kernels.Device{Here: &counting, Target: target}, func(on *kernels.Device) (all [][]float32) {
+	both(t, on, func(on *kernels.Device) (all [][]float32) {
 		m, s := openedFile(t, path, on, model.Options{Context: positions})
 		forward := func(tokens ...int32) {
 			all = append(all, forward(t, m, model.Item{Session: s, Tokens: tokens})...)
@@ -567,17 +567,10 @@ func TestBatches(t *testing.T) {
 }
 
 func batchesWith(t *testing.T, cache model.CacheType) {
-	here, err := device.Here("")
-	if err != nil {
-		t.Skip(err)
-	}
-	var seen counts
-	counting := *here
-	counting.On = counted{here.On, &seen}
-	target, _ := spirv.ByName("spirv")
+	on, seen := counting(here(t))
 	// Each call has tokens of some of three sessions: how many, of each that begins or goes on.
 	calls := [][3]int{{1, 2}, {1}, {0, 3}, {50, 1, 3}, {1, 1, 1}, {1, 1, 1}, {0, 1, 1}, {1, 70, 1}, {1}, {0, 0, 1}, {1, 1, 1}}
-	both(t, &kernels.Device{Here: &counting, Target: target}, func(on *kernels.Device) (all [][]float32) {
+	both(t, on, func(on *kernels.Device) (all [][]float32) {
 		m, s := openedFor(t, on, model.Options{Context: 200, Chunk: 100, Cache: cache})
 		sessions := []*model.Session{s}
 		for len(sessions) < 3 {
@@ -590,7 +583,7 @@ func batchesWith(t *testing.T, cache model.CacheType) {
 		}
 		for call, x := range calls {
 			items := batch(m, []model.Want{model.WantLast, model.WantAll}[call%2], []*model.Session{sessions[call%3], sessions[(call+1)%3], sessions[(call+2)%3]}, x[:]...)
-			before := seen
+			before := *seen
 			all = append(all, forward(t, m, items...)...)
 			if on != nil && call > 3 && (seen.steps-before.steps != 1 || seen.products > before.products || m.Resident() != nil) {
 				t.Errorf("call %d: %d submissions, %d products, %v", call, seen.steps-before.steps, seen.products-before.products, m.Resident())
@@ -602,25 +595,19 @@ func batchesWith(t *testing.T, cache model.CacheType) {
 
 // TestSeats: a device that has room for the keys and values of one session only computes the tokens of two by products, and of one by itself.
 func TestSeats(t *testing.T) {
-	here, err := device.Here("")
-	if err != nil {
-		t.Skip(err)
-	}
 	const positions = 16384 // of a session, which take more memory than everything else
+	on := here(t)
 	path := changed(t, small, "llama.context_length", positions)
-	target, _ := spirv.ByName("spirv")
 	limit := int64(0)
-	both(t, &kernels.Device{Target: target}, func(on *kernels.Device) (all [][]float32) {
-		var seen counts
+	both(t, on, func(on *kernels.Device) (all [][]float32) {
+		seen := &counts{}
 		if on != nil {
 			d, err := vulkan.Open(vulkan.Options{MemoryLimit: limit})
 			if err != nil {
 				t.Fatal(err)
 			}
 			t.Cleanup(func() { d.Close() })
-			limited := *here
-			limited.On = counted{&rundevice.One{Device: d}, &seen}
-			on.Here = &limited
+			on, seen = counting(with(on, &rundevice.One{Device: d}))
 		}
 		m, s := openedFile(t, path, on, model.Options{Context: positions, Chunk: 32})
 		limit = m.Memory().Weights + m.Memory().Cache*7/4
@@ -634,7 +621,7 @@ func TestSeats(t *testing.T) {
 			for i, x := range sessions {
 				items = append(items, model.Item{Session: x, Tokens: []int32{int32(1 + call + i)}})
 			}
-			before := seen
+			before := *seen
 			all = append(all, forward(t, m, items...)...)
 			if on == nil {
 				continue
@@ -653,13 +640,9 @@ func TestSeats(t *testing.T) {
 // TestPartlyRotated: a model that rotates a part of each head has steps on the device, with the CPU's bits, also of heads
 // that are several panels of 8 bits.
 func TestPartlyRotated(t *testing.T) {
-	here, err := device.Here("")
-	if err != nil {
-		t.Skip(err)
-	}
-	target, _ := spirv.ByName("spirv")
+	on := here(t)
 	path := changed(t, "../../cmd/tmacc/tale/tale-bitnet-4m-tq2_0.gguf", "rope.dimension_count", 32)
-	both(t, &kernels.Device{Here: here, Target: target}, func(on *kernels.Device) (all [][]float32) {
+	both(t, on, func(on *kernels.Device) (all [][]float32) {
 		m, s := openedFile(t, path, on, model.Options{Context: 64, Cache: model.CacheQ8})
 		if have := m.Config().HeadSize; have <= 32 {
 			t.Fatalf("heads have %d elements", have)
@@ -676,14 +659,8 @@ func TestPartlyRotated(t *testing.T) {
 
 // TestFirstStep: a device whose first step has other bits than the CPU computes no more of them, and spoils no token.
 func TestFirstStep(t *testing.T) {
-	here, err := device.Here("")
-	if err != nil {
-		t.Skip(err)
-	}
-	wrong := *here
-	wrong.On = idle{here.On}
-	target, _ := spirv.ByName("spirv")
-	both(t, &kernels.Device{Here: &wrong, Target: target}, func(on *kernels.Device) (all [][]float32) {
+	on := here(t)
+	both(t, with(on, idle{on.On}), func(on *kernels.Device) (all [][]float32) {
 		m, s := opened(t, on)
 		for token := range int32(3) {
 			all = append(all, forward(t, m, model.Item{Session: s, Tokens: []int32{1 + token}})...)

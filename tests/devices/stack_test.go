@@ -9,22 +9,15 @@ import (
 	"testing"
 
 	"github.com/tmacc/tmacc/ir/format/blocks"
-	"github.com/tmacc/tmacc/lower/spirv"
 	"github.com/tmacc/tmacc/runtime"
 	"github.com/tmacc/tmacc/runtime/abi"
-	"github.com/tmacc/tmacc/search/device"
 	"github.com/tmacc/tmacc/search/kernels"
 )
 
 // TestStacks: one step multiplies blocks of rows of activations by matrices of a stack that a list names, some of them twice and some not at all. It has the bits of each matrix's own product, in
 // formats with several parts, of an odd number of rows, and by kernels of one column and of several.
 func TestStacks(t *testing.T) {
-	here, err := device.Here("")
-	if err != nil {
-		t.Skip(err)
-	}
-	target, _ := spirv.ByName("spirv")
-	p, err := kernels.New(context.Background(), kernels.Options{Device: &kernels.Device{Here: here, Target: target}})
+	p, err := kernels.New(context.Background(), kernels.Options{Device: here(t)})
 	if err != nil {
 		t.Fatal(err)
 	}

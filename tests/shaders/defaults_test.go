@@ -34,7 +34,7 @@ var heldOut = []format.Weight{
 func TestDefaults(t *testing.T) {
 	draw := drawn.New(t)
 	var all []ir.Problem
-	for _, name := range drawn.Some(draw, 20, append(format.Names(), scaled...)) {
+	for _, name := range drawn.Some(draw, 40, append(format.Names(), scaled...)) {
 		p, err := ir.Named(name)
 		if err != nil {
 			t.Fatal(err)

@@ -3,10 +3,8 @@ package shaders
 import (
 	"bytes"
 	"encoding/binary"
-	"encoding/json"
 	"math"
 	"math/rand"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -29,14 +27,7 @@ func TestEpilogues(t *testing.T) {
 	for i, name := range []string{"w2.gemv", "w4-g32.lanes", "w2.gemm", "w2.shared", "q4_k.split", "quantize/w4"} {
 		t.Run(name, func(t *testing.T) {
 			path := "testdata/" + name + ".json"
-			data, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
-			var trace schedule.Trace
-			if err := json.Unmarshal(data, &trace); err != nil {
-				t.Fatal(err)
-			}
+			trace := traceOf(t, path)
 			for _, end := range []schedule.Epilogue{endings[0], endings[1+i%(len(endings)-1)]} {
 				t.Run(end.Operator+" "+end.Tensor, func(t *testing.T) { epilogue(t, named(t, path), trace, end) })
 			}

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/gob"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -97,16 +96,8 @@ func mutated(t *testing.T) (out []*original) {
 	}
 	for _, path := range paths {
 		name := strings.TrimSuffix(filepath.Base(path), ".json")
-		data, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
 		p := named(t, path)
-		var trace schedule.Trace
-		if err := json.Unmarshal(data, &trace); err != nil {
-			t.Fatal(err)
-		}
-		k, err := schedule.Compile(p, trace)
+		k, err := schedule.Compile(p, traceOf(t, path))
 		if err != nil {
 			t.Fatal(err)
 		}

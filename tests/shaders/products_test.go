@@ -34,6 +34,25 @@ func named(t *testing.T, file string) ir.Problem {
 	return p
 }
 
+// traceOf is the schedule in a file.
+func traceOf(t *testing.T, path string) schedule.Trace {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return traceIn(t, data)
+}
+
+// traceIn is the schedule in a text.
+func traceIn(t *testing.T, text []byte) (trace schedule.Trace) {
+	t.Helper()
+	if err := json.Unmarshal(text, &trace); err != nil {
+		t.Fatal(err)
+	}
+	return trace
+}
+
 // TestProducts compares products by the schedules of testdata with the definition: what
 // vector IR says they are, before and after its passes, and what the device makes of them.
 func TestProducts(t *testing.T) { schedules(t, "testdata/*.json") }
@@ -49,11 +68,7 @@ func schedules(t *testing.T, pattern string) (ran int) {
 			continue
 		}
 		name := strings.TrimSuffix(filepath.Base(path), ".json")
-		data, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Run(name, func(t *testing.T) { ran += product(t, data, named(t, path)) })
+		t.Run(name, func(t *testing.T) { ran += product(t, traceOf(t, path), named(t, path)) })
 	}
 	return ran
 }
@@ -77,15 +92,11 @@ func TestPage(t *testing.T) {
 	if !found {
 		t.Fatal("docs/gpu.md has no schedule")
 	}
-	product(t, []byte(text), named(t, "w4-g32"))
+	product(t, traceIn(t, []byte(text)), named(t, "w4-g32"))
 }
 
 // product compares a product. It counts the targets whose tiles the device runs.
-func product(t *testing.T, data []byte, p ir.Problem) (ran int) {
-	var trace schedule.Trace
-	if err := json.Unmarshal(data, &trace); err != nil {
-		t.Fatal(err)
-	}
+func product(t *testing.T, trace schedule.Trace, p ir.Problem) (ran int) {
 	k, err := schedule.Compile(p, trace)
 	if err != nil {
 		t.Fatal(err)

@@ -2,10 +2,8 @@ package shaders
 
 import (
 	"encoding/binary"
-	"encoding/json"
 	"math"
 	"math/rand"
-	"os"
 	"slices"
 	"testing"
 
@@ -23,18 +21,8 @@ import (
 func TestQuantize(t *testing.T) {
 	for _, name := range []string{"w2", "w4"} {
 		t.Run(name, func(t *testing.T) {
-			data, err := os.ReadFile("testdata/quantize/" + name + ".json")
-			if err != nil {
-				t.Fatal(err)
-			}
-			p, err := ir.Named(name)
-			if err != nil {
-				t.Fatal(err)
-			}
-			var trace schedule.Trace
-			if err := json.Unmarshal(data, &trace); err != nil {
-				t.Fatal(err)
-			}
+			path := "testdata/quantize/" + name + ".json"
+			p, trace := named(t, path), traceOf(t, path)
 			k, err := schedule.Compile(p, trace)
 			if err != nil {
 				t.Fatal(err)

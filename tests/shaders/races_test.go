@@ -1,10 +1,8 @@
 package shaders
 
 import (
-	"encoding/json"
 	"fmt"
 	"math/rand"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -37,16 +35,8 @@ func TestPlantedRaces(t *testing.T) {
 }
 
 func plantIn(t *testing.T, path string, count map[string]int) {
-	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
 	p := named(t, path)
-	var trace schedule.Trace
-	if err := json.Unmarshal(data, &trace); err != nil {
-		t.Fatal(err)
-	}
-	k, err := schedule.Compile(p, trace)
+	k, err := schedule.Compile(p, traceOf(t, path))
 	if err != nil {
 		t.Fatal(err)
 	}
