@@ -174,13 +174,14 @@ func (s *Session) outdone(before *judged) bool {
 // withinNoise follows a ratio that does not tell which one is faster.
 const withinNoise = ", which is within the noise"
 
-// refusal is why what was found is not locked beside the default; "" if it is.
+// refusal is why what was found is not locked beside the default; "" if it is. For a purpose, a record may take longer by no more than what it has to save in all.
 func (s *Session) refusal(found *judged) string {
 	if found == nil {
 		return "nothing was found that is faster than the default: more -time may find something"
 	}
-	r, losses := found.ratio(), tune.Losses(found.figures)
-	switch margin := s.store().margin; {
+	r, margin := found.ratio(), s.store().margin
+	losses := slices.DeleteFunc(tune.Losses(found.figures), func(b tune.Beside) bool { return b.Ratio().Median <= 1+margin })
+	switch {
 	case r.Greater():
 		return fmt.Sprintf("what was found takes %v of the default's time: more -time may find something faster", r)
 	case !r.Less():

@@ -83,6 +83,26 @@ func TestRecords(t *testing.T) {
 	}
 }
 
+// A record may take longer for a purpose, by no more than the margin. A lock may not.
+func TestRecordLosses(t *testing.T) {
+	for _, c := range []struct {
+		record  bool
+		dram    float64
+		outcome Outcome
+	}{{true, 1.02, Locked}, {true, 1.04, None}, {false, 1.02, None}} {
+		s := newSettler(t)
+		if s.Lock = filepath.Join(t.TempDir(), tune.LockName); c.record {
+			s.Records = t.TempDir()
+		}
+		s.takes, s.over = map[*tune.Candidate]map[string][]float64{s.found: {"l2": {0.6}, "dram": {c.dram}}}, nil
+		s.beside = s.measures(nil)
+		d, err := s.decide(s.found, nil, false)
+		if err != nil || d.Outcome != c.outcome {
+			t.Errorf("record %v: %v of the default's time from memory: %s, %v; want %s", c.record, c.dram, d.Outcome, err, c.outcome)
+		}
+	}
+}
+
 // onCore is a target with another core.
 type onCore struct {
 	lower.Target

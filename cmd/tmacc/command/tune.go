@@ -73,7 +73,8 @@ fastest that the log has of other searches on such a core.
 
 -record writes to a file of records instead, one for each core: tmacc built with it has these schedules in place of
 the default ones. The best is compared with the default schedules without records, and with the record that is there.
-It is recorded only if it saves ` + fmt.Sprintf("%.0f", 100*records.Margin) + ` % of the default's time beyond the noise; a record that does not any more is removed.
+It is recorded only if it saves ` + fmt.Sprintf("%.0f", 100*records.Margin) + ` % of the default's time beyond the noise,
+and costs no purpose more than that; a record that does not any more is removed.
 
 -target spirv searches on a device of Vulkan, which another program measures by the device's clock (tmacc bench -h). The search
 begins with the default schedules, locked ones, and the files of -trace. The lock's entry names the device.
