@@ -16,10 +16,9 @@ type Hierarchy struct {
 	Several float64    `json:"several"`          // from line to line of several streams from memory
 	// From line to line from memory while all cores of the machine read: 64 bytes times cores times clock over the bandwidth of all channels. 0: see Share.
 	Shared float64 `json:"shared,omitempty"`
-	// The prefetcher of the second-level cache follows ascending lines up to the end of so many bytes, a power of two, and is so many lines ahead at
-	// most. 0: as Intel's manual says, see Region and Lead.
-	Follows int `json:"follows,omitempty"`
-	Ahead   int `json:"ahead,omitempty"`
+	// What the prefetcher of the second-level cache does with ascending lines; 0: as Intel's manual says, see Region and Lead.
+	Follows int `json:"follows,omitempty"` // bytes, a power of two, at whose end it stops
+	Ahead   int `json:"ahead,omitempty"`   // the most lines that it is ahead
 }
 
 // usualShare is Shared as a multiple of Several where it is not known. The built-in cores have 2 to 9, the most in machines of many cores.
@@ -39,10 +38,10 @@ const (
 	usualLead   = 20      // lines
 )
 
-// Region is the bytes that the prefetcher stays in: Follows, or those of a page.
+// Region is the bytes that the prefetcher stays in: Follows, or a page.
 func (h Hierarchy) Region() int { return cmp.Or(h.Follows, usualRegion) }
 
-// Lead is the most lines that the prefetcher is ahead: Ahead, or those of Intel's cores.
+// Lead is the most lines that the prefetcher is ahead: Ahead, or 20 lines.
 func (h Hierarchy) Lead() int { return cmp.Or(h.Ahead, usualLead) }
 
 // Levels are the names of the places that Latency and Line are of.

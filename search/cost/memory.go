@@ -96,7 +96,7 @@ func newMemory(model Model, c core.Core, home Place) *memory {
 	return m
 }
 
-// inFlight is how many lines the second-level cache waits for at once: as many as come in the time that one takes from memory.
+// inFlight is how many lines the second-level cache waits for at once: the latency of memory, in lines of its fastest stream.
 func inFlight(h core.Hierarchy) int {
 	return int(math.Ceil(h.Latency[DRAM] / min(h.Line[DRAM], h.Several)))
 }

@@ -123,6 +123,11 @@ func Open(ctx context.Context, o Options) (*Session, error) {
 	if err := s.checkRecords(); err != nil {
 		return nil, err
 	}
+	for i, t := range s.From {
+		if _, err := schedule.Compile(s.Problem, t); err != nil {
+			return nil, fmt.Errorf("schedule %d to begin with: %w", i+1, err)
+		}
+	}
 	s.say(Step("compiling the default schedules"))
 	t, err := tune.New(ctx, s.product())
 	if err != nil {

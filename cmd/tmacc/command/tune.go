@@ -15,8 +15,6 @@ import (
 
 	"github.com/tmacc/tmacc/gen/order"
 	"github.com/tmacc/tmacc/ir"
-	"github.com/tmacc/tmacc/lower/targets"
-	"github.com/tmacc/tmacc/schedule"
 	"github.com/tmacc/tmacc/search/delivery"
 	"github.com/tmacc/tmacc/search/picture"
 	"github.com/tmacc/tmacc/search/records"
@@ -225,18 +223,17 @@ func (c *cli) runTune(ctx context.Context, f tuneFlags) error {
 		return err
 	}
 	bar.done()
-	from, err := c.begun(f, problems[0], ts)
-	if err != nil {
-		return err
-	}
 	c.noteLinked(on)
 	usual := c.keptDefaults(f.noRecords, bar)
 	defer usual.Close()
 	var searches []*tuning
 	for _, p := range problems {
 		for _, t := range ts {
-			searches = append(searches, c.tuning(f, session.Options{Problem: p, Target: t, On: on, Records: f.records, Defaults: usual, From: from}))
+			searches = append(searches, c.tuning(f, session.Options{Problem: p, Target: t, On: on, Records: f.records, Defaults: usual}))
 		}
+	}
+	if err := c.beginWith(f, searches); err != nil {
+		return err
 	}
 	var failure error // of a search that found nothing; the others go on
 	for i, x := range searches {
@@ -268,27 +265,24 @@ func (c *cli) runTune(ctx context.Context, f tuneFlags) error {
 	return failure
 }
 
-// begun are the schedules of -trace, which must be ones of p and for one target.
-func (c *cli) begun(f tuneFlags, p ir.Problem, ts []targets.Target) (all []schedule.Trace, err error) {
+// beginWith makes searches begin with the schedules of -trace, which are for one product and one target.
+func (c *cli) beginWith(f tuneFlags, searches []*tuning) error {
 	switch n := len(f.traces); {
 	case n == 0:
-		return nil, nil
+		return nil
 	case n != len(f.ns):
-		return nil, fmt.Errorf("-trace: %d files: want one for each of the %d -n, the fewest first", n, len(f.ns))
-	case len(f.formats) > 1 || len(ts) > 1:
-		return nil, fmt.Errorf("-trace: schedules are for one format and one target, and there are %d and %d", len(f.formats), len(ts))
+		return fmt.Errorf("-trace: %d files: want one for each of the %d -n, the fewest first", n, len(f.ns))
+	case len(searches) > 1:
+		return fmt.Errorf("-trace: schedules are for one format and one target, and there are %d searches", len(searches))
 	}
 	for _, file := range f.traces {
 		trace, err := c.inputs().Trace(file)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		if _, err := schedule.Compile(p, trace); err != nil {
-			return nil, fmt.Errorf("%s: %w", file, err)
-		}
-		all = append(all, trace)
+		searches[0].From = append(searches[0].From, trace)
 	}
-	return all, nil
+	return nil
 }
 
 // names are the products of searches.
