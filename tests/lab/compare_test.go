@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"regexp"
 	"runtime"
 	"strings"
 	"testing"
@@ -110,11 +111,11 @@ func TestChoosing(t *testing.T) {
 		t.Fatal(err)
 	}
 	name := on.Machine().Name
-	out := ok(t, "choosing", "-q", "-format", "w2", "-only", name+"$", "-rounds", "1", program(2), program(3))
+	out := ok(t, "choosing", "-q", "-format", "w2", "-only", regexp.QuoteMeta(name)+"$", "-rounds", "1", program(2), program(3))
 	if !strings.Contains(out, "| w2 "+name+" | 2000 | 3000 | 1.50 | 3000 | 1.000 |") || !strings.Contains(out, "new over old: median 1.50, largest 1.50, all together 1.50;") {
 		t.Error(out)
 	}
-	refused(t, "no such file", "choosing", "-q", "-format", "w2", "-only", name+"$", "/nofile", "/nofile")
+	refused(t, "no such file", "choosing", "-q", "-format", "w2", "-only", regexp.QuoteMeta(name)+"$", "/nofile", "/nofile")
 }
 
 // A product is tuned once.

@@ -217,16 +217,16 @@ func TestConfigRefusals(t *testing.T) {
 const tracesConfig = `target: [avx2, avx512vbmi, dotprod]
 no-measure: true
 kernel:
-  - {name: Own, format: ternary, target: avx2, trace: avx2.json}
-  - {name: Own, format: ternary, target: amd64/avx512vbmi, trace: vbmi.json}
-  - {name: Other, format: ternary}
+  - {name: Own, format: tq2_0, target: avx2, trace: avx2.json}
+  - {name: Own, format: tq2_0, target: amd64/avx512vbmi, trace: vbmi.json}
+  - {name: Other, format: tq2_0}
 `
 
 // Entries of one name are one product, with the trace of each for its target, and a layout of its own.
 func TestTraceForEachTarget(t *testing.T) {
 	config(t, tracesConfig)
 	for name, args := range map[string][]string{"avx2.json": {"-cols", "2", "-target", "avx2"}, "vbmi.json": {"-cols", "1", "-target", "avx512vbmi"}} {
-		text := json1(t, ok(t, append([]string{"show", "-format", "ternary", "-stage", "trace"}, args...)...))
+		text := json1(t, ok(t, append([]string{"show", "-format", "tq2_0", "-stage", "trace"}, args...)...))
 		if err := os.WriteFile(name, []byte(text), 0o666); err != nil {
 			t.Fatal(err)
 		}
@@ -272,14 +272,14 @@ func TestTraceForEachTarget(t *testing.T) {
 // A trace that does not compile is an error before anything is written, also where other targets have schedules.
 func TestIllegalTrace(t *testing.T) {
 	config(t, tracesConfig)
-	good := json1(t, ok(t, "show", "-format", "ternary", "-cols", "2", "-target", "avx2", "-stage", "trace"))
+	good := json1(t, ok(t, "show", "-format", "tq2_0", "-cols", "2", "-target", "avx2", "-stage", "trace"))
 	for name, text := range map[string]string{"avx2.json": good, "vbmi.json": strings.Replace(good, `"loop":"k"`, `"loop":"q"`, 1)} {
 		if err := os.WriteFile(name, []byte(text), 0o666); err != nil {
 			t.Fatal(err)
 		}
 	}
 	for _, args := range []string{"compile -q", "compile -dry-run", "compile -check -q"} {
-		refused(t, refusal{exitUsage, "tmacc: trace vbmi.json of Own: ternary on amd64/avx512vbmi: step ", args})
+		refused(t, refusal{exitUsage, "tmacc: trace vbmi.json of Own: tq2_0 on amd64/avx512vbmi: step ", args})
 	}
 	if files := slices.Sorted(maps.Keys(read(t, "."))); !slices.Equal(files, []string{"avx2.json", order.ConfigName, "vbmi.json"}) {
 		t.Errorf("there are %v", files)

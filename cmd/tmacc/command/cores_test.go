@@ -83,7 +83,7 @@ func TestOwnCoreRefused(t *testing.T) {
 		refused(t, refusal{2, c.want, "cores " + c.path})
 	}
 	refused(t, refusal{2, `is a core for amd64/avx512vbmi, which -target does not name`, "compile -format w2 -dry-run -target avx2 -core " + ownCoreFile(t, "zen5")})
-	one, other := ownCoreFile(t, "zen5"), ownCoreFile(t, "zen5", `"fills": 24`, `"fills": 25`)
+	one, other := ownCoreFile(t, "zen5"), ownCoreFile(t, "zen5", `"holds": true`, `"holds": false`)
 	refused(t, refusal{2, `: another core is called my-core`, "compile -format w2 -dry-run -target all -core " + one + " -core " + other})
 	refused(t, refusal{2, `-core zen6: there is no such core: have all, golden-cove, `, "compile -format w2 -dry-run -target avx2 -core zen6"})
 	refused(t, refusal{2, `cores zen6: there is no such core: have golden-cove, `, "cores zen6"})
