@@ -288,12 +288,12 @@ func (t *Tuner) cost(code *worker.Code, c *Candidate, i int) (cost float64, err 
 
 // verify compares kernel j of x with the definition, once: most offspring differ from their parents in one kernel.
 func (t *Tuner) verify(code *worker.Code, x member, j int) error {
-	trace := fmt.Sprint(x.Kernels[j].Schedule.Trace)
-	key := trace + preparation(x.Variant)
+	trace := x.Kernels[j].Schedule.Trace
+	key := trace.Key() + preparation(x.Variant)
 	if t.verified[key] {
 		return nil
 	}
-	err := code.Test(trace, x.spec(t.Problem, j), 1)
+	err := code.Test(trace.String(), x.spec(t.Problem, j), 1)
 	t.verified[key] = err == nil
 	return err
 }
@@ -345,7 +345,7 @@ func RoundRatios(base, own timing.Sample) (out []float64) {
 func (t *Tuner) uses(x member, p int) string {
 	key := fmt.Sprint(p, " ", preparation(x.Variant))
 	for _, k := range used(x.Kernels, t.Purposes[p].N) {
-		key += "\n" + k.Schedule.Trace.String()
+		key += "\n" + k.Schedule.Trace.Key()
 	}
 	return key
 }
