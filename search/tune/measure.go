@@ -65,9 +65,11 @@ func (t *Tuner) Search(ctx context.Context, opt Options, seeds ...*Candidate) (O
 }
 
 // Resume makes t take the results of what was measured before from trials, and returns the
-// candidates to begin with, the best first. Candidates of another number of widths are left out.
+// candidates to begin with, the best first. It leaves out candidates of another number of widths, and trials that neither have a cost nor say why.
 func (t *Tuner) Resume(trials []Trial) []*Candidate {
-	trials = slices.DeleteFunc(slices.Clone(trials), func(x Trial) bool { return len(x.Genes) != len(t.widths()) })
+	trials = slices.DeleteFunc(slices.Clone(trials), func(x Trial) bool {
+		return len(x.Genes) != len(t.widths()) || x.Error == "" && !(x.Cost > 0)
+	})
 	slices.SortStableFunc(trials, func(a, b Trial) int { return cmp.Compare(a.Cost, b.Cost) })
 	type again struct {
 		*Candidate
