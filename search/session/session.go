@@ -123,7 +123,7 @@ func Open(ctx context.Context, o Options) (*Session, error) {
 	if err := s.checkRecords(); err != nil {
 		return nil, err
 	}
-	for i, t := range s.From {
+	for i, t := range s.From { // now, not after the default schedules
 		if _, err := schedule.Compile(s.Problem, t); err != nil {
 			return nil, fmt.Errorf("schedule %d to begin with: %w", i+1, err)
 		}
@@ -138,7 +138,32 @@ func Open(ctx context.Context, o Options) (*Session, error) {
 	if _, err := s.locked(); err != nil { // now, not after the search
 		return nil, err
 	}
+	if err := s.checkFrom(); err != nil {
+		return nil, err
+	}
 	return s, nil
+}
+
+// checkFrom refuses schedules to begin with that a search would leave out: ones that do not compile for the target, are not exact or not for one
+// packed matrix, and ones of more columns than all purposes have activations.
+func (s *Session) checkFrom() error {
+	if len(s.From) == 0 {
+		return nil
+	}
+	x, err := s.Contender("", s.From...)
+	if err != nil {
+		return fmt.Errorf("schedules to begin with: %w", err)
+	}
+	most := slices.MaxFunc(s.Purposes, func(a, b Purpose) int { return cmp.Compare(a.N, b.N) }).N
+	for i, k := range x.Kernels {
+		switch cols := k.Schedule.Cols; {
+		case cols > most:
+			return fmt.Errorf("schedule %d to begin with has %d columns: the purposes have %d activations at most", i+1, cols, most)
+		case !k.Schedule.Exact():
+			return fmt.Errorf("schedule %d to begin with is not exact: what it adds up is bounded only", i+1)
+		}
+	}
+	return nil
 }
 
 // newSession fills in what o leaves out.

@@ -9,11 +9,15 @@ import (
 	"github.com/tmacc/tmacc/search"
 )
 
-// Given is the candidate of schedules for one packed matrix, compiled as they are for an application.
+// Given is the candidate of schedules for one packed matrix, compiled as they are for an application. The error says which does not compile, or that they are
+// for several matrices.
 func (t *Tuner) Given(traces ...schedule.Trace) (*Candidate, error) {
 	c := &Candidate{}
 	for _, trace := range traces {
 		k, err := t.compile(trace)
+		if err == nil && len(c.Kernels) > 0 && !k.Schedule.SharesBuffers(c.Kernels[0].Schedule) {
+			err = fmt.Errorf("the schedules for n = %d and %d are not for one packed matrix", c.Kernels[0].Schedule.Cols, k.Schedule.Cols)
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -55,7 +59,7 @@ func (t *Tuner) Differs(c *Candidate) string {
 	for _, k := range c.Kernels {
 		cols, own := k.Schedule.Cols, k.Schedule.Trace
 		i := slices.IndexFunc(t.Default, func(u search.Use) bool { return u.Cols == cols })
-		if i >= 0 && t.Default[i].Trace.String() == own.String() {
+		if i >= 0 && t.Default[i].Trace.Key() == own.Key() {
 			continue
 		}
 		what := "other"
@@ -74,9 +78,9 @@ func (t *Tuner) Differs(c *Candidate) string {
 func differs(a, b schedule.Trace) string {
 	lacks := func(a, b schedule.Trace) (out []string) {
 		for _, s := range b {
-			text := schedule.Trace{s}.String()
-			if !slices.ContainsFunc(a, func(o schedule.Step) bool { return schedule.Trace{o}.String() == text }) {
-				out = append(out, text)
+			key := schedule.Trace{s}.Key()
+			if !slices.ContainsFunc(a, func(o schedule.Step) bool { return schedule.Trace{o}.Key() == key }) {
+				out = append(out, schedule.Trace{s}.String())
 			}
 		}
 		return out
