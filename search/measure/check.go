@@ -2,6 +2,7 @@ package measure
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/tmacc/tmacc/search/timing"
@@ -116,7 +117,7 @@ func (r *rule) check(c rounds, factor float64) Verdict {
 	if r.atMost {
 		v.Pass = v.Have <= v.Bound()
 	}
-	if r.share && v.Have > MaxShare {
+	if r.share && v.Have > MaxShare && c.beyond() {
 		v.Pass, v.Problem = false, fmt.Sprintf("a share of %.3f is an error of the probe", v.Have)
 	}
 	return v
@@ -133,6 +134,16 @@ type rounds struct {
 // inLimits is the row of the limits.
 func (c rounds) inLimits() Limit { return c.limits.row(c.row.target, c.row.limit) }
 
+// beyond says that a figure of the row is more than the machine can do. Products by tables may do more than its dot products.
+func (c rounds) beyond() bool {
+	return slices.ContainsFunc(c.records, func(r Record) bool { return c.counts(r) && r.beyond() })
+}
+
+// counts says that r is of the row.
+func (c rounds) counts(r Record) bool {
+	return r.Format == c.row.format && Class(r.Target) == c.row.target && r.Threads <= 1
+}
+
 // of returns a figure of each round of the row with N columns in a mode, "" for
 // any, leaving out zeros: what was not measured.
 func (c rounds) of(mode string, n int, figure func(Record) float64) []float64 {
@@ -143,7 +154,7 @@ func (c rounds) of(mode string, n int, figure func(Record) float64) []float64 {
 func (c rounds) where(mode string, n int, extreme bool, figure func(Record) float64) []float64 {
 	var out []float64
 	for _, r := range c.records {
-		if r.Format != c.row.format || Class(r.Target) != c.row.target || r.N != n || r.Threads > 1 || r.Extreme != extreme || mode != "" && r.Mode != mode {
+		if !c.counts(r) || r.N != n || r.Extreme != extreme || mode != "" && r.Mode != mode {
 			continue
 		}
 		if f := figure(r); f != 0 {

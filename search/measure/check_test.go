@@ -234,6 +234,17 @@ func TestCheckFails(t *testing.T) {
 				r.Share = 1.03
 			}
 		}, []string{"FAIL  avx512vbmi w8 dram share: a share of 1.030 is an error of the probe"}},
+		{"faster than dot products", func(_ int, r *Record) {
+			if r.Target != vbmi || r.N != ManyColumns {
+				return
+			}
+			switch r.Format {
+			case "ternary":
+				r.Share, r.Family = 1.03, "table"
+			case "w2":
+				r.Share, r.Family = 1.03, "dot"
+			}
+		}, []string{"FAIL  avx512vbmi w2 gemm share: a share of 1.030 is an error of the probe"}},
 		{"missing", func(_ int, r *Record) {
 			if is(r, avx2, "w4", ModeL2, 1) {
 				r.Format = "w44"

@@ -105,10 +105,15 @@ func (r Record) Complete(w Weights) (Record, error) {
 	default:
 		r.Share = max(read, compute)
 	}
-	if r.Share > MaxShare && (r.Family == "dot" || r.ceiling() == "bandwidth") {
+	if r.beyond() {
 		return r, &ProbeError{r}
 	}
 	return r, nil
+}
+
+// beyond says that r is faster than the machine can be.
+func (r Record) beyond() bool {
+	return r.Share > MaxShare && (r.Family == "dot" || r.ceiling() == "bandwidth")
 }
 
 // ceiling names what bounds r.
