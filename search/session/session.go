@@ -95,7 +95,8 @@ type Session struct {
 	Options
 	Host     timing.Host // of the machine that measures
 	tuner    *tune.Tuner
-	ceilings []tune.Ceilings // of each purpose; zeros if they cannot be measured
+	ceilings []tune.Ceilings   // of each purpose; zeros if they cannot be measured
+	given    []*tune.Candidate // of From
 	journal  journal
 	best     tune.Ratio // the least cost that the search has measured, 0: none
 	// beside and completed are methods of the tuner; tests replace them.
@@ -104,7 +105,7 @@ type Session struct {
 }
 
 // Open compiles the default schedules of a product, which everything is compared with. The error is that of ctx if it ends
-// meanwhile, of the lock if that cannot be read, or of a product that has no exact default schedule, or
+// meanwhile, of the lock if that cannot be read, or of a product that has no exact default schedule, a *FromError, or
 // measure.ErrNoTarget if Target is nil and the machine runs none.
 func Open(ctx context.Context, o Options) (*Session, error) {
 	if o.Target == nil {
@@ -123,11 +124,6 @@ func Open(ctx context.Context, o Options) (*Session, error) {
 	if err := s.checkRecords(); err != nil {
 		return nil, err
 	}
-	for i, t := range s.From {
-		if _, err := schedule.Compile(s.Problem, t); err != nil {
-			return nil, fmt.Errorf("schedule %d to begin with: %w", i+1, err)
-		}
-	}
 	s.say(Step("compiling the default schedules"))
 	t, err := tune.New(ctx, s.product())
 	if err != nil {
@@ -135,6 +131,9 @@ func Open(ctx context.Context, o Options) (*Session, error) {
 	}
 	t.On, t.Limit = o.On, cmp.Or(o.Hung, t.Limit)
 	s.tuner, s.beside, s.completed = t, t.Beside, t.Complete
+	if s.given, err = s.begins(); err != nil {
+		return nil, err
+	}
 	if _, err := s.locked(); err != nil { // now, not after the search
 		return nil, err
 	}
