@@ -100,6 +100,9 @@ func TestRecordLosses(t *testing.T) {
 		if err != nil || d.Outcome != c.outcome {
 			t.Errorf("record %v: %v of the default's time from memory: %s, %v; want %s", c.record, c.dram, d.Outcome, err, c.outcome)
 		}
+		if advised := strings.Contains(d.Why, "-only"); advised != (d.Outcome == None && !c.record) { // which -record refuses
+			t.Errorf("record %v: %s", c.record, d.Why)
+		}
 	}
 }
 
