@@ -93,12 +93,16 @@ func (c *cli) exportPairs(ctx context.Context, l tune.Log) error {
 	})); err != nil {
 		return err
 	}
-	usual := c.keptDefaults(true, newProgress(c.err, true))
+	bar := newProgress(c.err, false)
+	defer bar.done()
+	usual := c.keptDefaults(true, bar)
 	defer usual.Close()
 	enc := json.NewEncoder(c.out)
 	enc.SetEscapeHTML(false)
-	for _, r := range runs {
+	for i, r := range runs {
+		bar.step("search %d of %d: the default schedules of %s on %s", i+1, len(runs), r.Product, r.Target)
 		all, err := pairsOf(ctx, r, trials[r.ID], usual)
+		bar.done()
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}

@@ -125,6 +125,9 @@ func (c *cli) runShow(ctx context.Context, x showFlags) error {
 	if x.trace != "" && x.lock != "" {
 		return errors.New("show: -trace and -lock: want one of them")
 	}
+	if err := x.why.check(); err != nil {
+		return err
+	}
 	bar := newProgress(c.err, false)
 	defer bar.done()
 	bar.step("compiling %s for %s", x.format, selector.Machine().Name)
@@ -141,7 +144,12 @@ func (c *cli) runShow(ctx context.Context, x showFlags) error {
 	}
 	if x.why.asked {
 		bar.step("predicting alternatives")
-		return c.printWhy(ctx, x.why, p, all, selector)
+		reasons, err := x.why.reasons(ctx, p, all, selector)
+		bar.done()
+		if err != nil {
+			return fmt.Errorf("show: %w", err)
+		}
+		return x.why.print(c.out, reasons)
 	}
 	bar.done()
 	if x.cost {
