@@ -167,6 +167,9 @@ It runs language models by such products.`,
 	for _, cmd := range root.Commands() {
 		singles(cmd)
 		renames(cmd, c.err)
+		if cmd.Flags().Lookup("core") != nil { // it makes products for targets
+			completeProducts(cmd)
+		}
 	}
 	root.SetHelpCommand(help())
 	root.InitDefaultCompletionCmd()
