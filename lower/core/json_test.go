@@ -55,6 +55,8 @@ func TestParseRefused(t *testing.T) {
 		{`"shared": 33`, `"shared": -1`, "hierarchy.shared is -1: want 0.1 to 16384"},
 		{`"first": 49152`, `"first": 1`, "hierarchy.first is 1: want 8192 to 1048576"},
 		{`"latency": [ 15, `, `"latency": [ 0, `, "hierarchy.latency[0], of l2, is 0: want 1 to 16384"},
+		{`"latency": [ 15, 200, 400 ]`, `"latency": [ 15, 200, 40 ]`, "hierarchy.latency[2], of dram, is 40: want at least the 200 of l3, which is nearer"},
+		{`"latency": [ 15, 200, 400 ]`, `"latency": [ 15, 2, 400 ]`, "hierarchy.latency[1], of l3, is 2: want at least the 15 of l2, which is nearer"},
 		{`"my-core"`, `"My core"`, `name is "My core": want up to 40 small letters`},
 		{`"my-core"`, `""`, `name is "": want`},
 		{`"my-core"`, `"my--core"`, `name is "my--core": want`},
