@@ -59,3 +59,15 @@ func TestShowCost(t *testing.T) {
 		}
 	}
 }
+
+// A core that stands for CPUs without a name is told from one that names this CPU.
+func TestAboutCore(t *testing.T) {
+	for name, want := range map[string]string{
+		"avx512vbmi":      "core: golden-cove, which stands for all CPUs that no other core names; tmacc host -calibrate measures the one here\n",
+		"avx512vbmi+zen5": "core: zen5\n",
+	} {
+		if got := aboutCore(targets.ByName(name)); got != want {
+			t.Errorf("%s: %q, want %q", name, got, want)
+		}
+	}
+}
