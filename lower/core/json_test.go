@@ -57,6 +57,7 @@ func TestParseRefused(t *testing.T) {
 		{`"latency": [ 15, `, `"latency": [ 0, `, "hierarchy.latency[0], of l2, is 0: want 1 to 16384"},
 		{`"latency": [ 15, 200, 400 ]`, `"latency": [ 15, 200, 40 ]`, "hierarchy.latency[2], of dram, is 40: want at least the 200 of l3, which is nearer"},
 		{`"latency": [ 15, 200, 400 ]`, `"latency": [ 15, 2, 400 ]`, "hierarchy.latency[1], of l3, is 2: want at least the 15 of l2, which is nearer"},
+		{`"latency": [ 15, 200, 400 ]`, `"latency": [ 15, 200 ]`, "hierarchy.latency is a list of 2: want 3 values"},
 		{`"my-core"`, `"My core"`, `name is "My core": want up to 40 small letters`},
 		{`"my-core"`, `""`, `name is "": want`},
 		{`"my-core"`, `"my--core"`, `name is "my--core": want`},
