@@ -12,7 +12,7 @@ import (
 
 // A machine's ceilings and its calibration are two commands.
 func TestCalibrateRefused(t *testing.T) {
-	if code, _, stderr := tmacc("host", "-ceilings", "-calibrate"); code != exitUsage || !strings.Contains(stderr, "[calibrate ceilings]") {
+	if code, _, stderr := tmacc("host", "-ceilings", "-calibrate"); code != exitUsage || !strings.Contains(stderr, "tmacc: -calibrate and -ceilings: want one of them\n") {
 		t.Errorf("exit code %d, %s", code, stderr)
 	}
 }

@@ -210,7 +210,7 @@ func TestConfigRefusals(t *testing.T) {
 	}
 	refused(t, refusal{2, "none.yaml: no such file", "compile -config none.yaml"})
 	refused(t, refusal{2, `-kernel`, "compile -kernel name=A,name=B"})
-	refused(t, refusal{2, `none of the others can be`, "compile -format w2 -check -dry-run"})
+	refused(t, refusal{2, `-check and -dry-run: want one of them`, "compile -format w2 -check -dry-run"})
 }
 
 // tracesConfig has a product with a trace for each of two targets, and none for the third.
