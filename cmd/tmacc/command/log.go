@@ -9,8 +9,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/tmacc/tmacc/ir"
 	"github.com/tmacc/tmacc/lower/targets"
 	"github.com/tmacc/tmacc/schedule/pairs"
+	"github.com/tmacc/tmacc/search"
 	"github.com/tmacc/tmacc/search/defaults"
 	"github.com/tmacc/tmacc/search/tune"
 )
@@ -79,8 +81,8 @@ func (c *cli) exportLog(l tune.Log) error {
 	}))
 }
 
-// exportPairs prints the pairs of all searches. A search that has none, because it is of a format in a file, or was made beside
-// other default schedules, is named on standard error.
+// exportPairs prints the pairs of all searches. A search that has none, because it is of a format in a file, or this tmacc makes other kernels of its
+// default schedules, is named on standard error.
 func (c *cli) exportPairs(ctx context.Context, l tune.Log) error {
 	var runs []tune.Run
 	trials := map[string][]tune.Trial{}
@@ -128,7 +130,14 @@ func pairsOf(ctx context.Context, r tune.Run, trials []tune.Trial, usual *defaul
 	if on == nil {
 		return nil, fmt.Errorf("target %s: want a built-in one", r.Target)
 	}
-	t, err := tune.New(ctx, tune.Product{Problem: p, Target: on, Layouts: usual.Layouts, Purposes: r.Purposes})
+	product := tune.Product{Problem: p, Target: on, Layouts: usual.Layouts, Purposes: r.Purposes}
+	switch before, err := r.DefaultUses(p); {
+	case err != nil:
+		return nil, err
+	case before != nil:
+		product.Usual = func(context.Context, ir.Problem, targets.Target) ([]search.Use, error) { return before, nil }
+	}
+	t, err := tune.New(ctx, product)
 	if err != nil {
 		return nil, err
 	}

@@ -64,7 +64,7 @@ func TestShowTraceRefused(t *testing.T) {
 	for args, want := range map[string]string{
 		"show " + of + " -stage nest":          "tmacc: -trace " + groups + ": step ",
 		"show " + of + " -cost":                "tmacc: show: -trace " + groups + ": step ",
-		"show " + of + " -why":                 "tmacc: show: -trace " + groups + ": step ",
+		"show " + of + " -why":                 "tmacc: show: -trace " + groups + ": the rules of the space do not make this schedule: ",
 		"show " + of + " -cols 1 -stage trace": "tmacc: show: -cols: the schedule of -trace has columns of its own: leave it out",
 	} {
 		refused(t, refusal{exitUsage, want, args})
