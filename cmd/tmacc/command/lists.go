@@ -278,7 +278,8 @@ func (c *cli) host() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "host", Args: between(0, 0),
 		Short: "describe this machine",
-		Long: `Describe this machine: its CPU, which of the features that targets need it has, what -target host means, and with -ceilings what it can do at best.
+		Long: `Describe this machine: its CPU, which of the features that targets need it has, what -target host means, for which core its
+kernels are, and with -ceilings what it can do at best.
 
 -calibrate measures how its core reads caches and memory, in about a minute. With -json it prints a core file that
 -core accepts, whose other values come from the built-in core that this machine's kernels are for.

@@ -60,6 +60,7 @@ func TestLogPairs(t *testing.T) {
 		t.Fatal(err)
 	}
 	recorded := good
+	recorded.Start = good.Start.Add(time.Second)
 	recorded.Default, recorded.Usual = beside.DefaultHash, []schedule.Trace{faster}
 	add(recorded, tune.Trial{Genes: []tune.Gene{{Trace: x.Default[0].Trace}}, Ratios: []float64{0.5}})
 	code, out, text := tmacc("log", "-log", log.Path, "-pairs")

@@ -128,7 +128,7 @@ func (c *cli) runShow(ctx context.Context, x showFlags) error {
 	if x.trace != "" && x.lock != "" {
 		return errors.New("show: -trace and -lock: want one of them")
 	}
-	if err := x.why.check(); err != nil {
+	if err := x.why.check(selector); err != nil {
 		return err
 	}
 	bar := newProgress(c.err, false)

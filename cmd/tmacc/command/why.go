@@ -40,8 +40,11 @@ func whyVar(f *pflag.FlagSet, x *whyFlags) {
 // whyOnly are the flags that mean nothing without -why.
 var whyOnly = []string{"n", "mode", "most", "json"}
 
-// check refuses flags that no schedule can be asked about.
-func (x whyFlags) check() error {
+// check refuses flags that no schedule for a target can be asked about.
+func (x whyFlags) check(on targets.Selector) error {
+	if _, ok := on.(spirv.Target); ok && x.asked && x.placed {
+		return errors.New("show: -mode: weights of shaders are in memory: leave it out with -target spirv")
+	}
 	for _, n := range x.ns {
 		if n < 1 {
 			return fmt.Errorf("show: -n %d: want 1 or more activations", n)
@@ -75,12 +78,10 @@ func (x whyFlags) reasons(ctx context.Context, p ir.Problem, stages []build.Stag
 	if err != nil {
 		return r, err
 	}
-	if t, ok := on.(spirv.Target); !ok {
-		r, err = build.Why(ctx, p, stages, on.(targets.Target), x.ns, at, x.most)
-	} else if x.placed {
-		err = errors.New("-mode: weights of shaders are in memory: leave it out with -target spirv")
-	} else {
+	if t, ok := on.(spirv.Target); ok {
 		r, err = shaders.Why(ctx, p, stages, t, x.ns, x.most)
+	} else {
+		r, err = build.Why(ctx, p, stages, on.(targets.Target), x.ns, at, x.most)
 	}
 	for _, s := range stages {
 		if s.Name == originStage {
