@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/tmacc/tmacc/lower/core"
 	"github.com/tmacc/tmacc/lower/targets"
@@ -69,5 +70,38 @@ func TestAboutCore(t *testing.T) {
 		if got := aboutCore(targets.ByName(name)); got != want {
 			t.Errorf("%s: %q, want %q", name, got, want)
 		}
+	}
+}
+
+// A calibration is in doubt if its thread had less than four fifths of its core, and not where the system does not tell.
+func TestAttention(t *testing.T) {
+	for want, a := range map[string]attention{
+		"this machine is busy: for 43 % of the time the core did something else: calibrate again when nothing else runs": {elapsed: 10 * time.Second, used: 5700 * time.Millisecond},
+		"": {elapsed: 10 * time.Second, used: 8100 * time.Millisecond},
+	} {
+		if got := a.doubt(); got != want {
+			t.Errorf("%+v: %q, want %q", a, got, want)
+		}
+	}
+	for _, a := range []attention{{elapsed: time.Second}, {}, {elapsed: time.Second, used: 2 * time.Second}} {
+		if got := a.doubt(); got != "" {
+			t.Errorf("%+v: %q", a, got)
+		}
+	}
+	if timing.ProcessTime() == 0 {
+		return
+	}
+	var a attention
+	a.pause() // nothing was watched
+	a.watch()
+	for began := timing.ProcessTime(); timing.ProcessTime() < began+20*time.Millisecond; {
+	}
+	a.pause()
+	if a.used < 20*time.Millisecond || a.elapsed <= 0 {
+		t.Errorf("%v used of %v", a.used, a.elapsed)
+	}
+	before := a
+	if a.pause(); a != before {
+		t.Errorf("%+v after a second pause, %+v before", a, before)
 	}
 }
