@@ -154,6 +154,35 @@ func TestRandomStridesOfRows(t *testing.T) {
 	}
 }
 
+// TestSameFirst: accesses of one buffer that begin at one place are told apart, by how loops and lanes move them.
+func TestSameFirst(t *testing.T) {
+	b := &nest.Array{Memory: nest.Memory{Tensor: &ir.Tensor{Name: "x", Elem: format.U8, Dims: []string{"i", "j"}}, Param: "x"}, Strides: []int{4, 1}}
+	loops := []nest.Loop{{Name: "a", N: 4}, {Name: "i", N: 4, Kind: nest.Vector}, {Name: "j", N: 4, Kind: nest.Vector}}
+	v := newVectorizer(&nest.Nest{Name: "f", Loops: loops}, "f")
+	v.params["x"] = 0
+	for _, l := range loops {
+		v.set(l.Name, 0)
+	}
+	v.serial, v.lanes = []*openLoop{{loops[0], &vir.Loop{}}}, loops[1:]
+	axis := func(name string, times int64) ir.Expr {
+		return ir.Binary{Op: ir.Mul, X: ir.Axis{Name: name}, Y: ir.Const{T: format.I32, V: times}}
+	}
+	sum := func(x, y ir.Expr) ir.Expr { return ir.Binary{Op: ir.Add, X: x, Y: y} }
+	for _, c := range []struct {
+		index          []ir.Expr
+		second, stride int // bytes from the first lane to the second, and from the first iteration to the next
+	}{
+		{[]ir.Expr{axis("i", 1), sum(axis("j", 1), axis("a", 16))}, 1, 16},
+		{[]ir.Expr{axis("j", 1), sum(axis("i", 1), axis("a", 16))}, 4, 16}, // equal in the first lane and in the last
+		{[]ir.Expr{axis("i", 1), sum(axis("j", 1), axis("a", 32))}, 1, 32}, // equal in the first iteration
+	} {
+		pos, mem, err := v.access(b, c.index)
+		if err != nil || pos[1].Byte-pos[0].Byte != c.second || len(mem.Stride) != 1 || mem.Stride[0].Bytes != c.stride {
+			t.Errorf("%v: lanes at %v, strides %v, want %d bytes to the second lane and %d to the next iteration: %v", c.index, pos, mem.Stride, c.second, c.stride, err)
+		}
+	}
+}
+
 // accessOver is the error of reading byte base + a*coef[0] + b*coef[1] of one row that digits place.
 func accessOver(digits []format.Digit, base int, loops []nest.Loop, coef []int) error {
 	return accessTo(digits, base, loops, make([]int, len(loops)), coef)

@@ -103,7 +103,7 @@ func (v *vectorizer) inOrder(body []vir.Node) (out []vir.Node) {
 }
 
 func newVectorizer(n *nest.Nest, name string) *vectorizer {
-	return &vectorizer{n: n, f: &vir.Func{Name: name}, vars: map[string]*variable{}, affine: map[*ir.Expr][]affineIndex{}, shifted: map[shiftedIndex][]ir.Expr{}, temps: map[string]*temp{},
+	return &vectorizer{n: n, f: &vir.Func{Name: name}, vars: map[string]*variable{}, affine: map[*ir.Expr]*affineIndices{}, shifted: map[shiftedIndex][]ir.Expr{}, temps: map[string]*temp{},
 		roots: map[string][]nest.Loop{}, params: map[string]int{}, places: map[string]accessed{}, sums: map[nest.Buffer]*sums{}, decoded: map[string]*decoded{}, numbers: map[*nest.Assign]int32{},
 		tiles: map[*ir.Tensor]bool{}}
 }
@@ -134,11 +134,12 @@ type vectorizer struct {
 	f       *vir.Func
 	params  map[string]int
 	roots   map[string][]nest.Loop
-	vars    map[string]*variable       // by loop; serial loops and lanes stand at 0
-	affine  map[*ir.Expr][]affineIndex // indices of accesses, by the first
-	shifted map[shiftedIndex][]ir.Expr // indices made of others
-	indices indices                    // of the access that is looked at
-	lanes   []nest.Loop                // open vector loops, outermost first
+	vars    map[string]*variable        // by loop; serial loops and lanes stand at 0
+	affine  map[*ir.Expr]*affineIndices // indices of accesses, by the first
+	indexed int                         // the last number of affineIndices
+	shifted map[shiftedIndex][]ir.Expr  // indices made of others
+	indices indices                     // of the access that is looked at
+	lanes   []nest.Loop                 // open vector loops, outermost first
 	serial  []*openLoop
 	temps   map[string]*temp
 	out     []vir.Node          // the block being written

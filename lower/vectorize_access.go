@@ -21,10 +21,12 @@ type accessed struct {
 
 // access finds the places of all lanes of b[index], relative to the first lane
 // at iteration 0 of every serial loop, and the address of that first lane. Most
-// accesses are repeated by unrolled loops that do not matter to them: indices
-// are sums of multiples of loop variables, so their values in the first and the
-// last lane tell them apart.
+// accesses are repeated by unrolled loops that do not matter to them.
 func (v *vectorizer) access(b nest.Buffer, index []ir.Expr) ([]nest.Pos, vir.Mem, error) {
+	if !v.repeats(index) {
+		defer v.settle()
+		return v.findAccess(b, index)
+	}
 	key, err := v.accessKey(b, index)
 	if err != nil {
 		return nil, vir.Mem{}, err
@@ -78,27 +80,29 @@ func mentions(index []ir.Expr, l nest.Loop) bool {
 	return found
 }
 
+// repeats says that an access is the same wherever its indices have the same values in the first lane: they are sums of
+// multiples of loop variables, in loops that lanes do not share out.
+func (v *vectorizer) repeats(index []ir.Expr) bool {
+	return v.filling == nil && len(index) > 0 && !slices.ContainsFunc(index, func(e ir.Expr) bool { return !affine(e) })
+}
+
+// accessKey tells accesses that repeat apart: by the buffer, the indices, their values in the first lane, and the open loops.
 func (v *vectorizer) accessKey(b nest.Buffer, index []ir.Expr) (string, error) {
-	key := []byte(b.Base().Param)
+	key := []byte(b.Name())
 	for _, l := range v.lanes {
 		key = append(append(key, ' '), l.Name...)
 	}
 	for _, o := range v.serial {
-		key = append(append(key, '/'), strconv.Itoa(o.node.ID)...)
+		key = append(strconv.AppendInt(append(key, '/'), int64(o.node.ID), 10), o.loop.Name...)
 	}
-	defer v.setLanes(0)
-	v.settle()
-	for _, lane := range []int{0, v.width() - 1} {
-		v.setLanes(lane)
-		for j := range index {
-			x, err := v.value(index, j)
-			if err != nil {
-				return "", err
-			}
-			key = strconv.AppendInt(append(key, ','), x, 10)
+	for j := range index {
+		x, err := v.value(index, j)
+		if err != nil {
+			return "", err
 		}
+		key = strconv.AppendInt(append(key, ','), x, 10)
 	}
-	return string(key), nil
+	return string(strconv.AppendInt(append(key, '#'), int64(v.affine[&index[0]].number), 10)), nil
 }
 
 // findPlaces is access of lanes that all matter.

@@ -25,6 +25,12 @@ func (v *vectorizer) variable(loop string) *variable {
 // set opens a loop, or moves it.
 func (v *vectorizer) set(loop string, at int) { *v.variable(loop) = variable{at, true} }
 
+// affineIndices are the indices of an access. Others, and the same ones where an axis means something else, have another number.
+type affineIndices struct {
+	number int
+	all    []affineIndex
+}
+
 // affineIndex is an index that is a sum of multiples of axes. It is evaluated often, and so without looking up names.
 type affineIndex struct {
 	is    bool // false: the index is something else
@@ -47,13 +53,16 @@ type indexAxis struct {
 
 // value is what index j of an access is where the loops stand.
 func (v *vectorizer) value(index []ir.Expr, j int) (int64, error) {
-	all, ok := v.affine[&index[0]]
+	x, ok := v.affine[&index[0]]
 	if !ok {
-		all = make([]affineIndex, len(index))
-		v.affine[&index[0]] = all
+		x = &affineIndices{all: make([]affineIndex, len(index))}
+		v.affine[&index[0]] = x
 	}
+	all := x.all
 	l := &all[j]
 	if !ok || l.is && l.stale() {
+		v.indexed++
+		x.number = v.indexed
 		for i, e := range index {
 			all[i] = affineIndex{is: affine(e), terms: all[i].terms[:0], axes: all[i].axes[:0]}
 			if all[i].is {
@@ -64,11 +73,11 @@ func (v *vectorizer) value(index []ir.Expr, j int) (int64, error) {
 	if !l.is {
 		return ir.EvalExpr(index[j], v)
 	}
-	x := l.base
+	sum := l.base
 	for _, t := range l.terms {
-		x += int64(t.of.at) * t.times
+		sum += int64(t.of.at) * t.times
 	}
-	return x, nil
+	return sum, nil
 }
 
 // stale says that an axis means something else by now.

@@ -454,6 +454,8 @@ func TestBadJSON(t *testing.T) {
 		{`[{"split":{"into":["a","b","c"]}}]`, `trace: step 0: split: 3 loop names, want 2`},
 		{`[{"split":{"into":["a"]}}]`, `trace: step 0: split: 1 loop names, want 2`},
 		{`[` + strings.Repeat(`{"bind":{}},`, 200) + `{"bind":{}}]`, `trace: 201 steps, at most 200`},
+		{`[{"quantize":{"trace":[{"quantize":{"trace":[{"bind":{"loop":"[]\"[["}}]}}]}}]`, `trace: lists and objects are 9 deep, at most 7`},
+		{`[{"quantize":{"trace":[{"split":{"loop":"[[[\"","into":["a"]}}]}}]`, `trace: step 0: quantize: trace: step 0: split: 1 loop names, want 2`},
 	} {
 		var tr Trace
 		if err := json.Unmarshal([]byte(c.text), &tr); err == nil || err.Error() != c.want {

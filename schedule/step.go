@@ -124,11 +124,38 @@ func (t Trace) Key() string {
 	return string(data)
 }
 
-// maxSteps bounds a trace read from a file.
-const maxSteps = 200
+// maxSteps bounds a trace read from a file. So does maxDepth, by how deep its lists and objects are in one another: a step may have a trace, and
+// the steps of that have lists.
+const (
+	maxSteps = 200
+	maxDepth = 7
+)
+
+// depthOf is how deep lists and objects of JSON are in one another.
+func depthOf(data []byte) (deepest int) {
+	depth, text := 0, false
+	for i := 0; i < len(data); i++ {
+		switch c := data[i]; {
+		case c == '"':
+			text = !text
+		case text && c == '\\':
+			i++
+		case text:
+		case c == '[' || c == '{':
+			depth++
+			deepest = max(deepest, depth)
+		case c == ']' || c == '}':
+			depth--
+		}
+	}
+	return deepest
+}
 
 // UnmarshalJSON reads what MarshalJSON writes. Steps and fields that are unknown or there twice are errors.
 func (t *Trace) UnmarshalJSON(data []byte) error {
+	if depth := depthOf(data); depth > maxDepth { // each level would be copied
+		return fmt.Errorf("trace: lists and objects are %d deep, at most %d", depth, maxDepth)
+	}
 	var raw []json.RawMessage
 	if err := json.Unmarshal(data, &raw); err != nil {
 		return fmt.Errorf("trace: %w", err)

@@ -144,8 +144,7 @@ const minCalls = 4
 // Measure times a product at one place and returns a record for each number of activations. It rounds K up to whole units.
 func (g *Gauge) Measure(ctx context.Context, x Subject, at Place) ([]measure.Record, error) {
 	at.K = x.Problem.WholeK(at.K)
-	rng := rand.New(rand.NewPCG(uint64(at.M), uint64(at.K)))
-	packed, err := timing.PackRandom(x.Product, at.M, at.K, rng)
+	packed, err := timing.PackRandom(x.Product, at.M, at.K, rand.New(rand.NewPCG(uint64(at.M), uint64(at.K))))
 	if err != nil {
 		return nil, err
 	}
@@ -166,7 +165,7 @@ func (g *Gauge) Measure(ctx context.Context, x Subject, at Place) ([]measure.Rec
 	}
 	var fns []func()
 	for _, n := range at.Ns {
-		product, prepare, err := timing.Calls(x.Product, weights, at.M, n, at.K, at.Draw(), rng)
+		product, prepare, err := timing.Calls(x.Product, weights, at.M, n, at.K, at.Draw())
 		if err != nil {
 			return nil, err
 		}

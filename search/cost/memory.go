@@ -370,12 +370,17 @@ func (w *wire) next(t, each float64) float64 {
 	}
 	u := w.at(p)
 	*u += each
-	if over := *u - wirePart; over > 0 {
-		*u = wirePart
-		*w.at(p + 1) += over
-		return max(t, float64(float64(p+1)*wirePart)+over)
+	over := *u - wirePart
+	if over <= 0 {
+		return max(t, float64(float64(p)*wirePart)+*u)
 	}
-	return max(t, float64(float64(p)*wirePart)+*u)
+	*u = wirePart
+	for p++; over > wirePart; p++ { // of a line that takes several parts
+		u := w.at(p)
+		*u, over = wirePart, over-(wirePart-*u)
+	}
+	*w.at(p) += over
+	return max(t, float64(float64(p)*wirePart)+over)
 }
 
 // at is how much of a part is used.

@@ -110,7 +110,7 @@ func (e *Explorer) Compare(ctx context.Context, own, base string, hear func(sess
 	if e.pairs == nil || len(e.pairs) > mostMarked {
 		e.pairs = map[[2]string]*Measured{}
 	}
-	e.pairs[[2]string{t.String(), other.String()}] = m
+	e.pairs[[2]string{t.Key(), other.Key()}] = m
 	return m, nil
 }
 
@@ -166,8 +166,8 @@ func (e *Explorer) Beside(ctx context.Context, stage, left, right string) (Besid
 		b.Predicts = r.Ratio / l.Ratio
 	}
 	e.mu.Lock()
-	b.Measured = e.pairs[[2]string{traces[1].String(), traces[0].String()}]
-	if traces[0].String() == e.usual.String() && b.Measured == nil {
+	b.Measured = e.pairs[[2]string{traces[1].Key(), traces[0].Key()}]
+	if same(traces[0], e.usual) && b.Measured == nil {
 		b.Measured = e.about(traces[1]).measured
 	}
 	e.mu.Unlock()

@@ -206,7 +206,7 @@ func (d *onDevice) logged(s *shaders.Search) (end func(ended string, dropped map
 // seed is that of searches.
 const seed = 1
 
-func same(a, b schedule.Trace) bool { return a.String() == b.String() }
+func same(a, b schedule.Trace) bool { return a.Key() == b.Key() }
 
 // keep locks the schedule alone. Search looks for kernels of other widths; this one computes products of other widths too.
 func (d *onDevice) keep(ctx context.Context, anyway bool, t schedule.Trace) (Saved, error) {

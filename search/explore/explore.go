@@ -213,7 +213,7 @@ func (e *Explorer) Set(t schedule.Trace, cursor int) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.cursor = min(max(cursor, 0), len(t))
-	if t.String() == e.history[e.now].String() {
+	if same(t, e.history[e.now]) {
 		return
 	}
 	e.history = append(e.history[:e.now+1:e.now+1], slices.Clip(t))
@@ -247,7 +247,7 @@ func (e *Explorer) Reset() {
 
 // about finds the facts of a trace. The caller holds e.mu.
 func (e *Explorer) about(t schedule.Trace) *facts {
-	key := t.String()
+	key := t.Key()
 	f := e.known[key]
 	if f == nil {
 		f = &facts{}

@@ -168,6 +168,40 @@ func TestNext(t *testing.T) {
 	}
 }
 
+// Schedules that read alike in a line, because a loop may be the last of the order or the first of the fields, are two.
+func TestSameText(t *testing.T) {
+	e := opened(t, nil)
+	packed := func(order, fields []string) schedule.Trace {
+		out := given(t)
+		for i, x := range out {
+			if _, ok := x.(schedule.Pack); ok {
+				out[i] = schedule.Pack{Tensor: "codes", Order: order, Fields: fields, Map: "dense"}
+			}
+		}
+		return out
+	}
+	order := []string{"mt", "kt", "ks", "ro", "r", "words", "l", "x", "jo", "ji"}
+	a, b := packed(append(slices.Clip(order), "u"), []string{"s", "f"}), packed(order, []string{"u", "s", "f"})
+	if a.String() != b.String() || a.Key() == b.Key() {
+		t.Fatalf("%v\n%v", a, b)
+	}
+	layouts := map[string]bool{}
+	for _, x := range []schedule.Trace{a, b} {
+		text, err := e.Text(x, build.LayoutStage)
+		if err != nil {
+			t.Fatal(err)
+		}
+		layouts[text] = true
+	}
+	if len(layouts) != 2 {
+		t.Errorf("both have the layout of one: %v", layouts)
+	}
+	e.Set(a, 0)
+	if e.Set(b, 0); e.Now().Key() != b.Key() {
+		t.Errorf("the change is lost: %v", e.Now())
+	}
+}
+
 // Offers are chosen in turn, each in the place of the one before. After another change they would lose it, and have to be listed again.
 func TestChooseStale(t *testing.T) {
 	e := opened(t, nil)

@@ -194,7 +194,7 @@ const mostStages = 16
 
 // Stages are the stages of a trace, as build.Stages makes them.
 func (e *Explorer) Stages(t schedule.Trace) []build.Stage {
-	key := t.String()
+	key := t.Key()
 	e.mu.Lock()
 	all := e.stages[key]
 	e.mu.Unlock()

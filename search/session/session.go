@@ -124,6 +124,11 @@ func Open(ctx context.Context, o Options) (*Session, error) {
 	if err := s.checkRecords(); err != nil {
 		return nil, err
 	}
+	for i, t := range s.From { // now, not after the default schedules
+		if _, err := schedule.Compile(s.Problem, t); err != nil {
+			return nil, &FromError{i, err}
+		}
+	}
 	s.say(Step("compiling the default schedules"))
 	t, err := tune.New(ctx, s.product())
 	if err != nil {

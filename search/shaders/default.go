@@ -261,7 +261,7 @@ func spelled(k *schedule.Kernel) int {
 
 // cost is the mean logarithm of the times of typical products, infinite of a point that has no shader.
 func (c *choice) cost(sp *space.Space, x space.Point) float64 {
-	key := x.Trace().String()
+	key := x.Trace().Key()
 	if n, ok := c.known[key]; ok {
 		return n
 	}

@@ -62,15 +62,12 @@ func Extreme(rng *rand.Rand) float32 { return float32(1 - 2*rng.IntN(2)) }
 
 // Calls are a product of n activations, which draw makes, with the next copy of an m x k
 // matrix, and the preparation of the activations.
-func Calls(p *runtime.Product, weights *Copies, m, n, k int, draw func(*rand.Rand) float32, rng *rand.Rand) (product, prepare func(), err error) {
+func Calls(p *runtime.Product, weights *Copies, m, n, k int, draw func(*rand.Rand) float32) (product, prepare func(), err error) {
 	size, err := p.ActSize(n, k)
 	if err != nil {
 		return nil, nil, err
 	}
-	act, x, dst := make([]byte, size), make([]float32, n*k), make([]float32, n*m)
-	for i := range x {
-		x[i] = draw(rng)
-	}
+	act, x, dst := make([]byte, size), activations(n, k, draw), make([]float32, n*m)
 	if err := p.PrepareAct(act, x, n, k); err != nil {
 		return nil, nil, err
 	}
@@ -82,4 +79,15 @@ func Calls(p *runtime.Product, weights *Copies, m, n, k int, draw func(*rand.Ran
 	product = func() { must(p.Gemm(dst, weights.Next(), act, 0, m, runtime.Options{})) }
 	prepare = func() { must(p.PrepareAct(act, x, n, k)) }
 	return product, prepare, p.Gemm(dst, weights.Next(), act, 0, m, runtime.Options{})
+}
+
+// activations draws n rows of k elements, the same ones for all products: how often tables have residuals, and so how long a product
+// takes, depends on them.
+func activations(n, k int, draw func(*rand.Rand) float32) []float32 {
+	rng := rand.New(rand.NewPCG(uint64(n), uint64(k)))
+	x := make([]float32, n*k)
+	for i := range x {
+		x[i] = draw(rng)
+	}
+	return x
 }

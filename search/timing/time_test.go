@@ -220,3 +220,14 @@ func TestTimeStops(t *testing.T) {
 		t.Errorf("%v after %d calls", out, calls)
 	}
 }
+
+// TestActivations: all products of some activations have the same ones.
+func TestActivations(t *testing.T) {
+	x := activations(2, 100, Normal)
+	if !slices.Equal(x, activations(2, 100, Normal)) {
+		t.Error("the same product has other activations")
+	}
+	if slices.Equal(x[:100], x[100:]) || slices.Equal(x[:100], activations(1, 100, Normal)) {
+		t.Error("two rows are equal")
+	}
+}

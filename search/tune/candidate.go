@@ -120,7 +120,7 @@ func seed(widths []int, uses []search.Use) *Candidate {
 // IsDefault says that c has no kernel that the default schedules have not.
 func (t *Tuner) IsDefault(c *Candidate) bool {
 	for _, k := range c.Kernels {
-		same := func(u search.Use) bool { return u.Trace.String() == k.Schedule.Trace.String() }
+		same := func(u search.Use) bool { return u.Trace.Key() == k.Schedule.Trace.Key() }
 		if !slices.ContainsFunc(t.Default, same) {
 			return false
 		}
@@ -169,7 +169,7 @@ func (t *Tuner) improve(bs []widthBest, c *Candidate) (better, hoped []Gene) {
 	changed, hopes := false, map[int]Gene{}
 	for i, n := range t.widths() {
 		g := c.Genes[i]
-		if by := used(c.Kernels, n); len(by) != 1 || by[0].Schedule.Trace.String() != g.Trace.String() {
+		if by := used(c.Kernels, n); len(by) != 1 || by[0].Schedule.Trace.Key() != g.Trace.Key() {
 			continue // others' kernels did it
 		}
 		switch bs[i].meet(g, t.ratiosFor(c, n)) {
@@ -210,7 +210,7 @@ func (b *widthBest) meet(g Gene, ratios []float64) verdict {
 		b.gene, b.ratios = g, ratios
 		return noBetter
 	}
-	if b.gene.Trace.String() == g.Trace.String() {
+	if b.gene.Trace.Key() == g.Trace.Key() {
 		for p, r := range ratios { // what was measured last is more often measured
 			if r > 0 {
 				b.ratios[p] = r

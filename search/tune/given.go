@@ -10,11 +10,15 @@ import (
 	"github.com/tmacc/tmacc/search"
 )
 
-// Given is the candidate of schedules for one packed matrix, compiled as they are for an application.
+// Given is the candidate of schedules for one packed matrix, compiled as they are for an application. The error says which does not compile, or that they are
+// for several matrices.
 func (t *Tuner) Given(traces ...schedule.Trace) (*Candidate, error) {
 	c := &Candidate{}
 	for _, trace := range traces {
 		k, err := t.compile(trace)
+		if err == nil && len(c.Kernels) > 0 && !k.Schedule.SharesBuffers(c.Kernels[0].Schedule) {
+			err = apart(c.Kernels[0].Schedule, k.Schedule)
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -41,7 +45,7 @@ func (t *Tuner) Begin(traces ...schedule.Trace) (uses []search.Use, err error) {
 		case first == nil:
 			first = k
 		case !k.SharesBuffers(first):
-			return uses, fmt.Errorf("%w: want schedules for one packed matrix and the same prepared activations", errLayout)
+			return uses, apart(first, k)
 		}
 		uses = append(uses, search.Use{Cols: k.Cols, Trace: trace})
 	}
@@ -58,6 +62,11 @@ func (t *Tuner) begin(trace schedule.Trace, width int) (*schedule.Kernel, error)
 		return nil, fmt.Errorf("%w: want a schedule with exact sums", x.err)
 	}
 	return x.k.Schedule, x.err
+}
+
+// apart is the error of schedules that read different packed matrices or prepared activations.
+func apart(a, b *schedule.Kernel) error {
+	return fmt.Errorf("the schedules for n = %d and %d are not for one packed matrix", a.Cols, b.Cols)
 }
 
 // tooWide is the error of a kernel of more columns than it is given activations.
@@ -96,7 +105,7 @@ func (t *Tuner) Differs(c *Candidate) string {
 	for _, k := range c.Kernels {
 		cols, own := k.Schedule.Cols, k.Schedule.Trace
 		i := slices.IndexFunc(t.Default, func(u search.Use) bool { return u.Cols == cols })
-		if i >= 0 && t.Default[i].Trace.String() == own.String() {
+		if i >= 0 && t.Default[i].Trace.Key() == own.Key() {
 			continue
 		}
 		what := "other"
@@ -115,9 +124,9 @@ func (t *Tuner) Differs(c *Candidate) string {
 func differs(a, b schedule.Trace) string {
 	lacks := func(a, b schedule.Trace) (out []string) {
 		for _, s := range b {
-			text := schedule.Trace{s}.String()
-			if !slices.ContainsFunc(a, func(o schedule.Step) bool { return schedule.Trace{o}.String() == text }) {
-				out = append(out, text)
+			key := schedule.Trace{s}.Key()
+			if !slices.ContainsFunc(a, func(o schedule.Step) bool { return schedule.Trace{o}.Key() == key }) {
+				out = append(out, schedule.Trace{s}.String())
 			}
 		}
 		return out

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tmacc/tmacc/lower/variant"
 	"github.com/tmacc/tmacc/schedule"
 	"github.com/tmacc/tmacc/search"
 )
@@ -72,6 +73,50 @@ func TestDiffers(t *testing.T) {
 	}
 }
 
+// Schedules of several packed matrices are no candidate: what the kernels of one read is not what the others do.
+func TestGivenOfSeveral(t *testing.T) {
+	x := tuner(t, "w2", Purpose{M: 64, N: 1, K: 256}, Purpose{M: 64, N: 4, K: 256})
+	all, err := x.Layouts(t.Context(), x.Problem, x.Target)
+	if err != nil {
+		t.Fatal(err)
+	}
+	one := all[0][0].Trace
+	i := slices.IndexFunc(all, func(uses []search.Use) bool {
+		c, err := x.Given(uses[0].Trace)
+		return err == nil && !c.Kernels[0].Schedule.SharesBuffers(x.reference.Kernels[0].Schedule)
+	})
+	if i < 0 {
+		t.Fatalf("%d layouts share one packed matrix", len(all))
+	}
+	if _, err := x.Given(one, all[i][0].Trace); err == nil || !strings.Contains(err.Error(), "are not for one packed matrix") {
+		t.Error(err)
+	}
+	if _, err := x.Given(one, one); err != nil {
+		t.Error(err)
+	}
+}
+
+// Schedules that read alike in a line are told apart.
+func TestSameText(t *testing.T) {
+	packed := func(order, fields []string) variant.Kernel {
+		return variant.Kernel{Schedule: &schedule.Kernel{Cols: 1, Trace: schedule.Trace{schedule.Pack{Tensor: "codes", Order: order, Fields: fields, Map: "dense"}}}}
+	}
+	a, b := packed([]string{"mt", "kt", "l", "u"}, []string{"f"}), packed([]string{"mt", "kt", "l"}, []string{"u", "f"})
+	if a.Schedule.Trace.String() != b.Schedule.Trace.String() {
+		t.Fatalf("%v and %v", a.Schedule.Trace, b.Schedule.Trace)
+	}
+	x := &Tuner{Product: Product{Purposes: []Purpose{{M: 64, N: 1, K: 256}}}, Default: []search.Use{{Cols: 1, Trace: a.Schedule.Trace}}}
+	if !x.IsDefault(&Candidate{Kernels: []variant.Kernel{a}}) || x.IsDefault(&Candidate{Kernels: []variant.Kernel{b}}) {
+		t.Error("the default is another schedule")
+	}
+	of := func(k variant.Kernel) string {
+		return x.uses(member{Variant: variant.Variant{Kernels: []variant.Kernel{k}}}, 0)
+	}
+	if of(a) == of(b) {
+		t.Error("measurements of one count for the other")
+	}
+}
+
 // A schedule for more columns than there are activations does not fit.
 func TestFits(t *testing.T) {
 	x := tuner(t, "w2", Purpose{M: 64, N: 2, K: 256})
@@ -115,7 +160,7 @@ func TestBegin(t *testing.T) {
 	for want, traces := range map[string][]schedule.Trace{
 		"": {one, four},
 		"0: more columns than activations: kernels of 4 columns for 1 activations": {four, one},
-		"1: another layout than the narrowest: want schedules":                     {one, elsewhere},
+		"1: the schedules for n = 1 and ":                                          {one, elsewhere},
 		"2: one more than the 2 numbers of activations":                            {one, four, four},
 		"1: ": {one, wrong},
 	} {

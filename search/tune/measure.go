@@ -65,9 +65,11 @@ func (t *Tuner) Search(ctx context.Context, opt Options, seeds ...*Candidate) (O
 }
 
 // Resume makes t take the results of what was measured before from trials, and returns the
-// candidates to begin with, the best first. Candidates of another number of widths are left out.
+// candidates to begin with, the best first. It leaves out candidates of another number of widths, and trials that neither have a cost nor say why.
 func (t *Tuner) Resume(trials []Trial) []*Candidate {
-	trials = slices.DeleteFunc(slices.Clone(trials), func(x Trial) bool { return len(x.Genes) != len(t.widths()) })
+	trials = slices.DeleteFunc(slices.Clone(trials), func(x Trial) bool {
+		return len(x.Genes) != len(t.widths()) || x.Error == "" && !(x.Cost > 0)
+	})
 	slices.SortStableFunc(trials, func(a, b Trial) int { return cmp.Compare(a.Cost, b.Cost) })
 	type again struct {
 		*Candidate
@@ -288,12 +290,12 @@ func (t *Tuner) cost(code *worker.Code, c *Candidate, i int) (cost float64, err 
 
 // verify compares kernel j of x with the definition, once: most offspring differ from their parents in one kernel.
 func (t *Tuner) verify(code *worker.Code, x member, j int) error {
-	trace := fmt.Sprint(x.Kernels[j].Schedule.Trace)
-	key := trace + preparation(x.Variant)
+	trace := x.Kernels[j].Schedule.Trace
+	key := trace.Key() + preparation(x.Variant)
 	if t.verified[key] {
 		return nil
 	}
-	err := code.Test(trace, x.spec(t.Problem, j), 1)
+	err := code.Test(trace.String(), x.spec(t.Problem, j), 1)
 	t.verified[key] = err == nil
 	return err
 }
@@ -345,7 +347,7 @@ func RoundRatios(base, own timing.Sample) (out []float64) {
 func (t *Tuner) uses(x member, p int) string {
 	key := fmt.Sprint(p, " ", preparation(x.Variant))
 	for _, k := range used(x.Kernels, t.Purposes[p].N) {
-		key += "\n" + k.Schedule.Trace.String()
+		key += "\n" + k.Schedule.Trace.Key()
 	}
 	return key
 }

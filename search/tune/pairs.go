@@ -30,7 +30,7 @@ func (t *Tuner) Pairs(r Run, trials []Trial) (out []pairs.Pair, err error) {
 			Mode: x.Mode, M: x.M, N: x.N, K: x.K, Source: pairs.Source{Page: "log", Text: r.ID},
 		}
 		best := fastest(trials, i)
-		if best == nil {
+		if best == nil || len(best.Genes) == 0 { // a log may say anything
 			continue
 		}
 		if p.Ratio = best.Ratios[i]; p.Ratio > 1 || !p.Decided() {
@@ -39,7 +39,7 @@ func (t *Tuner) Pairs(r Run, trials []Trial) (out []pairs.Pair, err error) {
 		if p.A, err = t.only(best.Genes, x.N); err != nil {
 			return nil, err
 		}
-		if p.B = single(t.reference.Kernels, x.N); p.A != nil && p.B != nil && p.A.String() != p.B.String() {
+		if p.B = single(t.reference.Kernels, x.N); p.A != nil && p.B != nil && p.A.Key() != p.B.Key() {
 			out = append(out, p)
 		}
 	}

@@ -43,6 +43,8 @@ func TestPairs(t *testing.T) {
 		{[]Trial{trial(0.97, 1.2), failed}, nil},
 		{[]Trial{trial(0.9, 0), trial(0.8, 0.99), trial(0.85, 1)}, map[int]float64{1: 0.8}},
 		{[]Trial{trial(0.9, 0.7)}, map[int]float64{1: 0.9, 4: 0.7}},
+		{[]Trial{{Ratios: []float64{0.5, 0.5}}}, nil}, // without schedules, which no search writes
+		{[]Trial{{Genes: genes, Ratios: []float64{0.5}}}, map[int]float64{1: 0.5}},
 	} {
 		got, err := x.Pairs(r, c.trials)
 		if err != nil || len(got) != len(c.want) {

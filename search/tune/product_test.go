@@ -329,6 +329,16 @@ func TestBeside(t *testing.T) {
 	}
 }
 
+// Trials of a log without a cost or schedules say nothing about candidates: one that takes no time would stay the best.
+func TestResumeOdd(t *testing.T) {
+	x := &Tuner{Product: Product{Purposes: []Purpose{{M: 64, N: 1, K: 256}}}, known: map[string]Result{}}
+	one := make([]Gene, 1)
+	got := x.Resume([]Trial{{Genes: one, Hash: "free"}, {Genes: one, Hash: "measured", Cost: 0.9}, {Hash: "nothing", Cost: 0.1}, {Genes: one, Hash: "failed", Error: "wrong"}})
+	if len(got) != 1 || len(x.known) != 2 || x.known["measured"].Cost != 0.9 || x.known["failed"].Err == nil {
+		t.Errorf("%d candidates, of %v", len(got), x.known)
+	}
+}
+
 // A search that goes on measures nothing twice, and begins with what was best.
 func TestResume(t *testing.T) {
 	var log []Trial

@@ -294,16 +294,15 @@ func (s *server) timed(t *Timed) (call, prepare func(), err error) {
 	}{t.Spec.Weight, t.Spec.Layouts, t.M, t.K, t.Total}); err != nil {
 		return nil, nil, err
 	}
-	rng := timedRng(t)
 	w := s.weights[id.String()]
 	if w == nil {
-		if w, err = s.newWeights(p, t, rng); err != nil {
+		if w, err = s.newWeights(p, t, timedRng(t)); err != nil {
 			return nil, nil, err
 		}
 		s.weights[id.String()] = w
 	}
 	w.keep, w.used = (w.keep || t.Keep) && !w.copies.Lent(), s.round
-	return timing.Calls(p, w.copies, t.M, t.N, t.K, timing.Normal, rng)
+	return timing.Calls(p, w.copies, t.M, t.N, t.K, timing.Normal)
 }
 
 // timedRng draws the weights of t.

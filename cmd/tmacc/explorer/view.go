@@ -342,7 +342,7 @@ func (m *Model) figures() (out []string) {
 		out = []string{predicted + " of the default", predicted}
 	}
 	b := m.Best()
-	if b == nil || b.IsDefault() || b.Trace.String() == m.trace.String() && s.Measured != nil {
+	if b == nil || b.IsDefault() || b.Trace.Key() == m.trace.Key() && s.Measured != nil {
 		return out
 	}
 	return withFound(out, b)
