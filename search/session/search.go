@@ -82,8 +82,12 @@ func (s *Session) seeds(ctx context.Context) ([]*tune.Candidate, error) {
 	if !s.Scratch {
 		usual = append(usual, s.carried()...)
 	}
+	given, err := s.begins()
+	if err != nil { // of a From that is newer than Open
+		given = nil
+	}
 	first := min(len(usual), 1) // before what may be slower
-	return slices.Concat(before, usual[:first], s.given, usual[first:]), nil
+	return slices.Concat(before, usual[:first], given, usual[first:]), nil
 }
 
 // FromError says why a search cannot begin with a schedule of From.

@@ -78,7 +78,7 @@ type Options struct {
 	Log      string            // the file that gets each measurement; "": the user's log; NoLog: none
 	Resume   bool              // begin with what the log has of earlier searches on such a machine
 	Scratch  bool              // begin without the default schedules
-	From     []schedule.Trace  // begin also with these, one for each number of activations of the purposes, the fewest first
+	From     []schedule.Trace  // begin also with these, one for each number of activations of the purposes, the fewest first; may be others for each Search
 	Trials   int               // candidates to measure at most; 0: UsualTrials
 	Patience int               // end after this number of candidates in a row that are no better; 0: UsualPatience
 	Limit    time.Duration     // of a search, without what comes before and after it; 0: UsualLimit
@@ -95,8 +95,7 @@ type Session struct {
 	Options
 	Host     timing.Host // of the machine that measures
 	tuner    *tune.Tuner
-	ceilings []tune.Ceilings   // of each purpose; zeros if they cannot be measured
-	given    []*tune.Candidate // of From
+	ceilings []tune.Ceilings // of each purpose; zeros if they cannot be measured
 	journal  journal
 	best     tune.Ratio // the least cost that the search has measured, 0: none
 	// beside and completed are methods of the tuner; tests replace them.
@@ -136,7 +135,7 @@ func Open(ctx context.Context, o Options) (*Session, error) {
 	}
 	t.On, t.Limit = o.On, cmp.Or(o.Hung, t.Limit)
 	s.tuner, s.beside, s.completed = t, t.Beside, t.Complete
-	if s.given, err = s.begins(); err != nil {
+	if _, err := s.begins(); err != nil {
 		return nil, err
 	}
 	if _, err := s.locked(); err != nil { // now, not after the search
