@@ -27,7 +27,7 @@ func Refusal(err error) (class string, typed bool) {
 	case errors.As(err, &overflow):
 		return fmt.Sprint("overflow ", overflow.Type), true
 	case errors.As(err, &refused):
-		return "refused: " + firstWords(refused.Reason, 5), true
+		return "refused: " + beginning(refused.Reason, 5), true
 	case errors.As(err, &unsupported):
 		_, op, _ := strings.Cut(unsupported.Instr, "= ")
 		return "unsupported " + firstWords(op, 1), true
@@ -41,4 +41,12 @@ func Refusal(err error) (class string, typed bool) {
 func firstWords(s string, n int) string {
 	f := strings.Fields(s)
 	return strings.Join(f[:min(n, len(f))], " ")
+}
+
+// beginning is the first n words of s, and an ellipsis if there are more.
+func beginning(s string, n int) string {
+	if len(strings.Fields(s)) <= n {
+		return s
+	}
+	return firstWords(s, n) + " …"
 }

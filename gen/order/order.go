@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/tmacc/tmacc/gen/message"
 	"github.com/tmacc/tmacc/ir"
 	"github.com/tmacc/tmacc/ir/format"
 	"github.com/tmacc/tmacc/lower"
@@ -124,7 +125,8 @@ func (o *Order) AddFormat(name string) error {
 func (o *Order) SetTrace(path string) (err error) {
 	ts := o.options.targets()
 	if len(o.Products) != 1 || len(ts) != 1 {
-		return fmt.Errorf("-trace is for one format on one target: these are %d formats on %d targets; -kernel takes a trace for each target", len(o.Products), len(ts))
+		return fmt.Errorf("-trace is for one format on one target: these are %s on %s; -kernel takes a trace for each target",
+			message.Count(len(o.Products), "format"), message.Count(len(ts), "target"))
 	}
 	o.Products[0].Traces[ts[0].Machine().Name], err = o.trace(path)
 	return err

@@ -86,7 +86,7 @@ func TestInputsOpen(t *testing.T) {
 	if err := o.AddFormat("w2"); err != nil {
 		t.Fatal(err)
 	}
-	if err := o.SetTrace("trace.json"); err == nil || !strings.HasPrefix(err.Error(), "-trace is for one format on one target: these are 2 formats on 1 targets") {
+	if err := o.SetTrace("trace.json"); err == nil || !strings.HasPrefix(err.Error(), "-trace is for one format on one target: these are 2 formats on 1 target;") {
 		t.Error(err)
 	}
 }

@@ -13,7 +13,7 @@ import (
 )
 
 // UnmarshalStrict reads JSON into what `to` points to. It refuses fields that the type lacks, by exactly that name,
-// fields that are there twice, and null in a list: encoding/json takes "Bits" for "bits", the last of several, and null
+// fields that are there twice, null in a list, and a list of another length than an array: encoding/json takes "Bits" for "bits", the last of several, and null
 // for 0. Errors name the path of the value, such as cpus[0].vendor. A type with an UnmarshalJSON judges its own fields.
 func UnmarshalStrict(data []byte, to any) error { return unmarshal(data, to, false) }
 
@@ -169,10 +169,14 @@ func (c *checker) scalar(token json.Token, t reflect.Type) {
 
 // list checks the elements of a list, which is to become a t.
 func (c *checker) list(t reflect.Type) error {
-	for i := 0; c.d.More(); i++ {
-		if err := c.inside("["+strconv.Itoa(i)+"]", elemOf(t), false); err != nil {
+	n := 0
+	for ; c.d.More(); n++ {
+		if err := c.inside("["+strconv.Itoa(n)+"]", elemOf(t), false); err != nil {
 			return err
 		}
+	}
+	if t != nil && t.Kind() == reflect.Array && n != t.Len() { // encoding/json would leave values out, or take 0
+		c.find(fmt.Errorf("%s is a list of %d: want %d values", cmp.Or(c.at(), "the value"), n, t.Len()))
 	}
 	_, err := c.d.Token()
 	return err

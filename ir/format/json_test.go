@@ -75,8 +75,9 @@ func TestUnmarshalWhole(t *testing.T) {
 		List  []part          `json:"list"`
 		Parts map[string]part `json:"parts"`
 		Part  part            `json:"part"`
+		Two   [2]int          `json:"two"`
 	}
-	const good = `{"list":[],"parts":{"x":{"a":1}},"part":{"a":0,"b":2}}`
+	const good = `{"list":[],"parts":{"x":{"a":1}},"part":{"a":0,"b":2},"two":[7,8]}`
 	var x whole
 	if err := UnmarshalWhole([]byte(good), &x); err != nil || x.Parts["x"].A != 1 || x.Part.B != 2 {
 		t.Errorf("%+v, %v", x, err)
@@ -89,6 +90,8 @@ func TestUnmarshalWhole(t *testing.T) {
 		{`"a":0`, `"a":null`, `part.a is JSON null; want an integer`},
 		{`{"a":0,"b":2}`, `null`, `part is JSON null; want an object`},
 		{`"a":0`, `"A":0`, `unknown field "A" in part; there are a, b`}, // which says more than that a is missing
+		{`7,8`, `7`, `two is a list of 1: want 2 values`},
+		{`7,8`, `7,8,9`, `two is a list of 3: want 2 values`},
 		{good, `{}`, `list is missing: want a list`},
 		{good, `null`, `the value is JSON null; want an object`},
 	} {

@@ -75,7 +75,9 @@ func (h Hierarchy) check() error {
 	for i, level := range Levels {
 		err = cmp.Or(err, between(fmt.Sprintf("hierarchy.latency[%d], of %s,", i, level), h.Latency[i], 1, mostCycles),
 			between(fmt.Sprintf("hierarchy.line[%d], of %s,", i, level), h.Line[i], 0.1, mostCycles))
-
+		if err == nil && i > 0 && h.Latency[i] < h.Latency[i-1] {
+			err = fmt.Errorf("hierarchy.latency[%d], of %s, is %v: want at least the %v of %s, which is nearer", i, level, h.Latency[i], h.Latency[i-1], Levels[i-1])
+		}
 	}
 	return err
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/tmacc/tmacc/gen/message"
 	"github.com/tmacc/tmacc/lower"
 	"github.com/tmacc/tmacc/lower/core"
 	"github.com/tmacc/tmacc/schedule"
@@ -113,7 +114,7 @@ func (m Model) Product(c core.Core, k *schedule.Kernel, s *lower.Selected, p Pip
 func Report(ctx context.Context, k *schedule.Kernel, s *lower.Selected) string {
 	var b strings.Builder
 	p := Run(ctx, k, s)
-	fmt.Fprintf(&b, "a call of %d rows, %d columns and %d elements of K on %s\n", k.Rows, k.Cols, TypicalK, s.Machine.Core.Name)
+	fmt.Fprintf(&b, "a call of %d rows, %s and %d elements of K on %s\n", k.Rows, message.Count(k.Cols, "column"), TypicalK, s.Machine.Core.Name)
 	if p.Refused != nil {
 		fmt.Fprintf(&b, "is impossible: %v\n", p.Refused)
 		return b.String()

@@ -240,7 +240,7 @@ func TestPrefetch(t *testing.T) {
 func TestReport(t *testing.T) {
 	k, s := w4(t, `{"prefetch":{"bytes":4096}}`)
 	text := cost.Report(context.Background(), k, s)
-	for _, want := range []string{"64 rows, 1 columns", "execution units", "in l2", "in l3", "in dram", "loop l0", "registers"} {
+	for _, want := range []string{"64 rows, 1 column and", "execution units", "in l2", "in l3", "in dram", "loop l0", "registers"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in:\n%s", want, text)
 		}

@@ -192,7 +192,7 @@ func (s *Session) refusal(found *judged) string {
 		return ""
 	}
 	why := "what was found takes " + found.describe("the default's")
-	if slices.ContainsFunc(losses, func(b tune.Beside) bool { return !slices.Contains(s.Purposes, b.Purpose) }) {
+	if s.Records == "" && slices.ContainsFunc(losses, func(b tune.Beside) bool { return !slices.Contains(s.Purposes, b.Purpose) }) {
 		why += ": with -only, the purposes of the search alone decide"
 	}
 	return why

@@ -9,6 +9,7 @@ import (
 
 	"github.com/tmacc/tmacc/lower"
 	"github.com/tmacc/tmacc/lower/core"
+	"github.com/tmacc/tmacc/schedule"
 	"github.com/tmacc/tmacc/search/records"
 	"github.com/tmacc/tmacc/search/tune"
 )
@@ -100,6 +101,9 @@ func TestRecordLosses(t *testing.T) {
 		if err != nil || d.Outcome != c.outcome {
 			t.Errorf("record %v: %v of the default's time from memory: %s, %v; want %s", c.record, c.dram, d.Outcome, err, c.outcome)
 		}
+		if advised := strings.Contains(d.Why, "-only"); advised != (d.Outcome == None && !c.record) { // which -record refuses
+			t.Errorf("record %v: %s", c.record, d.Why)
+		}
 	}
 }
 
@@ -131,6 +135,29 @@ func TestRecordsRefused(t *testing.T) {
 		}
 		if err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)
+		}
+	}
+}
+
+// A search begins with the schedules that From has then, whatever it had when the session was opened. One that it could not measure is left out.
+func TestFromOfSearch(t *testing.T) {
+	p, target := w2OnAVX2(t)
+	s, err := Open(t.Context(), Options{Problem: p, Target: target, Log: NoLog, Scratch: true, Purposes: []Purpose{{Mode: "l2", M: 64, N: 1, K: 256}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	uses := s.Default()
+	for _, c := range []struct {
+		from schedule.Trace
+		want int
+	}{{nil, 0}, {uses[0].Trace, 1}, {uses[len(uses)-1].Trace, 0}, {uses[0].Trace, 1}} {
+		if s.From = nil; c.from != nil {
+			s.From = []schedule.Trace{c.from}
+		}
+		seeds, err := s.seeds(t.Context())
+		if err != nil || len(seeds) != c.want || c.want > 0 && seeds[0].Genes[0].Trace.String() != c.from.String() {
+			t.Errorf("%d candidates, %v, want %d", len(seeds), err, c.want)
 		}
 	}
 }

@@ -96,7 +96,7 @@ func TestFromRefused(t *testing.T) {
 		{[]schedule.Trace{first[1][:3]}, "schedule 1 to begin with: "},
 		{[]schedule.Trace{first[4], first[1]}, "kernels of 4 columns for 1 activations"},
 		{[]schedule.Trace{other, first[4]}, "are not for one packed matrix"},
-		{[]schedule.Trace{wide[0].Trace}, "schedules to begin with: "},
+		{[]schedule.Trace{wide[0].Trace}, "schedule 1 to begin with: "},
 	} {
 		s, err := session.Open(t.Context(), session.Options{Problem: p, Target: target, Log: session.NoLog, From: c.from,
 			Purposes: []session.Purpose{{Mode: "l2", M: 64, N: 1, K: 256}, {Mode: "l2", M: 64, N: 4, K: 256}}})

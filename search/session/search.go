@@ -82,24 +82,34 @@ func (s *Session) seeds(ctx context.Context) ([]*tune.Candidate, error) {
 	if !s.Scratch {
 		usual = append(usual, s.carried()...)
 	}
+	given, err := s.begins()
+	if err != nil { // of a From that is newer than Open
+		given = nil
+	}
 	first := min(len(usual), 1) // before what may be slower
-	return slices.Concat(before, usual[:first], s.given(), usual[first:]), nil
+	return slices.Concat(before, usual[:first], given, usual[first:]), nil
 }
 
-// given are the schedules of From. One of them that does not compile makes all of them no candidate.
-func (s *Session) given() []*tune.Candidate {
-	var uses []search.Use
-	for _, t := range s.From {
-		k, err := schedule.Compile(s.Problem, t)
-		if err != nil {
-			return nil
-		}
-		uses = append(uses, search.Use{Cols: k.Cols, Trace: t})
+// FromError says why a search cannot begin with a schedule of From.
+type FromError struct {
+	N   int // the number of the schedule, from 0
+	Err error
+}
+
+func (e *FromError) Error() string { return fmt.Sprintf("schedule %d to begin with: %v", e.N+1, e.Err) }
+
+func (e *FromError) Unwrap() error { return e.Err }
+
+// begins are the candidates that have the schedules of From.
+func (s *Session) begins() ([]*tune.Candidate, error) {
+	if len(s.From) == 0 {
+		return nil, nil
 	}
-	if len(uses) == 0 {
-		return nil
+	uses, err := s.tuner.Begin(s.From...)
+	if err != nil {
+		return nil, &FromError{len(uses), err}
 	}
-	return s.tuner.From(uses)
+	return s.tuner.From(uses), nil
 }
 
 // known are the locked schedules, and the default ones that a record goes before.

@@ -78,7 +78,7 @@ type Options struct {
 	Log      string            // the file that gets each measurement; "": the user's log; NoLog: none
 	Resume   bool              // begin with what the log has of earlier searches on such a machine
 	Scratch  bool              // begin without the default schedules
-	From     []schedule.Trace  // begin also with these, one for each number of activations of the purposes, the fewest first
+	From     []schedule.Trace  // begin also with these, one for each number of activations of the purposes, the fewest first; may be others for each Search
 	Trials   int               // candidates to measure at most; 0: UsualTrials
 	Patience int               // end after this number of candidates in a row that are no better; 0: UsualPatience
 	Limit    time.Duration     // of a search, without what comes before and after it; 0: UsualLimit
@@ -104,7 +104,7 @@ type Session struct {
 }
 
 // Open compiles the default schedules of a product, which everything is compared with. The error is that of ctx if it ends
-// meanwhile, of the lock if that cannot be read, or of a product that has no exact default schedule, or
+// meanwhile, of the lock if that cannot be read, or of a product that has no exact default schedule, a *FromError, or
 // measure.ErrNoTarget if Target is nil and the machine runs none.
 func Open(ctx context.Context, o Options) (*Session, error) {
 	if o.Target == nil {
@@ -125,7 +125,7 @@ func Open(ctx context.Context, o Options) (*Session, error) {
 	}
 	for i, t := range s.From { // now, not after the default schedules
 		if _, err := schedule.Compile(s.Problem, t); err != nil {
-			return nil, fmt.Errorf("schedule %d to begin with: %w", i+1, err)
+			return nil, &FromError{i, err}
 		}
 	}
 	s.say(Step("compiling the default schedules"))
@@ -135,35 +135,13 @@ func Open(ctx context.Context, o Options) (*Session, error) {
 	}
 	t.On, t.Limit = o.On, cmp.Or(o.Hung, t.Limit)
 	s.tuner, s.beside, s.completed = t, t.Beside, t.Complete
+	if _, err := s.begins(); err != nil {
+		return nil, err
+	}
 	if _, err := s.locked(); err != nil { // now, not after the search
 		return nil, err
 	}
-	if err := s.checkFrom(); err != nil {
-		return nil, err
-	}
 	return s, nil
-}
-
-// checkFrom refuses schedules to begin with that a search would leave out: ones that do not compile for the target, are not exact or not for one
-// packed matrix, and ones of more columns than all purposes have activations.
-func (s *Session) checkFrom() error {
-	if len(s.From) == 0 {
-		return nil
-	}
-	x, err := s.Contender("", s.From...)
-	if err != nil {
-		return fmt.Errorf("schedules to begin with: %w", err)
-	}
-	most := slices.MaxFunc(s.Purposes, func(a, b Purpose) int { return cmp.Compare(a.N, b.N) }).N
-	for i, k := range x.Kernels {
-		switch cols := k.Schedule.Cols; {
-		case cols > most:
-			return fmt.Errorf("schedule %d to begin with has %d columns: the purposes have %d activations at most", i+1, cols, most)
-		case !k.Schedule.Exact():
-			return fmt.Errorf("schedule %d to begin with is not exact: what it adds up is bounded only", i+1)
-		}
-	}
-	return nil
 }
 
 // newSession fills in what o leaves out.

@@ -1,6 +1,7 @@
 package tune
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -16,7 +17,7 @@ func (t *Tuner) Given(traces ...schedule.Trace) (*Candidate, error) {
 	for _, trace := range traces {
 		k, err := t.compile(trace)
 		if err == nil && len(c.Kernels) > 0 && !k.Schedule.SharesBuffers(c.Kernels[0].Schedule) {
-			err = fmt.Errorf("the schedules for n = %d and %d are not for one packed matrix", c.Kernels[0].Schedule.Cols, k.Schedule.Cols)
+			err = apart(c.Kernels[0].Schedule, k.Schedule)
 		}
 		if err != nil {
 			return nil, err
@@ -28,10 +29,55 @@ func (t *Tuner) Given(traces ...schedule.Trace) (*Candidate, error) {
 	return c, err
 }
 
+// Begin compiles schedules for a search to begin with: one for each number of activations, the fewest first, for one packed matrix. With an
+// error it returns the schedules before the one that the error is about.
+func (t *Tuner) Begin(traces ...schedule.Trace) (uses []search.Use, err error) {
+	ns := t.widths()
+	var first *schedule.Kernel
+	for i, trace := range traces {
+		if i == len(ns) {
+			return uses, fmt.Errorf("one more than the %d numbers of activations that the search is for", len(ns))
+		}
+		k, err := t.begin(trace, i)
+		switch {
+		case err != nil:
+			return uses, err
+		case first == nil:
+			first = k
+		case !k.SharesBuffers(first):
+			return uses, apart(first, k)
+		}
+		uses = append(uses, search.Use{Cols: k.Cols, Trace: trace})
+	}
+	return uses, nil
+}
+
+// begin compiles a schedule for a number of activations, as the search compiles candidates.
+func (t *Tuner) begin(trace schedule.Trace, width int) (*schedule.Kernel, error) {
+	x := t.compileGene(Gene{Trace: trace}, width)
+	switch k := x.k.Schedule; {
+	case errors.Is(x.err, errWide):
+		return nil, tooWide(k.Cols, t.widths()[width])
+	case errors.Is(x.err, errBounds):
+		return nil, fmt.Errorf("%w: want a schedule with exact sums", x.err)
+	}
+	return x.k.Schedule, x.err
+}
+
+// apart is the error of schedules that read different packed matrices or prepared activations.
+func apart(a, b *schedule.Kernel) error {
+	return fmt.Errorf("the schedules for n = %d and %d are not for one packed matrix", a.Cols, b.Cols)
+}
+
+// tooWide is the error of a kernel of more columns than it is given activations.
+func tooWide(cols, n int) error {
+	return fmt.Errorf("%w: kernels of %d columns for %d activations", errWide, cols, n)
+}
+
 // Fits is nil if c has a kernel for each purpose, that is one of no more columns than activations.
 func (t *Tuner) Fits(c *Candidate) error {
 	if cols, n := c.Kernels[0].Schedule.Cols, t.widths()[0]; cols > n {
-		return fmt.Errorf("%w: kernels of %d columns for %d activations", errWide, cols, n)
+		return tooWide(cols, n)
 	}
 	return nil
 }

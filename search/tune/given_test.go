@@ -1,6 +1,7 @@
 package tune
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -126,6 +127,52 @@ func TestFits(t *testing.T) {
 		}
 		if err := x.Fits(c); (err == nil) != (u.Cols <= 2) {
 			t.Errorf("%d columns for 2 activations: %v", u.Cols, err)
+		}
+	}
+}
+
+// A search begins with schedules that it could have proposed for these numbers of activations, and for one packed matrix. The first one that is
+// none is named by how many are before it.
+func TestBegin(t *testing.T) {
+	x := tuner(t, "w2", Purpose{M: 64, N: 1, K: 256}, Purpose{M: 64, N: 4, K: 256})
+	layouts, err := x.Layouts(t.Context(), x.Problem, x.Target)
+	if err != nil {
+		t.Fatal(err)
+	}
+	of := func(uses []search.Use, cols int) schedule.Trace {
+		i := slices.IndexFunc(uses, func(u search.Use) bool { return u.Cols == cols })
+		if i < 0 {
+			t.Fatalf("no schedule of %d columns", cols)
+		}
+		return uses[i].Trace
+	}
+	one, four, wrong := of(x.Default, 1), of(x.Default, 4), schedule.Trace{schedule.Prefetch{Bytes: 64}}
+	first, err := schedule.Compile(x.Problem, one)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var elsewhere schedule.Trace // of another packed matrix
+	for _, uses := range layouts {
+		if k, err := schedule.Compile(x.Problem, uses[0].Trace); err == nil && !k.SharesBuffers(first) {
+			elsewhere = uses[0].Trace
+		}
+	}
+	for want, traces := range map[string][]schedule.Trace{
+		"": {one, four},
+		"0: more columns than activations: kernels of 4 columns for 1 activations": {four, one},
+		"1: the schedules for n = 1 and ":                                          {one, elsewhere},
+		"2: one more than the 2 numbers of activations":                            {one, four, four},
+		"1: ": {one, wrong},
+	} {
+		uses, err := x.Begin(traces...)
+		if want == "" {
+			if err != nil || len(uses) != 2 || uses[0].Cols != 1 || uses[1].Cols != 4 {
+				t.Errorf("%v, %v", uses, err)
+			}
+			continue
+		}
+		if err == nil || !strings.HasPrefix(fmt.Sprintf("%d: %v", len(uses), err), want) {
+			t.Errorf("%d: %v, want %s", len(uses), err, want)
 		}
 	}
 }

@@ -2,12 +2,15 @@ package tune
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 
+	"github.com/tmacc/tmacc/ir"
 	"github.com/tmacc/tmacc/lower/variant"
 	"github.com/tmacc/tmacc/schedule"
 	"github.com/tmacc/tmacc/schedule/pairs"
+	"github.com/tmacc/tmacc/search"
 )
 
 // Pairs are the purposes of r, a search of t's product, in which a trial was faster than the default schedules by more than
@@ -15,7 +18,11 @@ import (
 // today's defaults. Purposes that take kernels of several widths are left out.
 func (t *Tuner) Pairs(r Run, trials []Trial) (out []pairs.Pair, err error) {
 	if r.Problem != ProblemHash(t.Problem) || r.Default != t.DefaultHash {
-		return nil, fmt.Errorf("the search measured other default schedules than this tmacc has")
+		return nil, errors.New("the search measured other default schedules than this tmacc has, or other kernels of them")
+	}
+	named := pairs.Pair{Product: r.Product, ActGroup: r.ActGroup}
+	if p, err := named.Problem(); err != nil || ProblemHash(p) != r.Problem {
+		return nil, fmt.Errorf("%s is not built in: pairs are of built-in formats", r.Product)
 	}
 	for i, x := range r.Purposes {
 		p := pairs.Pair{
@@ -35,6 +42,19 @@ func (t *Tuner) Pairs(r Run, trials []Trial) (out []pairs.Pair, err error) {
 		if p.B = single(t.reference.Kernels, x.N); p.A != nil && p.B != nil && p.A.Key() != p.B.Key() {
 			out = append(out, p)
 		}
+	}
+	return out, nil
+}
+
+// DefaultUses are the default schedules that r measured everything beside: records among them, and default ones of earlier versions. Without them in the
+// log there are none. The error says that this tmacc cannot compile one.
+func (r *Run) DefaultUses(p ir.Problem) (out []search.Use, err error) {
+	for _, trace := range r.Usual {
+		k, err := schedule.Compile(p, trace)
+		if err != nil {
+			return nil, fmt.Errorf("a default schedule of the search is none for this tmacc: %w", err)
+		}
+		out = append(out, search.Use{Cols: k.Cols, Trace: trace})
 	}
 	return out, nil
 }

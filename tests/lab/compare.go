@@ -455,10 +455,13 @@ func (d *beside) time(c *compared, swapped bool) (old, now float64, err error) {
 	return s[0].Min, s[1].Min, nil
 }
 
-// readLines reads a file of JSON objects, one a line. A file that is not there, or has no name, has none.
+// readLines reads a file of JSON objects, one a line, that appendLine appends to. A file that is not there, or has no name, has none.
 func readLines[T any](path string) (all []T, err error) {
 	if path == "" {
 		return nil, nil
+	}
+	if err := defaults.Appendable(path); err != nil {
+		return nil, fmt.Errorf("-o %w", err)
 	}
 	file, err := os.Open(path)
 	if errors.Is(err, os.ErrNotExist) {

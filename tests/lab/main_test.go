@@ -117,6 +117,7 @@ func TestRefusals(t *testing.T) {
 		"compare -n 0 a b":     "-n 0: want 1 to 4096",
 		"choosing -only [ a b": "-only: error parsing",
 		"heldout -time 0s":     "-time 0s",
+		"heldout -o /dev/null": "-o /dev/null: want a regular file, which is read before it is appended to",
 		"heldout -format w44":  `unknown format "w44"`,
 		"searches nofile":      "searches: 1 arguments, want 2",
 		"limits":               "limits: 0 arguments, want 1",

@@ -244,7 +244,7 @@ func (c *cli) addTo(ctx context.Context, s *bench.Suite, b benchFlags, name stri
 		if err != nil {
 			return err
 		}
-		return s.Add(ctx, p, t, []search.Use{{Trace: trace}}, false)
+		return ofTrace(b.trace, s.Add(ctx, p, t, []search.Use{{Trace: trace}}, false))
 	case both:
 		return s.AddBoth(ctx, p, t)
 	}

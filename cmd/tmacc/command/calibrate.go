@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"time"
 
 	"github.com/tmacc/tmacc/lower/core"
 	"github.com/tmacc/tmacc/runtime/cpu"
@@ -53,7 +54,46 @@ func (c *cli) calibrated(ctx context.Context, like core.Core) (core.Hierarchy, e
 		return core.Hierarchy{}, err
 	}
 	defer lab.Close()
-	return lab.Calibrate(ctx, like.Hierarchy, func(what string, now, all int) { bar.step("%d of %d: measuring %s", now, all, what) })
+	var alone attention
+	h, err := lab.Calibrate(ctx, like.Hierarchy, func(what string, now, all int) {
+		bar.step("%d of %d: measuring %s", now, all, what)
+		if alone.pause(); now < all { // the last step runs on all CPUs
+			alone.watch()
+		}
+	})
+	bar.done()
+	if text := alone.doubt(); err == nil && text != "" {
+		fmt.Fprintf(c.err, "tmacc: %s\n", text)
+	}
+	return h, err
+}
+
+// attention is how much of its core one thread has had while it was watched.
+type attention struct {
+	began         time.Time
+	usedThen      time.Duration
+	watched       bool
+	elapsed, used time.Duration
+}
+
+func (a *attention) watch() { a.began, a.usedThen, a.watched = time.Now(), timing.ProcessTime(), true }
+
+func (a *attention) pause() {
+	if a.watched {
+		a.elapsed, a.used, a.watched = a.elapsed+time.Since(a.began), a.used+timing.ProcessTime()-a.usedThen, false
+	}
+}
+
+// mostAway is the share of time without the core from which on a calibration is not to be trusted.
+const mostAway = 0.2
+
+// doubt says that the core did something else for much of the time; "" if it did not, or the system does not tell.
+func (a *attention) doubt() string {
+	away := 1 - a.used.Seconds()/a.elapsed.Seconds()
+	if a.used == 0 || !(away > mostAway) {
+		return ""
+	}
+	return fmt.Sprintf("this machine is busy: for %.0f %% of the time the core did something else: calibrate again when nothing else runs", 100*away)
 }
 
 // thisCPU are the CPUs of this one's vendor, family and model; none if it does not say them.

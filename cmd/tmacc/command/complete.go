@@ -10,33 +10,63 @@ import (
 	"github.com/tmacc/tmacc/gen/order"
 	"github.com/tmacc/tmacc/ir/format"
 	"github.com/tmacc/tmacc/lower/targets"
+	"github.com/tmacc/tmacc/search/measure"
 	"github.com/tmacc/tmacc/search/targeting"
 )
 
-// completeCompile says what values the flags of tmacc compile have.
-func completeCompile(cmd *cobra.Command) {
-	values := map[string]func() []string{
-		"format":    format.Names,
-		"model":     order.Models,
-		"core":      func() []string { return append([]string{"all"}, targeting.CoreNames()...) },
-		"target":    func() []string { return append([]string{"host", "all", "spirv"}, shortNames()...) },
-		"act-group": func() []string { return []string{"0", "32", "64", "128", "256"} },
-	}
-	for name, list := range values {
-		err := cmd.RegisterFlagCompletionFunc(name, func(_ *cobra.Command, _ []string, begin string) ([]string, cobra.ShellCompDirective) {
-			return slices.DeleteFunc(list(), func(s string) bool { return !strings.HasPrefix(s, begin) }), cobra.ShellCompDirectiveNoFileComp
-		})
-		if err != nil {
-			panic("BUG: completion: " + err.Error())
+// completeProducts says what values the flags of cmd have that name a product, a target and a schedule.
+func completeProducts(cmd *cobra.Command) {
+	for name, values := range map[string][]string{
+		"format":    format.Names(),
+		"core":      targeting.CoreNames(),
+		"target":    append([]string{hostWord, "spirv"}, shortNames()...),
+		"act-group": {"0", "32", "64", "128", "256"},
+		"mode":      {measure.ModeL2, measure.ModeL3, measure.ModeDRAM},
+	} {
+		f := cmd.Flags().Lookup(name)
+		if f == nil {
+			continue
 		}
+		if several := f.Value.Type() == "stringSlice"; several && (name == "core" || name == "target") {
+			values = append(values, allWord)
+		}
+		completeFlag(cmd, name, values)
 	}
-	for name, ending := range map[string]string{"config": "yaml", "gguf": "gguf", "trace": "json"} {
+	completeFiles(cmd, map[string]string{"trace": "json", "lock": "lock"})
+}
+
+// completeCompile says what values the other flags of tmacc compile have.
+func completeCompile(cmd *cobra.Command) {
+	completeFlag(cmd, "model", order.Models())
+	completeFiles(cmd, map[string]string{"config": "yaml", "gguf": "gguf"})
+	cmd.ValidArgsFunction = func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+		return []string{"gguf"}, cobra.ShellCompDirectiveFilterFileExt
+	}
+}
+
+// completeFlag offers values of a flag, and files if none of them begins with what is there: a format or a core may be a file.
+func completeFlag(cmd *cobra.Command, name string, values []string) {
+	err := cmd.RegisterFlagCompletionFunc(name, func(_ *cobra.Command, _ []string, begin string) ([]string, cobra.ShellCompDirective) {
+		fit := slices.DeleteFunc(slices.Clone(values), func(s string) bool { return !strings.HasPrefix(s, begin) })
+		if len(fit) == 0 {
+			return nil, cobra.ShellCompDirectiveDefault
+		}
+		return fit, cobra.ShellCompDirectiveNoFileComp
+	})
+	if err != nil {
+		panic("BUG: completion: " + err.Error())
+	}
+}
+
+// completeFiles offers files whose names have an ending, for those of the flags that cmd has.
+func completeFiles(cmd *cobra.Command, endings map[string]string) {
+	for name, ending := range endings {
+		if cmd.Flags().Lookup(name) == nil {
+			continue
+		}
 		if err := cmd.MarkFlagFilename(name, ending); err != nil {
 			panic("BUG: completion: " + err.Error())
 		}
-	}
-	cmd.ValidArgsFunction = func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-		return []string{"gguf"}, cobra.ShellCompDirectiveFilterFileExt
 	}
 }
 

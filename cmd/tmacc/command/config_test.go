@@ -210,7 +210,7 @@ func TestConfigRefusals(t *testing.T) {
 	}
 	refused(t, refusal{2, "none.yaml: no such file", "compile -config none.yaml"})
 	refused(t, refusal{2, `-kernel`, "compile -kernel name=A,name=B"})
-	refused(t, refusal{2, `none of the others can be`, "compile -format w2 -check -dry-run"})
+	refused(t, refusal{2, `-check and -dry-run: want one of them`, "compile -format w2 -check -dry-run"})
 }
 
 // tracesConfig has a product with a trace for each of two targets, and none for the third.
@@ -295,6 +295,13 @@ func TestCompletion(t *testing.T) {
 		"compile -format tern":  "ternary\n",
 		"compile -model llama":  "llama-2-7b\nllama-2-7b-2bit\nllama-3-8b\n",
 		"compil":                "compile\t",
+		"tune -target avx51":    "avx512\navx512vbmi\n",
+		"bench -format tern":    "ternary\n",
+		"show -core gold":       "golden-cove\n:4\n",
+		"tune -core al":         "all\n:4\n",
+		"show -core al":         ":0\n", // one core: the shell offers files
+		"compare -mode l":       "l2\nl3\n",
+		"explore -trace x":      "json\n:8\n",
 	} {
 		if out := ok(t, append([]string{"__complete"}, strings.Fields(args)...)...); !strings.HasPrefix(out, want) {
 			t.Errorf("%s: %q, want %q", args, out, want)

@@ -161,7 +161,7 @@ func TestBenchDeviceRefused(t *testing.T) {
 		{"bench -target spirv -peer llama=x -model x.gguf", "-peer: does not measure devices"},
 		{"tune -format w2 -target spirv -resume", "-resume: is not for devices: leave it out with -target spirv"},
 		{"tune -format w2 -device 1", "-device 1: is for -target spirv"},
-		{"tune -format w2 -trace " + lanes, "-trace: 1 files: want one for each of the 3 -n"},
+		{"tune -format w2 -trace " + lanes, "-trace: 1 file: want one for each of the 3 -n"},
 	} {
 		refused(t, refusal{exitUsage, c[1], c[0]})
 	}

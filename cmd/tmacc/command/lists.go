@@ -278,7 +278,8 @@ func (c *cli) host() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "host", Args: between(0, 0),
 		Short: "describe this machine",
-		Long: `Describe this machine: its CPU, which of the features that targets need it has, what -target host means, and with -ceilings what it can do at best.
+		Long: `Describe this machine: its CPU, which of the features that targets need it has, what -target host means, for which core its
+kernels are, and with -ceilings what it can do at best.
 
 -calibrate measures how its core reads caches and memory, in about a minute. With -json it prints a core file that
 -core accepts, whose other values come from the built-in core that this machine's kernels are for.
@@ -313,11 +314,14 @@ known for a few devices, and others have general ones. With -calibrate they are 
 			Has      []string          `json:"has"` // of the features that targets of its architecture need
 			Lacks    []string          `json:"lacks"`
 			Runs     []string          `json:"runs"`
+			Core     string            `json:"core,omitempty"` // that the last of these are tuned for
 			Ceilings *measure.Ceilings `json:"ceilings,omitempty"`
 		}{Host: timing.ThisHost()}
 		report.Has, report.Lacks = neededOn(report.Host)
+		about := ""
 		for _, t := range targeting.Here() {
 			report.Runs = append(report.Runs, t.Machine().Name)
+			report.Core, about = t.Machine().Core.Name, aboutCore(t)
 		}
 		if *js {
 			if *ceilings {
@@ -335,7 +339,7 @@ known for a few devices, and others have general ones. With -calibrate they are 
 		if n := len(report.Runs); n > 0 {
 			best = report.Runs[n-1] + " (of " + strings.Join(report.Runs, ", ") + ")"
 		}
-		fmt.Fprintf(c.out, "target host: %s\n", best)
+		fmt.Fprintf(c.out, "target host: %s\n%s", best, about)
 		if !*ceilings {
 			return nil
 		}
@@ -347,6 +351,15 @@ known for a few devices, and others have general ones. With -calibrate they are 
 		return nil
 	}
 	return cmd
+}
+
+// aboutCore is a line about the core that t is for. One that stands for CPUs without a name may not be this machine's.
+func aboutCore(t targets.Target) string {
+	m := t.Machine()
+	if m.Ordinary() {
+		return fmt.Sprintf("core: %s, which stands for all CPUs that no other core names; tmacc host -calibrate measures the one here\n", m.Core.Name)
+	}
+	return fmt.Sprintf("core: %s\n", m.Core.Name)
 }
 
 // neededOn are the CPU features that targets of a machine's architecture need: those that it has, and the others.

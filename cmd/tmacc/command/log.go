@@ -9,8 +9,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/tmacc/tmacc/ir"
 	"github.com/tmacc/tmacc/lower/targets"
 	"github.com/tmacc/tmacc/schedule/pairs"
+	"github.com/tmacc/tmacc/search"
 	"github.com/tmacc/tmacc/search/defaults"
 	"github.com/tmacc/tmacc/search/tune"
 )
@@ -79,8 +81,8 @@ func (c *cli) exportLog(l tune.Log) error {
 	}))
 }
 
-// exportPairs prints the pairs of all searches. A search that has none, because it is of a format in a file, or was made beside
-// other default schedules, is named on standard error.
+// exportPairs prints the pairs of all searches. A search that has none, because it is of a format in a file, or this tmacc makes other kernels of its
+// default schedules, is named on standard error.
 func (c *cli) exportPairs(ctx context.Context, l tune.Log) error {
 	var runs []tune.Run
 	trials := map[string][]tune.Trial{}
@@ -93,12 +95,16 @@ func (c *cli) exportPairs(ctx context.Context, l tune.Log) error {
 	})); err != nil {
 		return err
 	}
-	usual := c.keptDefaults(true, newProgress(c.err, true))
+	bar := newProgress(c.err, false)
+	defer bar.done()
+	usual := c.keptDefaults(true, bar)
 	defer usual.Close()
 	enc := json.NewEncoder(c.out)
 	enc.SetEscapeHTML(false)
-	for _, r := range runs {
+	for i, r := range runs {
+		bar.step("search %d of %d: the default schedules of %s on %s", i+1, len(runs), r.Product, r.Target)
 		all, err := pairsOf(ctx, r, trials[r.ID], usual)
+		bar.done()
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
@@ -124,7 +130,14 @@ func pairsOf(ctx context.Context, r tune.Run, trials []tune.Trial, usual *defaul
 	if on == nil {
 		return nil, fmt.Errorf("target %s: want a built-in one", r.Target)
 	}
-	t, err := tune.New(ctx, tune.Product{Problem: p, Target: on, Layouts: usual.Layouts, Purposes: r.Purposes})
+	product := tune.Product{Problem: p, Target: on, Layouts: usual.Layouts, Purposes: r.Purposes}
+	switch before, err := r.DefaultUses(p); {
+	case err != nil:
+		return nil, err
+	case before != nil:
+		product.Usual = func(context.Context, ir.Problem, targets.Target) ([]search.Use, error) { return before, nil }
+	}
+	t, err := tune.New(ctx, product)
 	if err != nil {
 		return nil, err
 	}

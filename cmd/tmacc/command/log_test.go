@@ -1,6 +1,7 @@
 package command
 
 import (
+	"context"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	"github.com/tmacc/tmacc/lower/targets"
 	"github.com/tmacc/tmacc/schedule"
 	"github.com/tmacc/tmacc/schedule/pairs"
+	"github.com/tmacc/tmacc/search"
 	"github.com/tmacc/tmacc/search/tune"
 	"github.com/tmacc/tmacc/tests/chosen"
 )
@@ -33,21 +35,40 @@ func TestLogPairs(t *testing.T) {
 	good := tune.Run{Start: time.Now(), Product: "w2", Target: on.Machine().Name, Problem: tune.ProblemHash(p), Purposes: purposes, CPU: "a CPU", Default: x.DefaultHash}
 	own, elsewhere, earlier := good, good, good
 	own.Product, elsewhere.Target, earlier.Default = "my-format", "amd64/avx2+my-core", "another"
+	described := own // of a format in a file
+	other := p
+	other.Weight.Name = own.Product
+	described.Defined, described.Problem = &other, tune.ProblemHash(other)
 	log := tune.Log{Path: filepath.Join(t.TempDir(), "tuning.db")}
-	for _, r := range []tune.Run{good, own, elsewhere, earlier} {
+	add := func(r tune.Run, x tune.Trial) {
+		t.Helper()
 		if err := log.Begin(&r); err != nil {
 			t.Fatal(err)
 		}
-		if err := log.Add(&r, trial); err != nil {
+		if err := log.Add(&r, x); err != nil {
 			t.Fatal(err)
 		}
 	}
+	for _, r := range []tune.Run{good, own, described, elsewhere, earlier} {
+		add(r, trial)
+	}
+	// A search beside a record, or an earlier default schedule, which today's choice is not.
+	beside, err := tune.New(t.Context(), tune.Product{Problem: p, Target: on, Purposes: purposes, Usual: func(context.Context, ir.Problem, targets.Target) ([]search.Use, error) {
+		return []search.Use{{Cols: 1, Trace: faster}}, nil
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	recorded := good
+	recorded.Start = good.Start.Add(time.Second)
+	recorded.Default, recorded.Usual = beside.DefaultHash, []schedule.Trace{faster}
+	add(recorded, tune.Trial{Genes: []tune.Gene{{Trace: x.Default[0].Trace}}, Ratios: []float64{0.5}})
 	code, out, text := tmacc("log", "-log", log.Path, "-pairs")
 	all, err := pairs.Read(strings.NewReader(out))
-	if code != 0 || err != nil || len(all) != 1 || all[0].Ratio != 0.75 || all[0].Core != on.Machine().Core.Name {
+	if code != 0 || err != nil || len(all) != 2 || all[0].Ratio != 0.75 || all[0].Core != on.Machine().Core.Name || all[1].Ratio != 0.5 || all[1].B.String() != faster.String() {
 		t.Errorf("exit code %d, %v:\n%s", code, err, out)
 	}
-	for _, want := range []string{`of my-format: `, "target amd64/avx2+my-core: want a built-in one", "of w2: the search measured other default schedules"} {
+	for _, want := range []string{`of my-format: `, "of my-format: my-format is not built in: pairs are of built-in formats", "target amd64/avx2+my-core: want a built-in one", "of w2: the search measured other default schedules"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in\n%s", want, text)
 		}

@@ -14,6 +14,7 @@ import (
 
 // plan prints what would be compiled, and for what.
 func (x *compilation) plan() error {
+	x.bar.done()
 	p := x.Plan(x.made.Name, x.dir)
 	for i, w := range x.Products {
 		p.Products[i].Schedules = x.made.Origins(w)

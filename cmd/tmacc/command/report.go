@@ -37,6 +37,7 @@ func (r jsonCheck) wrong() []string {
 
 // report prints what was made.
 func (x *compilation) report() error {
+	x.bar.done()
 	r := x.made.Report()
 	if x.json {
 		return printJSON(x.out, r)

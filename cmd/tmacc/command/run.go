@@ -81,7 +81,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	c := &cli{args, os.Stdin, singleDashes(args, out), stderr, ctx, interrupts}
 	root := c.root()
 	root.SetArgs(doubleDashes(root, args))
-	err := root.ExecuteContext(ctx)
+	err := oneOfThem(root.ExecuteContext(ctx))
 	if ctx.Err() != nil {
 		live.Leave() // the process does not wait for other goroutines
 		if err != nil && !errors.Is(err, errInterrupted) && !isSaid(err) {
@@ -167,6 +167,9 @@ It runs language models by such products.`,
 	for _, cmd := range root.Commands() {
 		singles(cmd)
 		renames(cmd, c.err)
+		if cmd.Flags().Lookup("core") != nil { // it makes products for targets
+			completeProducts(cmd)
+		}
 	}
 	root.SetHelpCommand(help())
 	root.InitDefaultCompletionCmd()
@@ -196,6 +199,20 @@ func flagError(err error) string {
 		return text
 	}
 	return strings.ReplaceAll(err.Error(), "--", "-")
+}
+
+// exclusive matches cobra's error of flags that exclude each other.
+var exclusive = regexp.MustCompile(`^if any flags in the group \[.*\] are set none of the others can be; \[(.+)\] were all set$`)
+
+// oneOfThem is err, or in plain words the error of flags that exclude each other.
+func oneOfThem(err error) error {
+	if err == nil || isSaid(err) {
+		return err
+	}
+	if x := exclusive.FindStringSubmatch(err.Error()); x != nil {
+		return fmt.Errorf("-%s: want one of them", strings.Join(strings.Fields(x[1]), " and -"))
+	}
+	return err
 }
 
 // help is the command of that name.

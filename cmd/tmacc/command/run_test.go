@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/tmacc/tmacc/gen/gomod"
+	"github.com/tmacc/tmacc/search/targeting"
 	"github.com/tmacc/tmacc/search/timing"
 )
 
@@ -291,7 +292,7 @@ func TestLists(t *testing.T) {
 	if err := json.Unmarshal([]byte(ok(t, "targets", "--json")), &targets); err != nil || len(targets) < 3 || targets[0].Bits != 256 {
 		t.Error(targets, err)
 	}
-	if out := ok(t, "host"); !strings.Contains(out, "target host: ") || !strings.Contains(out, "\nCPU features that targets need: has ") {
+	if out := ok(t, "host"); !strings.Contains(out, "target host: ") || !strings.Contains(out, "\nCPU features that targets need: has ") || strings.Contains(out, "\ncore: ") != (len(targeting.Here()) > 0) {
 		t.Error(out)
 	}
 	has, missing := neededOn(timing.Host{Arch: "amd64", Features: []string{"AVX2", "F16C"}})

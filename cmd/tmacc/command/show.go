@@ -92,6 +92,9 @@ A shader, -target spirv, has no stages machine and cost.`,
 				return fmt.Errorf("show: -%s is for -why", name)
 			}
 		}
+		if x.trace != "" && cmd.Flags().Changed("cols") {
+			return errors.New("show: -cols: the schedule of -trace has columns of its own: leave it out")
+		}
 		x.why.placed = cmd.Flags().Changed("mode")
 		if x.op == "" {
 			return c.runShow(cmd.Context(), x)
@@ -125,6 +128,9 @@ func (c *cli) runShow(ctx context.Context, x showFlags) error {
 	if x.trace != "" && x.lock != "" {
 		return errors.New("show: -trace and -lock: want one of them")
 	}
+	if err := x.why.check(selector); err != nil {
+		return err
+	}
 	bar := newProgress(c.err, false)
 	defer bar.done()
 	bar.step("compiling %s for %s", x.format, selector.Machine().Name)
@@ -141,18 +147,33 @@ func (c *cli) runShow(ctx context.Context, x showFlags) error {
 	}
 	if x.why.asked {
 		bar.step("predicting alternatives")
-		return c.printWhy(ctx, x.why, p, all, selector)
+		reasons, err := x.why.reasons(ctx, p, all, selector)
+		bar.done()
+		if err != nil {
+			return fmt.Errorf("show: %w", ofTrace(x.trace, err))
+		}
+		return x.why.print(c.out, reasons)
 	}
 	bar.done()
 	if x.cost {
 		report, err := costReport(ctx, p, all, selector)
 		if err != nil {
-			return fmt.Errorf("show: %w", err)
+			return fmt.Errorf("show: %w", ofTrace(x.trace, err))
 		}
 		_, err = fmt.Fprint(c.out, report)
 		return err
 	}
+	last := &all[len(all)-1]
+	last.Err = ofTrace(x.trace, last.Err)
 	return printStages(c.out, all, names)
+}
+
+// ofTrace is err about the schedule in the file of -trace; without a file it is err.
+func ofTrace(path string, err error) error {
+	if path == "" || err == nil {
+		return err
+	}
+	return fmt.Errorf("-trace %s: %w", path, err)
 }
 
 // costReport says where the time of the kernel among stages goes.
@@ -278,7 +299,10 @@ func (c *cli) showOperator(x showFlags) error {
 		if len(ops) > 1 {
 			fmt.Fprintf(c.out, "%s= %s: %s\n\n", strings.Repeat("\n", min(i, 1)), o.Name, o.About)
 		}
-		if err := printStages(c.out, build.OperatorStages(o, use.Trace, t), names); err != nil {
+		all := build.OperatorStages(o, use.Trace, t)
+		last := &all[len(all)-1]
+		last.Err = ofTrace(x.trace, last.Err)
+		if err := printStages(c.out, all, names); err != nil {
 			return err
 		}
 	}

@@ -48,11 +48,27 @@ func TestShowOperatorRefused(t *testing.T) {
 		{"-op rope -stage cost", `unknown stage "cost": have expr, trace, nest, vir, passes, machine, asm, all`},
 		{"-op rope -target sse", `unknown target "sse"`},
 		{"-op attention -trace " + trace, "show: a schedule is for one operator, and attention is 4: name one of them"},
-		{"-op rope -trace " + trace, "none"},
+		{"-op rope -trace " + trace, "-trace " + trace + ": step "},
 	} {
 		code, _, text := tmacc(append([]string{"show"}, strings.Fields(c[0])...)...)
 		if code == 0 || !strings.Contains(text, c[1]) {
 			t.Errorf("show %s: exit code %d, %q, want %q", c[0], code, text, c[1])
 		}
 	}
+}
+
+// A file of -trace whose schedule does not compile for the product is named.
+func TestShowTraceRefused(t *testing.T) {
+	groups := file(t, "groups.json", json1(t, ok(t, "show", "-format", "w2-g32", "-target", "avx2", "-stage", "trace")))
+	of := "-format w2 -target avx2 -trace " + groups
+	for args, want := range map[string]string{
+		"show " + of + " -stage nest":          "tmacc: -trace " + groups + ": step ",
+		"show " + of + " -cost":                "tmacc: show: -trace " + groups + ": step ",
+		"show " + of + " -why":                 "tmacc: show: -trace " + groups + ": the rules of the space do not make this schedule: ",
+		"show " + of + " -cols 1 -stage trace": "tmacc: show: -cols: the schedule of -trace has columns of its own: leave it out",
+	} {
+		refused(t, refusal{exitUsage, want, args})
+	}
+	needMeasuring(t)
+	refused(t, refusal{exitUsage, "tmacc: -trace " + groups + ": w2 on amd64/avx2: step ", "bench -q " + of + " -mode l2 -n 1 -m 64 -k 256"})
 }

@@ -153,3 +153,19 @@ func TestTerminal(t *testing.T) {
 		t.Errorf("Ctrl-D: exit code %d", code)
 	}
 }
+
+// The line of the progress is gone when results are printed.
+func TestProgressEnds(t *testing.T) {
+	for first, args := range map[string]string{
+		"package ":  "compile -no-check -module none -format w2 -target avx2 -o " + t.TempDir(),
+		"1 in l2":   "show -format w2 -target avx2 -why -most 1",
+		"a call of": "show -format w2 -target avx2 -cost",
+	} {
+		s := newTerminal(t, false, []string{"TMACC_CACHE=" + t.TempDir()}, strings.Fields(args)...)
+		code, shown := s.ended(), s.text.String()
+		before, _, found := strings.Cut(shown, first)
+		if before = strings.TrimRight(before, " "); code != 0 || !found || before != "" && !strings.HasSuffix(before, "\x1b[K") {
+			t.Errorf("%s: exit code %d, %q is before %q", args, code, before, first)
+		}
+	}
+}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -267,11 +268,11 @@ func (c *cli) runTune(ctx context.Context, f tuneFlags) error {
 
 // beginWith makes searches begin with the schedules of -trace, which are for one product and one target.
 func (c *cli) beginWith(f tuneFlags, searches []*tuning) error {
-	switch n := len(f.traces); {
+	switch n, ns := len(f.traces), len(slices.Compact(slices.Sorted(slices.Values(f.ns)))); {
 	case n == 0:
 		return nil
-	case n != len(f.ns):
-		return fmt.Errorf("-trace: %d files: want one for each of the %d -n, the fewest first", n, len(f.ns))
+	case n != ns:
+		return fmt.Errorf("-trace: %s: want one for each of the %d -n, the fewest first", counted(n, "file"), ns)
 	case len(searches) > 1:
 		return fmt.Errorf("-trace: schedules are for one format and one target, and there are %d searches", len(searches))
 	}
@@ -282,6 +283,7 @@ func (c *cli) beginWith(f tuneFlags, searches []*tuning) error {
 		}
 		searches[0].From = append(searches[0].From, trace)
 	}
+	searches[0].files = f.traces
 	return nil
 }
 

@@ -71,7 +71,17 @@ func TestTuneTraces(t *testing.T) {
 	if text := ok(t, "log", "-log", log, "-json"); !strings.Contains(text, ahead) {
 		t.Errorf("%s is not among what was measured:\n%s", ahead, text)
 	}
-	refused(t, refusal{exitUsage, "-trace: 1 files: want one for each of the 2 -n, the fewest first", strings.Join(append(args, "-n", "1,4"), " ")})
+	refused(t, refusal{exitUsage, "-trace: 1 file: want one for each of the 2 -n, the fewest first", strings.Join(append(args, "-n", "1,4"), " ")})
+	wide := traceFile(t, ok(t, "show", "-format", "w2", "-target", "avx2", "-cols", "4", "-stage", "trace"))
+	refused(t, refusal{exitUsage, "-trace " + wide + ": more columns than activations: kernels of 4 columns for 1 activations", strings.Join(append(args[:len(args)-1:len(args)-1], wide, "-trace", trace, "-n", "1,4"), " ")})
+}
+
+// A file of -trace whose schedule does not compile for the product is named.
+func TestTuneTraceMisfits(t *testing.T) {
+	needMeasuring(t)
+	usual := traceFile(t, ok(t, "show", "-format", "w2", "-target", "avx2", "-stage", "trace"))
+	groups := traceFile(t, ok(t, "show", "-format", "w2-g32", "-target", "avx2", "-stage", "trace"))
+	refused(t, refusal{exitUsage, "tmacc: -trace " + groups + ": ", "tune -format w2 -target avx2 -mode l2 -n 1,4 -o " + t.TempDir() + " -log none -trace " + usual + " -trace " + groups})
 }
 
 // What was measured is listed, exported and pruned.

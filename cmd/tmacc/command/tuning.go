@@ -34,8 +34,9 @@ func (x *tuneFlags) purposeFlags(f *pflag.FlagSet) {
 type tuning struct {
 	*cli
 	session.Options
-	dir    string // of the package that the schedules are for
-	plot   string // file of the picture, "": none
+	dir    string   // of the package that the schedules are for
+	plot   string   // file of the picture, "": none
+	files  []string // of the schedules of From
 	bar    *progress
 	result session.Summary
 }
@@ -79,7 +80,11 @@ func (x *tuning) tune(ctx context.Context) (err error) {
 		return err
 	}
 	s, err := session.Open(ctx, x.Options)
-	if err != nil {
+	var bad *session.FromError
+	switch {
+	case errors.As(err, &bad):
+		return fmt.Errorf("-trace %s: %w", x.files[bad.N], bad.Err)
+	case err != nil:
 		return err
 	}
 	defer s.Close()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 
 	"github.com/spf13/pflag"
 
@@ -39,16 +40,25 @@ func whyVar(f *pflag.FlagSet, x *whyFlags) {
 // whyOnly are the flags that mean nothing without -why.
 var whyOnly = []string{"n", "mode", "most", "json"}
 
-// places checks the flags and returns where weights are.
-func (x whyFlags) places() (out []cost.Place, err error) {
+// check refuses flags that no schedule for a target can be asked about.
+func (x whyFlags) check(on targets.Selector) error {
+	if _, ok := on.(spirv.Target); ok && x.asked && x.placed {
+		return errors.New("show: -mode: weights of shaders are in memory: leave it out with -target spirv")
+	}
 	for _, n := range x.ns {
 		if n < 1 {
-			return nil, fmt.Errorf("show: -n %d: want 1 or more activations", n)
+			return fmt.Errorf("show: -n %d: want 1 or more activations", n)
 		}
 	}
 	if x.most < 1 {
-		return nil, fmt.Errorf("show: -most %d: want 1 or more alternatives", x.most)
+		return fmt.Errorf("show: -most %d: want 1 or more alternatives", x.most)
 	}
+	_, err := x.places()
+	return err
+}
+
+// places are where weights are.
+func (x whyFlags) places() (out []cost.Place, err error) {
 	for _, mode := range x.modes {
 		at, err := cost.PlaceOf(mode)
 		if err != nil {
@@ -62,31 +72,30 @@ func (x whyFlags) places() (out []cost.Place, err error) {
 	return out, nil
 }
 
-// printWhy prints what the schedule among stages decides.
-func (c *cli) printWhy(ctx context.Context, x whyFlags, p ir.Problem, stages []build.Stage, on targets.Selector) error {
+// reasons are what the schedule among stages decides.
+func (x whyFlags) reasons(ctx context.Context, p ir.Problem, stages []build.Stage, on targets.Selector) (r build.Reasons, err error) {
 	at, err := x.places()
 	if err != nil {
-		return err
+		return r, err
 	}
-	var r build.Reasons
-	if t, ok := on.(spirv.Target); !ok {
-		r, err = build.Why(ctx, p, stages, on.(targets.Target), x.ns, at, x.most)
-	} else if x.placed {
-		err = errors.New("-mode: weights of shaders are in memory: leave it out with -target spirv")
-	} else {
+	if t, ok := on.(spirv.Target); ok {
 		r, err = shaders.Why(ctx, p, stages, t, x.ns, x.most)
-	}
-	if err != nil {
-		return fmt.Errorf("show: %w", err)
+	} else {
+		r, err = build.Why(ctx, p, stages, on.(targets.Target), x.ns, at, x.most)
 	}
 	for _, s := range stages {
 		if s.Name == originStage {
 			r.Origin = s.Text
 		}
 	}
+	return r, err
+}
+
+// print prints reasons.
+func (x whyFlags) print(w io.Writer, r build.Reasons) error {
 	if x.json {
-		return printJSON(c.out, r)
+		return printJSON(w, r)
 	}
-	_, err = fmt.Fprint(c.out, r)
+	_, err := fmt.Fprint(w, r)
 	return err
 }

@@ -41,8 +41,8 @@ func TestShowWhy(t *testing.T) {
 		"-n 0: want 1 or more":           "-why -n 0",
 		"-most 0: want 1 or more":        "-why -most 0",
 		`place "l4": want one of l2`:     "-why -mode l4",
-		"[cost why stage]":               "-why -stage nest",
-		"[cost why prepare]":             "-why -prepare",
+		"-stage and -why: want one":      "-why -stage nest",
+		"-prepare and -why: want one":    "-why -prepare",
 		"rules of the space do not make": "-why -trace " + none,
 	} {
 		refused(t, refusal{exitUsage, want, strings.Join(with(args), " ")})

@@ -11,6 +11,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -219,6 +221,19 @@ func Read(from io.Reader) (all []Row, err error) {
 		return nil, fmt.Errorf("line %d: %w", len(all)+1, err)
 	}
 	return all, nil
+}
+
+// Appendable refuses to read a path and then append to it, if it is there and no regular file: reading a pipe or a terminal waits for others.
+func Appendable(path string) error {
+	switch info, err := os.Stat(path); {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return err
+	case !info.Mode().IsRegular():
+		return fmt.Errorf("%s: want a regular file, which is read before it is appended to", path)
+	}
+	return nil
 }
 
 func (r *Row) check() error {

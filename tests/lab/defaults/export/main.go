@@ -66,8 +66,11 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	return errors.Join(x.export(ctx, file), file.Close())
 }
 
-// open opens the file for more rows.
+// open opens the file for more rows, and reads those that it has.
 func (x *exporter) open() (*os.File, error) {
+	if err := defaults.Appendable(x.path); err != nil {
+		return nil, fmt.Errorf("-o %w: without -o, rows go to standard output", err)
+	}
 	switch before, err := os.Open(x.path); {
 	case err == nil:
 		x.known, err = defaults.Read(before)

@@ -43,11 +43,12 @@ func TestAppends(t *testing.T) {
 
 func TestRefusals(t *testing.T) {
 	for args, want := range map[string]string{
-		"-format w44": `-format: format: unknown format "w44"`,
-		"-target sse": `-target: unknown target "sse"`,
-		"-only [":     "-only: ",
-		"w2":          "1 arguments, want none",
-		"-o .":        "is a directory",
+		"-format w44":  `-format: format: unknown format "w44"`,
+		"-target sse":  `-target: unknown target "sse"`,
+		"-only [":      "-only: ",
+		"w2":           "1 arguments, want none",
+		"-o .":         "-o .: want a regular file",
+		"-o /dev/null": "-o /dev/null: want a regular file, which is read before it is appended to: without -o, rows go to standard output",
 	} {
 		if _, err := export(t, strings.Fields(args)...); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("export %s: error %v, want %s", args, err, want)
