@@ -119,16 +119,22 @@ func (x onCore) Machine() lower.Machine {
 	return m
 }
 
-// Records of a user's core, and of some purposes only, are refused.
+// Records of a user's core or format, and of some purposes only, are refused.
 func TestRecordsRefused(t *testing.T) {
 	p, target := w2OnAVX2(t)
 	own := onCore{target, target.Machine().Core}
 	own.core.Own, own.core.Name = true, "mine"
+	mine := p
+	mine.Weight.Name = "mine"
 	for want, o := range map[string]Options{
-		"session: records are for built-in cores, and mine is not one": {Target: own},
-		"session: records are for all purposes: leave Only out":        {Target: target, Only: true},
+		"session: records are for built-in formats, and mine is not one": {Target: target, Problem: mine},
+		"session: records are for built-in cores, and mine is not one":   {Target: own},
+		"session: records are for all purposes: leave Only out":          {Target: target, Only: true},
 	} {
-		o.Problem, o.Records, o.Log = p, t.TempDir(), NoLog
+		if o.Problem.Weight.Name == "" {
+			o.Problem = p
+		}
+		o.Records, o.Log = t.TempDir(), NoLog
 		s, err := Open(context.Background(), o)
 		if err == nil {
 			s.Close()

@@ -10,6 +10,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"time"
 
@@ -185,7 +186,7 @@ func (s *Session) whole(ps []Purpose) (out []Purpose) {
 	return out
 }
 
-// checkRecords refuses records that nobody would find, or that would be of some purposes only.
+// checkRecords refuses records that nobody would find, or replay, or that would be of some purposes only.
 func (s *Session) checkRecords() error {
 	switch m := s.Target.Machine(); {
 	case s.Records == "":
@@ -194,6 +195,9 @@ func (s *Session) checkRecords() error {
 		return fmt.Errorf("session: records are for built-in cores, and %s is not one: use a lock", m.Core.Name)
 	case s.Only:
 		return errors.New("session: records are for all purposes: leave Only out")
+	}
+	if known, err := ir.Named(s.Problem.Name()); err != nil || !reflect.DeepEqual(known.Weight, s.Problem.Weight) {
+		return fmt.Errorf("session: records are for built-in formats, and %s is not one: use a lock", s.Problem.Weight.Name)
 	}
 	return nil
 }
