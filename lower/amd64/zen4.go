@@ -11,16 +11,19 @@ import (
 // zen4 is AMD's Zen 4. Registers of 512 bits are computed on, and loaded, by half.
 var zen4 = core.Core{
 	Name: "zen4", ISAs: []string{"amd64/avx512vbmi"}, CPUs: []cpu.Set{{Vendor: amd, FirstFamily: 0x19, LastFamily: 0x19}},
-	// AMD, Software Optimization Guide for Zen 4 (57647), as far as remembered: 32 KiB, 14 cycles to the second-level cache. 24 misses in flight and 28 GB/s of
-	// a VM: docs/lab/choices.md, Streams and TablesRead. 50 cycles to the third-level cache: that manual, and the
-	// pairs; a Zen 5 VM has 54. Estimates: the other times of that cache and of memory. That prefetches
-	// into the second-level cache hold a miss, and are dropped at times, is what loads of others show (Wang et al., arXiv 2411.02814), and the pairs.
+	// A VM of 2026-11-29 (family 25, model 17) has 19 cycles to the second-level cache, and 2, 2.7 and 6.6 from line to line, by
+	// tmacc host -calibrate. It also measures 690 to memory, of lines in any order; 300 is what explains the times of kernels, which read ascending lines. 24 misses in
+	// flight: another VM, docs/lab/choices.md, Streams and TablesRead. 50 cycles to the third-level cache: AMD, Software
+	// Optimization Guide for Zen 4 (57647), as far as remembered, and the pairs; VMs that share it show 160 and more. That prefetches into the second-level cache hold a
+	// miss, and are dropped at times, is what loads of others show (Wang et al., arXiv 2411.02814), and the pairs. Trains, Misses, Follows and Ahead are what explains how
+	// long kernels with 21 kinds of prefetches take on the VM of 2026-11-29 (docs/lab/zen4/prefetches.md), and the pairs.
 	// Shared: an EPYC 9654 has 96 cores at 3.55 GHz and 12 channels of DDR5-4800 (AMD's page of it).
 	Hierarchy: core.Hierarchy{
-		First: 32 << 10, Fills: 24, Holds: true, Trains: true, Latency: [3]float64{14, 50, 300}, Line: [3]float64{2, 2.4, 8}, Several: 8, Shared: 47,
+		First: 32 << 10, Fills: 24, Holds: true, Trains: true, Misses: true, Latency: [3]float64{19, 50, 300}, Line: [3]float64{2, 2.7, 6.6}, Several: 6.5, Shared: 47,
+		Follows: 8 << 10, Ahead: 28,
 	},
 	Costs:    zen4Costs,
-	Pipeline: core.Pipeline{Width: 6, Window: 320, Waiting: 64, Scalar: "cdef"},
+	Pipeline: core.Pipeline{Width: 6, Window: 320, Waiting: 48, Scalar: "cdef"},
 }
 
 // zen4Costs are the costs at 512 bits; narrower instructions take half. The units are 256 bits wide. At 512 bits, 2
@@ -31,18 +34,18 @@ var zen4 = core.Core{
 // dot product take 13, two and a dot product 22; with AND instead 12 and 15), masks, and VPERMI2B. VPERMI2B takes 10 alone; in a loop with two ANDs of its result and
 // two dot products of these it adds 17 (VPERMB adds 7; VPERMI2W in loops of lookups and additions adds as little).
 //
-// Latencies and ports: llvm/lib/Target/X86/X86ScheduleZnver4.td. Port 0 to 3 are the four units of 256 bits. There, products and permutations share no
-// unit, though loops of both in turns run at 1.5 a cycle. The model of package search/cost ranks measured pairs better by LLVM's units. Two schedulers have
-// 32 entries each, says the same file; behind them 64 instructions wait in a queue that none begins from.
+// Latencies and most ports: llvm/lib/Target/X86/X86ScheduleZnver4.td. Port 0 to 3 are the four units of 256 bits. That file has products on 0 and 3, and shifts on 1 and 2; loops of two
+// instructions in turns say otherwise (docs/lab/zen4/prefetches.md, Ports). Two schedulers have 32 entries each, says the same file, and each gives to its own units: one is
+// full before the other. 48 that wait explain best how long 408 kernels take on the VM of 2026-11-29 with weights in the second-level cache.
 var zen4Costs = halved(map[core.Class]figure{
 	alu:         {5, anyUnit, 1, "0123"},
 	select3:     {8, anyUnit, 1, "0123"},
 	compare:     {5, anyUnit, 1, "0123"},
-	shift:       {10, shifts, 1, "12"},
+	shift:       {10, shifts, 1, "23"},
 	blend:       {5, anyUnit, 1, "0123"},
 	toMask:      {15, products, 3, "01+0123"},
-	multi:       {10, products, 4, "03"},
-	mul32:       {10, products, 4, "03"},
+	multi:       {10, products, 4, "01"},
+	mul32:       {10, products, 4, "01"},
 	divide:      {60, products, 11, "01*6"},
 	floatAdd:    {10, shifts, 3, "23"},
 	floatMul:    {10, products, 3, "01"},

@@ -11,6 +11,7 @@ type Hierarchy struct {
 	Fills   int        `json:"fills"`            // lines that the first-level cache waits for at once
 	Holds   bool       `json:"holds"`            // prefetches into the second-level cache are among these
 	Trains  bool       `json:"trains,omitempty"` // the prefetcher follows prefetches into the second-level cache as it follows loads
+	Misses  bool       `json:"misses,omitempty"` // it follows no prefetches into the first-level cache, and only loads of lines that have not come to the second-level cache
 	Latency [3]float64 `json:"latency"`          // of a line from the second-level cache, the third-level cache, and memory
 	Line    [3]float64 `json:"line"`             // from line to line of a stream, from each of these
 	Several float64    `json:"several"`          // from line to line of several streams from memory

@@ -58,6 +58,7 @@ func TestParseRefused(t *testing.T) {
 		{`"shared": 33`, `"shared": 33, "ahead": 1025`, "hierarchy.ahead is 1025: want 1 to 1024"},
 		{`"shared": 33`, `"shared": 33, "ahead": 99999999999999999999`, "hierarchy.ahead is JSON number 99999999999999999999; want an integer"},
 		{`"shared": 33`, `"shared": 33, "trains": 1`, "hierarchy.trains is JSON number; want true or false"},
+		{`"shared": 33`, `"shared": 33, "misses": 1`, "hierarchy.misses is JSON number; want true or false"},
 		{`"shared": 33`, `"shared": 33, "trains": null`, "hierarchy.trains is JSON null; want true or false"},
 		{`"shared": 33`, `"shared": -1`, "hierarchy.shared is -1: want 0.1 to 16384"},
 		{`"first": 49152`, `"first": 1`, "hierarchy.first is 1: want 8192 to 1048576"},

@@ -36,7 +36,8 @@ var Fitted = Model{Window: 0.35, Begins: 2, Reach: 4, Asks: 2, Looks: 0.5}
 // their data come later. An instruction starts when it enters the window, which the oldest one that is not done holds back.
 //
 // A line is asked for by a load, by a prefetch of the kernel, or by the prefetcher of the second-level cache. That follows
-// ascending lines of a page which the first-level cache asks for, and on some cores prefetches into the second-level cache. Each level waits for a limited number of lines, and brings one after the other.
+// ascending lines of a page which the first-level cache asks for, and on some cores prefetches into the second-level cache. On others it follows only loads of lines that are
+// still missing there (core.Hierarchy, Misses). Each level waits for a limited number of lines, and brings one after the other.
 type memory struct {
 	h      core.Hierarchy
 	model  Model
@@ -163,14 +164,14 @@ func (m *memory) access(k kind, at, bytes int) {
 	switch {
 	case k == load:
 		for last := lineOf(at + bytes - 1); x <= last; x++ {
-			m.wait(m.first(x))
+			m.wait(m.first(x, false))
 		}
 	case k == near:
 		began := m.entered()
 		if m.cache.find(x) < 0 {
 			began = max(began, m.fills[0])
 		}
-		m.first(x)
+		m.first(x, m.h.Misses)
 		m.wait(began)
 	case m.cache.find(x) >= 0: // a prefetch of a line that is nearer already
 	case m.h.Holds:
@@ -228,16 +229,23 @@ func (c *cache) replace(x int, ready float64) {
 	c.last[set] = oldest
 }
 
-// first brings a line to the first-level cache: when it is there.
-func (m *memory) first(x int) (ready float64) {
+// first brings a line to the first-level cache: when it is there. The prefetcher hears of it if it is not quiet.
+func (m *memory) first(x int, quiet bool) (ready float64) {
 	m.cache.uses++
+	p := m.pages.at(x)
+	second := p.ready[x%m.pages.lines] // when it comes to the second-level cache, if it was asked for
 	if e := m.cache.find(x); e >= 0 {
 		m.cache.used[e] = m.cache.uses
+		if t := m.entered(); m.h.Misses && !quiet && second > t {
+			m.ahead(p, x, t)
+		}
 		return m.cache.ready[e]
 	}
 	began := max(m.entered(), m.fills[0])
 	ready = m.beyond(x, began)
-	m.ahead(m.pages.at(x), x, began)
+	if !quiet && (!m.h.Misses || second == 0 || second > began) {
+		m.ahead(p, x, began)
+	}
 	ready = m.near.next(ready, m.h.Line[L2])
 	m.fills.replace(ready)
 	m.cache.replace(x, ready)

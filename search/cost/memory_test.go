@@ -48,6 +48,8 @@ func TestPrefetcher(t *testing.T) {
 		"prefetches that train":             {func(h *core.Hierarchy) { h.Trains = true }, second, 8, 3},
 		"prefetches that train and a miss":  {func(h *core.Hierarchy) { h.Trains, h.Holds = true, true }, second, 8, 3},
 		"prefetches into the nearest cache": {func(h *core.Hierarchy) {}, near, 8, 3},
+		"misses":                            {func(h *core.Hierarchy) { h.Misses = true }, load, 8, 3},
+		"prefetches are no misses":          {func(h *core.Hierarchy) { h.Misses = true }, near, 8, 0},
 	} {
 		if got := asked(prefetching(c.change), c.kind, c.lines); got != c.want {
 			t.Errorf("%s: %d lines after %d, want %d", name, got, c.lines, c.want)
@@ -72,7 +74,7 @@ func TestWire(t *testing.T) {
 // A core with the least and the most of everything that a file may say makes no kernel's estimate infinite.
 func TestOddHierarchies(t *testing.T) {
 	for _, cycles := range []float64{0.1, 1 << 14} {
-		for _, h := range []core.Hierarchy{{First: 8 << 10, Fills: 1, Follows: 1 << 10, Ahead: 1}, {First: 1 << 20, Fills: 1 << 10, Holds: true, Trains: true, Follows: 64 << 10, Ahead: 1 << 10}} {
+		for _, h := range []core.Hierarchy{{First: 8 << 10, Fills: 1, Follows: 1 << 10, Ahead: 1}, {First: 1 << 20, Fills: 1 << 10, Holds: true, Trains: true, Misses: true, Follows: 64 << 10, Ahead: 1 << 10}} {
 			h.Latency, h.Line, h.Several = [3]float64{max(cycles, 1), max(cycles, 1), max(cycles, 1)}, [3]float64{cycles, cycles, cycles}, cycles
 			for _, window := range []int{1, 4096} {
 				c := core.Core{Pipeline: core.Pipeline{Window: window}, Hierarchy: h}
