@@ -20,7 +20,9 @@ import (
 
 	"github.com/tmacc/tmacc/ir"
 	"github.com/tmacc/tmacc/lower/targets"
+	"github.com/tmacc/tmacc/search"
 	"github.com/tmacc/tmacc/search/bench"
+	recorded "github.com/tmacc/tmacc/search/defaults"
 	"github.com/tmacc/tmacc/search/measure"
 	"github.com/tmacc/tmacc/search/timing"
 	"github.com/tmacc/tmacc/tests/lab/defaults"
@@ -38,6 +40,7 @@ func main() {
 // exporter says which rows are written.
 type exporter struct {
 	formats, targets, only, path, commit string
+	records                              bool           // recorded schedules go before the beam search's
 	known                                []defaults.Row // in the file
 }
 
@@ -49,6 +52,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	f.StringVar(&x.targets, "target", "here", "targets, separated by commas: here (all that this machine runs), or names")
 	f.StringVar(&x.only, "only", "", "only rows whose product and target match a regular `expression`, such as '^q4_0 .*avx2$'")
 	f.StringVar(&x.path, "o", "", "`file` that rows are appended to; those that it has are not made again (default standard output)")
+	f.BoolVar(&x.records, "records", false, "write recorded schedules where the core of a target has some, as programs take them, instead of the beam search's")
 	f.StringVar(&x.commit, "commit", bench.Commit(), "what rows call the checkout")
 	if err := f.Parse(args); err != nil {
 		return err
@@ -118,12 +122,20 @@ func (x *exporter) row(ctx context.Context, to io.Writer, p ir.Problem, t target
 		}
 		return nil
 	}
-	r, err := defaults.Choose(ctx, p, t)
+	r, err := x.choose(ctx, p, t)
 	if err != nil {
 		return err
 	}
 	r.CPU, r.Date, r.Commit = timing.ThisHost().CPU, bench.Today(), x.commit
 	return defaults.Write(to, r)
+}
+
+// choose chooses the schedules of p on t.
+func (x *exporter) choose(ctx context.Context, p ir.Problem, t targets.Target) (defaults.Row, error) {
+	if !x.records {
+		return defaults.Choose(ctx, p, t)
+	}
+	return defaults.By(ctx, p, t, func() ([]search.Use, error) { return (*recorded.Chooser)(nil).Uses(ctx, p, t) })
 }
 
 func targetsOf(words []string) (all []targets.Target, err error) {

@@ -7,6 +7,11 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/tmacc/tmacc/ir"
+	"github.com/tmacc/tmacc/lower/targets"
+	"github.com/tmacc/tmacc/search/records"
+	"github.com/tmacc/tmacc/tests/lab/defaults"
 )
 
 func export(t *testing.T, args ...string) (string, error) {
@@ -38,6 +43,39 @@ func TestAppends(t *testing.T) {
 	args[5] = "two"
 	if _, err := export(t, args...); err == nil || !strings.Contains(err.Error(), `has rows of commit "one", and this is "two"`) {
 		t.Errorf("error %v", err)
+	}
+}
+
+// With -records, a product that the core has a record of has the record's schedules.
+func TestRecorded(t *testing.T) {
+	of := func(more ...string) defaults.Row {
+		text, err := export(t, append(more, "-format", "w3", "-target", "avx512vbmi+zen4")...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		rows, err := defaults.Read(strings.NewReader(text))
+		if err != nil || len(rows) != 1 {
+			t.Fatalf("%d rows, %v", len(rows), err)
+		}
+		return rows[0]
+	}
+	target := targets.ByName("amd64/avx512vbmi+zen4")
+	p, err := ir.Named("w3")
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := records.Find(p, target)
+	if err != nil || e == nil {
+		t.Fatalf("record %v, %v", e, err)
+	}
+	got := of("-records")
+	for i, k := range e.Kernels {
+		if len(got.Kernels) != len(e.Kernels) || got.Kernels[i].Trace.Key() != k.Trace.Key() {
+			t.Fatalf("%d kernels, want %d of the record's", len(got.Kernels), len(e.Kernels))
+		}
+	}
+	if usual := of(); len(usual.Kernels) == len(got.Kernels) && usual.Kernels[0].Trace.Key() == got.Kernels[0].Trace.Key() {
+		t.Error("the beam search finds the record")
 	}
 }
 
