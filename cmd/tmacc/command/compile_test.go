@@ -342,7 +342,8 @@ func TestBenchJSON(t *testing.T) {
 			t.Errorf("%s is %v", name, v)
 		}
 	}
-	if len(first) != len(want) || first["m"] != 512.0 || first["family"] != "dot" || first["mode"] != "l2" {
+	known := first["family"] == "dot" || first["family"] == "table" // which one is for the model of this machine's core to say
+	if len(first) != len(want) || first["m"] != 512.0 || !known || first["mode"] != "l2" {
 		t.Error(lines[0])
 	}
 }
