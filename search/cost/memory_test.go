@@ -57,6 +57,31 @@ func TestPrefetcher(t *testing.T) {
 	}
 }
 
+// Where a prefetcher follows misses, loads of lines that have come begin nothing, and loads of lines on their way do.
+func TestMisses(t *testing.T) {
+	const lines = 8
+	for _, c := range []struct {
+		misses bool
+		pause  float64 // cycles from the prefetches to the loads
+		want   bool
+	}{{true, 1e4, false}, {true, 0, true}, {false, 1e4, true}} {
+		m := newMemory(Model{Window: 1, Begins: 2, Reach: 4, Asks: 2, Looks: 0.5}, prefetching(func(h *core.Hierarchy) { h.Misses = c.misses }), DRAM)
+		for i := range lines {
+			m.advance(1, 0, 0)
+			m.access(second, (weightsAt+i)*line, 1)
+		}
+		m.advance(1e4, c.pause, c.pause/1e4) // more instructions than the window has
+		for i := range lines {
+			m.advance(1, 0, 0)
+			m.access(load, (weightsAt+i)*line, 1)
+		}
+		x := weightsAt + lines
+		if got := m.pages.at(x).ready[x%m.pages.lines] != 0; got != c.want {
+			t.Errorf("misses %v, %v cycles after prefetches: the prefetcher asks for the next line: %v, want %v", c.misses, c.pause, got, c.want)
+		}
+	}
+}
+
 // Lines come no faster than each takes, however long that is.
 func TestWire(t *testing.T) {
 	const lines = 200
