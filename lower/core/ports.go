@@ -76,10 +76,27 @@ func checkPorts(at, text string) error {
 	return nil
 }
 
+// ClosedPorts are the ports of Closed, bit i for port i.
+func (p Pipeline) ClosedPorts() uint64 {
+	closed, err := Micros(p.Closed)
+	if err != nil || len(closed) == 0 {
+		return 0
+	}
+	return closed[0].Ports
+}
+
+// checkClosed refuses anything but letters of ports.
+func checkClosed(text string) error {
+	if strings.ContainsAny(text, "+*") {
+		return fmt.Errorf("pipeline.closed: %.40q: want the letters of ports only, such as 15", text)
+	}
+	return checkPorts("pipeline.closed", text)
+}
+
 // check refuses values that no core has.
 func (p Pipeline) check() error {
 	return cmp.Or(
 		within("pipeline.width", p.Width, 1, maxWidth), within("pipeline.window", p.Window, 1, maxWindow),
 		within("pipeline.waiting", p.Waiting, 1, maxWindow),
-		checkPorts("pipeline.scalar", p.Scalar), checkPorts("pipeline.closed", p.Closed))
+		checkPorts("pipeline.scalar", p.Scalar), checkClosed(p.Closed))
 }

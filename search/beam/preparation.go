@@ -19,15 +19,21 @@ import (
 // elements of K lie together, 0: of all elements. This is how a column's tables lie in a block of several columns.
 // Figures: docs/lab/choices.md, Preparations.
 func Preparation(ctx context.Context, p ir.Problem, tables *ir.Tables, chunk int, t lower.Target) (schedule.Trace, error) {
+	trace, _, err := preparation(ctx, p, tables, chunk, t)
+	return trace, err
+}
+
+// preparation is Preparation, and the cycles of a row of cost.TypicalK activations.
+func preparation(ctx context.Context, p ir.Problem, tables *ir.Tables, chunk int, t lower.Target) (schedule.Trace, float64, error) {
 	sp, err := space.ForPreparation(p, tables, chunk, t)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	var x space.Point
 	for _, part := range sp.Parts() {
 		best, err := partOf(ctx, part, t)
 		if err != nil {
-			return nil, err
+			return nil, 0, err
 		}
 		x = append(x, best...)
 	}
@@ -148,15 +154,15 @@ func trips(k *schedule.PreparationKernel) func(count vir.Extent, listed bool) fl
 }
 
 // ahead is the schedule x of a whole preparation, and the loop that asks for the next row, if one makes up for it: rows of a batch come from
-// the third-level cache, while the loop runs that asks for them, or else the first one that reads them.
-func ahead(ctx context.Context, sp *space.Space, x space.Point, t lower.Target) (schedule.Trace, error) {
+// the third-level cache, while the loop runs that asks for them, or else the first one that reads them. The cycles are of a row.
+func ahead(ctx context.Context, sp *space.Space, x space.Point, t lower.Target) (schedule.Trace, float64, error) {
 	least, best := math.Inf(1), schedule.Trace(nil)
 	var fail error
 	none := append(x, nil)
 	for _, y := range append([]space.Point{none}, sp.Options(none, len(x), math.MaxInt32)...) {
 		k, err := sp.Preparation(y)
 		if err != nil {
-			return nil, err
+			return nil, 0, err
 		}
 		f, err := lower.Vectorize(k.Nest, k.Nest.Name)
 		if err != nil {
@@ -174,12 +180,12 @@ func ahead(ctx context.Context, sp *space.Space, x space.Point, t lower.Target) 
 		}
 	}
 	if err := ctx.Err(); err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	if best == nil {
-		return nil, fail
+		return nil, 0, fail
 	}
-	return best, nil
+	return best, least, nil
 }
 
 // meanwhile is the cycles of the first loop that asks for activations ahead, or if there is none, of the first one that reads them.

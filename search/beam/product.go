@@ -112,6 +112,7 @@ func layouts(ctx context.Context, p ir.Problem, t lower.Target, none string, par
 		return nil, err
 	}
 	c := newChooser(ctx, t, part(sp.Exact()))
+	c.problem = p
 	sets, err := c.choose()
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
@@ -128,6 +129,7 @@ func layouts(ctx context.Context, p ir.Problem, t lower.Target, none string, par
 // chooser chooses the schedules of one product.
 type chooser struct {
 	ctx     context.Context
+	problem ir.Problem
 	target  lower.Target
 	space   *space.Space
 	mu      sync.Mutex               // of kernels, codes and vectors
@@ -190,7 +192,7 @@ func (c *chooser) choose() ([]set, error) {
 	sets[0] = c.allColumns(sets[0])
 	if other > 0 {
 		sets[other] = c.allColumns(sets[other])
-		if c.score(sets[other], Purposes) < c.score(sets[0], Purposes) {
+		if c.score(sets[other], Purposes)+c.preparing(sets[other]) < c.score(sets[0], Purposes)+c.preparing(sets[0]) {
 			sets[0], sets[other] = sets[other], sets[0]
 		}
 	}
@@ -200,6 +202,24 @@ func (c *chooser) choose() ([]set, error) {
 
 // tables says that the kernels of a layout look sums up in tables.
 func (c *chooser) tables(ks set) bool { return c.space.Means(ks[0].point).Tables }
+
+// preparing is what preparations of activations add to the score of ks. All rows of a matrix have that in common; a usual one has cost.TypicalK rows.
+func (c *chooser) preparing(ks set) float64 {
+	widest := ks[len(ks)-1]
+	if widest.Tables == nil && c.problem.Act.Floats() {
+		return 0 // there is nothing to prepare
+	}
+	_, cycles, err := preparation(c.ctx, c.problem, widest.Tables, widest.Chunk, c.target)
+	if err != nil {
+		return 0 // whoever takes the schedules hears of it
+	}
+	sum, all := 0.0, 0.0
+	for _, x := range Purposes {
+		sum += float64(x.Weight * logarithm(1+float64(x.N)*cycles/cost.TypicalK/ks.time(x.N, x.At)))
+		all += x.Weight
+	}
+	return sum / all
+}
 
 // allColumns is kernels of the layout of ks for all numbers of columns.
 func (c *chooser) allColumns(ks set) set {

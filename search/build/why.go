@@ -226,7 +226,7 @@ func (r Reasons) String() string {
 func (d Decision) write(b *strings.Builder, width int, indent string) {
 	by := "the fastest by the model"
 	if !d.Fastest {
-		by = "not for this model's sake"
+		by = "others are faster by the model"
 	}
 	fmt.Fprintf(b, "%s  %s: %s (%s)\n", indent, d.Rule, stepsText(d.Steps), by)
 	for _, a := range d.Alternatives {

@@ -128,7 +128,7 @@ func TestReasons(t *testing.T) {
      1 in l2   1 in dram  w2 on amd64/avx2, kernel of 1 column
       0.0200      0.1000  predicted cycles for a product of one weight and one activation
                           schedule from record: golden-cove; below, its decisions, and the times of alternatives over its times
-                          scale: nothing (not for this model's sake)
+                          scale: nothing (others are faster by the model)
        0.950       1.000    scale_at begin
                           stage: stage w f (the fastest by the model)
        1.500       1.000    nothing

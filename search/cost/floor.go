@@ -94,8 +94,8 @@ func passing(x *vir.Instr) bool {
 
 // closedBy are the ports that wide vectors close to others: wide ones that are not only loaded.
 func closedBy(s *lower.Selected) uint64 {
-	closed, _ := core.Micros(s.Machine.Core.Pipeline.Closed)
-	if len(closed) == 0 {
+	closed := s.Machine.Core.Pipeline.ClosedPorts()
+	if closed == 0 {
 		return 0
 	}
 	wide := false
@@ -105,5 +105,5 @@ func closedBy(s *lower.Selected) uint64 {
 	if !wide {
 		return 0
 	}
-	return closed[0].Ports
+	return closed
 }

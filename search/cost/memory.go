@@ -357,6 +357,7 @@ func (m *memory) begin(p *paged, x int) {
 type wire struct {
 	used [wireParts]float64 // of each part, modulo their number
 	part [wireParts]int     // which part that is
+	full float64            // of a part that is not there any more
 }
 
 const (
@@ -383,7 +384,7 @@ func (w *wire) next(t, each float64) float64 {
 		return max(t, float64(float64(p)*wirePart)+*u)
 	}
 	*u = wirePart
-	for p++; over > wirePart; p++ { // of a line that takes several parts
+	for p++; over > wirePart || w.gone(p); p++ { // of a line that takes several parts
 		u := w.at(p)
 		*u, over = wirePart, over-(wirePart-*u)
 	}
@@ -391,14 +392,21 @@ func (w *wire) next(t, each float64) float64 {
 	return max(t, float64(float64(p)*wirePart)+over)
 }
 
-// at is how much of a part is used.
+// at is how much of a part is used. A part whose place a later one has is full.
 func (w *wire) at(p int) *float64 {
+	if w.gone(p) {
+		w.full = wirePart
+		return &w.full
+	}
 	i := uint(p) % wireParts
-	if w.part[i] != p {
+	if w.part[i] < p {
 		w.part[i], w.used[i] = p, 0
 	}
 	return &w.used[i]
 }
+
+// gone says that a later part has the place of p.
+func (w *wire) gone(p int) bool { return w.part[uint(p)%wireParts] > p }
 
 // paged is a page: when its lines are in the second-level cache, 0: never. If the prefetcher follows it: the last line that was asked for,
 // how many before it were near each other, and the last line that the prefetcher asked for.

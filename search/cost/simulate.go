@@ -152,7 +152,7 @@ func (x *simulator) step(op *micro) {
 		begin = max(begin, x.last)
 	}
 	p := &x.parts[op.stretch]
-	if len(op.read) > 0 {
+	if len(op.read) > 0 || op.readTime > 0 {
 		if op.base >= 0 {
 			begin = max(begin, x.ready[op.base])
 		}
@@ -166,9 +166,10 @@ func (x *simulator) step(op *micro) {
 	result = max(begin, result)
 	if len(op.does) > 0 {
 		begin = x.start(p, op.does, begin)
-		result = begin + op.latency
+		result = begin
 		x.wait(begin)
 	}
+	result += op.latency
 	x.last = max(begin, enter)
 	if op.dst >= 0 {
 		x.ready[op.dst] = result
@@ -366,8 +367,8 @@ func (r *reader) read(i int) {
 
 // close takes ports away from instructions on vectors, where a wide one closes them.
 func (r *reader) close() {
-	closed, _ := core.Micros(r.x.core.Closed)
-	if len(closed) == 0 || !slices.ContainsFunc(r.m.Ops, func(op lower.MOp) bool {
+	closed := r.x.core.ClosedPorts()
+	if closed == 0 || !slices.ContainsFunc(r.m.Ops, func(op lower.MOp) bool {
 		return op.In != nil && op.In.Dst != vir.NoReg && r.m.Func.Regs[op.In.Dst].Bits() > 256
 	}) {
 		return
@@ -382,7 +383,7 @@ func (r *reader) close() {
 		if all == nil {
 			all = slices.Clone(c.does)
 			for j := range all {
-				if rest := all[j].Ports &^ closed[0].Ports; rest != 0 {
+				if rest := all[j].Ports &^ closed; rest != 0 {
 					all[j].Ports = rest
 				}
 			}

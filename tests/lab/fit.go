@@ -13,12 +13,9 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/tmacc/tmacc/lower"
-	"github.com/tmacc/tmacc/lower/core"
-	"github.com/tmacc/tmacc/lower/targets"
-	"github.com/tmacc/tmacc/schedule"
 	measured "github.com/tmacc/tmacc/schedule/pairs"
 	"github.com/tmacc/tmacc/search/cost"
+	"github.com/tmacc/tmacc/search/cost/ranking"
 )
 
 // Fit is a line of fit.jsonl: the numbers of the model that were fitted without the measured pairs of a core, "": to all pairs, and how many
@@ -79,7 +76,7 @@ func tried() (all []cost.Model) {
 
 // fitting ranks pairs by models, each model once.
 type fitting struct {
-	pairs []fitted
+	pairs []*ranking.Pair
 	known map[cost.Model]map[string]score
 	step  func(format string, args ...any)
 }
@@ -136,8 +133,7 @@ func (t *fitting) scores(m cost.Model) map[string]score {
 	for i := range t.pairs {
 		free <- struct{}{}
 		all.Go(func() {
-			p := &t.pairs[i]
-			logs[i] = math.Log(p.time(m, 0)/p.time(m, 1)) * math.Copysign(1, math.Log(p.Ratio))
+			logs[i] = t.pairs[i].Log(m)
 			<-free
 		})
 	}
@@ -154,12 +150,8 @@ func (t *fitting) scores(m cost.Model) map[string]score {
 
 // with is s and a pair, by the logarithm of its predicted ratio.
 func (s score) with(x float64) score {
-	switch s.of++; {
-	case math.Abs(x) < 1e-6:
-		s.right += 0.5
-	case x > 0:
-		s.right++
-	}
+	s.of++
+	s.right += ranking.Right(x)
 	s.clear += 1 / (1 + math.Exp(-x/measuredNoise))
 	return s
 }
@@ -167,22 +159,8 @@ func (s score) with(x float64) score {
 // measuredNoise is about how far measured ratios are off.
 const measuredNoise = measured.Noise - 1
 
-// fitted is a pair with both kernels compiled, and what execution units take for them.
-type fitted struct {
-	measured.Pair
-	core  core.Core
-	at    cost.Place
-	sides [2]fittedSide
-}
-
-type fittedSide struct {
-	k *schedule.Kernel
-	s *lower.Selected
-	p cost.Pipeline
-}
-
 // readFitted reads the decided pairs of products.
-func readFitted(ctx context.Context) (out []fitted, err error) {
+func readFitted(ctx context.Context) (out []*ranking.Pair, err error) {
 	file, err := os.Open(filepath.Join(home, "pairs.jsonl"))
 	if err != nil {
 		return nil, fmt.Errorf("fit: %w: run it at the root of a checkout", err)
@@ -196,9 +174,9 @@ func readFitted(ctx context.Context) (out []fitted, err error) {
 		if !p.Decided() || p.Operator != "" {
 			continue
 		}
-		one, err := newFitted(ctx, p)
+		one, err := ranking.New(ctx, p)
 		if err != nil {
-			return nil, fmt.Errorf("line %d: %w", p.Line, err)
+			return nil, err
 		}
 		out = append(out, one)
 	}
@@ -206,36 +184,4 @@ func readFitted(ctx context.Context) (out []fitted, err error) {
 		return nil, errors.New("fit: no pair is decided")
 	}
 	return out, nil
-}
-
-// newFitted compiles both sides of a pair.
-func newFitted(ctx context.Context, p measured.Pair) (one fitted, err error) {
-	one.Pair = p
-	cores := targets.Cores()
-	i := slices.IndexFunc(cores, func(c core.Core) bool { return c.Name == p.Core })
-	if i < 0 {
-		return one, fmt.Errorf("no core %q", p.Core)
-	}
-	one.core = cores[i]
-	if one.at, err = cost.PlaceOf(p.Mode); err != nil {
-		return one, err
-	}
-	a, b, err := p.Kernels()
-	if err != nil {
-		return one, err
-	}
-	for i, k := range []*schedule.Kernel{a, b} {
-		s, err := cost.Select(ctx, targets.ByName(p.Target), k.Nest, cost.Any)
-		if err != nil {
-			return one, err
-		}
-		one.sides[i] = fittedSide{k, s, cost.Run(ctx, k, s)}
-	}
-	return one, nil
-}
-
-// time is a model's time of a side.
-func (p *fitted) time(m cost.Model, side int) float64 {
-	x := p.sides[side]
-	return m.Product(p.core, x.k, x.s, x.p, cost.Purpose{N: p.N, At: p.at})
 }
