@@ -11,8 +11,7 @@ import (
 )
 
 // An activation buffer is a header of 64 bytes (that of a packed matrix, with
-// cut.id, n and k) and one block for each kernel call: first blocks of the widest
-// kernel's rows, then one of the narrowest kernel that covers the rest, padded
+// cut.id, n and k) and one block for each kernel call, as abi.CutOf cuts them: the last one may be padded
 // with rows of zeros. A block is
 //
 //	codes   int8  [padK/chunk][width][chunk], or the tables of that many elements
@@ -35,6 +34,7 @@ type cut struct {
 	actGroup, sumGroup int // elements of K as kernels count them, 0: all
 	floats             bool
 	tables             abi.Tables
+	device             bool // its kernels read all weights anew for each block
 }
 
 // fill is how kernels count elements of K: `to` for every group, padded with zeros. Without a
@@ -90,6 +90,7 @@ func newCut(s *Spec, v *abi.Variant, recordK int) cut {
 		if v.Prepare != nil {
 			c.tables = v.Prepare.Tables
 		}
+		c.device = len(v.Shaders) > 0
 	}
 	h := fnv.New64a()
 	fmt.Fprint(h, c.widths, c.pad, c.actGroup, c.sumGroup, c.floats, c.tables)
@@ -106,7 +107,8 @@ type shape struct {
 	filled               int // k as kernels count it
 	padK, groups, scales int // per row, padding included
 	full                 int // blocks of the widest kernel
-	wide, tail           block
+	some                 int // and of another one
+	wide, middle, tail   block
 	bytes                int // all blocks; negative if an int does not hold it
 }
 
@@ -147,15 +149,28 @@ func (c *cut) shape(n, k int) shape {
 	s.padK = roundUp(s.filled, c.pad)
 	s.groups, s.scales = c.groupsOf(s.padK)
 	s.wide = c.block(len(c.widths)-1, &s)
-	full, tail := abi.Blocks(len(c.widths), func(i int) int { return c.widths[i].cols }, n)
-	if s.full = full; tail >= 0 {
-		s.tail = c.block(tail, &s)
+	x := c.of(n)
+	if s.full, s.some = x.Full, x.Some; s.some > 0 {
+		s.middle = c.block(x.Middle, &s)
 	}
+	if x.Tail >= 0 {
+		s.tail = c.block(x.Tail, &s)
+	}
+	rest := s.some*s.middle.bytes + s.tail.bytes
 	s.bytes = -1
-	if s.full <= (math.MaxInt-headerBytes-s.tail.bytes)/s.wide.bytes {
-		s.bytes = s.full*s.wide.bytes + s.tail.bytes
+	if s.full <= (math.MaxInt-headerBytes-rest)/s.wide.bytes {
+		s.bytes = s.full*s.wide.bytes + rest
 	}
 	return s
+}
+
+// of is the cut of n activations.
+func (c *cut) of(n int) abi.Cut {
+	cols := func(i int) int { return c.widths[i].cols }
+	if c.device {
+		return abi.CutWhole(len(c.widths), cols, n)
+	}
+	return abi.CutOf(len(c.widths), cols, n)
 }
 
 func (c *cut) block(i int, s *shape) block {
@@ -179,17 +194,21 @@ func (c *cut) block(i int, s *shape) block {
 // blocks is the number of blocks.
 func (s *shape) blocks() int {
 	if s.tail.cols > 0 {
-		return s.full + 1
+		return s.full + s.some + 1
 	}
-	return s.full
+	return s.full + s.some
 }
 
-// at is block i, with its offset after the header.
-func (s *shape) at(i int) (b *block, offset int) {
+// at is block i, with its first row of activations, and its offset after the header.
+func (s *shape) at(i int) (b *block, first, offset int) {
 	if i < s.full {
-		return &s.wide, i * s.wide.bytes
+		return &s.wide, i * s.wide.cols, i * s.wide.bytes
 	}
-	return &s.tail, s.full * s.wide.bytes
+	first, offset = s.full*s.wide.cols, s.full*s.wide.bytes
+	if i -= s.full; i < s.some {
+		return &s.middle, first + i*s.middle.cols, offset + i*s.middle.bytes
+	}
+	return &s.tail, first + s.some*s.middle.cols, offset + s.some*s.middle.bytes
 }
 
 func (p *Product) actShape(n, k int) (shape, error) {
@@ -202,6 +221,7 @@ func (p *Product) actShape(n, k int) (shape, error) {
 	s := p.cut.shape(n, k)
 	if p.variant != nil {
 		s.wide.count = int64(ceilDiv(s.filled, p.variant.Kernels[s.wide.kernel].StepK))
+		s.middle.count = int64(ceilDiv(s.filled, p.variant.Kernels[s.middle.kernel].StepK))
 		s.tail.count = int64(ceilDiv(s.filled, p.variant.Kernels[s.tail.kernel].StepK))
 	}
 	if s.bytes < 0 || n > math.MaxInt/4/k {
@@ -268,9 +288,12 @@ func (p *Product) PrepareActRows(act []byte, x []float32, n, k, lo, hi int) erro
 	if lo == 0 {
 		copy(act, w.header[:])
 	}
-	for row := lo; row < hi; row += step {
-		b, offset := s.at(row / step)
-		p.prepareBlock(w, b, act[headerBytes+offset:][:b.bytes], x[row*k:hi*k])
+	for i := lo / step; i < s.blocks(); i++ {
+		b, first, offset := s.at(i)
+		if first < lo || first >= hi {
+			break
+		}
+		p.prepareBlock(w, b, act[headerBytes+offset:][:b.bytes], x[first*k:hi*k])
 	}
 	return nil
 }

@@ -93,29 +93,56 @@ func (p *Product) describe(why string, m cpu.Mask) string {
 	return b.String() + cpu.PureGo + ": not needed\n"
 }
 
-// runs says for which numbers n of rows of activations a kernel of the variant runs, as abi.Blocks cuts them, or why it does not.
+// runs says for which numbers n of rows of activations a kernel of the variant runs, as they are cut, or why it does not.
 func (p *Product) runs(k *abi.Kernel) string {
 	all := p.variant.Kernels
 	i := slices.IndexFunc(all, func(x abi.Kernel) bool { return x.Cols == k.Cols })
 	if i < 0 {
 		return p.states[k.Name]
 	}
-	from := 1
-	if i > 0 {
-		from = all[i-1].Cols + 1
+	widest := all[len(all)-1].Cols
+	var which []int
+	for n := 1; n <= widest; n++ {
+		if c := p.cut.of(n); c.Full > 0 && i == len(all)-1 || c.Some > 0 && c.Middle == i || c.Tail == i {
+			which = append(which, n)
+		}
 	}
-	var n string
-	switch last := i == len(all)-1; {
-	case last && i == 0:
-		n = "every n"
-	case last:
-		n = fmt.Sprintf("n = %d and more", from)
-	case from == k.Cols:
-		n = fmt.Sprintf("n = %d, and such a rest of more", k.Cols)
-	default:
-		n = fmt.Sprintf("n = %d to %d, and such a rest of more", from, k.Cols)
+	switch {
+	case len(all) == 1:
+		return p.how(k, "runs for every n")
+	case i == len(all)-1: // all of the last range and beyond
+		for len(which) > 1 && which[len(which)-2] == which[len(which)-1]-1 {
+			which = which[:len(which)-1]
+		}
+		return p.how(k, "runs for n = "+ranges(which)+" and more")
+	case len(which) == 0:
+		return p.how(k, "never runs: others are faster")
 	}
-	return p.how(k, "runs for "+n)
+	return p.how(k, "runs for n = "+ranges(which)+", and such a rest of more")
+}
+
+// mostRanges is how many ranges a text has.
+const mostRanges = 3
+
+// ranges is a text of ascending numbers: "1, 3, 9 to 12", without the middle ones if there are many.
+func ranges(of []int) string {
+	var texts []string
+	for i := 0; i < len(of); {
+		j := i
+		for j+1 < len(of) && of[j+1] == of[j]+1 {
+			j++
+		}
+		text := fmt.Sprint(of[i])
+		if j > i {
+			text += fmt.Sprint(" to ", of[j])
+		}
+		texts = append(texts, text)
+		i = j + 1
+	}
+	if n := len(texts); n > mostRanges {
+		texts = append(texts[:mostRanges-1], "...", texts[n-1])
+	}
+	return strings.Join(texts, ", ")
 }
 
 // how is a text about a kernel, and how the device runs it.

@@ -253,7 +253,9 @@ func (t *task) onDevice(x *Matrix) error {
 }
 
 // columns is the number of columns that kernels multiply, with padding.
-func (t *task) columns() int { return t.a.full*t.a.wide.cols + t.a.tail.cols }
+func (t *task) columns() int {
+	return t.a.full*t.a.wide.cols + t.a.some*t.a.middle.cols + t.a.tail.cols
+}
 
 // runs are the blocks of activations.
 func (s *shape) runs() (all []abi.Run) {
@@ -263,7 +265,9 @@ func (s *shape) runs() (all []abi.Run) {
 		}
 	}
 	add(&s.wide, 0, s.full)
-	add(&s.tail, s.full*s.wide.bytes, 1)
+	rest := s.full * s.wide.bytes
+	add(&s.middle, rest, s.some)
+	add(&s.tail, rest+s.some*s.middle.bytes, 1)
 	return all
 }
 
@@ -275,7 +279,7 @@ func (t *task) deviceAct() []byte {
 		return t.blocks
 	}
 	for i := range t.a.blocks() {
-		b, offset := t.a.at(i)
+		b, _, offset := t.a.at(i)
 		t.sums = grow(t.sums, t.a.groups*b.cols)
 		t.p.multiplyBlock(t.sums, b, t.act[offset:])
 		putWords(t.blocks[offset+b.sums:], t.sums, 1)

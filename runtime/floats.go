@@ -36,7 +36,7 @@ func putFloats(to []byte, x []float32) {
 // dotFloats is dot of f32 activations: the products of by neighbours are added first,
 // then what they make to the sum of the group.
 func (p *Product) dotFloats(t *task, j, group int) float32 {
-	b, offset := t.a.at(j)
+	b, _, offset := t.a.at(j)
 	x := t.act[offset:][:b.row]
 	acc := float32(0)
 	for g, w := range t.scaling {

@@ -152,7 +152,7 @@ func (t *task) once() once {
 	if !t.plain || t.p.variant == nil || t.p.log != nil || t.a.blocks() != 1 || t.lo != 0 || t.hi != t.w.m {
 		return once{}
 	}
-	b, _ := t.a.at(0)
+	b, _, _ := t.a.at(0)
 	k, a := &t.p.kernels[b.kernel], t.gemm
 	tiles := t.w.m / (k.sides * k.rows)
 	if b.cols != t.a.n || len(k.at) > 1 || t.w.m != tiles*k.sides*k.rows || k.together(tiles, t.w.tileBytes) < tiles {
@@ -178,7 +178,7 @@ func (s *scratch) again(dst []float32, packed, act []byte, lo, hi int, opt *Opti
 
 // runOnce is run of a product that again has found to be like the last one.
 func (p *Product) runOnce(s *scratch, dst []float32, weights, act []byte) {
-	b, _ := s.shape.at(0)
+	b, _, _ := s.shape.at(0)
 	a, k := &s.gemm, s.once.kernel
 	*a = s.once.args
 	if groups := s.shape.groups; groups > 0 {
@@ -328,7 +328,7 @@ func (p *Product) multiplySums(t *task, from, to int) {
 	t.multiplied = want
 	t.sums = grow(t.sums, (to-from)*size)
 	for i := from; i < to; i++ {
-		b, offset := t.a.at(i)
+		b, _, offset := t.a.at(i)
 		p.multiplyBlock(t.sums[(i-from)*size:][:t.a.groups*b.cols], b, t.act[offset:])
 	}
 }
@@ -382,16 +382,15 @@ func (t *task) side() int {
 	if t.p.variant == nil {
 		return 1
 	}
-	b, _ := t.a.at(0)
+	b, _, _ := t.a.at(0)
 	return t.p.kernels[b.kernel].sides
 }
 
 // runBlock multiplies the rows from lo, the first of a tile, up to hi by block i
 // of the activations, the nth of its part.
 func (p *Product) runBlock(t *task, lo, hi, i, nth int) {
-	b, offset := t.a.at(i)
+	b, first, offset := t.a.at(i)
 	k := &p.kernels[b.kernel]
-	first := i * t.a.wide.cols // row of activations
 	cols := min(b.cols, t.a.n-first)
 	a := &t.gemm
 	t.a.give(a, b, t.act[offset:])

@@ -96,7 +96,7 @@ func (p *Product) product(t *task, j, group, block int) float32 {
 // dot is the product of the decoded row and activations j. It sums integers over `block` groups of
 // `group` elements at a time.
 func (p *Product) dot(t *task, j, group, block int) float32 {
-	b, offset := t.a.at(j)
+	b, _, offset := t.a.at(j)
 	act := t.act[offset:][:b.bytes]
 	acc := float32(0)
 	for first := 0; first < len(t.scaling); first += block {

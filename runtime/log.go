@@ -57,9 +57,11 @@ func (t *task) kernels() string {
 		return fmt.Sprintf("%s (%d by %d, of floats)", f.Name, f.Rows, f.Cols)
 	}
 	var names []string
-	for i, b := range []*block{&t.a.wide, &t.a.tail} {
-		if k := &t.p.variant.Kernels[b.kernel]; i == 0 && t.a.full > 0 || i == 1 && b.cols > 0 {
-			names = append(names, fmt.Sprintf("%s (%d by %d)", k.Name, k.Rows, k.Cols))
+	for i := range t.a.blocks() {
+		b, _, _ := t.a.at(i)
+		k := &t.p.variant.Kernels[b.kernel]
+		if name := fmt.Sprintf("%s (%d by %d)", k.Name, k.Rows, k.Cols); len(names) == 0 || names[len(names)-1] != name {
+			names = append(names, name)
 		}
 	}
 	return strings.Join(names, ", then ")

@@ -136,7 +136,7 @@ func (b *block) listed(act []byte) (n int, list []byte) {
 // read where they say.
 func (s *shape) listsFit(act []byte) bool {
 	for i := range s.blocks() {
-		b, offset := s.at(i)
+		b, _, offset := s.at(i)
 		if b.steps == 0 {
 			continue
 		}

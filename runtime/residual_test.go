@@ -141,7 +141,7 @@ func TestResiduals(t *testing.T) {
 			}
 		}
 		first := p.cut.shape(c.n, c.k)
-		b, offset := first.at(0)
+		b, _, offset := first.at(0)
 		list := act[headerBytes+offset+b.list:]
 		binary.LittleEndian.PutUint32(list, 1)
 		binary.LittleEndian.PutUint32(list[4:], uint32(b.steps))

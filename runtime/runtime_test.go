@@ -192,15 +192,18 @@ func TestNoAllocation(t *testing.T) {
 
 // TestConcurrent prepares and multiplies by row ranges in many goroutines.
 func TestConcurrent(t *testing.T) {
-	for _, target := range []string{"fake/a", cpu.PureGo} {
-		p, err := New(*fakeSpec(t, "w4-g32", 0, 16, 32, []int{1, 4})).On(target)
+	for _, x := range []struct {
+		target string
+		widths []int
+	}{{"fake/a", []int{1, 4}}, {"fake/a", []int{1, 2, 8}}, {"fake/a", []int{2, 8}}, {cpu.PureGo, []int{1, 4}}} {
+		p, err := New(*fakeSpec(t, "w4-g32", 0, 16, 32, x.widths)).On(x.target)
 		if err != nil {
 			t.Fatal(err)
 		}
 		const m, n, k = 16*8 + 5, 19, 96
 		src := randomWeights(p.Weight(), m, k, newRand())
-		packed, x := mustPack(t, p, src, m, k), testActivations(n, k, newRand())[2]
-		act := make([]byte, len(mustPrepare(t, p, x, n, k)))
+		packed, in := mustPack(t, p, src, m, k), testActivations(n, k, newRand())[2]
+		act := make([]byte, len(mustPrepare(t, p, in, n, k)))
 		share := func(total, step int, f func(lo, hi int) error) {
 			var wg sync.WaitGroup
 			for lo := 0; lo < total; lo += step {
@@ -212,12 +215,12 @@ func TestConcurrent(t *testing.T) {
 			}
 			wg.Wait()
 		}
-		share(n, p.ActStep(), func(lo, hi int) error { return p.PrepareActRows(act, x, n, k, lo, hi) })
+		share(n, p.ActStep(), func(lo, hi int) error { return p.PrepareActRows(act, in, n, k, lo, hi) })
 		dst, want := make([]float32, n*m), make([]float32, n*m)
 		share(m, p.Step(), func(lo, hi int) error { return p.Gemm(dst, packed, act, lo, hi, Options{}) })
-		define(want, p.spec, src, x, m, n, k)
+		define(want, p.spec, src, in, m, n, k)
 		if err := sameBits(dst, want, m); err != nil {
-			t.Errorf("%s: %v", target, err)
+			t.Errorf("%v: %v", x, err)
 		}
 	}
 }

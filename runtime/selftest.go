@@ -9,6 +9,7 @@ import (
 	"unsafe"
 
 	"github.com/tmacc/tmacc/ir/format"
+	"github.com/tmacc/tmacc/runtime/abi"
 )
 
 // SelfTest is for tests of generated code. It compares every target of p that this CPU, or the device of p or else the preferred one,
@@ -64,6 +65,14 @@ func (p *Product) testShapes() [][3]int {
 			if k.sides > 1 {
 				shapes = append(shapes, [3]int{(3*k.sides-1)*tile + 1, k.Cols, record})
 			}
+		}
+	}
+	known := map[abi.Cut]bool{}
+	for n := wide + 1; n < 2*wide; n++ { // blocks of the widest kernel, of each other one, and a last one
+		c := p.cut.of(n)
+		if c.Some = min(c.Some, 1); c.Some > 0 && !known[c] {
+			known[c] = true
+			shapes = append(shapes, [3]int{tile + 1, n, record})
 		}
 	}
 	for i := range shapes {

@@ -123,17 +123,53 @@ type Tables struct {
 	Residual bool
 }
 
-// Blocks is how n activations are cut for kernels of ascending numbers of columns, cols(0) to cols(kernels-1): the widest
-// multiplies them full times, and the rest is for the narrowest that covers it, kernel tail, -1 if there is none.
-func Blocks(kernels int, cols func(int) int, n int) (full, tail int) {
-	widest := cols(kernels - 1)
-	full, tail = n/widest, -1
-	if rest := n % widest; rest > 0 {
-		for tail = 0; cols(tail) < rest; {
-			tail++
+// Cut is how some activations are cut into blocks, one for each kernel call. Kernels are counted from the narrowest, which is 0: the widest one first multiplies Full
+// blocks, Middle then Some, and Tail the last one, which it may not fill. Middle and Tail are -1 if there is no such block.
+type Cut struct{ Full, Middle, Some, Tail int }
+
+// CutOf is the cut of n activations for kernels of ascending numbers of columns, cols(0) to cols(kernels-1). The widest multiplies what fills it. For the rest
+// it takes the least time, if a call takes as long as its columns, and one more for reading the weights; and of equal ones the fewest blocks.
+func CutOf(kernels int, cols func(int) int, n int) Cut {
+	c, rest := whole(kernels, cols, n)
+	if rest == 0 {
+		return c
+	}
+	least := cols(c.Tail) + 1
+	for i := range c.Tail {
+		some, left := rest/cols(i), rest%cols(i)
+		x, takes := Cut{c.Full, i, some, -1}, some*(cols(i)+1)
+		if left > 0 {
+			x.Tail = covering(cols, left)
+			takes += cols(x.Tail) + 1
+		}
+		if takes < least {
+			c, least = x, takes
 		}
 	}
-	return full, tail
+	return c
+}
+
+// CutWhole is the cut of n activations in which the narrowest kernel that covers the rest multiplies it: where reading weights takes longest.
+func CutWhole(kernels int, cols func(int) int, n int) Cut {
+	c, _ := whole(kernels, cols, n)
+	return c
+}
+
+func whole(kernels int, cols func(int) int, n int) (c Cut, rest int) {
+	widest := cols(kernels - 1)
+	c, rest = Cut{n / widest, -1, 0, -1}, n%widest
+	if rest > 0 {
+		c.Tail = covering(cols, rest)
+	}
+	return c, rest
+}
+
+// covering is the narrowest kernel of n columns or more.
+func covering(cols func(int) int, n int) (i int) {
+	for cols(i) < n {
+		i++
+	}
+	return i
 }
 
 // GemmArgs are the parameters of every matrix kernel, in the order of its vir

@@ -68,15 +68,19 @@ func (c *chooser) leastOf(ps []Purpose, all []set) {
 // logarithm is that of x to one part in a million, the same on every host: their libraries differ in the last bits.
 func logarithm(x float64) float64 { return float64(math.Round(math.Log(x)*(1<<20)) / (1 << 20)) }
 
-// time is that of n activations, in the blocks that the runtime cuts them into.
+// time is that of n activations, in the blocks that the runtime cuts them into. The first block brings the weights near.
 func (ks set) time(n int, at cost.Place) (time float64) {
-	full, tail := abi.Blocks(len(ks), func(i int) int { return ks[i].Cols }, n)
-	if full > 0 {
-		k := ks[len(ks)-1]
-		time, at = k.time(full*k.Cols, at), cost.L2
+	c := abi.CutOf(len(ks), func(i int) int { return ks[i].Cols }, n)
+	add := func(i, blocks int) {
+		if blocks > 0 {
+			time += ks[i].time(blocks*ks[i].Cols, at)
+			at = cost.L2
+		}
 	}
-	if tail >= 0 {
-		time += ks[tail].time(1, at)
+	add(len(ks)-1, c.Full)
+	add(c.Middle, c.Some)
+	if c.Tail >= 0 {
+		time += ks[c.Tail].time(1, at)
 	}
 	return time
 }

@@ -354,12 +354,15 @@ func (t *Tuner) uses(x member, p int) string {
 
 // used returns the kernels by which the runtime multiplies n activations, out of kernels in ascending width.
 func used(kernels []variant.Kernel, n int) (out []variant.Kernel) {
-	full, tail := abi.Blocks(len(kernels), func(i int) int { return kernels[i].Schedule.Cols }, n)
-	if full > 0 {
+	c := abi.CutOf(len(kernels), func(i int) int { return kernels[i].Schedule.Cols }, n)
+	if c.Full > 0 {
 		out = append(out, kernels[len(kernels)-1])
 	}
-	if tail >= 0 {
-		out = append(out, kernels[tail])
+	if c.Some > 0 {
+		out = append(out, kernels[c.Middle])
+	}
+	if c.Tail >= 0 && (c.Some == 0 || c.Tail != c.Middle) {
+		out = append(out, kernels[c.Tail])
 	}
 	return out
 }

@@ -279,13 +279,13 @@ func TestJoin(t *testing.T) {
 	}
 }
 
-// Activations are multiplied by the widest kernel, and the rest by the narrowest that fits, as the runtime cuts them.
+// Activations are multiplied by the widest kernel, and the rest by narrower ones, as the runtime cuts them.
 func TestUsed(t *testing.T) {
 	var kernels []variant.Kernel
 	for _, cols := range []int{1, 2, 4, 8} {
 		kernels = append(kernels, variant.Kernel{Schedule: &schedule.Kernel{Cols: cols}})
 	}
-	for n, want := range map[int][]int{1: {1}, 2: {2}, 3: {4}, 4: {4}, 5: {8}, 8: {8}, 9: {8, 1}, 11: {8, 4}, 16: {8}} {
+	for n, want := range map[int][]int{1: {1}, 2: {2}, 3: {4}, 4: {4}, 5: {4, 1}, 7: {8}, 8: {8}, 9: {8, 1}, 11: {8, 4}, 16: {8}} {
 		var cols []int
 		for _, k := range used(kernels, n) {
 			cols = append(cols, k.Schedule.Cols)
@@ -301,10 +301,10 @@ func TestBeside(t *testing.T) {
 	for _, c := range []struct{ have, ns, want []int }{
 		{[]int{1}, []int{1}, []int{1, 2, 4, 8}},
 		{[]int{1, 4}, []int{1, 4}, []int{1, 2, 4, 8}},
-		{[]int{1, 8}, []int{1, 4}, []int{1, 2, 8}},   // 4 would do four
-		{[]int{1, 2}, []int{1, 4}, []int{1, 2}},      // and so would 8
+		{[]int{1, 8}, []int{1, 4}, []int{1, 8}},      // 4 would do four, and so would 2, twice
+		{[]int{1, 2}, []int{1, 4}, []int{1, 2, 8}},   // 2 does four
 		{[]int{1, 4}, []int{1, 256}, []int{1, 2, 4}}, // 8 would do 256
-		{[]int{1, 8}, []int{1, 11}, []int{1, 2, 8}},  // 8 and 3: now by the kernel of 8, which would otherwise be by 4
+		{[]int{1, 8}, []int{1, 11}, []int{1, 8}},     // 8 and 3: 4 would do three, and so would 2 and 1
 		{[]int{4}, []int{3}, []int{1, 2, 4, 8}},
 	} {
 		x := &Tuner{}
