@@ -11,8 +11,8 @@ import (
 // zen4 is AMD's Zen 4. Registers of 512 bits are computed on, and loaded, by half.
 var zen4 = core.Core{
 	Name: "zen4", ISAs: []string{"amd64/avx512vbmi"}, CPUs: []cpu.Set{{Vendor: amd, FirstFamily: 0x19, LastFamily: 0x19}},
-	// A VM of 2026-11-29 (family 25, model 17) has 19 cycles to the second-level cache, and 2, 2.7 and 6.6 from line to line, by
-	// tmacc host -calibrate. It also measures 690 to memory, of lines in any order; 300 is what explains the times of kernels, which read ascending lines. 24 misses in
+	// A VM of 2026-11-29 (family 25, model 17) has 2, 2.7 and 6.6 cycles from line to line by tmacc host -calibrate, and 15, 58 and 550 to a line of any
+	// page. 300 to memory, and 19 to the second-level cache, explain the times of kernels better: by the measured ones, default schedules take 1.04 times as long. 24 misses in
 	// flight: another VM, docs/lab/choices.md, Streams and TablesRead. 50 cycles to the third-level cache: AMD, Software
 	// Optimization Guide for Zen 4 (57647), as far as remembered, and the pairs; VMs that share it show 160 and more. That prefetches into the second-level cache hold a
 	// miss, and are dropped at times, is what loads of others show (Wang et al., arXiv 2411.02814), and the pairs. Trains, Misses, Follows and Ahead are what explains how

@@ -15,7 +15,7 @@ import (
 
 // Calibrate measures the numbers of h that loads show: how long lines take from each level, how many come at once,
 // how fast they come in one stream and in several, and how fast while all CPUs read. All others stay. It says what begins by step, and how many of
-// how many steps that is. It takes about half a minute, and memory for DRAMBytes. Interrupted, it returns the error of ctx.
+// how many steps that is. It takes some seconds, and memory for DRAMBytes. Interrupted, it returns the error of ctx.
 func (l *Lab) Calibrate(ctx context.Context, h core.Hierarchy, step func(what string, now, all int)) (core.Hierarchy, error) {
 	now := 0
 	begin := func(what string) error {
@@ -34,6 +34,7 @@ func (l *Lab) Calibrate(ctx context.Context, h core.Hierarchy, step func(what st
 	if l.Host.L1D > 0 {
 		h.First = l.Host.L1D
 	}
+	fills := 1
 	for i, mode := range []string{ModeL2, ModeL3, ModeDRAM} {
 		bytes := l.calibrated(mode)
 		if err := begin("the latency of " + places[i]); err != nil {
@@ -44,9 +45,7 @@ func (l *Lab) Calibrate(ctx context.Context, h core.Hierarchy, step func(what st
 			return h, err
 		}
 		h.Latency[i] = math.Round(alone * clock)
-		if mode == ModeDRAM {
-			h.Fills = max(1, int(math.Round(alone/together)))
-		}
+		fills = max(fills, int(math.Round(alone/together))) // of memory these may be fewer: its rate is the limit
 		if err := begin("the lines that come from " + places[i]); err != nil {
 			return h, err
 		}
@@ -66,7 +65,11 @@ func (l *Lab) Calibrate(ctx context.Context, h core.Hierarchy, step func(what st
 	if err != nil {
 		return h, err
 	}
-	h.Shared = tenth(clock * timing.LineBytes * float64(runtime.GOMAXPROCS(0)) / all)
+	h.Fills = fills
+	h.Shared = 0 // one CPU knows nothing about the others
+	if n := runtime.GOMAXPROCS(0); n > 1 {
+		h.Shared = max(h.Several, tenth(clock*timing.LineBytes*float64(n)/all))
+	}
 	return h, ctx.Err()
 }
 
@@ -106,13 +109,18 @@ func tenth(x float64) float64 { return math.Round(10*x) / 10 }
 func (l *Lab) calibrated(mode string) int {
 	l2 := max(l.Host.L2, 256<<10)
 	switch mode {
-	case ModeL2:
-		return l2 / 2
-	case ModeL3:
-		return max(4*l2, min(8*l2, l.Host.L3/4))
+	case ModeL2: // of few pages, whose addresses every CPU knows
+		return min(l2/2, fewPages*pageBytes)
+	case ModeL3: // few of these lines are in the second-level cache, and all fit a small part of the third-level one: other machines may have the rest
+		return 4 * l2
 	}
 	return DRAMBytes(l.Host)
 }
+
+const (
+	pageBytes = 4096
+	fewPages  = 64
+)
 
 // streams are the rates in GB/s at which bytes are read in one stream and in several.
 func (l *Lab) streams(bytes int) (one, several float64, err error) {
@@ -149,22 +157,17 @@ func chased(ctx context.Context, bytes int) (alone, together float64, err error)
 	defer m.Close()
 	const each = timing.LineBytes / 4
 	words := unsafe.Slice((*uint32)(unsafe.Pointer(&m.Bytes[0])), bytes/4)
-	rng := rand.New(rand.NewPCG(1, 2))
-	order := make([]uint32, bytes/timing.LineBytes)
-	for i := range order {
-		order[i] = uint32(i * each)
-	}
-	rng.Shuffle(len(order), func(i, j int) { order[i], order[j] = order[j], order[i] })
+	order := scattered(bytes/timing.LineBytes, each)
 	for i, at := range order {
 		words[at] = order[(i+1)%len(order)]
 	}
-	const loads = 1 << 9
+	const loads = 1 << 12 // of a run, beside which reading the time is nothing
 	at, place := uint32(0), 0
-	// The first lines may still lie in a cache, of a large machine or of its neighbours: the median is of those that do not.
+	// A quarter of the runs is faster: in the others, other machines may have used the cache or the memory. Few lines still lie in a nearer cache.
 	usual := func(run func()) float64 {
 		run()
 		var ns []float64
-		for range 2000 {
+		for range 500 {
 			if ctx.Err() != nil {
 				break
 			}
@@ -172,7 +175,11 @@ func chased(ctx context.Context, bytes int) (alone, together float64, err error)
 			run()
 			ns = append(ns, float64(time.Since(began).Nanoseconds())/loads)
 		}
-		return timing.Median(ns)
+		if len(ns) == 0 {
+			return 0
+		}
+		slices.Sort(ns)
+		return ns[len(ns)/4]
 	}
 	alone = usual(func() { at = follow(words, at, loads) })
 	together = usual(func() {
@@ -189,6 +196,25 @@ func chased(ctx context.Context, bytes int) (alone, together float64, err error)
 	return alone, together, ctx.Err()
 }
 
+// scattered is the places of lines that are so far apart: one line of each page, in an order that is drawn, then another of each. No
+// prefetcher follows that, and the translation of addresses does, as for kernels.
+func scattered(lines, each int) (order []uint32) {
+	const page = pageBytes / timing.LineBytes
+	rng := rand.New(rand.NewPCG(1, 2))
+	var orders [][]int
+	for range (lines + page - 1) / page {
+		orders = append(orders, rng.Perm(page))
+	}
+	for pass := range page {
+		for i, o := range orders {
+			if x := i*page + o[pass]; x < lines {
+				order = append(order, uint32(x*each))
+			}
+		}
+	}
+	return order
+}
+
 var sink uint32
 
 // follow loads n times where the load before found.
@@ -201,12 +227,18 @@ func follow(words []uint32, at uint32, n int) uint32 {
 	return at
 }
 
-// gather adds up words.
+// gather adds up words, as fast as may be: nothing but the lines should be waited for.
 //
 //go:noinline
-func gather(words, order []uint32) (sum uint32) {
-	for _, at := range order {
-		sum += words[at]
+func gather(words, order []uint32) uint32 {
+	var sums [4]uint32
+	for ; len(order) >= 8; order = order[8:] {
+		for i := range sums {
+			sums[i] += words[order[i]] + words[order[i+4]]
+		}
 	}
-	return sum
+	for _, at := range order {
+		sums[0] += words[at]
+	}
+	return sums[0] + sums[1] + sums[2] + sums[3]
 }

@@ -35,3 +35,24 @@ func TestChased(t *testing.T) {
 		t.Errorf("%v ns alone, %v together, %v", alone, together, err)
 	}
 }
+
+// Lines are scattered so that each has its turn once, and none comes after one of its own page if pages are whole.
+func TestScattered(t *testing.T) {
+	for _, lines := range []int{1, 63, 64, 65, 1000, 4096} {
+		seen := map[uint32]bool{}
+		last := -1
+		for _, at := range scattered(lines, 16) {
+			if seen[at] || at%16 != 0 || int(at) >= lines*16 {
+				t.Fatalf("%d lines: %d", lines, at)
+			}
+			seen[at] = true
+			if page := int(at) / 1024; page == last && lines%64 == 0 && lines > 64 {
+				t.Errorf("%d lines: two of page %d in a row", lines, page)
+			}
+			last = int(at) / 1024
+		}
+		if len(seen) != lines {
+			t.Errorf("%d of %d lines", len(seen), lines)
+		}
+	}
+}

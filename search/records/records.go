@@ -23,6 +23,7 @@ import (
 	"github.com/tmacc/tmacc/ir"
 	"github.com/tmacc/tmacc/ir/format"
 	"github.com/tmacc/tmacc/lower"
+	"github.com/tmacc/tmacc/lower/targets"
 	"github.com/tmacc/tmacc/search/tune"
 )
 
@@ -111,6 +112,10 @@ func parse(path string, data []byte) (*tune.Lock, error) {
 		}
 		if err := format.UnmarshalStrict(line, &e); err != nil {
 			return nil, bad(fmt.Sprintf("line %d: %v", i+1, err))
+		}
+		of := targets.ByName(e.Target)
+		if core := strings.TrimSuffix(filepath.Base(path), extension); of != nil && of.Machine().Core.Name != core {
+			return nil, bad(fmt.Sprintf("line %d is for %s, whose core is %s: the name of the file is that of the core", i+1, e.Target, of.Machine().Core.Name))
 		}
 		l.Entries = append(l.Entries, e)
 	}

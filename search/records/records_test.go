@@ -112,12 +112,15 @@ func TestRefused(t *testing.T) {
 		"line 2 (w1 on amd64/avx2) is out of order or there twice":   lines[0] + lines[0],
 		"line 1 (w2 on amd64/avx2) has a kernel without columns or ": strings.Replace(lines[1], `"cols":1`, `"cols":0`, 1),
 	} {
-		_, err := parse("a.jsonl", []byte(data))
-		if err == nil || !strings.HasPrefix(err.Error(), "a.jsonl: "+want) || !strings.HasSuffix(err.Error(), "tmacc tune -record") {
+		_, err := parse("golden-cove.jsonl", []byte(data))
+		if err == nil || !strings.HasPrefix(err.Error(), "golden-cove.jsonl: "+want) || !strings.HasSuffix(err.Error(), "tmacc tune -record") {
 			t.Errorf("%q: %v", want, err)
 		}
 	}
-	if _, err := parse("a.jsonl", good); err != nil {
+	if _, err := parse("golden-cove.jsonl", good); err != nil {
+		t.Error(err)
+	}
+	if _, err := parse("zen5.jsonl", good); err == nil || !strings.Contains(err.Error(), "line 1 is for amd64/avx2, whose core is golden-cove") {
 		t.Error(err)
 	}
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/tmacc/tmacc/ir"
 	"github.com/tmacc/tmacc/lower/targets"
 	"github.com/tmacc/tmacc/schedule"
+	"github.com/tmacc/tmacc/search/cost"
 	"github.com/tmacc/tmacc/search/timing"
 )
 
@@ -53,6 +54,7 @@ type Run struct {
 	Purposes []Purpose        `json:"purposes"`
 	Seed     int64            `json:"seed"`
 	CPU      string           `json:"cpu"`
+	Core     string           `json:"core,omitempty"` // that the best kernels of that machine are for; logs of earlier versions have none
 	Compiler string           `json:"compiler"`
 	Default  string           `json:"default"`                  // Tuner.DefaultHash
 	Usual    []schedule.Trace `json:"default_traces,omitempty"` // of the default schedules, the narrowest first
@@ -148,6 +150,9 @@ func (r *Run) check() error {
 	for _, p := range r.Purposes {
 		if min(p.M, p.N, p.K) < 1 || max(p.M, p.N, p.K) > timing.MaxMatrix {
 			return fmt.Errorf("a product of %d rows, %d columns and %d activations", p.M, p.K, p.N)
+		}
+		if _, err := cost.PlaceOf(p.Mode); err != nil {
+			return err
 		}
 	}
 	figures := []float64{r.Best}

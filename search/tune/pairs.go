@@ -11,11 +11,12 @@ import (
 	"github.com/tmacc/tmacc/schedule"
 	"github.com/tmacc/tmacc/schedule/pairs"
 	"github.com/tmacc/tmacc/search"
+	"github.com/tmacc/tmacc/search/timing"
 )
 
-// Pairs are the purposes of r, a search of t's product, in which a trial was faster than the default schedules by more than
-// the noise. Side A is the fastest trial, side B the default. The error says why the search cannot be compared with
-// today's defaults. Purposes that take kernels of several widths are left out.
+// Pairs are the purposes of r, a search of t's product, in which a trial took less time than the default schedules usually took in r, by more than
+// pairs.Noise. Side A is the fastest trial, side B the default. The error says why the search cannot be compared with
+// today's defaults, or that its machine's core is not known. Purposes that take kernels of several widths are left out.
 func (t *Tuner) Pairs(r Run, trials []Trial) (out []pairs.Pair, err error) {
 	if r.Problem != ProblemHash(t.Problem) || r.Default != t.DefaultHash {
 		return nil, errors.New("the search measured other default schedules than this tmacc has, or other kernels of them")
@@ -24,16 +25,23 @@ func (t *Tuner) Pairs(r Run, trials []Trial) (out []pairs.Pair, err error) {
 	if p, err := named.Problem(); err != nil || ProblemHash(p) != r.Problem {
 		return nil, fmt.Errorf("%s is not built in: pairs are of built-in formats", r.Product)
 	}
+	on := r.Core
+	if m := t.Target.Machine(); !m.Ordinary() {
+		on = m.Core.Name
+	}
+	if on == "" {
+		return nil, fmt.Errorf("an earlier tmacc wrote the search, without the core of its machine, and %s is for several: search again", r.Target)
+	}
 	for i, x := range r.Purposes {
 		p := pairs.Pair{
-			Core: t.Target.Machine().Core.Name, Machine: r.CPU, Target: r.Target, Product: r.Product, ActGroup: r.ActGroup,
+			Core: on, Machine: r.CPU, Target: r.Target, Product: r.Product, ActGroup: r.ActGroup,
 			Mode: x.Mode, M: x.M, N: x.N, K: x.K, Source: pairs.Source{Page: "log", Text: r.ID},
 		}
-		best := fastest(trials, i)
+		best, ratio := fastest(trials, i)
 		if best == nil || len(best.Genes) == 0 { // a log may say anything
 			continue
 		}
-		if p.Ratio = best.Ratios[i]; p.Ratio > 1 || !p.Decided() {
+		if p.Ratio = ratio; p.Ratio > 1 || !p.Decided() {
 			continue
 		}
 		if p.A, err = t.only(best.Genes, x.N); err != nil {
@@ -59,16 +67,40 @@ func (r *Run) DefaultUses(p ir.Problem) (out []search.Use, err error) {
 	return out, nil
 }
 
-// fastest is the trial that was fastest for a purpose, nil if none was measured.
-func fastest(trials []Trial, purpose int) (best *Trial) {
+// fastest is the trial that was fastest for a purpose, nil if none was measured, and the ratio of its time to the one that the default usually took. In the rounds of
+// a trial something else may have disturbed the default.
+func fastest(trials []Trial, purpose int) (best *Trial, least float64) {
+	usual := usually(trials, purpose)
 	for i := range trials {
 		t := &trials[i]
-		measured := t.Error == "" && purpose < len(t.Ratios) && t.Ratios[purpose] > 0
-		if measured && (best == nil || t.Ratios[purpose] < best.Ratios[purpose]) {
-			best = t
+		if !t.measured(purpose) {
+			continue
+		}
+		ratio := t.Ratios[purpose]
+		if purpose < len(t.Ns) && t.Ns[purpose] > 0 {
+			ratio = t.Ns[purpose] / usual
+		}
+		if best == nil || ratio < least {
+			best, least = t, ratio
 		}
 	}
-	return best
+	return best, least
+}
+
+// measured says that t has a ratio for a purpose.
+func (t *Trial) measured(purpose int) bool {
+	return t.Error == "" && purpose < len(t.Ratios) && t.Ratios[purpose] > 0
+}
+
+// usually is how many nanoseconds the default took for a purpose beside the trials, in the median. Without any it is NaN.
+func usually(trials []Trial, purpose int) float64 {
+	var all []float64
+	for i := range trials {
+		if t := &trials[i]; t.measured(purpose) && purpose < len(t.Ns) && t.Ns[purpose] > 0 {
+			all = append(all, t.Ns[purpose]/t.Ratios[purpose])
+		}
+	}
+	return timing.Median(all)
 }
 
 // only is the schedule of genes that n activations use, nil if they use several.

@@ -102,11 +102,22 @@ func readUnpaired(t *testing.T) (all []unpaired) {
 	return all
 }
 
+// logged is the page of pairs that tmacc log -pairs printed: their text is the number of the search.
+const logged = "log"
+
+var searchID = regexp.MustCompile(`^[0-9a-f]{16}$`)
+
 // TestPairSources: what a pair quotes stands on its page.
 func TestPairSources(t *testing.T) {
 	read := map[string]map[string]*pageSection{}
 	for _, p := range readPairs(t) {
 		s := p.Source
+		if s.Page == logged {
+			if !searchID.MatchString(s.Text) {
+				t.Errorf("line %d: search %q: want 16 hexadecimal digits", p.Line, s.Text)
+			}
+			continue
+		}
 		if read[s.Page] == nil {
 			read[s.Page] = pageSections(string(readPage(t, filepath.Join(pages, s.Page))))
 		}

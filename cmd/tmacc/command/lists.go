@@ -281,7 +281,7 @@ func (c *cli) host() *cobra.Command {
 		Long: `Describe this machine: its CPU, which of the features that targets need it has, what -target host means, for which core its
 kernels are, and with -ceilings what it can do at best.
 
--calibrate measures how its core reads caches and memory, in about a minute. With -json it prints a core file that
+-calibrate measures how its core reads caches and memory, in some seconds. With -json it prints a core file that
 -core accepts, whose other values come from the built-in core that this machine's kernels are for.
 
 -target spirv describes a device of Vulkan instead: the speeds that default schedules of shaders are chosen by. They are
@@ -295,7 +295,7 @@ known for a few devices, and others have general ones. With -calibrate they are 
 	}
 	js := asJSON(cmd)
 	ceilings := cmd.Flags().Bool("ceilings", false, "also measure read bandwidth and dot-product peaks (seconds, and 1.1 GB of memory)")
-	calibrate := cmd.Flags().Bool("calibrate", false, "measure how the core reads caches and memory (a minute, and 1.1 GB of memory), or what the device of -target spirv does")
+	calibrate := cmd.Flags().Bool("calibrate", false, "measure how the core reads caches and memory (seconds, and 1.1 GB of memory), or what the device of -target spirv does")
 	target, device := cmd.Flags().String("target", "", "spirv: describe a device of Vulkan"), ""
 	deviceVar(cmd.Flags(), &device)
 	cmd.MarkFlagsMutuallyExclusive("ceilings", "calibrate")

@@ -41,7 +41,7 @@ began longer ago than the given time.`,
 	f := cmd.Flags()
 	f.StringVar(&x.path, "log", "", "`file` of the log (default: tmacc/tuning.db in the user's cache directory)")
 	f.BoolVar(&x.json, "json", false, "print one JSON object per line, for each schedule")
-	f.BoolVar(&x.pairs, "pairs", false, "print one JSON object per line, for each schedule that was faster than the default by more than the noise")
+	f.BoolVar(&x.pairs, "pairs", false, "print one JSON object per line, for each schedule that took less time than the default usually did, by more than 4 %")
 	f.DurationVar(&x.prune, "prune", 0, "remove searches that began longer ago than this")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		l, err := c.logAt(x.path)
