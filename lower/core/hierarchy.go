@@ -63,6 +63,9 @@ func (h Hierarchy) check() error {
 		between("hierarchy.several", h.Several, 0.1, mostCycles))
 	if h.Shared != 0 {
 		err = cmp.Or(err, between("hierarchy.shared", h.Shared, 0.1, mostCycles))
+		if err == nil && h.Shared < h.Several {
+			err = fmt.Errorf("hierarchy.shared is %v: want at least the %v of hierarchy.several: beside others, a core reads no faster", h.Shared, h.Several)
+		}
 	}
 	if h.Follows != 0 {
 		err = cmp.Or(err, within("hierarchy.follows", h.Follows, leastRegion, mostRegion))

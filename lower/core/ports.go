@@ -2,6 +2,7 @@ package core
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -85,6 +86,14 @@ func (p Pipeline) ClosedPorts() uint64 {
 	return closed[0].Ports
 }
 
+// checkScalar refuses a core that adds no addresses.
+func checkScalar(text string) error {
+	if text == "" {
+		return errors.New("pipeline.scalar is empty: want the ports of additions and branches, such as 0156")
+	}
+	return checkPorts("pipeline.scalar", text)
+}
+
 // checkClosed refuses anything but letters of ports.
 func checkClosed(text string) error {
 	if strings.ContainsAny(text, "+*") {
@@ -98,5 +107,5 @@ func (p Pipeline) check() error {
 	return cmp.Or(
 		within("pipeline.width", p.Width, 1, maxWidth), within("pipeline.window", p.Window, 1, maxWindow),
 		within("pipeline.waiting", p.Waiting, 1, maxWindow),
-		checkPorts("pipeline.scalar", p.Scalar), checkClosed(p.Closed))
+		checkScalar(p.Scalar), checkClosed(p.Closed))
 }

@@ -96,6 +96,20 @@ func TestWire(t *testing.T) {
 	}
 }
 
+// Lines that are all asked for at once come one after the other, also those that come after the wire has forgotten the first.
+func TestWireBurst(t *testing.T) {
+	for _, each := range []float64{2, 65, 1 << 14} {
+		const lines = 1 << 10
+		w, last := new(wire), 0.0
+		for range lines {
+			last = max(last, w.next(0, each))
+		}
+		if least := lines * each; last < 0.999*least || last > 1.001*least+wirePart {
+			t.Errorf("%d lines of %v cycles take %v", lines, each, last)
+		}
+	}
+}
+
 // A core with the least and the most of everything that a file may say makes no kernel's estimate infinite.
 func TestOddHierarchies(t *testing.T) {
 	for _, cycles := range []float64{0.1, 1 << 14} {

@@ -3,6 +3,7 @@ package cost_test
 import (
 	"context"
 	"errors"
+	"maps"
 	"math"
 	"math/rand"
 	"reflect"
@@ -55,6 +56,31 @@ func drawn(t *testing.T, target lower.Target, each int, check func(k *schedule.K
 func instructions(s *lower.Selected) (n int) {
 	vir.Walk(s.Func.Body, func(*vir.Instr, []*vir.Loop) { n++ })
 	return n
+}
+
+// A latency counts of instructions that need no port, too.
+func TestLatencyWithoutPorts(t *testing.T) {
+	cycles := func(latency int) float64 {
+		c := targets.Cores()[0]
+		c.Name, c.Costs = "no-ports", maps.Clone(c.Costs)
+		for class, x := range c.Costs {
+			x.Ports, x.WidePorts, x.Latency = "", "", latency
+			c.Costs[class] = x
+		}
+		all, err := targets.Tuned(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		k, _ := w4(t, `{"prefetch":{"bytes":4096}}`)
+		s, err := cost.Select(t.Context(), all[len(all)-1], k.Nest, cost.Any)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return cost.Run(t.Context(), k, s).Cycles
+	}
+	if short, long := cycles(1), cycles(100); !(long > 10*short) {
+		t.Errorf("%v cycles with a latency of 1, %v with 100", short, long)
+	}
 }
 
 // Kernels are refused if and only if AllocateOnce refuses them, and the others take at least the time that their units are
