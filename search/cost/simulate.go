@@ -25,7 +25,7 @@ const mostPorts = 36
 
 // micro is an instruction as a core sees it.
 type micro struct {
-	dst, gp    int32   // registers it defines, -1: none; vectors and general registers have numbers of their own
+	dst        int32   // the register it defines, -1: none; vectors and general registers have numbers of their own
 	args       []int32 // that it waits for
 	base       int32   // general register of its address, -1: none
 	read, does []core.Micro

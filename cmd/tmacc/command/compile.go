@@ -465,8 +465,14 @@ func (x *compilation) compare() error {
 	if err != nil {
 		return err
 	}
+	misfits := x.made.Misfits()
+	for _, warning := range x.made.Warnings() {
+		if !slices.Contains(misfits, warning) {
+			x.note(warning)
+		}
+	}
 	made := x.made.Report()
-	r := jsonCheck{Package: made.Package, Dir: x.dir, Files: made.Files, Differences: append([]string{}, names...), Misfits: append([]string{}, x.made.Misfits()...), Left: x.Left}
+	r := jsonCheck{Package: made.Package, Dir: x.dir, Files: made.Files, Differences: append([]string{}, names...), Misfits: append([]string{}, misfits...), Left: x.Left}
 	switch wrong := r.wrong(); {
 	case x.json:
 		if err := printJSON(x.out, r); err != nil {

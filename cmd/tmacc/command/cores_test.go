@@ -108,8 +108,8 @@ func TestCheckWithOwnCoreInLock(t *testing.T) {
 	if code != 0 || !strings.Contains(stderr, note) {
 		t.Errorf("compile: exit code %d, want a note: %s", code, stderr)
 	}
-	if out := ok(t, append([]string{"compile", "-check"}, append(args, dir)...)...); !strings.Contains(out, "is up to date") {
-		t.Error(out)
+	if code, out, stderr := tmacc(append([]string{"compile", "-check"}, append(args, dir)...)...); code != 0 || !strings.Contains(out, "is up to date") || !strings.Contains(stderr, note) {
+		t.Errorf("compile -check: exit code %d, %s%s", code, out, stderr)
 	}
 }
 
