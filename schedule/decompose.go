@@ -216,11 +216,14 @@ func (x Decompose) Propose(s State, _ Machine) (out []Step) {
 	if (w.Codes() <= 64 || !affine) && !p.Problem.Act.Floats() {
 		out = append(out, Decompose{Family: "dot", Value: "lookup"})
 	}
-	if w.Bits > mostIndexed || s.(*Product).fill != nil {
+	if s.(*Product).fill != nil {
 		return out
 	}
 	for _, value := range []string{ir.DigitCodes, ir.DigitLevels, ir.DigitBits, ir.DigitSigns} {
 		digit := map[string]int{ir.DigitCodes: w.Bits, ir.DigitLevels: bits.Len(uint(w.Codes() - 1))}[value]
+		if value != ir.DigitLevels && w.Bits > mostIndexed || digit > mostIndexed {
+			continue
+		}
 		for _, parts := range indexParts(max(digit, 1), value == ir.DigitLevels) {
 			for _, mirror := range []bool{false, true} {
 				step := Decompose{"table", value, parts, mirror}

@@ -45,6 +45,8 @@ func hard(t *testing.T) (all []ir.Problem) {
 	}
 	scaled := table
 	scaled.Scale, scaled.Per, scaled.Group, scaled.Super, scaled.Min = format.I8, format.PerGroup, 48, 48, true
+	odd := wide(4, 9) // one scale, and a book for each 144 elements
+	odd.Per, odd.Group, odd.BookGroup = format.PerTensor, 0, 144
 	largest, err := format.Lookup("w1-g65536")
 	if err != nil {
 		t.Fatal(err)
@@ -52,7 +54,7 @@ func hard(t *testing.T) (all []ir.Problem) {
 	return []ir.Problem{
 		{Weight: zeros, Act: format.Act{Group: 16}}, {Weight: books}, {Weight: most, Act: format.Act{Group: 16}}, {Weight: least},
 		{Weight: blocks, Act: format.Act{Group: 768}}, {Weight: two, Act: format.Act{Float: 2}},
-		{Weight: table, Act: format.Act{Group: 48}}, {Weight: scaled, Act: format.Act{Group: 16}}, {Weight: largest},
+		{Weight: table, Act: format.Act{Group: 48}}, {Weight: scaled, Act: format.Act{Group: 16}}, {Weight: odd}, {Weight: largest},
 	}
 }
 

@@ -64,6 +64,7 @@ var (
 const (
 	eachKind      = 2    // starts of each kind
 	samples       = 40   // further starts where these have no kernel
+	lastSamples   = 600  // points where no search finds one
 	mostStarts    = 4    // for one column, each by other means
 	muchWorse     = 0.4  // in the score: a start by other means that is worse by more is none
 	mostLayouts   = 6    // that are followed
@@ -390,24 +391,46 @@ func (c *chooser) anyStart(one *space.Space) ([]space.Point, error) {
 	return []space.Point{found[0].Point}, nil
 }
 
-// repeating is the least wrong of the kernels for one column that fit the registers if values are computed again, nil if there is none.
+// repeating is the least wrong of the kernels for one column that fit the registers if values are computed again, or else a drawn one, nil if there is none.
 func (c *chooser) repeating() *kernel {
 	var all []*kernel
 	for _, k := range c.kernels {
-		if k.err != nil && k.Kernel != nil && k.Cols == 1 && k.wrong < muchCode {
-			all = append(all, k)
-		}
+		all = append(all, k)
 	}
 	slices.SortFunc(all, func(a, b *kernel) int {
 		return cmp.Or(cmp.Compare(a.wrong, b.wrong), cmp.Compare(a.point.Trace().Key(), b.point.Trace().Key()))
 	})
 	for _, k := range all {
-		var err error
-		if k.code, err = lower.Build(c.ctx, c.target, k.Nest); err == nil || c.ctx.Err() != nil {
+		if c.repeats(k) {
+			return k
+		}
+	}
+	one, rng := c.space.Columns(1), rand.New(rand.NewSource(1))
+	spare := one.Spare()
+	for i := range lastSamples {
+		from := spare
+		if i%2 == 1 {
+			from = one
+		}
+		x, err := from.SampleKind(rng)
+		if err != nil {
+			continue
+		}
+		if k := c.find(x, of(1), math.Inf(1)); c.repeats(k) || c.ctx.Err() != nil {
 			return k
 		}
 	}
 	return nil
+}
+
+// repeats gives k its code, with values that are computed again if it lacks registers, if it has one column and fits so.
+func (c *chooser) repeats(k *kernel) bool {
+	if c.ctx.Err() != nil || k.Kernel == nil || k.Cols != 1 || k.err != nil && k.wrong >= muchCode {
+		return false
+	}
+	var err error
+	k.code, err = lower.Build(c.ctx, c.target, k.Nest)
+	return err == nil
 }
 
 // worthAsking are points that may cost less than most, or of those with tables and of those without the one that costs least. What they cost

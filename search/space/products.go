@@ -493,7 +493,8 @@ func record(s schedule.State, m schedule.Machine) (out []schedule.Trace) {
 	}
 	for _, cell := range cellsHere(s, m) {
 		first := 0
-		for _, x := range (schedule.Split{Loop: "k", By: cell[0], Into: schedule.Pair{"kt", "kc"}}).Propose(s, m) {
+		all := (schedule.Split{Loop: "k", By: cell[0], Into: schedule.Pair{"kt", "kc"}}).Propose(s, m)
+		for _, x := range append(all, ofBooks(s, cell[0])...) {
 			by := x.(schedule.Split).By
 			n := by * s.(*schedule.Product).UnitK()
 			o := schedule.Trace{x}
@@ -505,6 +506,18 @@ func record(s schedule.State, m schedule.Machine) (out []schedule.Trace) {
 			default:
 				out = append(out, o)
 			}
+		}
+	}
+	return out
+}
+
+// ofBooks are the records of one, two and four elements of K's groups with a book each, in whole cells: ladders of splits have few odd factors.
+func ofBooks(s schedule.State, cell int) (out []schedule.Step) {
+	p := s.(*schedule.Product)
+	group := p.Problem.Weight.BookGroup
+	for n := group; n > 0 && n <= 4*group; n *= 2 {
+		if unit := p.UnitK(); n%(cell*unit) == 0 {
+			out = append(out, schedule.Split{Loop: "k", By: n / unit, Into: schedule.Pair{"kt", "kc"}})
 		}
 	}
 	return out
