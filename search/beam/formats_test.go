@@ -47,6 +47,10 @@ func hard(t *testing.T) (all []ir.Problem) {
 	scaled.Scale, scaled.Per, scaled.Group, scaled.Super, scaled.Min = format.I8, format.PerGroup, 48, 48, true
 	odd := wide(4, 9) // one scale, and a book for each 144 elements
 	odd.Per, odd.Group, odd.BookGroup = format.PerTensor, 0, 144
+	few, err := ir.Floats(format.Weight{Name: "few", Bits: 6, Levels: []int{-115, -114, -113}, Scale: format.BF16}) // tables are of levels only
+	if err != nil {
+		t.Fatal(err)
+	}
 	largest, err := format.Lookup("w1-g65536")
 	if err != nil {
 		t.Fatal(err)
@@ -54,7 +58,7 @@ func hard(t *testing.T) (all []ir.Problem) {
 	return []ir.Problem{
 		{Weight: zeros, Act: format.Act{Group: 16}}, {Weight: books}, {Weight: most, Act: format.Act{Group: 16}}, {Weight: least},
 		{Weight: blocks, Act: format.Act{Group: 768}}, {Weight: two, Act: format.Act{Float: 2}},
-		{Weight: table, Act: format.Act{Group: 48}}, {Weight: scaled, Act: format.Act{Group: 16}}, {Weight: odd}, {Weight: largest},
+		{Weight: table, Act: format.Act{Group: 48}}, {Weight: scaled, Act: format.Act{Group: 16}}, {Weight: odd}, few, {Weight: largest},
 	}
 }
 
