@@ -97,6 +97,9 @@ func newCut(s *Spec, v *abi.Variant, recordK int) cut {
 	if f.group > 0 {
 		fmt.Fprint(h, f)
 	}
+	if c.device && len(c.widths) > 1 {
+		fmt.Fprint(h, "device")
+	}
 	c.id = h.Sum64()
 	return c
 }

@@ -115,8 +115,6 @@ func (p *Product) runs(k *abi.Kernel) string {
 			which = which[:len(which)-1]
 		}
 		return p.how(k, "runs for n = "+ranges(which)+" and more")
-	case len(which) == 0:
-		return p.how(k, "never runs: others are faster")
 	}
 	return p.how(k, "runs for n = "+ranges(which)+", and such a rest of more")
 }

@@ -57,12 +57,13 @@ func (t *task) kernels() string {
 		return fmt.Sprintf("%s (%d by %d, of floats)", f.Name, f.Rows, f.Cols)
 	}
 	var names []string
-	for i := range t.a.blocks() {
+	for i, last := 0, -1; i < t.a.blocks(); i++ {
 		b, _, _ := t.a.at(i)
-		k := &t.p.variant.Kernels[b.kernel]
-		if name := fmt.Sprintf("%s (%d by %d)", k.Name, k.Rows, k.Cols); len(names) == 0 || names[len(names)-1] != name {
-			names = append(names, name)
+		if b.kernel != last {
+			k := &t.p.variant.Kernels[b.kernel]
+			names = append(names, fmt.Sprintf("%s (%d by %d)", k.Name, k.Rows, k.Cols))
 		}
+		last = b.kernel
 	}
 	return strings.Join(names, ", then ")
 }

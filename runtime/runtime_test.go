@@ -195,7 +195,7 @@ func TestConcurrent(t *testing.T) {
 	for _, x := range []struct {
 		target string
 		widths []int
-	}{{"fake/a", []int{1, 4}}, {"fake/a", []int{1, 2, 8}}, {"fake/a", []int{2, 8}}, {cpu.PureGo, []int{1, 4}}} {
+	}{{"fake/a", []int{1, 4}}, {"fake/a", []int{1, 2, 8}}, {"fake/a", []int{2, 8}}, {"fake/a", []int{1, 4, 18}}, {"fake/a", []int{1, 8, 64}}, {cpu.PureGo, []int{1, 4}}} {
 		p, err := New(*fakeSpec(t, "w4-g32", 0, 16, 32, x.widths)).On(x.target)
 		if err != nil {
 			t.Fatal(err)

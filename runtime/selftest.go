@@ -70,7 +70,7 @@ func (p *Product) testShapes() [][3]int {
 	known := map[abi.Cut]bool{}
 	for n := wide + 1; n < 2*wide; n++ { // blocks of the widest kernel, of each other one, and a last one
 		c := p.cut.of(n)
-		if c.Some = min(c.Some, 1); c.Some > 0 && !known[c] {
+		if c.Some = min(c.Some, 2); c.Some > 0 && !known[c] {
 			known[c] = true
 			shapes = append(shapes, [3]int{tile + 1, n, record})
 		}

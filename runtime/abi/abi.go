@@ -127,26 +127,27 @@ type Tables struct {
 // blocks, Middle then Some, and Tail the last one, which it may not fill. Middle and Tail are -1 if there is no such block.
 type Cut struct{ Full, Middle, Some, Tail int }
 
-// CutOf is the cut of n activations for kernels of ascending numbers of columns, cols(0) to cols(kernels-1). The widest multiplies what fills it. For the rest
-// it takes the least time, if a call takes as long as its columns, and one more for reading the weights; and of equal ones the fewest blocks.
+// CutOf is the cut of n activations for kernels of ascending numbers of columns, cols(0) to cols(kernels-1). The widest multiplies what fills it. The rest is
+// one block, or blocks of another kernel and a last one: what takes the least time, if a call takes as long as its columns, and one more for reading the weights. Of
+// equal ones it is the fewest blocks.
 func CutOf(kernels int, cols func(int) int, n int) Cut {
-	c, rest := whole(kernels, cols, n)
+	whole, rest := whole(kernels, cols, n)
 	if rest == 0 {
-		return c
+		return whole
 	}
-	least := cols(c.Tail) + 1
-	for i := range c.Tail {
+	best, least := whole, cols(whole.Tail)+1
+	for i := whole.Tail - 1; i >= 0; i-- {
 		some, left := rest/cols(i), rest%cols(i)
-		x, takes := Cut{c.Full, i, some, -1}, some*(cols(i)+1)
+		x, takes := Cut{whole.Full, i, some, -1}, some*(cols(i)+1)
 		if left > 0 {
 			x.Tail = covering(cols, left)
 			takes += cols(x.Tail) + 1
 		}
 		if takes < least {
-			c, least = x, takes
+			best, least = x, takes
 		}
 	}
-	return c
+	return best
 }
 
 // CutWhole is the cut of n activations in which the narrowest kernel that covers the rest multiplies it: where reading weights takes longest.

@@ -42,7 +42,7 @@ func TestCutOf(t *testing.T) {
 func TestCuts(t *testing.T) {
 	widths := []int{1, 2, 4, 8, 64}
 	for n, want := range map[int]Cut{
-		1: {0, -1, 0, 0}, 3: {0, -1, 0, 2}, 8: {0, -1, 0, 3}, 9: {0, 3, 1, 0}, 16: {0, 3, 2, -1}, 40: {0, 3, 5, -1}, 64: {1, -1, 0, -1}, 65: {1, -1, 0, 0}, 73: {1, 3, 1, 0},
+		1: {0, -1, 0, 0}, 3: {0, -1, 0, 2}, 8: {0, -1, 0, 3}, 9: {0, 3, 1, 0}, 14: {0, 3, 1, 3}, 16: {0, 3, 2, -1}, 40: {0, 3, 5, -1}, 64: {1, -1, 0, -1}, 65: {1, -1, 0, 0}, 73: {1, 3, 1, 0},
 	} {
 		if got := CutOf(len(widths), func(i int) int { return widths[i] }, n); got != want {
 			t.Errorf("n = %d: %+v, want %+v", n, got, want)

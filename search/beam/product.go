@@ -158,6 +158,9 @@ func (ks set) uses() (out []search.Use) {
 // choose chooses a layout by kernels for one and for four columns, and then kernels for all numbers of columns. The other layouts follow.
 func (c *chooser) choose() ([]set, error) {
 	if err := c.oneColumn(); err != nil {
+		if overflow := (*schedule.Overflow)(nil); errors.As(err, &overflow) {
+			return nil, err // no kind of sums has room for all of K
+		}
 		k := c.repeating()
 		if k == nil {
 			return nil, err
@@ -212,7 +215,7 @@ func (c *chooser) preparing(ks set) float64 {
 	}
 	_, cycles, err := preparation(c.ctx, c.problem, widest.Tables, widest.Chunk, c.target)
 	if err != nil {
-		return 0 // whoever takes the schedules hears of it
+		return math.Inf(1)
 	}
 	sum, all := 0.0, 0.0
 	for _, x := range Purposes {
@@ -406,7 +409,7 @@ func (c *chooser) repeating() *kernel {
 		}
 	}
 	one, rng := c.space.Columns(1), rand.New(rand.NewSource(1))
-	spare := one.Spare()
+	spare, legal := one.Spare(), false
 	for i := range lastSamples {
 		from := spare
 		if i%2 == 1 {
@@ -414,8 +417,12 @@ func (c *chooser) repeating() *kernel {
 		}
 		x, err := from.SampleKind(rng)
 		if err != nil {
+			if !legal && i >= eachKind {
+				return nil // there is nothing to draw
+			}
 			continue
 		}
+		legal = true
 		if k := c.find(x, of(1), math.Inf(1)); c.repeats(k) || c.ctx.Err() != nil {
 			return k
 		}

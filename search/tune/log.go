@@ -40,7 +40,7 @@ func DefaultLog() (Log, error) {
 }
 
 // CostVersion counts the definitions that costs have had (CostOf, and what times include).
-const CostVersion = 3
+const CostVersion = 4
 
 // Run describes a search.
 type Run struct {

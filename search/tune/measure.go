@@ -354,17 +354,32 @@ func (t *Tuner) uses(x member, p int) string {
 
 // used returns the kernels by which the runtime multiplies n activations, out of kernels in ascending width.
 func used(kernels []variant.Kernel, n int) (out []variant.Kernel) {
-	c := abi.CutOf(len(kernels), func(i int) int { return kernels[i].Schedule.Cols }, n)
-	if c.Full > 0 {
-		out = append(out, kernels[len(kernels)-1])
-	}
-	if c.Some > 0 {
-		out = append(out, kernels[c.Middle])
-	}
-	if c.Tail >= 0 && (c.Some == 0 || c.Tail != c.Middle) {
-		out = append(out, kernels[c.Tail])
+	last := 0
+	for _, cols := range callsOf(kernels, n) {
+		if cols != last {
+			i := slices.IndexFunc(kernels, func(k variant.Kernel) bool { return k.Schedule.Cols == cols })
+			out = append(out, kernels[i])
+		}
+		last = cols
 	}
 	return out
+}
+
+// callsOf are the columns of the calls by which the runtime multiplies n activations.
+func callsOf(kernels []variant.Kernel, n int) (cols []int) {
+	of := func(i int) int { return kernels[i].Schedule.Cols }
+	c := abi.CutOf(len(kernels), of, n)
+	add := func(i, times int) {
+		for range times {
+			cols = append(cols, of(i))
+		}
+	}
+	add(len(kernels)-1, c.Full)
+	add(c.Middle, c.Some)
+	if c.Tail >= 0 {
+		add(c.Tail, 1)
+	}
+	return cols
 }
 
 // compare measures the candidate c, described by x, beside the default. Afterwards each purpose was measured `times` times

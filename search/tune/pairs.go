@@ -14,7 +14,7 @@ import (
 	"github.com/tmacc/tmacc/search/timing"
 )
 
-// Pairs are the purposes of r, a search of t's product, in which a trial took less time than the default schedules usually took in r, by more than
+// Pairs are the purposes of r, a search of t's product, in which a trial took less time than the default schedules, in its rounds and than they usually took in r, by more than
 // pairs.Noise. Side A is the fastest trial, side B the default. The error says why the search cannot be compared with
 // today's defaults, or that its machine's core is not known. Purposes that take kernels of several widths are left out.
 func (t *Tuner) Pairs(r Run, trials []Trial) (out []pairs.Pair, err error) {
@@ -68,7 +68,7 @@ func (r *Run) DefaultUses(p ir.Problem) (out []search.Use, err error) {
 }
 
 // fastest is the trial that was fastest for a purpose, nil if none was measured, and the ratio of its time to the one that the default usually took. In the rounds of
-// a trial something else may have disturbed the default.
+// a trial something else may have disturbed the default, or the clock was higher for both: the ratio is the larger one of both.
 func fastest(trials []Trial, purpose int) (best *Trial, least float64) {
 	usual := usually(trials, purpose)
 	for i := range trials {
@@ -78,7 +78,7 @@ func fastest(trials []Trial, purpose int) (best *Trial, least float64) {
 		}
 		ratio := t.Ratios[purpose]
 		if purpose < len(t.Ns) && t.Ns[purpose] > 0 {
-			ratio = t.Ns[purpose] / usual
+			ratio = max(ratio, t.Ns[purpose]/usual)
 		}
 		if best == nil || ratio < least {
 			best, least = t, ratio

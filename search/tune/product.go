@@ -234,7 +234,7 @@ func (t *Tuner) Uses(ctx context.Context, c *Candidate) (out []search.Use, err e
 	return out, ctx.Err()
 }
 
-// beside adds k to kernels, the narrowest first, unless one of that width is there or k would be used for a purpose.
+// beside adds k to kernels, the narrowest first, unless one of that width is there or purposes would be cut for other kernels.
 func (t *Tuner) beside(kernels []variant.Kernel, k variant.Kernel) []variant.Kernel {
 	i, found := slices.BinarySearchFunc(kernels, k, func(a, b variant.Kernel) int { return a.Schedule.Cols - b.Schedule.Cols })
 	if found {
@@ -242,7 +242,7 @@ func (t *Tuner) beside(kernels []variant.Kernel, k variant.Kernel) []variant.Ker
 	}
 	all := slices.Insert(slices.Clone(kernels), i, k)
 	for _, n := range t.widths() {
-		if slices.ContainsFunc(used(all, n), func(x variant.Kernel) bool { return x.Schedule == k.Schedule }) {
+		if !slices.Equal(callsOf(all, n), callsOf(kernels, n)) {
 			return kernels
 		}
 	}
