@@ -109,17 +109,7 @@ func stale(t *testing.T, e tune.Entry, current bool) string {
 	if err != nil {
 		return fmt.Sprintf("does not compile (%v)", err)
 	}
-	var other []int
-	for i, k := range v.Kernels {
-		hash, err := tune.KernelHash(target, k.Text)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if hash != e.Kernels[i].Hash {
-			other = append(other, e.Kernels[i].Cols)
-		}
-	}
-	if current && len(other) > 0 {
+	if other := e.Changed(target, v.Kernels); current && len(other) > 0 {
 		return fmt.Sprintf("has other kernels now, for %v columns", other)
 	}
 	return ""

@@ -6,9 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 
-	"github.com/tmacc/tmacc/gen/gomod"
 	"github.com/tmacc/tmacc/gen/message"
 	"github.com/tmacc/tmacc/gen/order"
 	"github.com/tmacc/tmacc/ir"
@@ -184,24 +182,16 @@ func misfit(e *tune.Entry, p ir.Problem, t variant.Variant) string {
 	if overflow := unproven(e, p); overflow != nil {
 		return fmt.Sprintf("schedules that are not exact for K up to %d, so the entry is not used (%v)", p.LimitK(), overflow)
 	}
-	var widths []string
-	for i, k := range t.Kernels { // by columns, as in the lock
-		if hash, err := tune.KernelHash(t.Target, k.Text); err != nil || hash != e.Kernels[i].Hash {
-			widths = append(widths, message.Count(k.Schedule.Cols, "column"))
-		}
-	}
-	if len(widths) == 0 {
-		return ""
-	}
-	by := ""
-	if e.Compiler != "" && e.Compiler != gomod.Unknown {
-		by = " by tmacc " + e.Compiler
-	}
-	return fmt.Sprintf("other kernels (for %s) than were measured%s: the traces were changed, or the compiler", strings.Join(widths, ", "), by)
+	return e.Others(t.Target, t.Kernels)
 }
 
-// tuneCommand is the command that tunes the product of an entry.
+// tuneCommand is the command that tunes the product of an entry for the package.
 func (x *Package) tuneCommand(e *tune.Entry, p ir.Problem) string {
+	return TuneCommand(e, p) + " -o " + x.Dir
+}
+
+// TuneCommand is the command that tunes p, the product of an entry, without the place where the result goes.
+func TuneCommand(e *tune.Entry, p ir.Problem) string {
 	group := ""
 	if p.Act.Group != blocks.UsualAct(p.Weight).Group {
 		group = fmt.Sprintf(" -act-group %d", p.Act.Group)
@@ -210,7 +200,7 @@ func (x *Package) tuneCommand(e *tune.Entry, p ir.Problem) string {
 	if isa, core, ok := targeting.OtherCore(e.Target); ok {
 		target = fmt.Sprintf("%s -core FILE.json (the core %s)", isa, core)
 	}
-	return fmt.Sprintf("tmacc tune -format %s%s -target %s -o %s", e.Product, group, target, x.Dir)
+	return fmt.Sprintf("tmacc tune -format %s%s -target %s", e.Product, group, target)
 }
 
 // narrow names the products that have kernels of one width only. Either a trace was given, or the lock has only kernels for

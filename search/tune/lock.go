@@ -16,10 +16,13 @@ import (
 	"strings"
 
 	"github.com/tmacc/tmacc/gen"
+	"github.com/tmacc/tmacc/gen/gomod"
+	"github.com/tmacc/tmacc/gen/message"
 	"github.com/tmacc/tmacc/ir"
 	"github.com/tmacc/tmacc/ir/format"
 	"github.com/tmacc/tmacc/lower"
 	"github.com/tmacc/tmacc/lower/targets"
+	"github.com/tmacc/tmacc/lower/variant"
 	"github.com/tmacc/tmacc/schedule"
 	"github.com/tmacc/tmacc/search"
 	"github.com/tmacc/tmacc/search/timing"
@@ -320,6 +323,34 @@ func (e *Entry) Measured() string {
 		text += ", " + e.Date
 	}
 	return text
+}
+
+// Changed lists the columns of the kernels that are not the measured ones. The kernels were compiled for t by the schedules of e, and
+// have their order.
+func (e *Entry) Changed(t lower.Target, kernels []variant.Kernel) (cols []int) {
+	for i, k := range kernels {
+		if hash, err := KernelHash(t, k.Printed(t).Text); err != nil || hash != e.Kernels[i].Hash {
+			cols = append(cols, k.Schedule.Cols)
+		}
+	}
+	return cols
+}
+
+// Others says of the kernels of Changed that they are not the measured ones: "other kernels (for 1 column) than were measured". It is "" if
+// all are the measured ones.
+func (e *Entry) Others(t lower.Target, kernels []variant.Kernel) string {
+	var widths []string
+	for _, cols := range e.Changed(t, kernels) {
+		widths = append(widths, message.Count(cols, "column"))
+	}
+	if widths == nil {
+		return ""
+	}
+	by := ""
+	if e.Compiler != "" && e.Compiler != gomod.Unknown {
+		by = " by tmacc " + e.Compiler
+	}
+	return fmt.Sprintf("other kernels (for %s) than were measured%s: the traces were changed, or the compiler", strings.Join(widths, ", "), by)
 }
 
 // Uses are the schedules of e.

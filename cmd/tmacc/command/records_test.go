@@ -122,6 +122,36 @@ func TestShowOrigin(t *testing.T) {
 	refused(t, refusal{2, "show: -trace and -lock: want one of them", "show -format w2 -trace a.json -lock b.lock"})
 }
 
+// The stage origin says that the kernels of a record, or of a lock's entry, are not the measured ones, and how to measure again.
+func TestShowOtherKernels(t *testing.T) {
+	e := someRecord(t)
+	args := []string{"show", "-format", e.Product, "-target", e.Target, "-stage", "origin"}
+	const remedy = "the traces were changed, or the compiler: measure again: tmacc tune -format "
+	if out := ok(t, append(args, "-no-records")...); strings.Contains(out, "measured") {
+		t.Error(out)
+	}
+	measured := e.Kernels[0].Hash // of the program's own record
+	e.Kernels[0].Hash = "0"
+	defer func() { e.Kernels[0].Hash = measured }()
+	lock := filepath.Join(t.TempDir(), tune.LockName)
+	if err := tune.ChangeLock(lock, func(l *tune.Lock) error { l.Put(e); return nil }); err != nil {
+		t.Fatal(err)
+	}
+	for place, more := range map[string][]string{"-record search/records": nil, "-o " + filepath.Dir(lock): {"-lock", lock}} {
+		out := ok(t, append(args, more...)...)
+		for _, want := range []string{"; it has other kernels (for 1 column", remedy + e.Product, " -target " + e.Target + " " + place + "\n"} {
+			if !strings.Contains(out, want) || strings.Count(out, "\n") != 1 {
+				t.Errorf("no %q in %s", want, out)
+			}
+		}
+	}
+	var r struct{ Origin string }
+	text := ok(t, "show", "-format", e.Product, "-target", e.Target, "-why", "-most", "1", "-n", "1", "-mode", "l2", "-json")
+	if err := json.Unmarshal([]byte(text), &r); err != nil || !strings.Contains(r.Origin, remedy) {
+		t.Errorf("%v: %s", err, r.Origin)
+	}
+}
+
 // Records are not written to nowhere, beside a lock, or for some purposes only.
 func TestRecordRefused(t *testing.T) {
 	none := filepath.Join(t.TempDir(), "none")

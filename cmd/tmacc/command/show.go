@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -15,10 +16,13 @@ import (
 	"github.com/tmacc/tmacc/ir/operator"
 	"github.com/tmacc/tmacc/lower/spirv"
 	"github.com/tmacc/tmacc/lower/targets"
+	"github.com/tmacc/tmacc/lower/variant"
 	"github.com/tmacc/tmacc/search"
 	"github.com/tmacc/tmacc/search/build"
 	"github.com/tmacc/tmacc/search/defaults"
+	"github.com/tmacc/tmacc/search/delivery"
 	"github.com/tmacc/tmacc/search/shaders"
+	"github.com/tmacc/tmacc/search/tune"
 )
 
 type showFlags struct {
@@ -256,20 +260,39 @@ func (c *cli) shown(ctx context.Context, x showFlags, p ir.Problem, t targets.Ta
 	}
 	if lock != nil {
 		if e := lock.Find(p, t); e != nil && e.For(p) {
-			return e.Uses(), fmt.Sprintf("%s: %s, %s", defaults.Lock, x.lock, e.Measured()), nil
+			origin := fmt.Sprintf("%s: %s, %s", defaults.Lock, x.lock, e.Measured())
+			if v, err := build.Variant(ctx, p, t, e.Uses()); err == nil { // else a stage says why
+				origin += remeasure(e, p, t, v.Kernels, "-o "+filepath.Dir(x.lock))
+			}
+			return e.Uses(), origin, nil
 		}
 	}
 	d := c.keptDefaults(x.noRecords, bar)
 	defer d.Close()
 	chosen, err := d.Choose(ctx, p, t)
 	if e := chosen.Record; err == nil && e != nil {
-		return chosen.Uses, fmt.Sprintf("%s: %s, %s", defaults.Record, t.Machine().Core.Name, e.Measured()), nil
+		origin := fmt.Sprintf("%s: %s, %s", defaults.Record, t.Machine().Core.Name, e.Measured())
+		var kernels []variant.Kernel
+		for _, u := range chosen.Uses {
+			kernels = append(kernels, *u.Kernel)
+		}
+		return chosen.Uses, origin + remeasure(e, p, t, kernels, "-record search/records"), nil
 	}
 	how := "chosen now"
 	if chosen.Kept {
 		how = "kept from an earlier choice"
 	}
 	return chosen.Uses, fmt.Sprintf("%s: %s", defaults.Default, how), err
+}
+
+// remeasure says that the kernels of an entry are not the measured ones, and how to measure again; "" if they are. The command
+// writes what it finds to a place.
+func remeasure(e *tune.Entry, p ir.Problem, t targets.Target, kernels []variant.Kernel, place string) string {
+	others := e.Others(t, kernels)
+	if others == "" {
+		return ""
+	}
+	return fmt.Sprintf("; it has %s: measure again: %s %s", others, delivery.TuneCommand(e, p), place)
 }
 
 // showOperator prints the stages of a float operator, or of all that attention is.
