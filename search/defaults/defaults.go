@@ -98,6 +98,29 @@ func (c *Chooser) Record(p ir.Problem, t lower.Target) *tune.Entry {
 	return e
 }
 
+// Takes is the record that Choose takes for a product, nil if there is none, or none that compiles. The error is that of ctx.
+func (c *Chooser) Takes(ctx context.Context, p ir.Problem, t lower.Target) (*tune.Entry, error) {
+	_, e, err := c.recorded(ctx, p, t, c.Record(p, t))
+	return e, err
+}
+
+// recorded is the schedules of a record with their kernels, and the record; nil if there is none. One that does not compile is none, and c
+// says why. The error is that of ctx.
+func (c *Chooser) recorded(ctx context.Context, p ir.Problem, t lower.Target, e *tune.Entry) ([]search.Use, *tune.Entry, error) {
+	if e == nil {
+		return nil, nil, ctx.Err()
+	}
+	uses, err := replay(ctx, p, t, e)
+	if ctx.Err() != nil {
+		return nil, nil, ctx.Err()
+	}
+	if err != nil {
+		c.tell("a record is not used: " + message.Line(err))
+		return nil, nil, nil
+	}
+	return uses, e, nil
+}
+
 // overflows says that sums of e could overflow for the K of p: it was proven for the usual ones.
 func overflows(p ir.Problem, e *tune.Entry) bool {
 	for _, k := range e.Kernels {
@@ -119,12 +142,8 @@ func (c *Chooser) Choose(ctx context.Context, p ir.Problem, t lower.Target) (Cho
 
 // choose is Choose with a record, nil if there is none.
 func (c *Chooser) choose(ctx context.Context, p ir.Problem, t lower.Target, e *tune.Entry) (Chosen, error) {
-	if e != nil {
-		uses, err := replay(ctx, p, t, e)
-		if err == nil || ctx.Err() != nil {
-			return Chosen{Uses: uses, Record: e}, ctx.Err()
-		}
-		c.tell("a record is not used: " + message.Line(err))
+	if uses, e, err := c.recorded(ctx, p, t, e); err != nil || e != nil {
+		return Chosen{Uses: uses, Record: e}, err
 	}
 	all, kept, err := c.kept(ctx, p, t)
 	if err != nil {

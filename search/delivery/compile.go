@@ -137,8 +137,9 @@ func (x *Package) buildProduct(ctx context.Context, w *product, t lower.Target) 
 	return v, chosen.Origin(), err
 }
 
-// Origins says where the schedules of w would come from, by the name of the target.
-func (x *Package) Origins(w *order.Product) map[string]string {
+// Origins says where the schedules of w would come from, by the name of the target. It compiles records, because one that does not compile
+// is not used. The error is that of ctx.
+func (x *Package) Origins(ctx context.Context, w *order.Product) (map[string]string, error) {
 	out := map[string]string{}
 	for _, t := range x.Shaders {
 		out[t.Machine().Name] = string(defaults.Default)
@@ -155,12 +156,18 @@ func (x *Package) Origins(w *order.Product) map[string]string {
 			by = defaults.Trace
 		case x.locked(&product{Product: w}, t) != nil:
 			by = defaults.Lock
-		case x.Defaults.Record(w.Problem, t) != nil:
-			by = defaults.Record
+		default:
+			e, err := x.Defaults.Takes(ctx, w.Problem, t)
+			if err != nil {
+				return nil, err
+			}
+			if e != nil {
+				by = defaults.Record
+			}
 		}
 		out[t.Machine().Name] = string(by)
 	}
-	return out
+	return out, nil
 }
 
 // onAllCores calls f for 0 to n-1, several at once. When ctx ends, it begins no other call, waits for the calls that

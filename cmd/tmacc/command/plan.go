@@ -1,6 +1,7 @@
 package command
 
 import (
+	"context"
 	"fmt"
 	"strconv"
 	"strings"
@@ -13,12 +14,15 @@ import (
 )
 
 // plan prints what would be compiled, and for what.
-func (x *compilation) plan() error {
-	x.bar.done()
+func (x *compilation) plan(ctx context.Context) (err error) {
 	p := x.Plan(x.made.Name, x.dir)
 	for i, w := range x.Products {
-		p.Products[i].Schedules = x.made.Origins(w)
+		x.bar.step("compiling recorded schedules, product %d of %d", i+1, len(x.Products))
+		if p.Products[i].Schedules, err = x.made.Origins(ctx, w); err != nil {
+			return err
+		}
 	}
+	x.bar.done()
 	if x.json {
 		if err := printJSON(x.out, p); err != nil {
 			return err

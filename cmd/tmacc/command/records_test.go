@@ -51,6 +51,24 @@ func TestPlannedOrigins(t *testing.T) {
 	check(origins(), "default")
 	check(origins(flags...), "record")
 	check(origins(append(flags, "-no-records")...), "default")
+	l, err := records.All()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, all := range l { // a record that does not compile is not used
+		for i, x := range all.Entries {
+			if x.Product == e.Product && x.ActGroup == e.ActGroup && x.Target == e.Target {
+				broken := slices.Clone(x.Kernels)
+				broken[0].Trace = broken[0].Trace[:1]
+				all.Entries[i].Kernels = broken
+				code, out, stderr := tmacc(append([]string{"compile", "-dry-run"}, flags...)...)
+				all.Entries[i].Kernels = x.Kernels
+				if code != 0 || strings.Contains(out, "recorded schedules for") || !strings.Contains(stderr, "tmacc: a record is not used: "+e.Product+" on "+e.Target) {
+					t.Errorf("a broken record: exit code %d, %s%s", code, out, stderr)
+				}
+			}
+		}
+	}
 	const line = ": recorded schedules for "
 	if out := ok(t, append([]string{"compile", "-dry-run"}, flags...)...); strings.Count(out, line) != 1 || !strings.Contains(out, line+e.Target+"\n") {
 		t.Error(out)
