@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/tmacc/tmacc/gen/message"
 	"github.com/tmacc/tmacc/lower/variant"
 	"github.com/tmacc/tmacc/schedule"
 	"github.com/tmacc/tmacc/search/timing"
@@ -205,7 +206,7 @@ type lockedBefore struct {
 	same    bool // locked on such a machine, for all purposes of this search, and this session measures all that it was locked for
 }
 
-// locked is what the lock has for the product; nil if it has nothing that this compiler can still make.
+// locked is what the lock has for the product; nil if it has nothing that this compiler can still make, which a note says once.
 func (s *Session) locked() (*lockedBefore, error) {
 	if s.store().path == "" {
 		return nil, nil
@@ -215,12 +216,17 @@ func (s *Session) locked() (*lockedBefore, error) {
 		return nil, err
 	}
 	e := lock.Find(s.Problem, s.Target)
-	if e == nil || !e.For(s.Problem) {
+	if e == nil {
+		return nil, nil
+	}
+	if !e.For(s.Problem) {
+		s.unused(lock, e, "is for other levels, scales or activations")
 		return nil, nil
 	}
 	c, err := s.tuner.Locked(e)
 	if err != nil {
-		return nil, nil // this compiler cannot make it any more
+		s.unused(lock, e, "does not compile: "+message.Line(err))
+		return nil, nil
 	}
 	same := e.Host.CPU == s.Host.CPU
 	for _, p := range s.Purposes {
@@ -231,6 +237,20 @@ func (s *Session) locked() (*lockedBefore, error) {
 		l.same = l.same && slices.Contains(s.purposes(l), s.purposeOf(f))
 	}
 	return l, nil
+}
+
+// unused says once that the entry of the product is not used, where it is, why, and what to do.
+func (s *Session) unused(l *tune.Lock, e *tune.Entry, why string) {
+	if s.doubted {
+		return
+	}
+	s.doubted = true
+	to := s.store()
+	n := to.first + slices.IndexFunc(l.Entries, func(x tune.Entry) bool {
+		return x.Product == e.Product && x.ActGroup == e.ActGroup && x.Target == e.Target
+	})
+	s.say(Note{NotUsed, &tune.LockError{Path: to.path, Problem: fmt.Sprintf("%s %d (%s on %s) %s", to.unit, n, e.Product, e.Target, why),
+		Remedy: "the search replaces it if it finds a faster schedule; else remove the " + to.unit}})
 }
 
 // purposeOf is the purpose that a figure was measured for.

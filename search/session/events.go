@@ -34,6 +34,7 @@ const (
 	NotLogged                // measurements are not, or not all, in the log
 	LogUnread                // a part of the log could not be read
 	NotLockable              // the lock cannot be changed, so that Save will fail
+	NotUsed                  // the entry of the product in the lock, or its record, is not used
 	Unconfirmed              // the best of a search could not be measured again
 )
 
@@ -42,6 +43,7 @@ var topics = [...]string{
 	NotLogged:   "not logged: %v",
 	LogUnread:   "%v",
 	NotLockable: "%v: the schedules found will be printed, and not locked",
+	NotUsed:     "%v",
 	Unconfirmed: "the best could not be measured again: %v",
 }
 

@@ -84,6 +84,44 @@ func TestRecords(t *testing.T) {
 	}
 }
 
+// An entry that this compiler cannot make, or that is for another problem, is named once, with its place and a remedy.
+func TestUnusedEntry(t *testing.T) {
+	for _, record := range []bool{true, false} {
+		s := newSettler(t)
+		var said []string
+		s.Events = func(e Event) { said = append(said, e.String()) }
+		place, remedy := "entry 1", "the search replaces it if it finds a faster schedule; else remove the entry"
+		if s.Lock = filepath.Join(t.TempDir(), tune.LockName); record {
+			s.Records = t.TempDir()
+			place, remedy = "line 2", "the search replaces it if it finds a faster schedule; else remove the line"
+		}
+		good := tune.Entry{Product: "w2", Target: "amd64/avx2", Problem: tune.ProblemHash(s.Problem), Date: "2026-11-29",
+			Figures: []tune.Figures{{Mode: "l2", M: 1, N: 1, K: 1, Ns: 2, DefaultNs: 3}}, Kernels: []tune.Kernel{{Cols: 1, Trace: s.old.Kernels[0].Schedule.Trace}}}
+		other, broken, before := good, good, good
+		before.Product = "w1"
+		other.Problem = "p"
+		broken.Kernels = []tune.Kernel{{Cols: 1, Trace: good.Kernels[0].Trace[:1]}}
+		for want, e := range map[string]tune.Entry{"": good, "does not compile: ": broken, "is for other levels, scales or activations": other} {
+			if err := s.store().change(func(l *tune.Lock) { l.Put(before); l.Put(e) }); err != nil {
+				t.Fatal(err)
+			}
+			said, s.doubted = nil, false
+			for range 2 {
+				if l, err := s.locked(); err != nil || (l != nil) != (want == "") {
+					t.Errorf("%q: %v, %v", want, l, err)
+				}
+			}
+			all := strings.Join(said, "|")
+			if want == "" && all == "" {
+				continue
+			}
+			if head := s.store().path + ": " + place + " (w2 on amd64/avx2) " + want; want == "" || len(said) != 1 || !strings.HasPrefix(all, head) || !strings.HasSuffix(all, ": "+remedy) {
+				t.Errorf("%q, want %s", all, head)
+			}
+		}
+	}
+}
+
 // A record may take longer for a purpose, by no more than the margin. A lock may not.
 func TestRecordLosses(t *testing.T) {
 	for _, c := range []struct {

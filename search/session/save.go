@@ -70,6 +70,8 @@ var errNoLock = errors.New("session: no lock file was given")
 type store struct {
 	path   string
 	verb   string  // what becomes of them there
+	unit   string  // what a person calls a product's part of the file
+	first  int     // the number of the first one
 	date   string  // that entries have
 	margin float64 // the part of the default's time that schedules save at least
 	read   func() (*tune.Lock, error)
@@ -79,11 +81,11 @@ type store struct {
 func (s *Session) store() store {
 	if s.Records != "" {
 		path := records.Path(s.Records, s.Target)
-		return store{path, "recorded", bench.Today(), records.Margin,
+		return store{path, "recorded", "line", 1, bench.Today(), records.Margin,
 			func() (*tune.Lock, error) { return records.Read(path) },
 			func(f func(*tune.Lock)) error { return records.Change(path, f) }}
 	}
-	return store{path: s.Lock, verb: "locked",
+	return store{path: s.Lock, verb: "locked", unit: "entry",
 		read: func() (*tune.Lock, error) { return tune.ReadLock(s.Lock) },
 		change: func(f func(*tune.Lock)) error {
 			if s.Lock == "" {

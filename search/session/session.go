@@ -99,6 +99,7 @@ type Session struct {
 	ceilings []tune.Ceilings // of each purpose; zeros if they cannot be measured
 	journal  journal
 	best     tune.Ratio // the least cost that the search has measured, 0: none
+	doubted  bool       // a note has said that the entry of the product is not used
 	// beside and completed are methods of the tuner; tests replace them.
 	beside    func(base, c *tune.Candidate, purposes []Purpose) ([]tune.Beside, error)
 	completed func(c *tune.Candidate) (*tune.Candidate, error)
