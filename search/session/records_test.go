@@ -7,9 +7,12 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tmacc/tmacc/ir"
 	"github.com/tmacc/tmacc/lower"
 	"github.com/tmacc/tmacc/lower/core"
+	"github.com/tmacc/tmacc/lower/targets"
 	"github.com/tmacc/tmacc/schedule"
+	"github.com/tmacc/tmacc/search/defaults"
 	"github.com/tmacc/tmacc/search/records"
 	"github.com/tmacc/tmacc/search/tune"
 )
@@ -142,6 +145,32 @@ func TestRecordLosses(t *testing.T) {
 		if advised := strings.Contains(d.Why, "-only"); advised != (d.Outcome == None && !c.record) { // which -record refuses
 			t.Errorf("record %v: %s", c.record, d.Why)
 		}
+	}
+}
+
+// The default schedules of a session are called by where they come from, as tmacc show -stage origin calls them.
+func TestUsualName(t *testing.T) {
+	all, err := records.All()
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := all["golden-cove"].Entries[0]
+	p, err := ir.Named(e.Product)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.Act.Group = e.ActGroup
+	for want, o := range map[string]Options{"record": {}, "default": {Defaults: &defaults.Chooser{NoRecords: true}}} {
+		o.Problem, o.Target, o.Log = p, targets.ByName(e.Target), NoLog
+		s, err := Open(t.Context(), o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		x, err := s.Usual()
+		if err != nil || x.Name != want {
+			t.Errorf("%q, %v, want %q", x.Name, err, want)
+		}
+		s.Close()
 	}
 }
 

@@ -98,8 +98,9 @@ type Session struct {
 	tuner    *tune.Tuner
 	ceilings []tune.Ceilings // of each purpose; zeros if they cannot be measured
 	journal  journal
-	best     tune.Ratio // the least cost that the search has measured, 0: none
-	doubted  bool       // a note has said that the entry of the product is not used
+	best     tune.Ratio      // the least cost that the search has measured, 0: none
+	origin   defaults.Origin // of the default schedules: Record or Default
+	doubted  bool            // a note has said that the entry of the product is not used
 	// beside and completed are methods of the tuner; tests replace them.
 	beside    func(base, c *tune.Candidate, purposes []Purpose) ([]tune.Beside, error)
 	completed func(c *tune.Candidate) (*tune.Candidate, error)
@@ -250,9 +251,14 @@ func purpose(h timing.Host, mode string, m, n, k int) Purpose {
 
 // product is what the tuner works on.
 func (s *Session) product() tune.Product {
+	s.origin = defaults.Default
 	p := tune.Product{Problem: s.Problem, Target: s.Target, Purposes: s.Purposes, Layouts: s.Defaults.Layouts}
 	if s.Records == "" {
-		p.Usual = s.Defaults.Uses
+		p.Usual = func(ctx context.Context, q ir.Problem, t lower.Target) ([]search.Use, error) {
+			x, err := s.Defaults.Choose(ctx, q, t)
+			s.origin = x.Origin()
+			return x.Uses, err
+		}
 	}
 	return p
 }

@@ -41,14 +41,15 @@ type TriedFigure struct {
 	DefaultNs float64 `json:"default_ns"`
 }
 
-// Usual is the contender of the default schedules: what measuring them beside themselves differs from 1 is noise.
+// Usual is the contender of the default schedules: what measuring them beside themselves differs from 1 is noise. Its name says where
+// they come from: "default" or "record".
 func (s *Session) Usual() (Contender, error) {
 	var usual []schedule.Trace
 	for _, u := range s.tuner.Default {
 		usual = append(usual, u.Trace)
 	}
 	c, err := s.tuner.Given(usual...)
-	return Contender{"default", c}, err
+	return Contender{string(s.origin), c}, err
 }
 
 // Contender compiles schedules, the narrowest first. The error says which is illegal, that they do not share a packed

@@ -33,7 +33,8 @@ func (c *cli) compare() *cobra.Command {
 tmacc bench may differ by more than two kernels do. Each schedule is first compared with the definition.
 Figures are ratios to the default's time in the same rounds, for each -n in each -mode, and their
 geometric mean. As for tmacc tune, the mean is larger if one of them is slower. The default is also measured
-beside itself: how far that ratio is from 1 is noise.
+beside itself: how far that ratio is from 1 is noise. Its row is called record where tmacc has a recorded
+schedule for the product, and default else: -no-records compares with schedules that no search has found.
 
 -trace files are schedules of your own, such as tmacc show -stage trace prints them. -near adds
 schedules that differ from the default ones in their prefetches, or do the same in another order,
