@@ -11,20 +11,20 @@ import (
 )
 
 // CostReport says where the cycles of a call of p go, by the schedule among its stages.
-func CostReport(ctx context.Context, p ir.Problem, stages []Stage, t lower.Target) (string, error) {
+func CostReport(ctx context.Context, p ir.Problem, stages []Stage, t lower.Target) (r cost.Report, err error) {
 	trace, err := TraceOf(stages)
 	if err != nil {
-		return "", err
+		return r, err
 	}
 	k, err := schedule.Compile(p, trace)
 	if err != nil {
-		return "", err
+		return r, err
 	}
 	code, err := cost.Select(ctx, t, k.Nest, cost.Any)
 	if err != nil {
-		return "", err
+		return r, err
 	}
-	return cost.Report(ctx, k, code), nil
+	return cost.ReportOf(ctx, k, code), nil
 }
 
 // TraceOf is the schedule among stages.

@@ -110,31 +110,89 @@ func (m Model) Product(c core.Core, k *schedule.Kernel, s *lower.Selected, p Pip
 	return Blocks(cycles, near, k.Cols, x.N) / float64(k.Rows*x.N*TypicalK)
 }
 
-// Report says where the cycles of a call of k by its selected code s go.
-func Report(ctx context.Context, k *schedule.Kernel, s *lower.Selected) string {
-	var b strings.Builder
+// Report says where the cycles of a call of a kernel go, for K elements while a call follows the other.
+type Report struct {
+	Product string `json:"product"`
+	Origin  string `json:"origin,omitempty"` // of the schedule, as the caller knows it
+	Target  string `json:"target"`
+	Core    string `json:"core"`    // whose model predicts
+	Rows    int    `json:"rows"`    // of a call
+	Columns int    `json:"columns"` // of a call
+	K       int    `json:"k"`
+	Refused string `json:"refused,omitempty"` // why there is no call; then nothing follows
+	// Cycles is the time of the execution units. Each product of a weight and an activation has its share of it.
+	Cycles          float64 `json:"cycles,omitempty"`
+	CyclesEach      float64 `json:"cycles_per_product,omitempty"`
+	Parts           []Part  `json:"parts,omitempty"`
+	Waits           []Wait  `json:"waits,omitempty"`
+	VectorRegisters int     `json:"vector_registers,omitempty"`
+	ScalarRegisters int     `json:"address_registers,omitempty"`
+}
+
+// Part is code that runs as a whole: between two begins or ends of loops.
+type Part struct {
+	Loop         *int    `json:"loop"`   // the number of the innermost loop around; nil: none
+	Times        float64 `json:"times"`  // that it runs in a call
+	Cycles       float64 `json:"cycles"` // of one run
+	Instructions int     `json:"instructions"`
+	Bound        string  `json:"bound_by"`
+}
+
+// Wait is what a call waits for weights from a place, and the cycles in all for each product of a weight and an activation.
+type Wait struct {
+	Mode       string  `json:"mode"`
+	Cycles     float64 `json:"cycles"`
+	CyclesEach float64 `json:"cycles_per_product"`
+}
+
+// ReportOf is the report of k by its selected code s.
+func ReportOf(ctx context.Context, k *schedule.Kernel, s *lower.Selected) Report {
 	p := Run(ctx, k, s)
-	fmt.Fprintf(&b, "a call of %d rows, %s and %d elements of K on %s\n", k.Rows, message.Count(k.Cols, "column"), TypicalK, s.Machine.Core.Name)
+	r := Report{Product: k.Problem.Name(), Target: s.Machine.Name, Core: s.Machine.Core.Name, Rows: k.Rows, Columns: k.Cols, K: TypicalK}
 	if p.Refused != nil {
-		fmt.Fprintf(&b, "is impossible: %v\n", p.Refused)
+		r.Refused = p.Refused.Error()
+		return r
+	}
+	for _, x := range p.Stretches {
+		if x.Instrs == 0 {
+			continue
+		}
+		part := Part{Times: x.Times, Cycles: x.Cycles, Instructions: x.Instrs, Bound: x.Bound}
+		if x.Loop != nil {
+			part.Loop = &x.Loop.ID
+		}
+		r.Parts = append(r.Parts, part)
+	}
+	products := float64(k.Rows * k.Cols * TypicalK)
+	r.Cycles, r.CyclesEach = p.Cycles, p.Cycles/products
+	for at := range Place(len(places)) {
+		e := Waiting(s.Machine.Core, k, s, p, at)
+		r.Waits = append(r.Waits, Wait{at.String(), e.Waits, e.Cycles / products})
+	}
+	r.VectorRegisters, r.ScalarRegisters = p.Vectors, p.Scalars
+	return r
+}
+
+// String is a table, with a line for each part.
+func (r Report) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "a call of %d rows, %s and %d elements of K on %s\n", r.Rows, message.Count(r.Columns, "column"), r.K, r.Core)
+	if r.Refused != "" {
+		fmt.Fprintf(&b, "is impossible: %s\n", r.Refused)
 		return b.String()
 	}
 	fmt.Fprintf(&b, "%10s %8s %8s  %s\n", "cycles", "times", "each", "bound by")
-	for _, x := range p.Stretches {
-		if x.Instrs > 0 {
-			where := "outside loops"
-			if x.Loop != nil {
-				where = fmt.Sprintf("loop l%d", x.Loop.ID)
-			}
-			fmt.Fprintf(&b, "%10.0f %8.0f %8.1f  %s (%s, %d instructions)\n", x.Cycles*x.Times, x.Times, x.Cycles, x.Bound, where, x.Instrs)
+	for _, x := range r.Parts {
+		where := "outside loops"
+		if x.Loop != nil {
+			where = fmt.Sprintf("loop l%d", *x.Loop)
 		}
+		fmt.Fprintf(&b, "%10.0f %8.0f %8.1f  %s (%s, %d instructions)\n", x.Cycles*x.Times, x.Times, x.Cycles, x.Bound, where, x.Instructions)
 	}
-	products := float64(k.Rows * k.Cols * TypicalK)
-	fmt.Fprintf(&b, "%10.0f %17s  execution units: %.4f for each product\n", p.Cycles, "", p.Cycles/products)
-	for at := range Place(len(places)) {
-		e := Waiting(s.Machine.Core, k, s, p, at)
-		fmt.Fprintf(&b, "%10.0f %17s  waiting for weights in %s: %.4f for each product in all\n", e.Waits, "", at, e.Cycles/products)
+	fmt.Fprintf(&b, "%10.0f %17s  execution units: %.4f for each product\n", r.Cycles, "", r.CyclesEach)
+	for _, x := range r.Waits {
+		fmt.Fprintf(&b, "%10.0f %17s  waiting for weights in %s: %.4f for each product in all\n", x.Cycles, "", x.Mode, x.CyclesEach)
 	}
-	fmt.Fprintf(&b, "registers: %d for vectors, %d for addresses\n", p.Vectors, p.Scalars)
+	fmt.Fprintf(&b, "registers: %d for vectors, %d for addresses\n", r.VectorRegisters, r.ScalarRegisters)
 	return b.String()
 }

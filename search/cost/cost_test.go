@@ -208,7 +208,7 @@ func TestPrefetch(t *testing.T) {
 // A report names each place and adds nothing that an estimate does not say.
 func TestReport(t *testing.T) {
 	k, s := w4(t, `{"prefetch":{"bytes":4096}}`)
-	text := cost.Report(context.Background(), k, s)
+	text := cost.ReportOf(context.Background(), k, s).String()
 	for _, want := range []string{"64 rows, 1 column and", "execution units", "in l2", "in l3", "in dram", "loop l0", "registers"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in:\n%s", want, text)

@@ -86,7 +86,8 @@ func (d *device) cost(ctx context.Context, t schedule.Trace) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return s.Report(d.target, d.all(shaders.Total)...)
+	r, err := s.Report(d.target, d.all(shaders.Total)...)
+	return r.String(), err
 }
 
 func (d *device) open(ctx context.Context) (gauge, error) {

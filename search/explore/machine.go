@@ -99,8 +99,8 @@ func (c *processor) predict(ctx context.Context, t schedule.Trace) ([]float64, e
 func (c *processor) unit() string { return "cycles for a product of a weight and an activation" }
 
 func (c *processor) cost(ctx context.Context, t schedule.Trace) (string, error) {
-	text, err := build.CostReport(ctx, c.Problem, c.Stages(t), c.target)
-	return strings.TrimRight(text, "\n"), err
+	report, err := build.CostReport(ctx, c.Problem, c.Stages(t), c.target)
+	return strings.TrimRight(report.String(), "\n"), err
 }
 
 func (c *processor) open(ctx context.Context) (gauge, error) {

@@ -273,7 +273,7 @@ func (s Search) kernel(ctx context.Context, g tune.Gene) kernel {
 	tile, err := build.Tile(all)
 	k.add("packed tile", tile, err)
 	report, err := build.CostReport(ctx, *s.Problem, all, s.Target)
-	k.add("where the cycles go, by the model of the core", report, err)
+	k.add("where the cycles go, by the model of the core", report.String(), err)
 	return k
 }
 

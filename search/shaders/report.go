@@ -111,18 +111,18 @@ func (s *Selected) Refused(x tune.Purpose) error {
 }
 
 // CostReport says where the time of products of typical shapes goes, by the schedule among the stages of p and the speeds that t has.
-func CostReport(ctx context.Context, p ir.Problem, stages []build.Stage, t spirv.Target) (string, error) {
+func CostReport(ctx context.Context, p ir.Problem, stages []build.Stage, t spirv.Target) (r Report, err error) {
 	trace, err := build.TraceOf(stages)
 	if err != nil {
-		return "", err
+		return r, err
 	}
 	k, err := schedule.Compile(p, trace)
 	if err != nil {
-		return "", err
+		return r, err
 	}
 	s, err := Select(ctx, t, k)
 	if err != nil {
-		return "", err
+		return r, err
 	}
 	var purposes []tune.Purpose
 	for _, x := range shapesOf([]int{k.Cols}) {
@@ -131,17 +131,58 @@ func CostReport(ctx context.Context, p ir.Problem, stages []build.Stage, t spirv
 	return s.Report(t, purposes...)
 }
 
+// Report says where the time of products goes.
+type Report struct {
+	Product  string      `json:"product"`
+	Origin   string      `json:"origin,omitempty"` // of the schedule, as the caller knows it
+	Target   string      `json:"target"`
+	Device   string      `json:"device"`  // whose speeds predict
+	Columns  int         `json:"columns"` // of the kernel
+	Products []Predicted `json:"products"`
+	text     string
+}
+
+// Predicted is what the time of a product is made of, in ns. Memory, lines, compute and the chain go on side by side: the time is the root
+// of the sum of their squares, and the launch and the start.
+type Predicted struct {
+	Shape
+	Ns           float64 `json:"ns"` // in all
+	Launch       float64 `json:"launch_ns"`
+	Start        float64 `json:"start_ns"`
+	Prepare      float64 `json:"prepare_ns"` // of activations, if workgroups do so themselves
+	Memory       float64 `json:"memory_ns"`
+	Lines        float64 `json:"lines_ns"`
+	Compute      float64 `json:"compute_ns"` // instructions on words, dot products and matrices
+	Instructions float64 `json:"instructions_ns"`
+	Exchanged    float64 `json:"exchanged_ns"` // of the instructions
+	Dots         float64 `json:"dots_ns"`
+	Matrices     float64 `json:"matrices_ns"`
+	Chain        float64 `json:"chain_ns"`
+	Bytes        int     `json:"weight_bytes"`
+	Groups       float64 `json:"workgroups"`
+	Resident     float64 `json:"workgroups_at_once"` // on a processor
+	Rounds       float64 `json:"rounds"`             // of workgroups that follow one another
+}
+
+// String is a table of times: a column for each product.
+func (r Report) String() string { return r.text }
+
 // Report says where the time of products on t goes, by the speeds that t has.
-func (s *Selected) Report(t spirv.Target, purposes ...tune.Purpose) (string, error) {
+func (s *Selected) Report(t spirv.Target, purposes ...tune.Purpose) (r Report, err error) {
+	r = Report{Product: s.Problem.Name(), Target: t.Machine().Name, Device: s.on.String(), Columns: s.Cols}
 	var shapes []Shape
 	var all []Times
-	for _, x := range purposes {
-		if err := s.Refused(x); err != nil {
-			return "", err
+	for _, p := range purposes {
+		if err := s.Refused(p); err != nil {
+			return Report{}, err
 		}
-		shapes, all = append(shapes, Shape{M: x.M, K: x.K, N: x.N}), append(all, s.Times(x))
+		x, at := s.Times(p), Shape{M: p.M, K: p.K, N: p.N}
+		shapes, all = append(shapes, at), append(all, x)
+		r.Products = append(r.Products, Predicted{at, x.Total(), x.Launch, x.Start, x.Prepare, x.Memory, x.Lines, x.Compute, x.Instructions, x.Exchanged, x.Dots, x.Matrices,
+			x.Chain, x.Bytes, x.Groups, x.Resident, x.Rounds})
 	}
-	return s.report(s.Problem, t, shapes, all), nil
+	r.text = s.report(s.Problem, t, shapes, all)
+	return r, nil
 }
 
 // report is a table of times: a column for each shape.

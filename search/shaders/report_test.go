@@ -113,7 +113,7 @@ func TestWhyRefused(t *testing.T) {
 	if _, err := CostReport(t.Context(), p, build.Stages(p, tiles, on), on.With(small)); err == nil || !strings.HasSuffix(err.Error(), want) {
 		t.Errorf("%v, want %s", err, want)
 	}
-	if text, err := CostReport(t.Context(), p, build.Stages(p, tiles, on), on.With(h200)); err != nil || !strings.Contains(text, "cooperative matrices") {
-		t.Errorf("%v: %s", err, text)
+	if r, err := CostReport(t.Context(), p, build.Stages(p, tiles, on), on.With(h200)); err != nil || !strings.Contains(r.String(), "cooperative matrices") {
+		t.Errorf("%v: %v", err, r)
 	}
 }

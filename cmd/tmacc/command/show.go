@@ -36,6 +36,7 @@ type showFlags struct {
 	prepare             bool
 	cost                bool
 	why                 whyFlags
+	json                bool // for why and cost
 }
 
 func (c *cli) show() *cobra.Command {
@@ -63,7 +64,7 @@ says where the time of products goes, with weights in memory, by the speeds of t
 
 -why says what each rule of the schedule space decided, and the times that the model predicts for alternatives, over the
 schedule's own: of n activations with the weights in each place, or of shaders for each of some shapes. It takes any
-schedule that the rules can make.
+schedule that the rules can make. -json prints either as one object.
 
 A float operator of language models, -op, has no problem, no origin, no layout and no cost. Attention is several operators.
 A shader, -target spirv, has no stages machine and cost.`,
@@ -87,6 +88,7 @@ A shader, -target spirv, has no stages machine and cost.`,
 	f.StringSliceVar(&x.stages, "stage", []string{allWord}, "what to print; may be repeated")
 	f.BoolVar(&x.prepare, "prepare", false, "show the kernel that prepares activations for the schedule")
 	f.BoolVar(&x.cost, "cost", false, "show where the cycles go, or the time of a shader, instead of the stages")
+	f.BoolVar(&x.json, "json", false, "with -why or -cost: print one JSON object")
 	whyVar(f, &x.why)
 	cmd.MarkFlagsMutuallyExclusive("cost", "why", "stage")
 	cmd.MarkFlagsMutuallyExclusive("cost", "why", "prepare")
@@ -95,6 +97,9 @@ A shader, -target spirv, has no stages machine and cost.`,
 			if !x.why.asked && cmd.Flags().Changed(name) {
 				return fmt.Errorf("show: -%s is for -why", name)
 			}
+		}
+		if x.json && !x.why.asked && !x.cost {
+			return errors.New("show: -json is for -why and -cost")
 		}
 		if x.trace != "" && cmd.Flags().Changed("cols") {
 			return errors.New("show: -cols: the schedule of -trace has columns of its own: leave it out")
@@ -156,7 +161,7 @@ func (c *cli) runShow(ctx context.Context, x showFlags) error {
 		if err != nil {
 			return fmt.Errorf("show: %w", ofTrace(x.trace, err))
 		}
-		return x.why.print(c.out, reasons)
+		return c.printAs(x.json, reasons)
 	}
 	bar.done()
 	if x.cost {
@@ -164,8 +169,7 @@ func (c *cli) runShow(ctx context.Context, x showFlags) error {
 		if err != nil {
 			return fmt.Errorf("show: %w", ofTrace(x.trace, err))
 		}
-		_, err = fmt.Fprint(c.out, report)
-		return err
+		return c.printAs(x.json, report)
 	}
 	last := &all[len(all)-1]
 	last.Err = ofTrace(x.trace, last.Err)
@@ -180,12 +184,35 @@ func ofTrace(path string, err error) error {
 	return fmt.Errorf("-trace %s: %w", path, err)
 }
 
-// costReport says where the time of the kernel among stages goes.
-func costReport(ctx context.Context, p ir.Problem, stages []build.Stage, on targets.Selector) (string, error) {
-	if t, ok := on.(spirv.Target); ok {
-		return shaders.CostReport(ctx, p, stages, t)
+// printAs prints x as JSON or as text.
+func (c *cli) printAs(asJSON bool, x fmt.Stringer) error {
+	if asJSON {
+		return printJSON(c.out, x)
 	}
-	return build.CostReport(ctx, p, stages, on.(targets.Target))
+	_, err := fmt.Fprint(c.out, x)
+	return err
+}
+
+// costReport says where the time of the kernel among stages goes.
+func costReport(ctx context.Context, p ir.Problem, stages []build.Stage, on targets.Selector) (fmt.Stringer, error) {
+	if t, ok := on.(spirv.Target); ok {
+		r, err := shaders.CostReport(ctx, p, stages, t)
+		r.Origin = originOf(stages)
+		return r, err
+	}
+	r, err := build.CostReport(ctx, p, stages, on.(targets.Target))
+	r.Origin = originOf(stages)
+	return r, err
+}
+
+// originOf is the origin of the schedule among stages.
+func originOf(stages []build.Stage) string {
+	for _, s := range stages {
+		if s.Name == originStage {
+			return s.Text
+		}
+	}
+	return ""
 }
 
 // originStage is the stage that says where a schedule comes from.

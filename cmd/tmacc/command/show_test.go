@@ -1,8 +1,13 @@
 package command
 
 import (
+	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/tmacc/tmacc/search/cost"
+	"github.com/tmacc/tmacc/search/shaders"
 )
 
 // Every stage of an operator is printed under its name, and attention operator by operator.
@@ -55,6 +60,37 @@ func TestShowOperatorRefused(t *testing.T) {
 			t.Errorf("show %s: exit code %d, %q, want %q", c[0], code, text, c[1])
 		}
 	}
+}
+
+// -cost -json has the figures of the text of -cost.
+func TestShowCostJSON(t *testing.T) {
+	show := func(into any, flags ...string) string {
+		t.Helper()
+		args := append([]string{"show", "-format", "w2", "-cost"}, flags...)
+		if err := json.Unmarshal([]byte(ok(t, append(args, "-json")...)), into); err != nil {
+			t.Fatal(err)
+		}
+		return ok(t, args...)
+	}
+	var r cost.Report
+	text := show(&r, "-target", "avx2")
+	if r.Product != "w2" || r.Target != "amd64/avx2" || !strings.HasPrefix(r.Origin, "default: ") || r.Columns != 1 || len(r.Parts) == 0 || len(r.Waits) != 4 || r.Cycles <= 0 {
+		t.Errorf("%+v", r)
+	}
+	if r.String() != text {
+		t.Errorf("the object says\n%vthe text\n%s", r, text)
+	}
+	var s shaders.Report
+	text = show(&s, "-target", "spirv", "-core", "h200")
+	if s.Product != "w2" || !strings.HasPrefix(s.Target, "spirv") || !strings.Contains(s.Device, "h200") || s.Origin != "default" || len(s.Products) == 0 {
+		t.Errorf("%+v", s)
+	}
+	for _, x := range s.Products {
+		if us := fmt.Sprintf("%.2f", x.Ns/1e3); x.M == 0 || x.Memory <= 0 || x.Bytes == 0 || !strings.Contains(text, us) {
+			t.Errorf("%+v: no %s in\n%s", x, us, text)
+		}
+	}
+	refused(t, refusal{exitUsage, "show: -json is for -why and -cost", "show -format w2 -json"})
 }
 
 // A file of -trace whose schedule does not compile for the product is named.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 
 	"github.com/spf13/pflag"
 
@@ -23,7 +22,6 @@ type whyFlags struct {
 	modes  []string
 	placed bool // the user names modes
 	most   int
-	json   bool
 }
 
 // mostAlternatives is how many alternatives of a decision are shown unless the user asks for another number.
@@ -34,11 +32,10 @@ func whyVar(f *pflag.FlagSet, x *whyFlags) {
 	f.IntSliceVarP(&x.ns, "n", "n", nil, "with -why: activations per product (default the columns of the kernel)")
 	f.StringSliceVar(&x.modes, "mode", []string{cost.L2.String(), cost.L3.String(), cost.DRAM.String()}, "with -why: where weights are; for CPUs")
 	f.IntVar(&x.most, "most", mostAlternatives, "with -why: alternatives of each decision, at most")
-	f.BoolVar(&x.json, "json", false, "with -why: print one JSON object")
 }
 
 // whyOnly are the flags that mean nothing without -why.
-var whyOnly = []string{"n", "mode", "most", "json"}
+var whyOnly = []string{"n", "mode", "most"}
 
 // check refuses flags that no schedule for a target can be asked about.
 func (x whyFlags) check(on targets.Selector) error {
@@ -83,19 +80,6 @@ func (x whyFlags) reasons(ctx context.Context, p ir.Problem, stages []build.Stag
 	} else {
 		r, err = build.Why(ctx, p, stages, on.(targets.Target), x.ns, at, x.most)
 	}
-	for _, s := range stages {
-		if s.Name == originStage {
-			r.Origin = s.Text
-		}
-	}
+	r.Origin = originOf(stages)
 	return r, err
-}
-
-// print prints reasons.
-func (x whyFlags) print(w io.Writer, r build.Reasons) error {
-	if x.json {
-		return printJSON(w, r)
-	}
-	_, err := fmt.Fprint(w, r)
-	return err
 }

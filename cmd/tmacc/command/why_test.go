@@ -37,7 +37,7 @@ func TestShowWhy(t *testing.T) {
 	none := file(t, "none.json", `[{"decompose":{"family":"dot","value":"affine"}}]`)
 	for want, args := range map[string]string{
 		"show: -n is for -why":           "-n 1",
-		"show: -json is for -why":        "-json",
+		"show: -json is for -why and":    "-json",
 		"-n 0: want 1 or more":           "-why -n 0",
 		"-most 0: want 1 or more":        "-why -most 0",
 		`place "l4": want one of l2`:     "-why -mode l4",
