@@ -241,8 +241,8 @@ func TestFoundText(t *testing.T) {
 		return &Measured{Base: defaultWords, Ratio: tune.Ratio{Median: (low + high) / 2, Low: low, High: high}}
 	}
 	for want, f := range map[string]Found{
-		"2 candidates, ended by time; none was faster than the default schedule":                                                                            {Cost: 0.99, usual: true},
-		"2 candidates, ended by time; the best took 0.90 ± ? of the time of the default schedule, which is unconfirmed: best takes it, measure confirms it": {Cost: 0.9},
+		"2 candidates, ended by time; none was faster than the default schedule":                                                                        {Cost: 0.99, usual: true},
+		"2 candidates, ended by time; the best took 0.90 of the time of the default schedule, which is unconfirmed: best takes it, measure confirms it": {Cost: 0.9},
 		"2 candidates, ended by time; the best took 0.90 ± 0.05 of the time of the default schedule, which is unconfirmed: best takes it, measure confirms it": {Cost: 0.9,
 			Noise: &measured(0.85, 0.95).Ratio},
 		"2 candidates, ended by time; the best takes 0.85 ± 0.05 of the time of the default schedule, and best takes it": {Cost: 0.8, Confirmed: measured(0.8, 0.9)},

@@ -22,12 +22,16 @@ func TestProgress(t *testing.T) {
 	if line := s.progress(p, 5*time.Second).String(); !strings.HasSuffix(line, "0.50 ± 0.10 of the default's time") {
 		t.Error(line)
 	}
-	s.best = tune.Ratio{}
+	s.best, s.before = tune.Ratio{}, []tune.Ratio{{Median: 0.4, Low: 0.3, High: 0.5}, {Median: 0.5, Low: 0.48, High: 0.52}} // of an earlier one
+	if line := s.progress(p, 5*time.Second).String(); !strings.HasSuffix(line, "0.50 ± 0.02 of the default's time") {
+		t.Error(line)
+	}
+	s.best, s.before = tune.Ratio{}, nil
 	if line := s.progress(tune.Progress{Trials: 7, Dropped: 7}, 5*time.Second).String(); !strings.HasSuffix(line, "7 dropped") {
 		t.Error(line)
 	}
 	s.tuner.ReferenceNs[0] = 0
-	if line := s.progress(p, 5*time.Second).String(); !strings.HasSuffix(line, count+"0.50 ± ? of the default's time") {
+	if line := s.progress(p, 5*time.Second).String(); !strings.HasSuffix(line, count+"0.50 of the default's time") {
 		t.Error(line)
 	}
 }
@@ -40,7 +44,7 @@ func TestReport(t *testing.T) {
 		{Cost: 0.8, Ratios: []float64{0.8}, Low: []float64{0.75}, High: []float64{0.85}}} {
 		s.report(x)
 	}
-	const want = "the best so far takes 0.90 ± ? of the default's time, unconfirmed|dropped: wrong|BUG, please report: row 3 is 4, want 5|the best so far takes 0.80 ± 0.05 of the default's time, unconfirmed"
+	const want = "the best so far takes 0.90 of the default's time, unconfirmed|dropped: wrong|BUG, please report: row 3 is 4, want 5|the best so far takes 0.80 ± 0.05 of the default's time, unconfirmed"
 	if have := strings.Join(said, "|"); have != want {
 		t.Errorf("%s, want %s", have, want)
 	}

@@ -70,6 +70,11 @@ func (s *Session) earlier() ([]*tune.Candidate, error) {
 	} else if err != nil {
 		return nil, err
 	}
+	for _, t := range trials {
+		if t.Error == "" {
+			s.before = append(s.before, t.Ratio())
+		}
+	}
 	return s.tuner.Resume(trials), nil
 }
 

@@ -37,7 +37,7 @@ func (f *Found) Traces() []schedule.Trace {
 // no error: the result is what was found until then. Search returns a *ResumeError, a *Broken, the error of a machine that
 // can measure nothing, or the error of ctx if it ends before the first candidate.
 func (s *Session) Search(ctx context.Context) (*Found, error) {
-	s.best = tune.Ratio{} // of this search alone
+	s.best, s.before = tune.Ratio{}, nil // of this search alone
 	s.say(Step("measuring what the machine can do"))
 	if err := s.measureCeilings(ctx); err != nil {
 		return nil, err
@@ -172,6 +172,9 @@ func (s *Session) progress(p tune.Progress, took time.Duration) Progress {
 		Measured: p.Trials, Trials: s.Trials, Dropped: p.Dropped, Took: took, Limit: s.Limit, Best: s.best}
 	if s.best.Median != p.Best { // an earlier search has measured it
 		e.Best = (&tune.Trial{Cost: p.Best}).Ratio()
+		if i := slices.IndexFunc(s.before, func(r tune.Ratio) bool { return r.Median == p.Best }); i >= 0 {
+			e.Best = s.before[i]
+		}
 	}
 	if ns := s.tuner.ReferenceNs[0]; ns > 0 { // else an earlier search has measured everything
 		e.First = s.record(s.Purposes[0], p.Best*ns, nil)

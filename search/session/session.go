@@ -100,6 +100,7 @@ type Session struct {
 	journal  journal
 	best     tune.Ratio      // the least cost that the search has measured, 0: none
 	origin   defaults.Origin // of the default schedules: Record or Default
+	before   []tune.Ratio    // the costs that earlier searches have measured, which this one begins with
 	doubted  bool            // a note has said that the entry of the product is not used
 	// beside and completed are methods of the tuner; tests replace them.
 	beside    func(base, c *tune.Candidate, purposes []Purpose) ([]tune.Beside, error)

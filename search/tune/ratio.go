@@ -48,12 +48,12 @@ func bound(n int) (k int) {
 func (r Ratio) Less() bool    { return r.High < 1 }
 func (r Ratio) Greater() bool { return r.Low > 1 }
 
-// String is "0.97 ± 0.02".
+// String is "0.97 ± 0.02", or "0.97" without bounds: too few measurements give none, and the log of an earlier search may have none.
 func (r Ratio) String() string {
 	noise := max(r.High-r.Median, r.Median-r.Low)
 	switch {
 	case math.IsInf(noise, 1):
-		return fmt.Sprintf("%.2f ± ?", r.Median)
+		return fmt.Sprintf("%.2f", r.Median)
 	case noise < 0.01:
 		return fmt.Sprintf("%.3f ± %.3f", r.Median, noise)
 	}

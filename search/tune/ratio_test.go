@@ -25,7 +25,7 @@ func TestRatio(t *testing.T) {
 		less, greater bool
 		text          string
 	}{
-		{[]float64{0.9}, Ratio{0.9, 0, math.Inf(1)}, false, false, "0.90 ± ?"},
+		{[]float64{0.9}, Ratio{0.9, 0, math.Inf(1)}, false, false, "0.90"},
 		{[]float64{0.95, 0.96, 0.94, 0.97, 0.93, 0.98, 0.92, 0.99}, Ratio{0.955, 0.93, 0.98}, true, false, "0.95 ± 0.03"},
 		{[]float64{0.5, 0.96, 0.94, 0.97, 0.93, 0.98, 0.95, 1.5}, Ratio{0.955, 0.93, 0.98}, true, false, "0.95 ± 0.03"},
 		{[]float64{0.95, 0.96, 0.94, 1.01, 0.93, 1.02, 0.92, 0.99}, Ratio{0.955, 0.93, 1.01}, false, false, "0.95 ± 0.06"},
@@ -47,9 +47,9 @@ func TestTrialRatio(t *testing.T) {
 	for want, x := range map[string]Trial{
 		"0.90 ± 0.10": {Cost: 0.9, Ratios: []float64{0.9, 0, 0.9}, Low: []float64{0.85, 0, 0.85}, High: []float64{1, 0, 1}},
 		"0.80 ± 0.15": {Cost: 0.8, Ratios: []float64{0.8}, Low: []float64{0.9}, High: []float64{0.95}},
-		"0.70 ± ?":    {Cost: 0.7, Ratios: []float64{0.7, 0.7}, Low: []float64{0.6, 0}, High: []float64{0.8, 0}},
-		"0.60 ± ?":    {Cost: 0.6, Ratios: []float64{0.6}},
-		"0.50 ± ?":    {Cost: 0.5},
+		"0.70":        {Cost: 0.7, Ratios: []float64{0.7, 0.7}, Low: []float64{0.6, 0}, High: []float64{0.8, 0}},
+		"0.60":        {Cost: 0.6, Ratios: []float64{0.6}},
+		"0.50":        {Cost: 0.5},
 	} {
 		if have := x.Ratio().String(); have != want {
 			t.Errorf("%s, want %s", have, want)
