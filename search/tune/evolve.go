@@ -145,9 +145,9 @@ func Evolve[G any](ctx context.Context, s Space[G], opt Options, seeds ...G) Out
 		if len(seeds) > 0 {
 			some := seeds[:min(len(seeds), atOnce)]
 			seeds = seeds[len(some):]
-			for new := e.points(some); len(new) > 0 && e.out.Trials < e.Trials && ctx.Err() == nil; { // known ones are no trials
+			for new := e.points(ctx, some); len(new) > 0 && e.out.Trials < e.Trials && ctx.Err() == nil; { // known ones are no trials
 				n := min(len(new), e.Trials-e.out.Trials)
-				e.measure(new[:n])
+				e.measure(ctx, new[:n])
 				new = new[n:]
 			}
 			continue
@@ -157,25 +157,28 @@ func Evolve[G any](ctx context.Context, s Space[G], opt Options, seeds ...G) Out
 			e.out.Ended = "exhausted"
 			break
 		}
-		e.measure(batch)
+		e.measure(ctx, batch)
 	}
 	e.out.Best = e.measured[:min(len(e.measured), keep)]
 	return e.out
 }
 
-// points lowers things, on all cores. It drops a thing that cannot be lowered or is known.
-func (e *evolution[G]) points(gs []G) (out []proposal[G]) {
+// points lowers things, on all cores. It drops a thing that cannot be lowered or is known. When ctx ends, it lowers no other, and returns none.
+func (e *evolution[G]) points(ctx context.Context, gs []G) (out []proposal[G]) {
 	points, errs := make([]Point, len(gs)), make([]error, len(gs))
 	var wg sync.WaitGroup
 	var next atomic.Int64
 	for range min(len(gs), runtime.GOMAXPROCS(0)) {
 		wg.Go(func() {
-			for i := int(next.Add(1)) - 1; i < len(gs); i = int(next.Add(1)) - 1 {
+			for i := int(next.Add(1)) - 1; i < len(gs) && ctx.Err() == nil; i = int(next.Add(1)) - 1 {
 				points[i], errs[i] = e.Point(gs[i])
 			}
 		})
 	}
 	wg.Wait()
+	if ctx.Err() != nil {
+		return nil
+	}
 	for i, g := range gs {
 		p, err := points[i], errs[i]
 		switch {
@@ -205,7 +208,7 @@ const mostPooled = 400
 const stuck = 32
 
 // nearest queues the neighbours of the best to be measured next, if the search is stuck.
-func (e *evolution[G]) nearest() {
+func (e *evolution[G]) nearest(ctx context.Context) {
 	if len(e.next) > 0 || e.Near == nil || e.Random || e.since < stuck || len(e.measured) == 0 || e.around {
 		return
 	}
@@ -214,14 +217,14 @@ func (e *evolution[G]) nearest() {
 	}
 	e.pool = nil
 	e.around = true
-	e.next = e.points(e.Near(e.measured[0].G))
+	e.next = e.points(ctx, e.Near(e.measured[0].G))
 	e.predict(e.next)
 }
 
 // propose takes the next batch: what was joined, or is near the best, or out of the pool.
 func (e *evolution[G]) propose(ctx context.Context) []proposal[G] {
 	want := min(e.Batch, e.Trials-e.out.Trials)
-	if e.nearest(); len(e.next) > 0 {
+	if e.nearest(ctx); len(e.next) > 0 {
 		batch := e.next[:min(want, len(e.next))]
 		e.next = e.next[len(batch):]
 		return batch
@@ -255,7 +258,7 @@ func (e *evolution[G]) fill(ctx context.Context, want, fresh int) {
 		for range atOnce {
 			gs = append(gs, e.offspring())
 		}
-		found := e.points(gs)
+		found := e.points(ctx, gs)
 		fresh -= len(found)
 		if e.pool = append(e.pool, found...); !e.Random {
 			e.predict(e.pool)
@@ -347,7 +350,7 @@ func (e *evolution[G]) lead() {
 }
 
 // measure measures a batch and learns from its results.
-func (e *evolution[G]) measure(batch []proposal[G]) {
+func (e *evolution[G]) measure(ctx context.Context, batch []proposal[G]) {
 	var gs []G
 	for _, x := range batch {
 		gs = append(gs, x.g)
@@ -387,7 +390,7 @@ func (e *evolution[G]) measure(batch []proposal[G]) {
 	e.lead()
 	e.model.fit()
 	if e.Join != nil && !e.Random {
-		e.next = append(e.points(e.Join(good)), e.next...)
+		e.next = append(e.points(ctx, e.Join(good)), e.next...)
 	}
 	if e.Progress != nil {
 		dropped := 0

@@ -6,8 +6,10 @@ import (
 	"math"
 	"math/rand"
 	"reflect"
+	"runtime"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/tmacc/tmacc/search/timing"
@@ -288,6 +290,28 @@ func TestEvolveFamilies(t *testing.T) {
 	}
 	if odd != tryFamily {
 		t.Errorf("%d of the first 8 measured are of the family that the estimate is against, want %d", odd, tryFamily)
+	}
+}
+
+// When the time is over, a search lowers nothing more, however much was to be lowered at once.
+func TestEvolveLowersNoMore(t *testing.T) {
+	var lowered atomic.Int64
+	var measured []genes
+	ctx, stop := context.WithCancel(t.Context())
+	s := synthetic(&measured)
+	point := s.Point
+	s.Point = func(g genes) (Point, error) {
+		lowered.Add(1)
+		stop()
+		return point(g)
+	}
+	seeds := make([]genes, 100)
+	for i := range seeds {
+		seeds[i][1] = i % 8
+	}
+	out := Evolve(ctx, s, Options{Trials: 50, Rng: rand.New(rand.NewSource(1))}, seeds...)
+	if n := int(lowered.Load()); n > runtime.GOMAXPROCS(0) || out.Trials != 0 || len(measured) != 0 || out.Ended != "interrupted" {
+		t.Errorf("%d were lowered, %+v", n, out)
 	}
 }
 

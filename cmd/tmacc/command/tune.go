@@ -70,6 +70,11 @@ then the exit code is 1. A second Ctrl-C ends the program at once.
 -from-scratch begins without any schedules. A search otherwise begins with the default and the locked ones, and with the
 fastest that the log has of other searches on such a core.
 
+-time is for measuring candidates. It does not count what comes before, compiling the default schedules and measuring what the
+machine can do, nor what comes after: the 8 best are measured again, and the decision takes 8 measurements of each purpose, of
+several schedules. A candidate that is being measured is finished. So with a short -time a command takes about half a minute.
+-mode l2 -n 1 -only takes a few seconds.
+
 -record writes to a file of records instead, one for each core: tmacc built with it has these schedules in place of
 the default ones. The best is compared with the default schedules without records, and with the record that is there.
 It is recorded only if it saves ` + fmt.Sprintf("%.0f", 100*records.Margin) + ` % of the default's time beyond the noise,
@@ -94,7 +99,7 @@ connections that are cut, and for a machine that starts again.`,
 	x.purposeFlags(f)
 	f.IntVar(&x.trials, "trials", session.UsualTrials, "candidates to measure at most")
 	f.IntVar(&x.patience, "patience", session.UsualPatience, "end after this number of candidates in a row that are no better")
-	f.DurationVar(&x.limit, "time", session.UsualLimit, "length of each search; measuring the machine before, and the best again afterwards, takes about half a minute more, longer for more purposes")
+	f.DurationVar(&x.limit, "time", session.UsualLimit, "length of each search; what comes before and after it takes about half a minute more, longer for more purposes")
 	f.Int64Var(&x.seed, "seed", 1, "seed of the random numbers")
 	f.StringVarP(&x.dir, "output", "o", ".", "`directory` of the package that the schedules are for")
 	f.StringVar(&x.log, "log", "", "`file` that every measurement is added to, or "+session.NoLog+" (default: see tmacc log)")
