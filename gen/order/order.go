@@ -94,11 +94,12 @@ func named(word string) (lower.Target, error) {
 	if t := targets.ByName(word); t != nil {
 		return t, nil
 	}
-	var names []string
+	var names, short []string
 	for _, t := range targets.All() {
-		names = append(names, t.Machine().Name)
+		m := t.Machine()
+		names, short = append(names, m.Name), append(short, m.ShortName())
 	}
-	return nil, fmt.Errorf("unknown target %q: have %s", word, strings.Join(names, ", "))
+	return nil, fmt.Errorf("unknown target %q: have %s%s", word, strings.Join(names, ", "), format.Meant(word, append(short, names...)))
 }
 
 // checkMaxK refuses a largest K that no product has. The error calls it name, as the flag or the key is

@@ -65,6 +65,8 @@ func TestLookupRefusals(t *testing.T) {
 		"w9":                       `format: unknown format "w9": there are ` + strings.Join(Names(), " ") + `; groups are written -g32`,
 		"w4g32":                    `; did you mean w4-g32?`,
 		"W2G64-z":                  `; did you mean w2-g64-z?`,
+		"tenary":                   `; did you mean ternary?`,
+		"tenary-g32":               `; did you mean ternary?`,
 		"Q4_0":                     `; did you mean q4_0?`,
 		"Q4_K_M":                   `; did you mean q4_k?`,
 		"w4-":                      `unknown piece ""; there are tensor, row, gN (one scale per N weights), sN (of two levels, one per N), bN (an index of its codebook per N), f16, bf16, f32, i8, u8, z (zero points) and m (minimums)`,

@@ -167,7 +167,11 @@ func Lookup(name string) (Weight, error) {
 
 // unknown is the error of a name that begins with no built-in format, which names the beginning, and the whole if that is more.
 func unknown(name, base string) error {
-	have := fmt.Sprintf("there are %s; groups are written -g32%s", strings.Join(Names(), " "), meant(name))
+	did := meant(name)
+	if did == "" {
+		did = Meant(base, Names())
+	}
+	have := fmt.Sprintf("there are %s; groups are written -g32%s", strings.Join(Names(), " "), did)
 	if name == base {
 		return errorf(fmt.Sprintf("unknown format %.64q", name), "%s", have)
 	}

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/tmacc/tmacc/ir/format"
 	"github.com/tmacc/tmacc/lower"
 	"github.com/tmacc/tmacc/lower/core"
 	"github.com/tmacc/tmacc/lower/spirv"
@@ -162,13 +163,25 @@ func one(word string) (lower.Target, error) {
 		return nil, fmt.Errorf("-target %s: want one target", word)
 	}
 	if isa, core, ok := OtherCore(word); ok {
-		return nil, fmt.Errorf("unknown target %q: no built-in core is called %s: have %s; for a core of your own: -target %s -core FILE.json",
-			word, core, strings.Join(CoreNames(), ", "), isa)
+		return nil, fmt.Errorf("unknown target %q: no built-in core is called %s: have %s; for a core of your own: -target %s -core FILE.json%s",
+			word, core, strings.Join(CoreNames(), ", "), isa, format.Meant(core, CoreNames()))
 	}
 	if names := likeShaders(word); len(names) > 0 {
 		return nil, fmt.Errorf("unknown target %q: of devices there are %s", word, strings.Join(names, ", "))
 	}
-	return nil, fmt.Errorf("unknown target %q: have %s, %s", word, Host, Names(targets.All()))
+	return nil, fmt.Errorf("unknown target %q: have %s, %s%s", word, Host, Names(targets.All()), meant(word))
+}
+
+// meant asks whether an unknown target was to be one that there is.
+func meant(word string) string {
+	names := []string{Host, All}
+	for _, t := range targets.All() {
+		names = append(names, t.Machine().Name, t.Machine().ShortName())
+	}
+	for _, t := range spirv.Targets() {
+		names = append(names, t.Machine().Name)
+	}
+	return format.Meant(word, names)
 }
 
 // likeShaders are the targets of shaders if word is called as they are up to the slash.
@@ -240,7 +253,8 @@ func (f Finder) Cores(word string) ([]lower.Target, error) {
 		ts = slices.DeleteFunc(ts, func(t lower.Target) bool { return t.Machine().Core.Name != word })
 	}
 	if len(ts) == 0 {
-		return nil, fmt.Errorf("-core %s: there is no such core: have %s, %s, or a JSON file with one of your own", word, All, strings.Join(CoreNames(), ", "))
+		return nil, fmt.Errorf("-core %s: there is no such core: have %s, %s, or a JSON file with one of your own%s", word, All, strings.Join(CoreNames(), ", "),
+			format.Meant(word, append(CoreNames(), All)))
 	}
 	return ts, nil
 }

@@ -261,7 +261,7 @@ func (c *cli) coreOf(word string) (core.Core, []targets.Target, error) {
 			return one, targets.All(), nil
 		}
 	}
-	return core.Core{}, nil, fmt.Errorf("cores %s: there is no such core: have %s", word, strings.Join(targeting.CoreNames(), ", "))
+	return core.Core{}, nil, fmt.Errorf("cores %s: there is no such core: have %s%s", word, strings.Join(targeting.CoreNames(), ", "), format.Meant(word, targeting.CoreNames()))
 }
 
 // printCore prints a core as -core reads it.

@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/pflag"
 	"github.com/tmacc/tmacc/gen/gomod"
 	"github.com/tmacc/tmacc/gen/message"
+	"github.com/tmacc/tmacc/ir/format"
 	"github.com/tmacc/tmacc/search/live"
 	"github.com/tmacc/tmacc/search/measure/llama"
 	"github.com/tmacc/tmacc/search/session"
@@ -161,7 +162,7 @@ It runs language models by such products.`,
 		if cmd.HasParent() {
 			text = cmd.Name() + ": " + text
 		}
-		return fmt.Errorf("%s; see %s -h", text, cmd.CommandPath())
+		return fmt.Errorf("%s; see %s -h%s", text, cmd.CommandPath(), meantFlag(cmd, err))
 	})
 	root.AddCommand(c.generate(), c.perplexity(), c.embed(), c.tokenize(), c.kept(), c.compile(), c.tune(), c.log(), c.show(), c.explore(), c.lower(), c.bench(), c.compare(), c.report(), c.formats(), c.targets(), c.cores(), c.host(), c.version())
 	for _, cmd := range root.Commands() {
@@ -177,6 +178,21 @@ It runs language models by such products.`,
 		shells.Args, shells.RunE, shells.Short = root.Args, root.RunE, "print a completion script for a shell"
 	}
 	return root
+}
+
+// meantFlag asks whether the unknown flag of an error was to be one that cmd has.
+func meantFlag(cmd *cobra.Command, err error) string {
+	var unknown *pflag.NotExistError
+	if !errors.As(err, &unknown) {
+		return ""
+	}
+	var names []string
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		if !f.Hidden {
+			names = append(names, f.Name)
+		}
+	})
+	return strings.Replace(format.Meant(unknown.GetSpecifiedName(), names), "mean ", "mean -", 1)
 }
 
 // flagError is the text of an error about a flag.
@@ -242,7 +258,8 @@ func (c *cli) version() *cobra.Command {
 }
 
 func unknownCommand(root *cobra.Command, name string) error {
-	return fmt.Errorf("unknown command %q: have %s", name, commandNames(root))
+	names := commandNames(root)
+	return fmt.Errorf("unknown command %q: have %s%s", name, strings.Join(names, ", "), format.Meant(name, names))
 }
 
 // between accepts a number of arguments from least to most.
@@ -259,14 +276,13 @@ func between(least, most int) cobra.PositionalArgs {
 	}
 }
 
-func commandNames(root *cobra.Command) string {
-	var names []string
+func commandNames(root *cobra.Command) (names []string) {
 	for _, s := range root.Commands() {
 		if s.IsAvailableCommand() && s.Name() != "help" {
 			names = append(names, s.Name())
 		}
 	}
-	return strings.Join(names, ", ")
+	return names
 }
 
 // usage prints how to call cmd, flags with one dash.

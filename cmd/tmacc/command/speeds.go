@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/tmacc/tmacc/gen/order"
+	"github.com/tmacc/tmacc/ir/format"
 	"github.com/tmacc/tmacc/lower/spirv"
 	"github.com/tmacc/tmacc/search/targeting"
 )
@@ -44,8 +45,8 @@ func (c *cli) speedsOf(word string) (s spirv.Speeds, ok bool, err error) {
 func (c *cli) deviceCalled(word string) (spirv.Speeds, error) {
 	s, ok, err := c.speedsOf(word)
 	if err == nil && !ok {
-		err = fmt.Errorf("-core %s: is not of a device, as -target spirv wants: have %s, and files of tmacc host -calibrate -target spirv -json",
-			quotedIfOdd(word), strings.Join(speedsNames(), ", "))
+		err = fmt.Errorf("-core %s: is not of a device, as -target spirv wants: have %s, and files of tmacc host -calibrate -target spirv -json%s",
+			quotedIfOdd(word), strings.Join(speedsNames(), ", "), format.Meant(word, speedsNames()))
 	}
 	return s, err
 }
