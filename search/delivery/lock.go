@@ -193,7 +193,7 @@ func (x *Package) tuneCommand(e *tune.Entry, p ir.Problem) string {
 // TuneCommand is the command that tunes p, the product of an entry, without the place where the result goes.
 func TuneCommand(e *tune.Entry, p ir.Problem) string {
 	group := ""
-	if p.Act.Group != blocks.UsualAct(p.Weight).Group {
+	if !p.Act.Floats() && p.Act.Group != blocks.UsualAct(p.Weight).Group {
 		group = fmt.Sprintf(" -act-group %d", p.Act.Group)
 	}
 	target := e.Target

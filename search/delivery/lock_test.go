@@ -49,3 +49,25 @@ func TestOwnCoreInLock(t *testing.T) {
 		t.Errorf("a package for neon and one for the core are told of %q", got)
 	}
 }
+
+// The command that tunes an entry again names groups of activations that are not the usual ones. Activations of f32 have no groups.
+func TestTuneCommand(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		group int
+		want  string
+	}{
+		{"q4_0", 32, "tmacc tune -format q4_0 -target amd64/avx2"},
+		{"q4_0", 0, "tmacc tune -format q4_0 -act-group 0 -target amd64/avx2"},
+		{"q4_0-f32act", 0, "tmacc tune -format q4_0-f32act -target amd64/avx2"},
+	} {
+		p, err := ir.Named(c.name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.Act.Group = c.group
+		if have := TuneCommand(&tune.Entry{Product: c.name, ActGroup: c.group, Target: "amd64/avx2"}, p); have != c.want {
+			t.Errorf("%s, want %s", have, c.want)
+		}
+	}
+}
