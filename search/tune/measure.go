@@ -496,7 +496,7 @@ func (t *Tuner) Confirm(found []Found[*Candidate]) (out []Confirmed, err error) 
 		return nil, err
 	}
 	defer code.Close()
-	for p, purpose := range t.Purposes {
+	for p := range t.Purposes {
 		reference := t.timed(t.reference, true)[p]
 		for i := range confirmations * len(out) {
 			c := &out[i%len(out)]
@@ -507,23 +507,30 @@ func (t *Tuner) Confirm(found []Found[*Candidate]) (out []Confirmed, err error) 
 			c.DefaultNs[p] += s[0].Min / confirmations
 			c.Ns[p] += s[1].Min / confirmations
 		}
-		if purpose.Total == 0 {
-			least := math.Inf(1)
-			for _, c := range out {
-				least = min(least, c.DefaultNs[p])
-			}
-			for _, c := range out {
+	}
+	rank(out, t.Purposes)
+	return out, nil
+}
+
+// rank gives candidates their costs, and puts the best first.
+func rank(all []Confirmed, purposes []Purpose) {
+	for p, purpose := range purposes {
+		least := math.Inf(1)
+		for _, c := range all {
+			least = min(least, c.DefaultNs[p])
+		}
+		for _, c := range all {
+			if purpose.Total == 0 {
 				c.DefaultNs[p] = least
 			}
 		}
 	}
-	for i := range out {
+	for i := range all {
 		var ratios []float64
-		for p, ns := range out[i].Ns {
-			ratios = append(ratios, ns/out[i].DefaultNs[p])
+		for p, ns := range all[i].Ns {
+			ratios = append(ratios, ns/all[i].DefaultNs[p])
 		}
-		out[i].Cost = CostOf(ratios)
+		all[i].Cost = CostOf(ratios)
 	}
-	slices.SortStableFunc(out, func(a, b Confirmed) int { return cmp.Compare(a.Cost, b.Cost) })
-	return out, nil
+	slices.SortStableFunc(all, func(a, b Confirmed) int { return cmp.Compare(a.Cost, b.Cost) })
 }

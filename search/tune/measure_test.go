@@ -2,6 +2,7 @@ package tune
 
 import (
 	"math"
+	"slices"
 	"testing"
 )
 
@@ -22,6 +23,21 @@ func TestCostOf(t *testing.T) {
 	} {
 		if have := CostOf(c.ratios); math.Abs(have-c.want) > 1e-9 {
 			t.Errorf("%v: %v, want %v", c.ratios, have, c.want)
+		}
+	}
+}
+
+// From a cache the default counts as it was beside whichever candidate it was fastest, out of memory as it was beside each. The best
+// candidate comes first.
+func TestRank(t *testing.T) {
+	all := []Confirmed{{Ns: []float64{8, 40}, DefaultNs: []float64{10, 40}}, {Ns: []float64{6, 40}, DefaultNs: []float64{8, 50}}}
+	rank(all, []Purpose{{}, {Total: 1 << 20}})
+	for i, want := range []Confirmed{
+		{Ns: []float64{6, 40}, DefaultNs: []float64{8, 50}, Cost: math.Sqrt(0.75 * 0.8)},
+		{Ns: []float64{8, 40}, DefaultNs: []float64{8, 40}, Cost: 1},
+	} {
+		if have := all[i]; !slices.Equal(have.Ns, want.Ns) || !slices.Equal(have.DefaultNs, want.DefaultNs) || math.Abs(have.Cost-want.Cost) > 1e-9 {
+			t.Errorf("%d: %+v, want %+v", i, have, want)
 		}
 	}
 }

@@ -151,16 +151,16 @@ func asking(t schedule.Trace, bytes int) schedule.Trace {
 func TestTunerPurposes(t *testing.T) {
 	x := tuner(t, "w4", Purpose{M: 64, N: 1, K: 256}, Purpose{M: 64, N: 1, K: 256, Total: 1 << 20}, Purpose{M: 128, N: 9, K: 512})
 	var log []Trial
-	x.Log = func(r Trial) { log = append(log, r) }
+	x.Log = func(r Trial) {
+		log = append(log, r)
+		x.checkBounds(t, r)
+	}
 	out, err := x.Search(t.Context(), Options{Trials: 24, Batch: 8, Propose: 2, Rng: rand.New(rand.NewSource(1))}, x.Seeds(t.Context())...)
 	if err != nil || len(out.Best) == 0 {
 		t.Fatalf("%v, %+v", err, out)
 	}
 	wide := 0
 	for _, r := range log {
-		if r.Error == "" && math.IsInf(r.Ratio().High, 1) && r.Cost < hopeless {
-			t.Errorf("the noise of %v is not known", r.Cost)
-		}
 		if len(r.Genes) != 2 || r.Error == "" && (len(r.Ns) != 3 || len(r.Ratios) != 3 || r.Ratios[0] <= 0 || math.Abs(CostOf(slices.DeleteFunc(slices.Clone(r.Ratios), func(x float64) bool { return x == 0 }))-r.Cost) > 1e-9) {
 			t.Errorf("%d genes, measured %v, %v, %v, %s", len(r.Genes), r.Ns, r.Ratios, r.Cost, r.Error)
 		}
@@ -203,8 +203,29 @@ func TestTunerPurposes(t *testing.T) {
 		if want := CostOf(ratios); math.Abs(c.Cost-want) > 1e-9 {
 			t.Errorf("the cost is %v, of ratios %v it is %v", c.Cost, ratios, want)
 		}
-		if within, memory := best[0].DefaultNs, c.DefaultNs; c.Candidate != best[0].Candidate && (within[0] != memory[0] || within[2] != memory[2] || within[1] == memory[1]) {
-			t.Errorf("beside %v and %v: from a cache the default counts as in its best rounds, out of memory as in those beside each", within, memory)
+		if first := best[0].DefaultNs; c.DefaultNs[0] != first[0] || c.DefaultNs[2] != first[2] {
+			t.Errorf("beside %v and %v: from a cache the default counts as in its best rounds", first, c.DefaultNs)
+		}
+	}
+}
+
+// checkBounds expects that the rounds which the tuner keeps give the bounds of a trial, just measured, however few rounds a busy machine
+// has left. It leaves out trials that may have had no more than a glance.
+func (x *Tuner) checkBounds(t *testing.T, r Trial) {
+	if r.Error != "" || slices.Max(r.Ratios) > hopeless {
+		return
+	}
+	c := &Candidate{Genes: r.Genes}
+	if _, err := x.point(c); err != nil {
+		t.Fatal(err)
+	}
+	for p, ratio := range r.Ratios {
+		if ratio == 0 { // not measured
+			continue
+		}
+		m := x.times[x.uses(x.target(c, 0), p)]
+		if low, high := Bounds(m.ratio, m.rounds); ratio != m.ratio || r.Low[p] != low || r.High[p] != high {
+			t.Errorf("a ratio of %v has bounds %v and %v; %v has %v and %v by its %d rounds", ratio, r.Low[p], r.High[p], m.ratio, low, high, len(m.rounds))
 		}
 	}
 }
