@@ -66,7 +66,7 @@ func lowered(h timing.Host) (*Lab, []lower.File, error) {
 	}
 	var files []lower.File
 	for i, t := range l.targets {
-		f, err := assembly(nearest(h, t), probeTexts(t, i == len(l.targets)-1))
+		f, err := assembly(BestOn(h, t.Machine().Name), probeTexts(t, i == len(l.targets)-1))
 		if err != nil {
 			return nil, nil, err
 		}
@@ -171,14 +171,14 @@ func TargetsOn(h timing.Host) []lower.Target {
 	})
 }
 
-// nearest is of the targets of a class the last that h runs: of instructions that do the same it takes those that are quickest there.
-func nearest(h timing.Host, class lower.Target) lower.Target {
+// BestOn is the best target of a class that h runs, with the core that h has if it is known. The class "" stands for all. nil: h runs none.
+func BestOn(h timing.Host, class string) lower.Target {
 	for _, t := range slices.Backward(TargetsOn(h)) {
-		if t.Machine().Class() == class.Machine().Name {
+		if class == "" || Class(t.Machine().Name) == Class(class) {
 			return t
 		}
 	}
-	return class
+	return nil
 }
 
 // Targets are the targets that the lab's machine runs.

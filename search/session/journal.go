@@ -8,7 +8,6 @@ import (
 
 	"github.com/tmacc/tmacc/schedule"
 	"github.com/tmacc/tmacc/search/measure"
-	"github.com/tmacc/tmacc/search/timing"
 	"github.com/tmacc/tmacc/search/tune"
 )
 
@@ -27,7 +26,10 @@ func LogAt(path string) (tune.Log, error) {
 func (s *Session) begin() (before []*tune.Candidate, err error) {
 	p, j := s.Problem, &s.journal
 	j.run = tune.Run{Start: time.Now(), Cost: tune.CostVersion, Default: s.tuner.DefaultHash, Product: p.Name(), ActGroup: p.Act.Group, Target: s.Target.Machine().Name,
-		Problem: tune.ProblemHash(p), Defined: &p, Ceilings: slices.Clone(s.ceilings), Purposes: s.Purposes, Seed: s.Seed, CPU: s.Host.CPU, Core: coreOf(s.Host), Compiler: s.Version}
+		Problem: tune.ProblemHash(p), Defined: &p, Ceilings: slices.Clone(s.ceilings), Purposes: s.Purposes, Seed: s.Seed, CPU: s.Host.CPU, Compiler: s.Version}
+	if best := measure.BestOn(s.Host, ""); best != nil {
+		j.run.Core = best.Machine().Core.Name
+	}
 	for _, u := range s.tuner.Default {
 		j.run.Usual = append(j.run.Usual, u.Trace)
 	}
@@ -51,15 +53,6 @@ func (s *Session) begin() (before []*tune.Candidate, err error) {
 	}
 	j.on = true
 	return before, nil
-}
-
-// coreOf is the core that the best kernels of a machine are for, "" if it runs none.
-func coreOf(h timing.Host) string {
-	all := measure.TargetsOn(h)
-	if len(all) == 0 {
-		return ""
-	}
-	return all[len(all)-1].Machine().Core.Name
 }
 
 // earlier are candidates of earlier searches, whose results the tuner takes over.

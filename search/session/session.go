@@ -112,11 +112,9 @@ type Session struct {
 // measure.ErrNoTarget if Target is nil and the machine runs none.
 func Open(ctx context.Context, o Options) (*Session, error) {
 	if o.Target == nil {
-		here := measure.TargetsOn(o.On.Host()) // the best is the last
-		if len(here) == 0 {
+		if o.Target = measure.BestOn(o.On.Host(), ""); o.Target == nil {
 			return nil, measure.ErrNoTarget
 		}
-		o.Target = here[len(here)-1]
 	}
 	s := newSession(o)
 	for _, p := range slices.Concat(s.Purposes, s.Others) {

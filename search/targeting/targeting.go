@@ -56,10 +56,8 @@ func Here() []lower.Target { return measure.TargetsOn(timing.ThisHost()) }
 
 // Best is the best target of a class that this machine runs.
 func Best(class string) (lower.Target, error) {
-	for _, t := range slices.Backward(Here()) {
-		if measure.Class(t.Machine().ShortName()) == class {
-			return t, nil
-		}
+	if t := measure.BestOn(timing.ThisHost(), class); t != nil {
+		return t, nil
 	}
 	return nil, fmt.Errorf("this machine runs no target like %s", class)
 }
@@ -150,11 +148,10 @@ func (f Finder) One(word, core string) (lower.Target, error) {
 
 func one(word string) (lower.Target, error) {
 	if word == Host {
-		ts := Here()
-		if len(ts) == 0 {
-			return nil, fmt.Errorf("target host: this %s CPU runs none of %s: name one of them", runtime.GOARCH, Names(targets.All()))
+		if t := measure.BestOn(timing.ThisHost(), ""); t != nil {
+			return t, nil
 		}
-		return ts[len(ts)-1], nil
+		return nil, fmt.Errorf("target host: this %s CPU runs none of %s: name one of them", runtime.GOARCH, Names(targets.All()))
 	}
 	if t := targets.ByName(word); t != nil {
 		return t, nil
@@ -218,19 +215,19 @@ func (f Finder) OneOn(h timing.Host, word, core string) (lower.Target, error) {
 }
 
 func oneOn(h timing.Host, word string) (lower.Target, error) {
-	all := measure.TargetsOn(h)
-	if len(all) == 0 {
+	best := measure.BestOn(h, "")
+	if best == nil {
 		return nil, fmt.Errorf("target %s: %s runs none of %s", word, h.CPU, Names(targets.All()))
 	}
 	if word == Host {
-		return all[len(all)-1], nil
+		return best, nil
 	}
 	t, err := one(word)
 	if err != nil {
 		return nil, err
 	}
 	if missing := LacksCore(t, h); missing != "" {
-		return nil, fmt.Errorf("target %s: the machine lacks %s: it runs %s", t.Machine().Name, missing, Names(all))
+		return nil, fmt.Errorf("target %s: the machine lacks %s: it runs %s", t.Machine().Name, missing, Names(measure.TargetsOn(h)))
 	}
 	return t, nil
 }

@@ -177,15 +177,15 @@ func problemOf(w format.Weight) (ir.Problem, error) {
 
 // targetHere returns the target of a name, or of "host", which this machine must run.
 func targetHere(name string) (targets.Target, error) {
-	here := measure.TargetsOn(timing.ThisHost())
-	if len(here) == 0 {
+	best := measure.BestOn(timing.ThisHost(), "")
+	if best == nil {
 		return nil, measure.ErrNoTarget
 	}
 	if name == "host" {
-		return here[len(here)-1], nil
+		return best, nil
 	}
 	t := targets.ByName(name)
-	if t == nil || !contains(here, t) {
+	if t == nil || !contains(measure.TargetsOn(timing.ThisHost()), t) {
 		return nil, fmt.Errorf("target %s: this machine does not run it", name)
 	}
 	return t, nil

@@ -11,7 +11,6 @@ import (
 	"github.com/tmacc/tmacc/lower/core"
 	"github.com/tmacc/tmacc/runtime/cpu"
 	"github.com/tmacc/tmacc/search/measure"
-	"github.com/tmacc/tmacc/search/targeting"
 	"github.com/tmacc/tmacc/search/timing"
 )
 
@@ -23,11 +22,11 @@ func (c *cli) calibrate(ctx context.Context, asJSON bool) error {
 	if err := mapping("host"); err != nil {
 		return err
 	}
-	here := targeting.Here()
-	if len(here) == 0 {
+	best := measure.BestOn(timing.ThisHost(), "")
+	if best == nil {
 		return errors.New("host -calibrate: this machine runs the kernels of no target")
 	}
-	like := here[len(here)-1].Machine().Core
+	like := best.Machine().Core
 	measured, err := c.calibrated(ctx, like)
 	if err != nil {
 		return err

@@ -179,16 +179,13 @@ func coreInfos() (all []coreInfo) {
 // infoOf describes a core and lists the targets in ts that are for it.
 func infoOf(c core.Core, ts []targets.Target) coreInfo {
 	info := coreInfo{Name: c.Name, CPUs: append([]cpu.Set{}, c.CPUs...)}
-	here := ""
-	if ts := targeting.Here(); len(ts) > 0 {
-		here = ts[len(ts)-1].Machine().Core.Name
-	}
+	best := measure.BestOn(timing.ThisHost(), "")
 	for _, t := range ts {
 		if m := t.Machine(); m.Core.Name == c.Name {
 			info.Targets = append(info.Targets, m.Name)
 		}
 	}
-	info.Here = c.Name == here
+	info.Here = best != nil && c.Name == best.Machine().Core.Name
 	if id := timing.ThisHost().ID(); c.Own {
 		info.Here = len(c.CPUs) == 0 || cpu.Among(c.CPUs, id)
 	}
@@ -321,7 +318,9 @@ known for a few devices, and others have general ones. With -calibrate they are 
 		about := ""
 		for _, t := range targeting.Here() {
 			report.Runs = append(report.Runs, t.Machine().Name)
-			report.Core, about = t.Machine().Core.Name, aboutCore(t)
+		}
+		if best := measure.BestOn(report.Host, ""); best != nil {
+			report.Core, about = best.Machine().Core.Name, aboutCore(best)
 		}
 		if *js {
 			if *ceilings {

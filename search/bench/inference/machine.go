@@ -4,7 +4,7 @@ import (
 	"github.com/tmacc/tmacc/search/bench"
 	"github.com/tmacc/tmacc/search/measure"
 	"github.com/tmacc/tmacc/search/shaders"
-	"github.com/tmacc/tmacc/search/targeting"
+	"github.com/tmacc/tmacc/search/timing"
 )
 
 // Machines makes the probes of this machine, for several numbers of threads, or of a device.
@@ -45,8 +45,7 @@ func (m *Machines) With(threads int) (Machine, error) {
 	if err != nil {
 		return Machine{}, err
 	}
-	here := targeting.Here()
-	dot, err := bench.DotTogether(some, here[len(here)-1])
+	dot, err := bench.DotTogether(some, measure.BestOn(timing.ThisHost(), ""))
 	if err != nil {
 		return Machine{}, err
 	}
