@@ -3,6 +3,7 @@
 package abi
 
 import (
+	"iter"
 	"unsafe"
 
 	"github.com/tmacc/tmacc/ir/format"
@@ -148,6 +149,16 @@ func CutOf(kernels int, cols func(int) int, n int) Cut {
 		}
 	}
 	return best
+}
+
+// Blocks goes through the blocks of a cut for some kernels, in their order: a kernel, and how many blocks it multiplies.
+func (c Cut) Blocks(kernels int) iter.Seq2[int, int] {
+	return func(yield func(kernel, blocks int) bool) {
+		if c.Full > 0 && !yield(kernels-1, c.Full) || c.Some > 0 && !yield(c.Middle, c.Some) || c.Tail < 0 {
+			return
+		}
+		yield(c.Tail, 1)
+	}
 }
 
 // CutWhole is the cut of n activations in which the narrowest kernel that covers the rest multiplies it: where reading weights takes longest.

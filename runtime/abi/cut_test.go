@@ -1,15 +1,14 @@
 package abi
 
-import "testing"
+import (
+	"slices"
+	"testing"
+)
 
 // columns counts the columns of a cut's blocks, padding included, and the blocks.
 func (c Cut) columns(widths []int) (all, blocks int) {
-	all, blocks = c.Full*widths[len(widths)-1], c.Full+c.Some
-	if c.Some > 0 {
-		all += c.Some * widths[c.Middle]
-	}
-	if c.Tail >= 0 {
-		all, blocks = all+widths[c.Tail], blocks+1
+	for i, n := range c.Blocks(len(widths)) {
+		all, blocks = all+n*widths[i], blocks+n
 	}
 	return all, blocks
 }
@@ -46,6 +45,26 @@ func TestCuts(t *testing.T) {
 	} {
 		if got := CutOf(len(widths), func(i int) int { return widths[i] }, n); got != want {
 			t.Errorf("n = %d: %+v, want %+v", n, got, want)
+		}
+	}
+}
+
+// The blocks of the widest kernel come first, and the one that need not be full last.
+func TestBlocks(t *testing.T) {
+	for _, x := range []struct {
+		c    Cut
+		want []int // kernels, and how many blocks of each
+	}{{Cut{2, 1, 3, 0}, []int{4, 2, 1, 3, 0, 1}}, {Cut{0, -1, 0, 2}, []int{2, 1}}, {Cut{7, -1, 0, -1}, []int{4, 7}}, {Cut{0, 3, 2, -1}, []int{3, 2}}} {
+		var got, first []int
+		for i, n := range x.c.Blocks(5) {
+			got = append(got, i, n)
+		}
+		for i, n := range x.c.Blocks(5) {
+			first = append(first, i, n)
+			break
+		}
+		if !slices.Equal(got, x.want) || !slices.Equal(first, x.want[:2]) {
+			t.Errorf("%+v: %v, first %v, want %v", x.c, got, first, x.want)
 		}
 	}
 }

@@ -70,17 +70,9 @@ func logarithm(x float64) float64 { return float64(math.Round(math.Log(x)*(1<<20
 
 // time is that of n activations, in the blocks that the runtime cuts them into. The first block brings the weights near.
 func (ks set) time(n int, at cost.Place) (time float64) {
-	c := abi.CutOf(len(ks), func(i int) int { return ks[i].Cols }, n)
-	add := func(i, blocks int) {
-		if blocks > 0 {
-			time += ks[i].time(blocks*ks[i].Cols, at)
-			at = cost.L2
-		}
-	}
-	add(len(ks)-1, c.Full)
-	add(c.Middle, c.Some)
-	if c.Tail >= 0 {
-		time += ks[c.Tail].time(1, at)
+	for i, blocks := range abi.CutOf(len(ks), func(i int) int { return ks[i].Cols }, n).Blocks(len(ks)) {
+		time += ks[i].time(blocks*ks[i].Cols, at)
+		at = cost.L2
 	}
 	return time
 }

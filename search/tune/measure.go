@@ -368,16 +368,8 @@ func used(kernels []variant.Kernel, n int) (out []variant.Kernel) {
 // callsOf are the columns of the calls by which the runtime multiplies n activations.
 func callsOf(kernels []variant.Kernel, n int) (cols []int) {
 	of := func(i int) int { return kernels[i].Schedule.Cols }
-	c := abi.CutOf(len(kernels), of, n)
-	add := func(i, times int) {
-		for range times {
-			cols = append(cols, of(i))
-		}
-	}
-	add(len(kernels)-1, c.Full)
-	add(c.Middle, c.Some)
-	if c.Tail >= 0 {
-		add(c.Tail, 1)
+	for i, blocks := range abi.CutOf(len(kernels), of, n).Blocks(len(kernels)) {
+		cols = append(cols, slices.Repeat([]int{of(i)}, blocks)...)
 	}
 	return cols
 }

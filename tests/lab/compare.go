@@ -187,14 +187,8 @@ const gemmRows = 1024
 // schedules are the schedules by which the runtime multiplies n activations, and the schedule of their preparation.
 func schedules(r *defaults.Row, n int) (text string) {
 	c := abi.CutOf(len(r.Kernels), func(i int) int { return r.Kernels[i].Cols }, n)
-	if c.Full > 0 {
-		text += r.Kernels[len(r.Kernels)-1].Trace.String() + "\n"
-	}
-	if c.Some > 0 {
-		text += r.Kernels[c.Middle].Trace.String() + "\n"
-	}
-	if c.Tail >= 0 {
-		text += r.Kernels[c.Tail].Trace.String() + "\n"
+	for i := range c.Blocks(len(r.Kernels)) {
+		text += r.Kernels[i].Trace.String() + "\n"
 	}
 	return text + r.Prepare.String()
 }
