@@ -6,9 +6,8 @@ import (
 	"encoding/json"
 	"math"
 	"os"
-	"runtime"
+	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/tmacc/tmacc/ir"
@@ -48,29 +47,26 @@ func TestRanking(t *testing.T) {
 	if models[""].Model != cost.Fitted {
 		t.Errorf("%s has %+v of all cores, want cost.Fitted: go run ./tests/lab fit -o docs/lab/fit.jsonl", fits, models[""].Model)
 	}
-	right, all, without := map[string]float64{}, map[string]float64{}, map[string]float64{}
-	var both sync.Mutex
-	each(t, func(p pairs.Pair) {
-		scores := ranked(p, cost.Fitted, models[p.Core].Model)
-		both.Lock()
-		defer both.Unlock()
-		for _, of := range []string{"", p.Core} {
-			all[of]++
-			right[of] += scores[0]
-		}
-		without[p.Core] += scores[1]
-	})
+	all := decided(t)
+	scores := ranking.Rank(all, cost.Fitted)
 	for of, least := range floors {
-		share := right[of] / all[of]
-		t.Logf("%s: %.1f of %.0f pairs ranked right, %.1f %%", of, right[of], all[of], 100*share)
+		s := scores[of]
+		share := s.Right / float64(s.Of)
+		t.Logf("%s: %.1f of %d pairs ranked right, %.1f %%", of, s.Right, s.Of, 100*share)
 		if !(share >= least) {
 			t.Errorf("%s: %.3f of the pairs are ranked right, want %.2f", of, share, least)
 		}
 	}
-	for of, got := range without {
-		t.Logf("%s: %.1f of %.0f pairs ranked right by numbers fitted without them, %.1f %%", of, got, all[of], 100*got/all[of])
-		if want := models[of]; !(got >= heldOut*all[of]) || got != want.Right || all[of] != float64(want.Of) {
-			t.Errorf("%s: %.1f of %.0f pairs are ranked right by numbers fitted without them, want %.2f of them, and %.1f of %d by %s", of, got, all[of], heldOut, want.Right, want.Of, fits)
+	for of, s := range scores {
+		if of == "" {
+			continue
+		}
+		want := models[of]
+		on := slices.DeleteFunc(slices.Clone(all), func(p *ranking.Pair) bool { return p.Core != of })
+		got := ranking.Rank(on, want.Model)[of].Right
+		t.Logf("%s: %.1f of %d pairs ranked right by numbers fitted without them, %.1f %%", of, got, s.Of, 100*got/float64(s.Of))
+		if !(got >= heldOut*float64(s.Of)) || got != want.Right || s.Of != want.Of {
+			t.Errorf("%s: %.1f of %d pairs are ranked right by numbers fitted without them, want %.2f of them, and %.1f of %d by %s", of, got, s.Of, heldOut, want.Right, want.Of, fits)
 		}
 	}
 }
@@ -92,8 +88,8 @@ func fitted(t *testing.T) map[string]fit {
 	return out
 }
 
-// each calls test for the decided pairs of products, several at a time.
-func each(t *testing.T, test func(pairs.Pair)) {
+// decided are the measured pairs that the model is held against.
+func decided(t *testing.T) []*ranking.Pair {
 	data, err := os.ReadFile(table)
 	if err != nil {
 		t.Fatal(err)
@@ -102,34 +98,11 @@ func each(t *testing.T, test func(pairs.Pair)) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var tests sync.WaitGroup
-	next := make(chan pairs.Pair)
-	for range runtime.NumCPU() {
-		tests.Go(func() {
-			for p := range next {
-				test(p)
-			}
-		})
-	}
-	for _, p := range all {
-		if p.Decided() && p.Operator == "" {
-			next <- p
-		}
-	}
-	close(next)
-	tests.Wait()
-}
-
-// ranked is by each model: 1 if it ranks the schedules of a pair as their times do, a half if it finds them equal.
-func ranked(p pairs.Pair, models ...cost.Model) (scores []float64) {
-	x, err := ranking.New(context.Background(), p)
+	out, err := ranking.Decided(t.Context(), all)
 	if err != nil {
-		panic(err)
+		t.Fatal(err)
 	}
-	for _, m := range models {
-		scores = append(scores, ranking.Right(x.Log(m)))
-	}
-	return scores
+	return out
 }
 
 func selected(target string, k *schedule.Kernel) *lower.Selected {

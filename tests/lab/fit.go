@@ -6,12 +6,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
-	"sync"
 
 	measured "github.com/tmacc/tmacc/schedule/pairs"
 	"github.com/tmacc/tmacc/search/cost"
@@ -38,7 +35,7 @@ func (x *lab) fit(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	t := fitting{pairs: pairs, known: map[cost.Model]map[string]score{}, step: x.step}
+	t := fitting{pairs: pairs, known: map[cost.Model]ranking.Scores{}, step: x.step}
 	var text []byte
 	for _, without := range append([]string{""}, t.cores()...) {
 		m, err := t.best(ctx, without)
@@ -46,8 +43,8 @@ func (x *lab) fit(ctx context.Context, args []string) error {
 			return err
 		}
 		s := t.scores(m)[without]
-		fmt.Fprintf(x.out, "without %s: %.1f of %d pairs ranked right, %.1f %%, by %+v\n", cmp.Or(without, "none"), s.right, s.of, 100*s.right/float64(s.of), m)
-		line, err := json.Marshal(Fit{without, m, s.right, s.of})
+		fmt.Fprintf(x.out, "without %s: %.1f of %d pairs ranked right, %.1f %%, by %+v\n", cmp.Or(without, "none"), s.Right, s.Of, 100*s.Right/float64(s.Of), m)
+		line, err := json.Marshal(Fit{without, m, s.Right, s.Of})
 		if err != nil {
 			return err
 		}
@@ -77,14 +74,8 @@ func tried() (all []cost.Model) {
 // fitting ranks pairs by models, each model once.
 type fitting struct {
 	pairs []*ranking.Pair
-	known map[cost.Model]map[string]score
+	known map[cost.Model]ranking.Scores
 	step  func(format string, args ...any)
-}
-
-// score is how many pairs a model ranks right, and how clearly it ranks all, up to 1 for each.
-type score struct {
-	right, clear float64
-	of           int
 }
 
 // cores are the cores that pairs were measured on.
@@ -110,54 +101,16 @@ func (t *fitting) best(ctx context.Context, without string) (best cost.Model, er
 	return best, nil
 }
 
-// rate is the share of pairs that a model ranks right, and how clearly: the mean over cores but one.
-func (t *fitting) rate(m cost.Model, without string) (rate float64) {
-	n := 0.0
-	for name, s := range t.scores(m) {
-		if name != "" && name != without {
-			n++
-			rate += (s.right + s.clear) / float64(2*s.of)
-		}
-	}
-	return math.Round(1e6*rate/n) / 1e6 // whatever the order of cores was
-}
+// rate is how well a model ranks the pairs of all cores but one.
+func (t *fitting) rate(m cost.Model, without string) float64 { return t.scores(m).Without(without) }
 
-// scores are a model's, by cores, and "" of all.
-func (t *fitting) scores(m cost.Model) map[string]score {
-	if s := t.known[m]; s != nil {
-		return s
+// scores are a model's, found once.
+func (t *fitting) scores(m cost.Model) ranking.Scores {
+	if t.known[m] == nil {
+		t.known[m] = ranking.Rank(t.pairs, m)
 	}
-	var all sync.WaitGroup
-	logs := make([]float64, len(t.pairs)) // of predicted ratios, positive if they are right
-	free := make(chan struct{}, runtime.NumCPU())
-	for i := range t.pairs {
-		free <- struct{}{}
-		all.Go(func() {
-			logs[i] = t.pairs[i].Log(m)
-			<-free
-		})
-	}
-	all.Wait()
-	out := map[string]score{}
-	for i, x := range logs {
-		for _, name := range []string{"", t.pairs[i].Core} {
-			out[name] = out[name].with(x)
-		}
-	}
-	t.known[m] = out
-	return out
+	return t.known[m]
 }
-
-// with is s and a pair, by the logarithm of its predicted ratio.
-func (s score) with(x float64) score {
-	s.of++
-	s.right += ranking.Right(x)
-	s.clear += 1 / (1 + math.Exp(-x/measuredNoise))
-	return s
-}
-
-// measuredNoise is about how far measured ratios are off.
-const measuredNoise = measured.Noise - 1
 
 // readFitted reads the decided pairs of products.
 func readFitted(ctx context.Context) (out []*ranking.Pair, err error) {
@@ -170,18 +123,8 @@ func readFitted(ctx context.Context) (out []*ranking.Pair, err error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, p := range all {
-		if !p.Decided() || p.Operator != "" {
-			continue
-		}
-		one, err := ranking.New(ctx, p)
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, one)
+	if out, err = ranking.Decided(ctx, all); err == nil && len(out) == 0 {
+		err = errors.New("fit: no pair is decided")
 	}
-	if len(out) == 0 {
-		return nil, errors.New("fit: no pair is decided")
-	}
-	return out, nil
+	return out, err
 }

@@ -6,8 +6,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-
-	"github.com/tmacc/tmacc/search/cost"
 )
 
 // Each core that pairs were measured on is left out once. With TMACC_LONG=1, which takes minutes: fitting finds these numbers again.
@@ -37,18 +35,5 @@ func TestFit(t *testing.T) {
 	}
 	if have, err := os.ReadFile(file); err != nil || string(have) != string(want) {
 		t.Errorf("%v, fitted\n%s\nwant\n%s", err, have, want)
-	}
-}
-
-// A score counts equal predictions a half.
-func TestScore(t *testing.T) {
-	s := score{}.with(1).with(-1).with(0)
-	if s.right != 1.5 || s.of != 3 || s.clear < 1.4 || s.clear > 1.6 {
-		t.Errorf("%+v", s)
-	}
-	from := cost.Fitted
-	f := fitting{known: map[cost.Model]map[string]score{from: {"": {3, 3, 4}, "a": {1, 1, 2}, "b": {2, 2, 2}}}}
-	if all, rest := f.rate(from, ""), f.rate(from, "b"); all != 0.75 || rest != 0.5 {
-		t.Errorf("rates %v and %v", all, rest)
 	}
 }

@@ -5,7 +5,9 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"runtime"
 	"slices"
+	"sync"
 
 	"github.com/tmacc/tmacc/lower"
 	"github.com/tmacc/tmacc/lower/core"
@@ -27,6 +29,31 @@ type side struct {
 	kernel *schedule.Kernel
 	code   *lower.Selected
 	units  cost.Pipeline
+}
+
+// Decided compiles the pairs of products that say something: a pair within the noise of measurements counts for nothing.
+func Decided(ctx context.Context, all []pairs.Pair) ([]*Pair, error) {
+	all = slices.DeleteFunc(slices.Clone(all), func(p pairs.Pair) bool { return !p.Decided() || p.Operator != "" })
+	out, errs := make([]*Pair, len(all)), make([]error, len(all))
+	each(len(all), func(i int) { out[i], errs[i] = New(ctx, all[i]) })
+	if i := slices.IndexFunc(errs, func(err error) bool { return err != nil }); i >= 0 {
+		return nil, errs[i]
+	}
+	return out, nil
+}
+
+// each calls f for 0 to n-1, several at a time.
+func each(n int, f func(i int)) {
+	var all sync.WaitGroup
+	free := make(chan struct{}, runtime.GOMAXPROCS(0))
+	for i := range n {
+		free <- struct{}{}
+		all.Go(func() {
+			f(i)
+			<-free
+		})
+	}
+	all.Wait()
 }
 
 // New compiles both kernels of a pair of a product, for the core that the pair was measured on.
@@ -86,16 +113,52 @@ func (p *Pair) Log(m cost.Model) float64 {
 	return math.Copysign(1, math.Log(p.Ratio)) * math.Log(times[0]/times[1])
 }
 
-// Equal is a logarithm of a ratio up to which a model finds two schedules equal: such a pair counts a half.
-const Equal = 1e-6
+// Score is how many pairs a model ranks right, and how clearly it ranks all, up to 1 for each.
+type Score struct {
+	Right, Clear float64
+	Of           int
+}
 
-// Right is 1 if a model ranks a pair right whose logarithm is x, a half if it finds both equal, and else 0.
-func Right(x float64) float64 {
+// equal is a logarithm of a ratio up to which a model finds two schedules equal: such a pair counts a half.
+const equal = 1e-6
+
+// With is s and a pair, by its Log.
+func (s Score) With(x float64) Score {
+	s.Of++
 	switch {
-	case math.Abs(x) < Equal:
-		return 0.5
+	case math.Abs(x) < equal:
+		s.Right += 0.5
 	case x > 0:
-		return 1
+		s.Right++
 	}
-	return 0
+	s.Clear += 1 / (1 + math.Exp(-x/(pairs.Noise-1))) // measured ratios are about so far off
+	return s
+}
+
+// Scores are a model's by the cores that pairs were measured on, and "" by all.
+type Scores map[string]Score
+
+// Rank scores a model by pairs.
+func Rank(all []*Pair, m cost.Model) Scores {
+	logs := make([]float64, len(all))
+	each(len(all), func(i int) { logs[i] = all[i].Log(m) })
+	out := Scores{}
+	for i, x := range logs { // in one order, so that sums are the same each time
+		for _, name := range []string{"", all[i].Core} {
+			out[name] = out[name].With(x)
+		}
+	}
+	return out
+}
+
+// Without is the share of pairs that are ranked right, and how clearly: the mean over all cores but one.
+func (s Scores) Without(core string) float64 {
+	n, sum := 0.0, 0.0
+	for name, x := range s {
+		if name != "" && name != core {
+			n++
+			sum += (x.Right + x.Clear) / float64(2*x.Of)
+		}
+	}
+	return math.Round(1e6*sum/n) / 1e6 // whatever the order of cores was
 }
