@@ -66,10 +66,10 @@ func lacks(p cost.Pipeline) (wrong float64, err error) {
 	return float64(max(p.Vectors+p.Scalars, 1)), p.Refused
 }
 
-// instrBytes is about how long an instruction is, and foreseen how many iterations a loop may have whose end cores foresee.
+// What cores have in common, as estimates: a preparation's code and the ends of its loops are a small part of its time.
 const (
-	instrBytes = 6
-	foreseen   = 48
+	instrBytes = 6  // of an instruction on vectors on amd64; arm64 has 4, by which other preparations are chosen, not measured
+	foreseen   = 48 // iterations of a loop whose end a core foresees: its predictor knows the last some hundred branches, of several loops
 )
 
 // around is the cycles that a call takes beside the ones of its instructions: a share of what it takes to bring its code from the second-level

@@ -10,7 +10,8 @@ import (
 
 const (
 	line      = 64            // bytes of a line
-	sets      = 64            // of a first-level cache
+	page      = 4 << 10       // bytes of a page of memory
+	sets      = page / line   // of a first-level cache: it is looked up while the page is still translated, by the bits of the place within the page
 	weightsAt = 1 << 24       // the line that weights begin at; all other data are below, and never farther than the second-level cache
 	followed  = 32            // regions that a prefetcher follows
 	recent    = 8             // lines that tell one stream from several

@@ -23,6 +23,13 @@ func of(m *lower.Kernel, trips tripsOf) Pipeline {
 // Most ports of a core.
 const mostPorts = 36
 
+// Cycles of instructions on general registers, which core files do not describe: no loop of a kernel depends on them from one iteration to the
+// next. Cores differ by one or two.
+const (
+	loaded = 5 // a number from the first-level cache
+	scaled = 4 // three to multiply it, and one to add
+)
+
 // micro is an instruction as a core sees it.
 type micro struct {
 	dst        int32   // the register it defines, -1: none; vectors and general registers have numbers of their own
@@ -336,9 +343,9 @@ func (r *reader) read(i int) {
 	case lower.MInstr:
 		r.instr(op, c)
 	case lower.MLoadParam:
-		c.slots, c.dst, c.does, c.latency = 1, r.gp+int32(op.GP), r.scalar, 5
+		c.slots, c.dst, c.does, c.latency = 1, r.gp+int32(op.GP), r.scalar, loaded
 	case lower.MScale:
-		c.slots, c.dst, c.does, c.latency = 2, r.gp+int32(max(op.Scale.Dst, 0)), r.scalar, 4
+		c.slots, c.dst, c.does, c.latency = 2, r.gp+int32(max(op.Scale.Dst, 0)), r.scalar, scaled
 	case lower.MLoopBegin:
 		c.slots, c.does, c.latency = 1+len(op.Copy), r.scalar, 1
 		c.trips, c.loop = r.trips(op.Count, op.List != nil), op.Loop
