@@ -12,25 +12,29 @@ import (
 	"github.com/tmacc/tmacc/ir/format"
 	"github.com/tmacc/tmacc/runtime/abi"
 	"github.com/tmacc/tmacc/runtime/cpu"
+	"github.com/tmacc/tmacc/tests/drawn"
 )
 
 func newRand() *rand.Rand { return rand.New(rand.NewPCG(1, 2)) }
 
 // TestDefinition runs the self-test of products whose kernels are Go functions
-// of the same parameters as the assembly.
+// of the same parameters as the assembly: of one product in three, drawn by TMACC_SEED, or of all with TMACC_LONG=1.
 func TestDefinition(t *testing.T) {
-	for _, c := range []struct {
+	type product struct {
 		name               string
 		act, rows, recordK int
-	}{
+	}
+	all := []product{
 		{"w4", 0, 16, 64}, {"ternary-tensor", 0, 16, 64}, {"w1", 0, 8, 8}, {"w8", 0, 4, 8}, {"iq4nl", 0, 16, 32},
 		{"w4-g32", 0, 16, 32}, {"w4-g32", 32, 16, 64}, {"w2-g64-z", 0, 8, 128}, {"w3-g48-f32-z", 16, 8, 48},
 		{"w4-g32-m", 16, 8, 64}, {"w4-g16-m", 32, 8, 64}, {"w4-g32-m", 0, 8, 64}, {"w4-g32-s128-m", 0, 8, 128}, {"w2-g16-s64-i8", 0, 8, 64}, {"w3-g32-s64-i8-z", 32, 16, 128}, {"w4-g32-bf16-m", 0, 8, 32},
 		{"w4-g128", 32, 16, 128}, {"w2", 0, 32, 16}, {"w3-row-f16", 0, 6, 24},
-	} {
-		if raceEnabled && c.name != "w3-g48-f32-z" {
-			continue // slow, and of one thread
-		}
+	}
+	some := drawn.Some(drawn.New(t), 3, all)
+	if raceEnabled { // the others are slow, and of one thread
+		some = slices.DeleteFunc(all, func(c product) bool { return c.name != "w3-g48-f32-z" })
+	}
+	for _, c := range some {
 		s := fakeSpec(t, c.name, c.act, c.rows, c.recordK, []int{1, 2, 4}, []int{1, 8}, []int{3}, []int{1})
 		if err := SelfTest(New(*s), newRand()); err != nil {
 			t.Errorf("%s, activation group %d: %v", c.name, c.act, err)
