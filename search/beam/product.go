@@ -200,6 +200,9 @@ func (c *chooser) choose() ([]set, error) {
 			sets[0], sets[other] = sets[other], sets[0]
 		}
 	}
+	for i, k := range sets[0] {
+		sets[0][i] = c.otherwise(k)
+	}
 	sets[0] = c.worth(sets[0])
 	return sets, nil
 }
@@ -279,6 +282,29 @@ func (c *chooser) late(k *kernel) *kernel {
 	}
 	for _, f := range found {
 		better := c.find(f.Point, of(1), math.Inf(1))
+		if better.code, err = lower.BuildOnce(c.ctx, c.target, better.Nest); err == nil {
+			return better
+		}
+	}
+	return k
+}
+
+// otherwise is k, or a better kernel of its layout that gets its levels in another way, or adds up other sums: neither gains anything without the other.
+func (c *chooser) otherwise(k *kernel) *kernel {
+	ps := of(k.Cols)
+	if len(ps) == 0 {
+		ps = of(many)
+	}
+	sp := c.space.Columns(k.Cols).Sharing(k.Kernel)
+	found, err := c.search(sumsSearch, ps).Improve(c.ctx, sp.Moving("scaled", "apart"), append(sp.OtherKinds(k.point, otherKinds), k.point)...)
+	if err != nil {
+		return k
+	}
+	for _, f := range found {
+		better := c.find(f.Point, Purposes, math.Inf(1))
+		if better.err != nil || c.score(set{better}, ps) >= c.score(set{k}, ps) {
+			break
+		}
 		if better.code, err = lower.BuildOnce(c.ctx, c.target, better.Nest); err == nil {
 			return better
 		}

@@ -6,6 +6,7 @@ import (
 	"math"
 	"reflect"
 	"runtime"
+	"slices"
 	"testing"
 
 	"github.com/tmacc/tmacc/ir"
@@ -268,5 +269,44 @@ func TestWiderAnew(t *testing.T) {
 	}
 	if all := c.wider(set{one}, many, 0); len(all) != 2 || all[1].Cols < 8 {
 		t.Errorf("%d kernels, the last one of %d columns, want 2 and at least 8", len(all), all[len(all)-1].Cols)
+	}
+}
+
+// Levels that are made in another way are tried with the sums that they allow: of w3, neither decision alone gained anything, and both did.
+func TestOtherwise(t *testing.T) {
+	tried := 0
+	for _, name := range []string{"w3", "q2_0", "w4"} {
+		p, err := ir.Named(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := cell{ir.Problem{Weight: p.Weight, Act: blocks.UsualAct(p.Weight)}, targets.ByName("amd64/avx512vbmi")}
+		uses, err := Product(t.Context(), c.p, c.on)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sp, err := space.For(c.p, c.on)
+		if err != nil {
+			t.Fatal(err)
+		}
+		x, err := sp.Parse(uses[0].Trace)
+		if err != nil {
+			t.Fatal(err)
+		}
+		have := scoreOf(t, c, []schedule.Trace{uses[0].Trace})
+		for _, y := range append(sp.OtherKinds(x, otherKinds), x) {
+			for _, z := range sp.Options(y, slices.Index(sp.Rules(), "scaled"), 8) {
+				if k, err := sp.Kernel(z); err != nil || !k.SharesBuffers(uses[0].Kernel.Schedule) {
+					continue
+				}
+				tried++
+				if gain := have - scoreOf(t, c, []schedule.Trace{z.Trace()}); gain > 0.01 {
+					t.Errorf("%s: %.3f better by both: %v", name, gain, z.Trace())
+				}
+			}
+		}
+	}
+	if tried == 0 {
+		t.Error("no schedule has anything to compare with")
 	}
 }
