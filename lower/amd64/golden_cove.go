@@ -15,7 +15,7 @@ var goldenCove = core.Core{
 		First: 48 << 10, Fills: 16, Latency: [3]float64{15, 200, 400}, Line: [3]float64{1.8, 6, 12.3}, Several: 11.5, Shared: 33,
 	},
 	Costs:    goldenCoveCosts,
-	Pipeline: core.Pipeline{Width: 6, Window: 512, Waiting: 97, Scalar: "0156a", Closed: "1"},
+	Pipeline: core.Pipeline{Width: 6, Window: 512, Waiting: 97, Results: 280, WideResults: 180, Scalar: "0156a", Closed: "1"},
 }
 
 // goldenCoveCosts: what takes as long up to 256 bits and at 512 has no Wide. While one of the two ports for 512 bits
@@ -23,7 +23,8 @@ var goldenCove = core.Core{
 //
 // Latencies and ports were measured on a Granite Rapids, in loops of one instruction, alone and in turns with one that runs on
 // port 0 or 5 only. LLVM's model (llvm/lib/Target/X86/X86SchedSapphireRapids.td) agrees, except that it gives products of
-// 512 bits port 0 alone. It also has the 97 entries for instructions that wait.
+// 512 bits port 0 alone. It also has the 97 entries for instructions that wait. An Emerald Rapids has 512 instructions in flight, 280 results of 256
+// bits and 180 of 512: two loads that miss overlap as long as no more than these are between them.
 var goldenCoveCosts = core.Costs{
 	alu:         {Tenths: 3, Wide: 5, Latency: 1, Ports: "015", WidePorts: "05"},
 	select3:     {Tenths: 3, Wide: 5, Latency: 1, Ports: "015", WidePorts: "05"},

@@ -12,12 +12,12 @@ var zen2 = core.Core{
 	// AMD, Software Optimization Guide for Family 17h Models 30h (56305), as far as remembered: 32 KiB, 22 misses in flight, 12 to 13 cycles to the second-level
 	// cache. A Zen 3 VM reads 25 GB/s (docs/lab/choices.md, Streams). Estimates: the times of a third-level cache and of memory that others use too, and that
 	// prefetches into the second-level cache hold a miss. AMD's manuals of older cores say that these bring lines to the first-level cache; by the pairs,
-	// either is as good. Shared: an EPYC 7763 has 64 cores at 2.45 GHz and 8 channels of DDR4-3200 (AMD's page of it).
+	// either is as good. Results: 160 registers, less the 16 that programs name. Shared: an EPYC 7763 has 64 cores at 2.45 GHz and 8 channels of DDR4-3200 (AMD's page of it).
 	Hierarchy: core.Hierarchy{
 		First: 32 << 10, Fills: 22, Holds: true, Trains: true, Latency: [3]float64{13, 130, 300}, Line: [3]float64{2, 2.6, 9}, Several: 8.5, Shared: 49,
 	},
 	Costs:    zen2Costs,
-	Pipeline: core.Pipeline{Width: 6, Window: 224, Waiting: 64, Scalar: "cdef"},
+	Pipeline: core.Pipeline{Width: 6, Window: 224, Waiting: 64, Results: 144, Scalar: "cdef"},
 }
 
 // The vendors of Zen cores, as CPUID has them.

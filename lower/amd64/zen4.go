@@ -17,13 +17,13 @@ var zen4 = core.Core{
 	// Optimization Guide for Zen 4 (57647), as far as remembered, and the pairs; VMs that share it show 160 and more. That prefetches into the second-level cache hold a
 	// miss, and are dropped at times, is what loads of others show (Wang et al., arXiv 2411.02814), and the pairs. Trains, Misses, Follows and Ahead are what explains how
 	// long kernels with 21 kinds of prefetches take on the VM of 2026-11-29 (docs/lab/zen4/prefetches.md), and the pairs.
-	// Shared: an EPYC 9654 has 96 cores at 3.55 GHz and 12 channels of DDR5-4800 (AMD's page of it).
+	// Results: 192 registers, less the 32 that programs name (the guide, as far as remembered). Shared: an EPYC 9654 has 96 cores at 3.55 GHz and 12 channels of DDR5-4800 (AMD's page of it).
 	Hierarchy: core.Hierarchy{
 		First: 32 << 10, Fills: 24, Holds: true, Trains: true, Misses: true, Latency: [3]float64{19, 50, 300}, Line: [3]float64{2, 2.7, 6.6}, Several: 6.5, Shared: 47,
 		Follows: 8 << 10, Ahead: 28,
 	},
 	Costs:    zen4Costs,
-	Pipeline: core.Pipeline{Width: 6, Window: 320, Waiting: 48, Scalar: "cdef"},
+	Pipeline: core.Pipeline{Width: 6, Window: 320, Waiting: 48, Results: 160, Scalar: "cdef"},
 }
 
 // zen4Costs are the costs at 512 bits; narrower instructions take half. The units are 256 bits wide. At 512 bits, 2

@@ -8,14 +8,14 @@ import (
 // zen5 is AMD's Zen 5.
 var zen5 = core.Core{
 	Name: "zen5", ISAs: []string{"amd64/avx512vbmi"}, CPUs: []cpu.Set{{Vendor: amd, FirstFamily: 0x1a}},
-	// AMD, Software Optimization Guide for Zen 5 (58455), as far as remembered: 48 KiB, three schedulers of 38 entries. A VM of 2026-11-28 (family 26, model 2) has 17, 54
+	// AMD, Software Optimization Guide for Zen 5 (58455), as far as remembered: 48 KiB, three schedulers of 38 entries, 384 registers (programs name 32). A VM of 2026-11-28 (family 26, model 2) has 17, 54
 	// and 660 cycles, and 1, 2.1 and 6.3 from line to line, by tmacc host -calibrate. Fills, Holds, Follows and Ahead are what explains how long kernels
 	// with 14 kinds of prefetches take there (docs/lab/README.md, Pairs). Shared: an EPYC 9755 has 128 cores at 4.1 GHz and 12 channels of DDR5-6400 (AMD's page of it).
 	Hierarchy: core.Hierarchy{
 		First: 48 << 10, Fills: 96, Holds: true, Latency: [3]float64{17, 54, 660}, Line: [3]float64{1, 2.1, 6.3}, Several: 6.1, Shared: 55, Follows: 16 << 10, Ahead: 50,
 	},
 	Costs:    zen5Costs,
-	Pipeline: core.Pipeline{Width: 8, Window: 448, Waiting: 114, Scalar: "bcdefg"},
+	Pipeline: core.Pipeline{Width: 8, Window: 448, Waiting: 114, Results: 352, Scalar: "bcdefg"},
 }
 
 // zen5Costs are the costs at any width. 3.6 instructions a cycle run on any unit, 2 on two units, and 2.45 of products

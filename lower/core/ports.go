@@ -10,11 +10,13 @@ import (
 
 // Pipeline is how a core runs instructions side by side.
 type Pipeline struct {
-	Width   int    `json:"width"`   // instructions that enter per cycle; an operand from memory is no other one
-	Window  int    `json:"window"`  // instructions in flight: how far the youngest is behind the oldest that has no result yet; 1: they start in order
-	Waiting int    `json:"waiting"` // instructions on vectors and numbers in flight that have not begun
-	Scalar  string `json:"scalar"`  // ports of additions and branches, as in Cost.Ports
-	Closed  string `json:"closed"`  // ports that do nothing on vectors in kernels with instructions of more than 256 bits
+	Width       int    `json:"width"`                  // instructions that enter per cycle; an operand from memory is no other one
+	Window      int    `json:"window"`                 // instructions in flight: how far the youngest is behind the oldest that has no result yet; 1: they start in order
+	Waiting     int    `json:"waiting"`                // instructions on vectors and numbers in flight that have not begun
+	Results     int    `json:"results,omitempty"`      // instructions in flight whose results are in vector registers, 0: only the window limits them
+	WideResults int    `json:"wide_results,omitempty"` // those among them of more than 256 bits, 0: only Results limits them
+	Scalar      string `json:"scalar"`                 // ports of additions and branches, as in Cost.Ports
+	Closed      string `json:"closed"`                 // ports that do nothing on vectors in kernels with instructions of more than 256 bits
 }
 
 // Micro is a micro-operation: for how many cycles it keeps one of some ports busy.
@@ -107,5 +109,6 @@ func (p Pipeline) check() error {
 	return cmp.Or(
 		within("pipeline.width", p.Width, 1, maxWidth), within("pipeline.window", p.Window, 1, maxWindow),
 		within("pipeline.waiting", p.Waiting, 1, maxWindow),
+		within("pipeline.results", p.Results, 0, maxWindow), within("pipeline.wide_results", p.WideResults, 0, cmp.Or(p.Results, maxWindow)),
 		checkScalar(p.Scalar), checkClosed(p.Closed))
 }

@@ -14,7 +14,7 @@ TEXT ·rmsnorm_avx2(SB), NOSPLIT, $0-8
 	MOVQ    args+0(FP), AX
 	MOVQ    (AX), AX
 	MOVQ    args+0(FP), BX
-	MOVQ    80(BX), BX
+	MOVQ    72(BX), BX
 	TESTQ   BX, BX
 	JLE     done0
 	MOVQ    AX, CX
@@ -23,16 +23,16 @@ TEXT ·rmsnorm_avx2(SB), NOSPLIT, $0-8
 loop0:
 	VMOVDQU (CX), Y4                        // v4:f32x8 = load x+0 l0*128
 	VMOVDQU 32(CX), Y5                      // v5:f32x8 = load x+32 l0*128
-	VMOVDQU 64(CX), Y6                      // v6:f32x8 = load x+64 l0*128
-	VMOVDQU 96(CX), Y7                      // v7:f32x8 = load x+96 l0*128
-	VMULPS  Y4, Y4, Y4                      // v8:f32x8 = mul v4 v4
-	VMULPS  Y5, Y5, Y5                      // v9:f32x8 = mul v5 v5
-	VMULPS  Y6, Y6, Y6                      // v10:f32x8 = mul v6 v6
-	VMULPS  Y7, Y7, Y7                      // v11:f32x8 = mul v7 v7
-	VADDPS  Y4, Y0, Y0                      // v0:f32x8 = add v0 v8
-	VADDPS  Y5, Y1, Y1                      // v1:f32x8 = add v1 v9
-	VADDPS  Y6, Y2, Y2                      // v2:f32x8 = add v2 v10
-	VADDPS  Y7, Y3, Y3                      // v3:f32x8 = add v3 v11
+	VMULPS  Y4, Y4, Y4                      // v6:f32x8 = mul v4 v4
+	VMULPS  Y5, Y5, Y5                      // v7:f32x8 = mul v5 v5
+	VADDPS  Y4, Y0, Y0                      // v0:f32x8 = add v0 v6
+	VADDPS  Y5, Y1, Y1                      // v1:f32x8 = add v1 v7
+	VMOVDQU 64(CX), Y4                      // v8:f32x8 = load x+64 l0*128
+	VMOVDQU 96(CX), Y5                      // v9:f32x8 = load x+96 l0*128
+	VMULPS  Y4, Y4, Y4                      // v10:f32x8 = mul v8 v8
+	VMULPS  Y5, Y5, Y5                      // v11:f32x8 = mul v9 v9
+	VADDPS  Y4, Y2, Y2                      // v2:f32x8 = add v2 v10
+	VADDPS  Y5, Y3, Y3                      // v3:f32x8 = add v3 v11
 	ADDQ    $+128, CX
 	DECQ    BX
 	JNZ     loop0
@@ -44,95 +44,114 @@ done0:
 	VMOVDQU      Y1, 32(BX)                 // store square32+32 v1
 	VMOVDQU      Y2, 64(BX)                 // store square32+64 v2
 	VMOVDQU      Y3, 96(BX)                 // store square32+96 v3
-	VMOVDQU      64(BX), Y0                 // v12:f32x8 = load square32+64
-	VADDPS       (BX), Y0, Y0               // v13:f32x8 = add [square32+0 f32x8] v12
-	VMOVDQU      96(BX), Y1                 // v14:f32x8 = load square32+96
-	VADDPS       32(BX), Y1, Y1             // v15:f32x8 = add [square32+32 f32x8] v14
-	VADDPS       Y1, Y0, Y0                 // v16:f32x8 = add v13 v15
+	VMOVDQU      64(BX), X0                 // v12:f32x4 = load square32+64
+	VADDPS       (BX), X0, X0               // v13:f32x4 = add [square32+0 f32x4] v12
+	VMOVDQU      96(BX), X1                 // v14:f32x4 = load square32+96
+	VADDPS       32(BX), X1, X1             // v15:f32x4 = add [square32+32 f32x4] v14
+	VADDPS       X1, X0, X0                 // v16:f32x4 = add v13 v15
+	VMOVDQU      80(BX), X1                 // v17:f32x4 = load square32+80
+	VADDPS       16(BX), X1, X1             // v18:f32x4 = add [square32+16 f32x4] v17
+	VMOVDQU      112(BX), X2                // v19:f32x4 = load square32+112
+	VADDPS       48(BX), X2, X2             // v20:f32x4 = add [square32+48 f32x4] v19
+	VADDPS       X2, X1, X1                 // v21:f32x4 = add v18 v20
+	VADDPS       X1, X0, X0                 // v22:f32x4 = add v16 v21
 	MOVQ         args+0(FP), BX
 	MOVQ         40(BX), BX
-	VMOVDQU      Y0, (BX)                   // store square8+0 v16
-	VMOVDQU      16(BX), X0                 // v17:f32x4 = load square8+16
-	VADDPS       (BX), X0, X0               // v18:f32x4 = add [square8+0 f32x4] v17
+	VMOVDQU      X0, (BX)                   // store square4+0 v22
+	VMOVD        (BX), X0                   // v23:f32x1 = load square4+0
+	VMOVD        8(BX), X1                  // v24:f32x1 = load square4+8
+	VADDPS       X1, X0, X0                 // v25:f32x1 = add v23 v24
+	VMOVD        4(BX), X1                  // v26:f32x1 = load square4+4
+	VMOVD        12(BX), X2                 // v27:f32x1 = load square4+12
+	VADDPS       X2, X1, X1                 // v28:f32x1 = add v26 v27
+	VADDPS       X1, X0, X0                 // v29:f32x1 = add v25 v28
 	MOVQ         args+0(FP), BX
 	MOVQ         48(BX), BX
-	VMOVDQU      X0, (BX)                   // store square4+0 v18
-	VMOVQ        (BX), X0                   // v19:f32x2 = load square4+0
-	VMOVQ        8(BX), X1                  // v20:f32x2 = load square4+8
-	VADDPS       X1, X0, X0                 // v21:f32x2 = add v19 v20
-	MOVQ         args+0(FP), BX
-	MOVQ         56(BX), BX
-	VMOVQ        X0, (BX)                   // store square2+0 v21
-	VMOVD        (BX), X0                   // v22:f32x1 = load square2+0
-	VMOVD        4(BX), X1                  // v23:f32x1 = load square2+4
-	VADDPS       X1, X0, X0                 // v24:f32x1 = add v22 v23
+	VMOVD        X0, (BX)                   // store square1+0 v29
+	VMOVD        (BX), X0                   // v30:f32x1 = load square1+0
 	MOVQ         args+0(FP), BX
 	MOVQ         16(BX), BX
-	VMOVD        (BX), X1                   // v25:f32x1 = load share+0
-	VMULPS       X1, X0, X0                 // v26:f32x1 = mul v24 v25
+	VMOVD        (BX), X1                   // v31:f32x1 = load share+0
+	VMULPS       X1, X0, X0                 // v32:f32x1 = mul v30 v31
 	MOVQ         args+0(FP), BX
 	MOVQ         24(BX), BX
-	VMOVD        (BX), X1                   // v27:f32x1 = load eps+0
-	VADDPS       X1, X0, X0                 // v28:f32x1 = add v26 v27
-	VPSRAD       $0x01, X0, X1              // v30:i32x1 = shrs v29 1
-	VPBROADCASTD x5f375a86<>+0(SB), X2      // v31:i32x1 = splat 1597463174
-	VPSUBD       X1, X2, X1                 // v32:i32x1 = sub v31 v30
-	VPBROADCASTD x3f000000<>+0(SB), X2      // v34:f32x1 = splat 1056964608
-	VMULPS       X0, X2, X0                 // v35:f32x1 = mul v34 v28
-	VMULPS       X1, X0, X2                 // v36:f32x1 = mul v35 v33
-	VMULPS       X1, X2, X2                 // v37:f32x1 = mul v36 v33
-	VPBROADCASTD x3fc00000<>+0(SB), X3      // v38:f32x1 = splat 1069547520
-	VSUBPS       X2, X3, X2                 // v39:f32x1 = sub v38 v37
-	VMULPS       X2, X1, X1                 // v40:f32x1 = mul v33 v39
-	VMULPS       X1, X0, X2                 // v41:f32x1 = mul v35 v40
-	VMULPS       X1, X2, X2                 // v42:f32x1 = mul v41 v40
-	VSUBPS       X2, X3, X2                 // v43:f32x1 = sub v38 v42
-	VMULPS       X2, X1, X1                 // v44:f32x1 = mul v40 v43
-	VMULPS       X1, X0, X2                 // v45:f32x1 = mul v35 v44
-	VMULPS       X1, X2, X2                 // v46:f32x1 = mul v45 v44
-	VSUBPS       X2, X3, X2                 // v47:f32x1 = sub v38 v46
-	VMULPS       X2, X1, X1                 // v48:f32x1 = mul v44 v47
-	VMULPS       X1, X0, X0                 // v49:f32x1 = mul v35 v48
-	VMULPS       X1, X0, X0                 // v50:f32x1 = mul v49 v48
-	VSUBPS       X0, X3, X0                 // v51:f32x1 = sub v38 v50
-	VMULPS       X0, X1, X0                 // v52:f32x1 = mul v48 v51
+	VMOVD        (BX), X1                   // v33:f32x1 = load eps+0
+	VADDPS       X1, X0, X0                 // v34:f32x1 = add v32 v33
+	VPSRAD       $0x01, X0, X1              // v36:i32x1 = shrs v35 1
+	VPBROADCASTD x5f375a86<>+0(SB), X2      // v37:i32x1 = splat 1597463174
+	VPSUBD       X1, X2, X1                 // v38:i32x1 = sub v37 v36
+	VPBROADCASTD x3f000000<>+0(SB), X2      // v40:f32x1 = splat 1056964608
+	VMULPS       X0, X2, X0                 // v41:f32x1 = mul v40 v34
+	VMULPS       X1, X0, X2                 // v42:f32x1 = mul v41 v39
+	VMULPS       X1, X2, X2                 // v43:f32x1 = mul v42 v39
+	VPBROADCASTD x3fc00000<>+0(SB), X3      // v44:f32x1 = splat 1069547520
+	VSUBPS       X2, X3, X2                 // v45:f32x1 = sub v44 v43
+	VMULPS       X2, X1, X1                 // v46:f32x1 = mul v39 v45
+	VMULPS       X1, X0, X2                 // v47:f32x1 = mul v41 v46
+	VMULPS       X1, X2, X2                 // v48:f32x1 = mul v47 v46
+	VSUBPS       X2, X3, X2                 // v49:f32x1 = sub v44 v48
+	VMULPS       X2, X1, X1                 // v50:f32x1 = mul v46 v49
+	VMULPS       X1, X0, X2                 // v51:f32x1 = mul v41 v50
+	VMULPS       X1, X2, X2                 // v52:f32x1 = mul v51 v50
+	VSUBPS       X2, X3, X2                 // v53:f32x1 = sub v44 v52
+	VMULPS       X2, X1, X1                 // v54:f32x1 = mul v50 v53
+	VMULPS       X1, X0, X0                 // v55:f32x1 = mul v41 v54
+	VMULPS       X1, X0, X0                 // v56:f32x1 = mul v55 v54
+	VSUBPS       X0, X3, X0                 // v57:f32x1 = sub v44 v56
+	VMULPS       X0, X1, X0                 // v58:f32x1 = mul v54 v57
 	MOVQ         args+0(FP), BX
-	MOVQ         64(BX), BX
-	VMOVD        X0, (BX)                   // store inv+0 v52
-	VPBROADCASTD x7fffffff<>+0(SB), Y0      // v53:i32x8 = splat 2147483647
-	VPBROADCASTD x7f800000<>+0(SB), Y1      // v54:i32x8 = splat 2139095040
-	VPBROADCASTD x7fc00000<>+0(SB), Y2      // v55:i32x8 = splat 2143289344
+	MOVQ         56(BX), BX
+	VMOVD        X0, (BX)                   // store inv+0 v58
+	VPBROADCASTD x7fffffff<>+0(SB), Y0      // v59:i32x8 = splat 2147483647
+	VPBROADCASTD x7f800000<>+0(SB), Y1      // v60:i32x8 = splat 2139095040
+	VPBROADCASTD x7fc00000<>+0(SB), Y2      // v61:i32x8 = splat 2143289344
 	MOVQ         args+0(FP), CX
 	MOVQ         8(CX), CX
 	MOVQ         args+0(FP), DX
-	MOVQ         72(DX), DX
+	MOVQ         64(DX), DX
 	MOVQ         args+0(FP), SI
-	MOVQ         88(SI), SI
+	MOVQ         80(SI), SI
 	TESTQ        SI, SI
 	JLE          done1
 	PCALIGN      $0x20
 
 loop1:
-	VPBROADCASTD (BX), Y3                   // v56:f32x8 = loadsplat inv+0
-	VMULPS       (AX), Y3, Y4               // v57:f32x8 = mul [x+0 l1*64 f32x8] v56
-	VMULPS       32(AX), Y3, Y3             // v58:f32x8 = mul [x+32 l1*64 f32x8] v56
-	VMULPS       (CX), Y4, Y4               // v59:f32x8 = mul v57 [w+0 l1*64 f32x8]
-	VMULPS       32(CX), Y3, Y3             // v60:f32x8 = mul v58 [w+32 l1*64 f32x8]
-	VPAND        Y0, Y4, Y5                 // v62:i32x8 = and v61 v53
-	VPCMPGTD     Y1, Y5, Y5                 // v63:i32x8 = cmpgts v62 v54
-	VPAND        Y2, Y5, Y6                 // v64:i32x8 = and v63 v55
-	VPANDN       Y4, Y5, Y4                 // v65:i32x8 = andnot v61 v63
-	VPOR         Y4, Y6, Y4                 // v66:i32x8 = or v64 v65
-	VPAND        Y0, Y3, Y5                 // v69:i32x8 = and v68 v53
-	VPCMPGTD     Y1, Y5, Y5                 // v70:i32x8 = cmpgts v69 v54
-	VPAND        Y2, Y5, Y6                 // v71:i32x8 = and v70 v55
-	VPANDN       Y3, Y5, Y3                 // v72:i32x8 = andnot v68 v70
-	VPOR         Y3, Y6, Y3                 // v73:i32x8 = or v71 v72
-	VMOVDQU      Y4, (DX)                   // store out+0 l1*64 v67
-	VMOVDQU      Y3, 32(DX)                 // store out+32 l1*64 v74
-	ADDQ         $+64, AX
-	ADDQ         $+64, CX
-	ADDQ         $+64, DX
+	VPBROADCASTD (BX), Y3                   // v62:f32x8 = loadsplat inv+0
+	VMULPS       (AX), Y3, Y4               // v63:f32x8 = mul [x+0 l1*128 f32x8] v62
+	VMULPS       32(AX), Y3, Y5             // v64:f32x8 = mul [x+32 l1*128 f32x8] v62
+	VMULPS       64(AX), Y3, Y6             // v65:f32x8 = mul [x+64 l1*128 f32x8] v62
+	VMULPS       96(AX), Y3, Y3             // v66:f32x8 = mul [x+96 l1*128 f32x8] v62
+	VMULPS       (CX), Y4, Y4               // v67:f32x8 = mul v63 [w+0 l1*128 f32x8]
+	VMULPS       32(CX), Y5, Y5             // v68:f32x8 = mul v64 [w+32 l1*128 f32x8]
+	VMULPS       64(CX), Y6, Y6             // v69:f32x8 = mul v65 [w+64 l1*128 f32x8]
+	VMULPS       96(CX), Y3, Y3             // v70:f32x8 = mul v66 [w+96 l1*128 f32x8]
+	VPAND        Y0, Y4, Y7                 // v72:i32x8 = and v71 v59
+	VPCMPGTD     Y1, Y7, Y7                 // v73:i32x8 = cmpgts v72 v60
+	VPAND        Y2, Y7, Y8                 // v74:i32x8 = and v73 v61
+	VPANDN       Y4, Y7, Y4                 // v75:i32x8 = andnot v71 v73
+	VPOR         Y4, Y8, Y4                 // v76:i32x8 = or v74 v75
+	VPAND        Y0, Y5, Y7                 // v79:i32x8 = and v78 v59
+	VPCMPGTD     Y1, Y7, Y7                 // v80:i32x8 = cmpgts v79 v60
+	VPAND        Y2, Y7, Y8                 // v81:i32x8 = and v80 v61
+	VPANDN       Y5, Y7, Y5                 // v82:i32x8 = andnot v78 v80
+	VPOR         Y5, Y8, Y5                 // v83:i32x8 = or v81 v82
+	VPAND        Y0, Y6, Y7                 // v86:i32x8 = and v85 v59
+	VPCMPGTD     Y1, Y7, Y7                 // v87:i32x8 = cmpgts v86 v60
+	VPAND        Y2, Y7, Y8                 // v88:i32x8 = and v87 v61
+	VPANDN       Y6, Y7, Y6                 // v89:i32x8 = andnot v85 v87
+	VPOR         Y6, Y8, Y6                 // v90:i32x8 = or v88 v89
+	VPAND        Y0, Y3, Y7                 // v93:i32x8 = and v92 v59
+	VPCMPGTD     Y1, Y7, Y7                 // v94:i32x8 = cmpgts v93 v60
+	VPAND        Y2, Y7, Y8                 // v95:i32x8 = and v94 v61
+	VPANDN       Y3, Y7, Y3                 // v96:i32x8 = andnot v92 v94
+	VPOR         Y3, Y8, Y3                 // v97:i32x8 = or v95 v96
+	VMOVDQU      Y4, (DX)                   // store out+0 l1*128 v77
+	VMOVDQU      Y5, 32(DX)                 // store out+32 l1*128 v84
+	VMOVDQU      Y6, 64(DX)                 // store out+64 l1*128 v91
+	VMOVDQU      Y3, 96(DX)                 // store out+96 l1*128 v98
+	ADDQ         $+128, AX
+	ADDQ         $+128, CX
+	ADDQ         $+128, DX
 	DECQ         SI
 	JNZ          loop1
 

@@ -825,14 +825,11 @@ done1:
 	PCALIGN $0x20
 
 loop2:
-	VMOVDQU64 (AX), X0                      // v58:f32x4 = load top16+0 l2*64
-	VMAXPS    32(AX), X0, X0                // v59:f32x4 = maxf v58 [top16+32 l2*64 f32x4]
-	VMOVDQU64 16(AX), X1                    // v60:f32x4 = load top16+16 l2*64
-	VMAXPS    48(AX), X1, X1                // v61:f32x4 = maxf v60 [top16+48 l2*64 f32x4]
-	VMAXPS    X1, X0, X0                    // v62:f32x4 = maxf v59 v61
-	VMOVDQU64 X0, (DX)                      // store top4+0 l2*16 v62
+	VMOVDQU64 (AX), Y0                      // v58:f32x8 = load top16+0 l2*64
+	VMAXPS    32(AX), Y0, Y0                // v59:f32x8 = maxf v58 [top16+32 l2*64 f32x8]
+	VMOVDQU64 Y0, (DX)                      // store top8+0 l2*32 v59
 	ADDQ      $+64, AX
-	ADDQ      $+16, DX
+	ADDQ      $+32, DX
 	DECQ      CX
 	JNZ       loop2
 
@@ -847,11 +844,15 @@ done2:
 	PCALIGN $0x20
 
 loop3:
-	VMOVQ  (BX), X0                         // v63:f32x2 = load top4+0 l3*16
-	VMOVQ  8(BX), X1                        // v64:f32x2 = load top4+8 l3*16
-	VMAXPS X1, X0, X0                       // v65:f32x2 = maxf v63 v64
-	VMOVQ  X0, (DX)                         // store top2+0 l3*8 v65
-	ADDQ   $+16, BX
+	VMOVQ  (BX), X0                         // v60:f32x2 = load top8+0 l3*32
+	VMOVQ  16(BX), X1                       // v61:f32x2 = load top8+16 l3*32
+	VMAXPS X1, X0, X0                       // v62:f32x2 = maxf v60 v61
+	VMOVQ  8(BX), X1                        // v63:f32x2 = load top8+8 l3*32
+	VMOVQ  24(BX), X2                       // v64:f32x2 = load top8+24 l3*32
+	VMAXPS X2, X1, X1                       // v65:f32x2 = maxf v63 v64
+	VMAXPS X1, X0, X0                       // v66:f32x2 = maxf v62 v65
+	VMOVQ  X0, (DX)                         // store top2+0 l3*8 v66
+	ADDQ   $+32, BX
 	ADDQ   $+8, DX
 	DECQ   CX
 	JNZ    loop3
@@ -867,29 +868,29 @@ done3:
 	PCALIGN $0x20
 
 loop4:
-	VMOVD  (AX), X0                         // v66:f32x1 = load top2+0 l4*8
-	VMOVD  4(AX), X1                        // v67:f32x1 = load top2+4 l4*8
-	VMAXPS X1, X0, X0                       // v68:f32x1 = maxf v66 v67
-	VMOVD  X0, (DX)                         // store top1+0 l4*4 v68
+	VMOVD  (AX), X0                         // v67:f32x1 = load top2+0 l4*8
+	VMOVD  4(AX), X1                        // v68:f32x1 = load top2+4 l4*8
+	VMAXPS X1, X0, X0                       // v69:f32x1 = maxf v67 v68
+	VMOVD  X0, (DX)                         // store top1+0 l4*4 v69
 	ADDQ   $+8, AX
 	ADDQ   $+4, DX
 	DECQ   CX
 	JNZ    loop4
 
 done4:
-	VPBROADCASTD xc2b00000<>+0(SB), Z0      // v69:f32x16 = splat 3266314240
-	VPBROADCASTD x42b20000<>+0(SB), Z1      // v70:f32x16 = splat 1118961664
-	VPBROADCASTD x3fb8aa3b<>+0(SB), Z2      // v71:f32x16 = splat 1069066811
-	VPBROADCASTD x4b400000<>+0(SB), Z3      // v72:f32x16 = splat 1262485504
-	VPBROADCASTD x3f318000<>+0(SB), Z4      // v73:f32x16 = splat 1060208640
-	VPBROADCASTD xb95e8083<>+0(SB), Z5      // v74:f32x16 = splat 3109978243
-	VPBROADCASTD x3ab5112b<>+0(SB), Z6      // v75:f32x16 = splat 984944939
-	VPBROADCASTD x3c091d81<>+0(SB), Z7      // v76:f32x16 = splat 1007230337
-	VPBROADCASTD x3d2aac7c<>+0(SB), Z8      // v77:f32x16 = splat 1026206844
-	VPBROADCASTD x3e2aaa48<>+0(SB), Z9      // v78:f32x16 = splat 1042983496
-	VPBROADCASTD x3efffffe<>+0(SB), Z10     // v79:f32x16 = splat 1056964606
-	VPBROADCASTD x3f800000<>+0(SB), Z11     // v80:f32x16 = splat 1065353216
-	VPBROADCASTD x0000007f<>+0(SB), Z12     // v82:i32x16 = splat 127
+	VPBROADCASTD xc2b00000<>+0(SB), Z0      // v70:f32x16 = splat 3266314240
+	VPBROADCASTD x42b20000<>+0(SB), Z1      // v71:f32x16 = splat 1118961664
+	VPBROADCASTD x3fb8aa3b<>+0(SB), Z2      // v72:f32x16 = splat 1069066811
+	VPBROADCASTD x4b400000<>+0(SB), Z3      // v73:f32x16 = splat 1262485504
+	VPBROADCASTD x3f318000<>+0(SB), Z4      // v74:f32x16 = splat 1060208640
+	VPBROADCASTD xb95e8083<>+0(SB), Z5      // v75:f32x16 = splat 3109978243
+	VPBROADCASTD x3ab5112b<>+0(SB), Z6      // v76:f32x16 = splat 984944939
+	VPBROADCASTD x3c091d81<>+0(SB), Z7      // v77:f32x16 = splat 1007230337
+	VPBROADCASTD x3d2aac7c<>+0(SB), Z8      // v78:f32x16 = splat 1026206844
+	VPBROADCASTD x3e2aaa48<>+0(SB), Z9      // v79:f32x16 = splat 1042983496
+	VPBROADCASTD x3efffffe<>+0(SB), Z10     // v80:f32x16 = splat 1056964606
+	VPBROADCASTD x3f800000<>+0(SB), Z11     // v81:f32x16 = splat 1065353216
+	VPBROADCASTD x0000007f<>+0(SB), Z12     // v83:i32x16 = splat 127
 	MOVQ         args+0(FP), AX
 	MOVQ         72(AX), AX
 	MOVQ         args+0(FP), CX
@@ -900,119 +901,119 @@ done4:
 	PCALIGN      $0x20
 
 loop5:
-	VMOVDQU64    (SI), Z13                  // v83:f32x16 = load masked+0 l5*256
-	VMOVDQU64    64(SI), Z14                // v84:f32x16 = load masked+64 l5*256
-	VMOVDQU64    128(SI), Z15               // v85:f32x16 = load masked+128 l5*256
-	VMOVDQU64    192(SI), Z16               // v86:f32x16 = load masked+192 l5*256
-	VPBROADCASTD (BX), Z17                  // v87:f32x16 = loadsplat top1+0 l5*4
-	VSUBPS       Z17, Z13, Z13              // v88:f32x16 = sub v83 v87
-	VSUBPS       Z17, Z14, Z14              // v89:f32x16 = sub v84 v87
-	VSUBPS       Z17, Z15, Z15              // v90:f32x16 = sub v85 v87
-	VSUBPS       Z17, Z16, Z16              // v91:f32x16 = sub v86 v87
-	VMAXPS       Z13, Z0, Z13               // v92:f32x16 = maxf v69 v88
-	VMAXPS       Z14, Z0, Z14               // v93:f32x16 = maxf v69 v89
-	VMAXPS       Z15, Z0, Z15               // v94:f32x16 = maxf v69 v90
-	VMAXPS       Z16, Z0, Z16               // v95:f32x16 = maxf v69 v91
-	VMINPS       Z13, Z1, Z13               // v96:f32x16 = minf v70 v92
-	VMINPS       Z14, Z1, Z14               // v97:f32x16 = minf v70 v93
-	VMINPS       Z15, Z1, Z15               // v98:f32x16 = minf v70 v94
-	VMINPS       Z16, Z1, Z16               // v99:f32x16 = minf v70 v95
-	VMULPS       Z2, Z13, Z17               // v100:f32x16 = mul v96 v71
-	VMULPS       Z2, Z14, Z18               // v101:f32x16 = mul v97 v71
-	VMULPS       Z2, Z15, Z19               // v102:f32x16 = mul v98 v71
-	VMULPS       Z2, Z16, Z20               // v103:f32x16 = mul v99 v71
-	VADDPS       Z3, Z17, Z17               // v104:f32x16 = add v100 v72
-	VADDPS       Z3, Z18, Z18               // v105:f32x16 = add v101 v72
-	VADDPS       Z3, Z19, Z19               // v106:f32x16 = add v102 v72
-	VADDPS       Z3, Z20, Z20               // v107:f32x16 = add v103 v72
-	VSUBPS       Z3, Z17, Z21               // v108:f32x16 = sub v104 v72
-	VSUBPS       Z3, Z18, Z22               // v109:f32x16 = sub v105 v72
-	VSUBPS       Z3, Z19, Z23               // v110:f32x16 = sub v106 v72
-	VSUBPS       Z3, Z20, Z24               // v111:f32x16 = sub v107 v72
-	VMULPS       Z4, Z21, Z25               // v112:f32x16 = mul v108 v73
-	VMULPS       Z4, Z22, Z26               // v113:f32x16 = mul v109 v73
-	VMULPS       Z4, Z23, Z27               // v114:f32x16 = mul v110 v73
-	VMULPS       Z4, Z24, Z28               // v115:f32x16 = mul v111 v73
-	VSUBPS       Z25, Z13, Z13              // v116:f32x16 = sub v96 v112
-	VSUBPS       Z26, Z14, Z14              // v117:f32x16 = sub v97 v113
-	VSUBPS       Z27, Z15, Z15              // v118:f32x16 = sub v98 v114
-	VSUBPS       Z28, Z16, Z16              // v119:f32x16 = sub v99 v115
-	VMULPS       Z5, Z21, Z21               // v120:f32x16 = mul v108 v74
-	VMULPS       Z5, Z22, Z22               // v121:f32x16 = mul v109 v74
-	VMULPS       Z5, Z23, Z23               // v122:f32x16 = mul v110 v74
-	VMULPS       Z5, Z24, Z24               // v123:f32x16 = mul v111 v74
-	VSUBPS       Z21, Z13, Z13              // v124:f32x16 = sub v116 v120
-	VSUBPS       Z22, Z14, Z14              // v125:f32x16 = sub v117 v121
-	VSUBPS       Z23, Z15, Z15              // v126:f32x16 = sub v118 v122
-	VSUBPS       Z24, Z16, Z16              // v127:f32x16 = sub v119 v123
-	VMULPS       Z13, Z6, Z21               // v128:f32x16 = mul v75 v124
-	VMULPS       Z14, Z6, Z22               // v129:f32x16 = mul v75 v125
-	VMULPS       Z15, Z6, Z23               // v130:f32x16 = mul v75 v126
-	VMULPS       Z16, Z6, Z24               // v131:f32x16 = mul v75 v127
-	VADDPS       Z7, Z21, Z21               // v132:f32x16 = add v128 v76
-	VADDPS       Z7, Z22, Z22               // v133:f32x16 = add v129 v76
-	VADDPS       Z7, Z23, Z23               // v134:f32x16 = add v130 v76
-	VADDPS       Z7, Z24, Z24               // v135:f32x16 = add v131 v76
-	VMULPS       Z13, Z21, Z21              // v136:f32x16 = mul v132 v124
-	VMULPS       Z14, Z22, Z22              // v137:f32x16 = mul v133 v125
-	VMULPS       Z15, Z23, Z23              // v138:f32x16 = mul v134 v126
-	VMULPS       Z16, Z24, Z24              // v139:f32x16 = mul v135 v127
-	VADDPS       Z8, Z21, Z21               // v140:f32x16 = add v136 v77
-	VADDPS       Z8, Z22, Z22               // v141:f32x16 = add v137 v77
-	VADDPS       Z8, Z23, Z23               // v142:f32x16 = add v138 v77
-	VADDPS       Z8, Z24, Z24               // v143:f32x16 = add v139 v77
-	VMULPS       Z13, Z21, Z21              // v144:f32x16 = mul v140 v124
-	VMULPS       Z14, Z22, Z22              // v145:f32x16 = mul v141 v125
-	VMULPS       Z15, Z23, Z23              // v146:f32x16 = mul v142 v126
-	VMULPS       Z16, Z24, Z24              // v147:f32x16 = mul v143 v127
-	VADDPS       Z9, Z21, Z21               // v148:f32x16 = add v144 v78
-	VADDPS       Z9, Z22, Z22               // v149:f32x16 = add v145 v78
-	VADDPS       Z9, Z23, Z23               // v150:f32x16 = add v146 v78
-	VADDPS       Z9, Z24, Z24               // v151:f32x16 = add v147 v78
-	VMULPS       Z13, Z21, Z21              // v152:f32x16 = mul v148 v124
-	VMULPS       Z14, Z22, Z22              // v153:f32x16 = mul v149 v125
-	VMULPS       Z15, Z23, Z23              // v154:f32x16 = mul v150 v126
-	VMULPS       Z16, Z24, Z24              // v155:f32x16 = mul v151 v127
-	VADDPS       Z10, Z21, Z21              // v156:f32x16 = add v152 v79
-	VADDPS       Z10, Z22, Z22              // v157:f32x16 = add v153 v79
-	VADDPS       Z10, Z23, Z23              // v158:f32x16 = add v154 v79
-	VADDPS       Z10, Z24, Z24              // v159:f32x16 = add v155 v79
-	VMULPS       Z13, Z21, Z21              // v160:f32x16 = mul v156 v124
-	VMULPS       Z14, Z22, Z22              // v161:f32x16 = mul v157 v125
-	VMULPS       Z15, Z23, Z23              // v162:f32x16 = mul v158 v126
-	VMULPS       Z16, Z24, Z24              // v163:f32x16 = mul v159 v127
-	VADDPS       Z11, Z21, Z21              // v164:f32x16 = add v160 v80
-	VADDPS       Z11, Z22, Z22              // v165:f32x16 = add v161 v80
-	VADDPS       Z11, Z23, Z23              // v166:f32x16 = add v162 v80
-	VADDPS       Z11, Z24, Z24              // v167:f32x16 = add v163 v80
-	VMULPS       Z13, Z21, Z13              // v168:f32x16 = mul v164 v124
-	VMULPS       Z14, Z22, Z14              // v169:f32x16 = mul v165 v125
-	VMULPS       Z15, Z23, Z15              // v170:f32x16 = mul v166 v126
-	VMULPS       Z16, Z24, Z16              // v171:f32x16 = mul v167 v127
-	VADDPS       Z11, Z13, Z13              // v172:f32x16 = add v168 v80
-	VADDPS       Z11, Z14, Z14              // v173:f32x16 = add v169 v80
-	VADDPS       Z11, Z15, Z15              // v174:f32x16 = add v170 v80
-	VADDPS       Z11, Z16, Z16              // v175:f32x16 = add v171 v80
-	VPSUBD       Z3, Z17, Z17               // v180:i32x16 = sub v176 v81
-	VPSUBD       Z3, Z18, Z18               // v181:i32x16 = sub v177 v81
-	VPSUBD       Z3, Z19, Z19               // v182:i32x16 = sub v178 v81
-	VPSUBD       Z3, Z20, Z20               // v183:i32x16 = sub v179 v81
-	VPADDD       Z12, Z17, Z17              // v184:i32x16 = add v180 v82
-	VPADDD       Z12, Z18, Z18              // v185:i32x16 = add v181 v82
-	VPADDD       Z12, Z19, Z19              // v186:i32x16 = add v182 v82
-	VPADDD       Z12, Z20, Z20              // v187:i32x16 = add v183 v82
-	VPSLLD       $0x17, Z17, Z17            // v188:i32x16 = shl v184 23
-	VPSLLD       $0x17, Z18, Z18            // v189:i32x16 = shl v185 23
-	VPSLLD       $0x17, Z19, Z19            // v190:i32x16 = shl v186 23
-	VPSLLD       $0x17, Z20, Z20            // v191:i32x16 = shl v187 23
-	VMULPS       Z17, Z13, Z13              // v196:f32x16 = mul v172 v192
-	VMULPS       Z18, Z14, Z14              // v197:f32x16 = mul v173 v193
-	VMULPS       Z19, Z15, Z15              // v198:f32x16 = mul v174 v194
-	VMULPS       Z20, Z16, Z16              // v199:f32x16 = mul v175 v195
-	VMOVDQU64    Z13, (DX)                  // store e+0 l5*256 v196
-	VMOVDQU64    Z14, 64(DX)                // store e+64 l5*256 v197
-	VMOVDQU64    Z15, 128(DX)               // store e+128 l5*256 v198
-	VMOVDQU64    Z16, 192(DX)               // store e+192 l5*256 v199
+	VMOVDQU64    (SI), Z13                  // v84:f32x16 = load masked+0 l5*256
+	VMOVDQU64    64(SI), Z14                // v85:f32x16 = load masked+64 l5*256
+	VMOVDQU64    128(SI), Z15               // v86:f32x16 = load masked+128 l5*256
+	VMOVDQU64    192(SI), Z16               // v87:f32x16 = load masked+192 l5*256
+	VPBROADCASTD (BX), Z17                  // v88:f32x16 = loadsplat top1+0 l5*4
+	VSUBPS       Z17, Z13, Z13              // v89:f32x16 = sub v84 v88
+	VSUBPS       Z17, Z14, Z14              // v90:f32x16 = sub v85 v88
+	VSUBPS       Z17, Z15, Z15              // v91:f32x16 = sub v86 v88
+	VSUBPS       Z17, Z16, Z16              // v92:f32x16 = sub v87 v88
+	VMAXPS       Z13, Z0, Z13               // v93:f32x16 = maxf v70 v89
+	VMAXPS       Z14, Z0, Z14               // v94:f32x16 = maxf v70 v90
+	VMAXPS       Z15, Z0, Z15               // v95:f32x16 = maxf v70 v91
+	VMAXPS       Z16, Z0, Z16               // v96:f32x16 = maxf v70 v92
+	VMINPS       Z13, Z1, Z13               // v97:f32x16 = minf v71 v93
+	VMINPS       Z14, Z1, Z14               // v98:f32x16 = minf v71 v94
+	VMINPS       Z15, Z1, Z15               // v99:f32x16 = minf v71 v95
+	VMINPS       Z16, Z1, Z16               // v100:f32x16 = minf v71 v96
+	VMULPS       Z2, Z13, Z17               // v101:f32x16 = mul v97 v72
+	VMULPS       Z2, Z14, Z18               // v102:f32x16 = mul v98 v72
+	VMULPS       Z2, Z15, Z19               // v103:f32x16 = mul v99 v72
+	VMULPS       Z2, Z16, Z20               // v104:f32x16 = mul v100 v72
+	VADDPS       Z3, Z17, Z17               // v105:f32x16 = add v101 v73
+	VADDPS       Z3, Z18, Z18               // v106:f32x16 = add v102 v73
+	VADDPS       Z3, Z19, Z19               // v107:f32x16 = add v103 v73
+	VADDPS       Z3, Z20, Z20               // v108:f32x16 = add v104 v73
+	VSUBPS       Z3, Z17, Z21               // v109:f32x16 = sub v105 v73
+	VSUBPS       Z3, Z18, Z22               // v110:f32x16 = sub v106 v73
+	VSUBPS       Z3, Z19, Z23               // v111:f32x16 = sub v107 v73
+	VSUBPS       Z3, Z20, Z24               // v112:f32x16 = sub v108 v73
+	VMULPS       Z4, Z21, Z25               // v113:f32x16 = mul v109 v74
+	VMULPS       Z4, Z22, Z26               // v114:f32x16 = mul v110 v74
+	VMULPS       Z4, Z23, Z27               // v115:f32x16 = mul v111 v74
+	VMULPS       Z4, Z24, Z28               // v116:f32x16 = mul v112 v74
+	VSUBPS       Z25, Z13, Z13              // v117:f32x16 = sub v97 v113
+	VSUBPS       Z26, Z14, Z14              // v118:f32x16 = sub v98 v114
+	VSUBPS       Z27, Z15, Z15              // v119:f32x16 = sub v99 v115
+	VSUBPS       Z28, Z16, Z16              // v120:f32x16 = sub v100 v116
+	VMULPS       Z5, Z21, Z21               // v121:f32x16 = mul v109 v75
+	VMULPS       Z5, Z22, Z22               // v122:f32x16 = mul v110 v75
+	VMULPS       Z5, Z23, Z23               // v123:f32x16 = mul v111 v75
+	VMULPS       Z5, Z24, Z24               // v124:f32x16 = mul v112 v75
+	VSUBPS       Z21, Z13, Z13              // v125:f32x16 = sub v117 v121
+	VSUBPS       Z22, Z14, Z14              // v126:f32x16 = sub v118 v122
+	VSUBPS       Z23, Z15, Z15              // v127:f32x16 = sub v119 v123
+	VSUBPS       Z24, Z16, Z16              // v128:f32x16 = sub v120 v124
+	VMULPS       Z13, Z6, Z21               // v129:f32x16 = mul v76 v125
+	VMULPS       Z14, Z6, Z22               // v130:f32x16 = mul v76 v126
+	VMULPS       Z15, Z6, Z23               // v131:f32x16 = mul v76 v127
+	VMULPS       Z16, Z6, Z24               // v132:f32x16 = mul v76 v128
+	VADDPS       Z7, Z21, Z21               // v133:f32x16 = add v129 v77
+	VADDPS       Z7, Z22, Z22               // v134:f32x16 = add v130 v77
+	VADDPS       Z7, Z23, Z23               // v135:f32x16 = add v131 v77
+	VADDPS       Z7, Z24, Z24               // v136:f32x16 = add v132 v77
+	VMULPS       Z13, Z21, Z21              // v137:f32x16 = mul v133 v125
+	VMULPS       Z14, Z22, Z22              // v138:f32x16 = mul v134 v126
+	VMULPS       Z15, Z23, Z23              // v139:f32x16 = mul v135 v127
+	VMULPS       Z16, Z24, Z24              // v140:f32x16 = mul v136 v128
+	VADDPS       Z8, Z21, Z21               // v141:f32x16 = add v137 v78
+	VADDPS       Z8, Z22, Z22               // v142:f32x16 = add v138 v78
+	VADDPS       Z8, Z23, Z23               // v143:f32x16 = add v139 v78
+	VADDPS       Z8, Z24, Z24               // v144:f32x16 = add v140 v78
+	VMULPS       Z13, Z21, Z21              // v145:f32x16 = mul v141 v125
+	VMULPS       Z14, Z22, Z22              // v146:f32x16 = mul v142 v126
+	VMULPS       Z15, Z23, Z23              // v147:f32x16 = mul v143 v127
+	VMULPS       Z16, Z24, Z24              // v148:f32x16 = mul v144 v128
+	VADDPS       Z9, Z21, Z21               // v149:f32x16 = add v145 v79
+	VADDPS       Z9, Z22, Z22               // v150:f32x16 = add v146 v79
+	VADDPS       Z9, Z23, Z23               // v151:f32x16 = add v147 v79
+	VADDPS       Z9, Z24, Z24               // v152:f32x16 = add v148 v79
+	VMULPS       Z13, Z21, Z21              // v153:f32x16 = mul v149 v125
+	VMULPS       Z14, Z22, Z22              // v154:f32x16 = mul v150 v126
+	VMULPS       Z15, Z23, Z23              // v155:f32x16 = mul v151 v127
+	VMULPS       Z16, Z24, Z24              // v156:f32x16 = mul v152 v128
+	VADDPS       Z10, Z21, Z21              // v157:f32x16 = add v153 v80
+	VADDPS       Z10, Z22, Z22              // v158:f32x16 = add v154 v80
+	VADDPS       Z10, Z23, Z23              // v159:f32x16 = add v155 v80
+	VADDPS       Z10, Z24, Z24              // v160:f32x16 = add v156 v80
+	VMULPS       Z13, Z21, Z21              // v161:f32x16 = mul v157 v125
+	VMULPS       Z14, Z22, Z22              // v162:f32x16 = mul v158 v126
+	VMULPS       Z15, Z23, Z23              // v163:f32x16 = mul v159 v127
+	VMULPS       Z16, Z24, Z24              // v164:f32x16 = mul v160 v128
+	VADDPS       Z11, Z21, Z21              // v165:f32x16 = add v161 v81
+	VADDPS       Z11, Z22, Z22              // v166:f32x16 = add v162 v81
+	VADDPS       Z11, Z23, Z23              // v167:f32x16 = add v163 v81
+	VADDPS       Z11, Z24, Z24              // v168:f32x16 = add v164 v81
+	VMULPS       Z13, Z21, Z13              // v169:f32x16 = mul v165 v125
+	VMULPS       Z14, Z22, Z14              // v170:f32x16 = mul v166 v126
+	VMULPS       Z15, Z23, Z15              // v171:f32x16 = mul v167 v127
+	VMULPS       Z16, Z24, Z16              // v172:f32x16 = mul v168 v128
+	VADDPS       Z11, Z13, Z13              // v173:f32x16 = add v169 v81
+	VADDPS       Z11, Z14, Z14              // v174:f32x16 = add v170 v81
+	VADDPS       Z11, Z15, Z15              // v175:f32x16 = add v171 v81
+	VADDPS       Z11, Z16, Z16              // v176:f32x16 = add v172 v81
+	VPSUBD       Z3, Z17, Z17               // v181:i32x16 = sub v177 v82
+	VPSUBD       Z3, Z18, Z18               // v182:i32x16 = sub v178 v82
+	VPSUBD       Z3, Z19, Z19               // v183:i32x16 = sub v179 v82
+	VPSUBD       Z3, Z20, Z20               // v184:i32x16 = sub v180 v82
+	VPADDD       Z12, Z17, Z17              // v185:i32x16 = add v181 v83
+	VPADDD       Z12, Z18, Z18              // v186:i32x16 = add v182 v83
+	VPADDD       Z12, Z19, Z19              // v187:i32x16 = add v183 v83
+	VPADDD       Z12, Z20, Z20              // v188:i32x16 = add v184 v83
+	VPSLLD       $0x17, Z17, Z17            // v189:i32x16 = shl v185 23
+	VPSLLD       $0x17, Z18, Z18            // v190:i32x16 = shl v186 23
+	VPSLLD       $0x17, Z19, Z19            // v191:i32x16 = shl v187 23
+	VPSLLD       $0x17, Z20, Z20            // v192:i32x16 = shl v188 23
+	VMULPS       Z17, Z13, Z13              // v197:f32x16 = mul v173 v193
+	VMULPS       Z18, Z14, Z14              // v198:f32x16 = mul v174 v194
+	VMULPS       Z19, Z15, Z15              // v199:f32x16 = mul v175 v195
+	VMULPS       Z20, Z16, Z16              // v200:f32x16 = mul v176 v196
+	VMOVDQU64    Z13, (DX)                  // store e+0 l5*256 v197
+	VMOVDQU64    Z14, 64(DX)                // store e+64 l5*256 v198
+	VMOVDQU64    Z15, 128(DX)               // store e+128 l5*256 v199
+	VMOVDQU64    Z16, 192(DX)               // store e+192 l5*256 v200
 	ADDQ         $+256, SI
 	ADDQ         $+4, BX
 	ADDQ         $+256, DX
@@ -1020,7 +1021,7 @@ loop5:
 	JNZ          loop5
 
 done5:
-	VPXOR   X0, X0, X0                      // v200:f32x16 = splat 0
+	VPXOR   X0, X0, X0                      // v201:f32x16 = splat 0
 	MOVQ    args+0(FP), BX
 	MOVQ    80(BX), BX
 	MOVQ    args+0(FP), CX
@@ -1031,12 +1032,12 @@ done5:
 	PCALIGN $0x20
 
 loop6:
-	VADDPS    (AX), Z0, Z1                  // v201:f32x16 = add v200 [e+0 l6*256 f32x16]
-	VADDPS    64(AX), Z0, Z2                // v202:f32x16 = add v200 [e+64 l6*256 f32x16]
-	VADDPS    128(AX), Z1, Z1               // v203:f32x16 = add v201 [e+128 l6*256 f32x16]
-	VADDPS    192(AX), Z2, Z2               // v204:f32x16 = add v202 [e+192 l6*256 f32x16]
-	VMOVDQU64 Z1, (DX)                      // store total32+0 l6*128 v203
-	VMOVDQU64 Z2, 64(DX)                    // store total32+64 l6*128 v204
+	VADDPS    (AX), Z0, Z1                  // v202:f32x16 = add v201 [e+0 l6*256 f32x16]
+	VADDPS    64(AX), Z0, Z2                // v203:f32x16 = add v201 [e+64 l6*256 f32x16]
+	VADDPS    128(AX), Z1, Z1               // v204:f32x16 = add v202 [e+128 l6*256 f32x16]
+	VADDPS    192(AX), Z2, Z2               // v205:f32x16 = add v203 [e+192 l6*256 f32x16]
+	VMOVDQU64 Z1, (DX)                      // store total32+0 l6*128 v204
+	VMOVDQU64 Z2, 64(DX)                    // store total32+64 l6*128 v205
 	ADDQ      $+256, AX
 	ADDQ      $+128, DX
 	DECQ      CX
@@ -1053,9 +1054,9 @@ done6:
 	PCALIGN $0x20
 
 loop7:
-	VMOVDQU64 64(BX), Z0                    // v205:f32x16 = load total32+64 l7*128
-	VADDPS    (BX), Z0, Z0                  // v206:f32x16 = add [total32+0 l7*128 f32x16] v205
-	VMOVDQU64 Z0, (DX)                      // store total16+0 l7*64 v206
+	VMOVDQU64 64(BX), Z0                    // v206:f32x16 = load total32+64 l7*128
+	VADDPS    (BX), Z0, Z0                  // v207:f32x16 = add [total32+0 l7*128 f32x16] v206
+	VMOVDQU64 Z0, (DX)                      // store total16+0 l7*64 v207
 	ADDQ      $+128, BX
 	ADDQ      $+64, DX
 	DECQ      CX
@@ -1072,9 +1073,9 @@ done7:
 	PCALIGN $0x20
 
 loop8:
-	VMOVDQU64 32(AX), Y0                    // v207:f32x8 = load total16+32 l8*64
-	VADDPS    (AX), Y0, Y0                  // v208:f32x8 = add [total16+0 l8*64 f32x8] v207
-	VMOVDQU64 Y0, (DX)                      // store total8+0 l8*32 v208
+	VMOVDQU64 32(AX), Y0                    // v208:f32x8 = load total16+32 l8*64
+	VADDPS    (AX), Y0, Y0                  // v209:f32x8 = add [total16+0 l8*64 f32x8] v208
+	VMOVDQU64 Y0, (DX)                      // store total8+0 l8*32 v209
 	ADDQ      $+64, AX
 	ADDQ      $+32, DX
 	DECQ      CX
@@ -1091,9 +1092,9 @@ done8:
 	PCALIGN $0x20
 
 loop9:
-	VMOVDQU64 16(BX), X0                    // v209:f32x4 = load total8+16 l9*32
-	VADDPS    (BX), X0, X0                  // v210:f32x4 = add [total8+0 l9*32 f32x4] v209
-	VMOVDQU64 X0, (DX)                      // store total4+0 l9*16 v210
+	VMOVDQU64 16(BX), X0                    // v210:f32x4 = load total8+16 l9*32
+	VADDPS    (BX), X0, X0                  // v211:f32x4 = add [total8+0 l9*32 f32x4] v210
+	VMOVDQU64 X0, (DX)                      // store total4+0 l9*16 v211
 	ADDQ      $+32, BX
 	ADDQ      $+16, DX
 	DECQ      CX
@@ -1109,14 +1110,14 @@ done9:
 	PCALIGN $0x20
 
 loop10:
-	VMOVD  (AX), X0                         // v211:f32x1 = load total4+0 l10*16
-	VMOVD  8(AX), X1                        // v212:f32x1 = load total4+8 l10*16
-	VADDPS X1, X0, X0                       // v213:f32x1 = add v211 v212
-	VMOVD  4(AX), X1                        // v214:f32x1 = load total4+4 l10*16
-	VMOVD  12(AX), X2                       // v215:f32x1 = load total4+12 l10*16
-	VADDPS X2, X1, X1                       // v216:f32x1 = add v214 v215
-	VADDPS X1, X0, X0                       // v217:f32x1 = add v213 v216
-	VMOVD  X0, (BX)                         // store total1+0 l10*4 v217
+	VMOVD  (AX), X0                         // v212:f32x1 = load total4+0 l10*16
+	VMOVD  8(AX), X1                        // v213:f32x1 = load total4+8 l10*16
+	VADDPS X1, X0, X0                       // v214:f32x1 = add v212 v213
+	VMOVD  4(AX), X1                        // v215:f32x1 = load total4+4 l10*16
+	VMOVD  12(AX), X2                       // v216:f32x1 = load total4+12 l10*16
+	VADDPS X2, X1, X1                       // v217:f32x1 = add v215 v216
+	VADDPS X1, X0, X0                       // v218:f32x1 = add v214 v217
+	VMOVD  X0, (BX)                         // store total1+0 l10*4 v218
 	ADDQ   $+16, AX
 	ADDQ   $+4, BX
 	DECQ   CX

@@ -47,9 +47,8 @@ func rmsnorm(x, w []float32, share, eps float32, out []float32, K int) {
 		})
 	case chosen == avx2 && K > 0 && K%32 == 0:
 		var square32 [32]float32
-		var square8 [8]float32
 		var square4 [4]float32
-		var square2 [2]float32
+		var square1 [1]float32
 		var inv [1]float32
 		rmsnorm_avx2(&rmsnorm_avx2_args{
 			x:                unsafe.Pointer(unsafe.SliceData(x[:K])),
@@ -57,13 +56,12 @@ func rmsnorm(x, w []float32, share, eps float32, out []float32, K int) {
 			share:            unsafe.Pointer(&share),
 			eps:              unsafe.Pointer(&eps),
 			square32:         unsafe.Pointer(&square32),
-			square8:          unsafe.Pointer(&square8),
 			square4:          unsafe.Pointer(&square4),
-			square2:          unsafe.Pointer(&square2),
+			square1:          unsafe.Pointer(&square1),
 			inv:              unsafe.Pointer(&inv),
 			out:              unsafe.Pointer(unsafe.SliceData(out[:K])),
 			count_square32_b: int64(K / 32),
-			count_out_ko:     int64(K / 16),
+			count_out_ko:     int64(K / 32),
 		})
 	default:
 		rmsnorm_go(x, w, share, eps, out, K)
@@ -312,7 +310,7 @@ func softmax(s []float32, scale float32, first, end []int32, e, top1, total1 []f
 	case chosen == avx512 && R > 0 && R <= 8:
 		var masked [512]float32
 		var top16 [128]float32
-		var top4 [32]float32
+		var top8 [64]float32
 		var top2 [16]float32
 		var total32 [256]float32
 		var total16 [128]float32
@@ -325,7 +323,7 @@ func softmax(s []float32, scale float32, first, end []int32, e, top1, total1 []f
 			end:             unsafe.Pointer(unsafe.SliceData(end[:R])),
 			masked:          unsafe.Pointer(&masked),
 			top16:           unsafe.Pointer(&top16),
-			top4:            unsafe.Pointer(&top4),
+			top8:            unsafe.Pointer(&top8),
 			top2:            unsafe.Pointer(&top2),
 			top1:            unsafe.Pointer(unsafe.SliceData(top1[:R])),
 			e:               unsafe.Pointer(unsafe.SliceData(e[:64*R])),
@@ -336,7 +334,7 @@ func softmax(s []float32, scale float32, first, end []int32, e, top1, total1 []f
 			total1:          unsafe.Pointer(unsafe.SliceData(total1[:R])),
 			count_masked_r:  int64(R),
 			count_top16_r:   int64(R),
-			count_top4_r:    int64(R),
+			count_top8_r:    int64(R),
 			count_top2_r:    int64(R),
 			count_top1_r:    int64(R),
 			count_e_r:       int64(R),

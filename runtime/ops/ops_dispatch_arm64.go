@@ -136,13 +136,13 @@ func softcap(x []float32, cap, twice float32, out []float32, K int) {
 func silu(gate, up, out []float32, K int) {
 	done := 0
 	switch {
-	case chosen == neon && K >= 32:
-		done = K - K%32
+	case chosen == neon && K >= 4:
+		done = K - K%4
 		silu_neon(&silu_neon_args{
 			gate:         unsafe.Pointer(unsafe.SliceData(gate[:done])),
 			up:           unsafe.Pointer(unsafe.SliceData(up[:done])),
 			out:          unsafe.Pointer(unsafe.SliceData(out[:done])),
-			count_out_ko: int64(done / 32),
+			count_out_ko: int64(done / 4),
 		})
 	}
 	if done == 0 || done < K {
@@ -209,8 +209,7 @@ func softmax(s []float32, scale float32, first, end []int32, e, top1, total1 []f
 	switch {
 	case chosen == neon && R > 0 && R <= 8:
 		var masked [512]float32
-		var top32 [256]float32
-		var top4 [32]float32
+		var top8 [64]float32
 		var top2 [16]float32
 		var total32 [256]float32
 		var total4 [32]float32
@@ -220,8 +219,7 @@ func softmax(s []float32, scale float32, first, end []int32, e, top1, total1 []f
 			first:           unsafe.Pointer(unsafe.SliceData(first[:R])),
 			end:             unsafe.Pointer(unsafe.SliceData(end[:R])),
 			masked:          unsafe.Pointer(&masked),
-			top32:           unsafe.Pointer(&top32),
-			top4:            unsafe.Pointer(&top4),
+			top8:            unsafe.Pointer(&top8),
 			top2:            unsafe.Pointer(&top2),
 			top1:            unsafe.Pointer(unsafe.SliceData(top1[:R])),
 			e:               unsafe.Pointer(unsafe.SliceData(e[:64*R])),
@@ -229,8 +227,7 @@ func softmax(s []float32, scale float32, first, end []int32, e, top1, total1 []f
 			total4:          unsafe.Pointer(&total4),
 			total1:          unsafe.Pointer(unsafe.SliceData(total1[:R])),
 			count_masked_r:  int64(R),
-			count_top32_r:   int64(R),
-			count_top4_r:    int64(R),
+			count_top8_r:    int64(R),
 			count_top2_r:    int64(R),
 			count_top1_r:    int64(R),
 			count_e_r:       int64(R),
@@ -401,9 +398,11 @@ func matmul_f32_2(a []float32, b []byte, out []float32, aStride, outStride, K in
 func matmul_f32_4(a []float32, b []byte, out []float32, aStride, outStride, K int) {
 	switch {
 	case chosen == neon && K > 0 && K%4 == 0:
+		var acc [128]float32
 		matmul_f32_4_neon(&matmul_f32_4_neon_args{
 			a:            unsafe.Pointer(unsafe.SliceData(a[:3*aStride+K])),
 			b:            unsafe.Pointer(unsafe.SliceData(b[:128*K])),
+			acc:          unsafe.Pointer(&acc),
 			out:          unsafe.Pointer(unsafe.SliceData(out[:3*outStride+32])),
 			step_a:       int64(4 * aStride),
 			step_out:     int64(4 * outStride),
@@ -417,9 +416,11 @@ func matmul_f32_4(a []float32, b []byte, out []float32, aStride, outStride, K in
 func matmul_f32_8(a []float32, b []byte, out []float32, aStride, outStride, K int) {
 	switch {
 	case chosen == neon && K > 0 && K%4 == 0:
+		var acc [256]float32
 		matmul_f32_8_neon(&matmul_f32_8_neon_args{
 			a:            unsafe.Pointer(unsafe.SliceData(a[:7*aStride+K])),
 			b:            unsafe.Pointer(unsafe.SliceData(b[:128*K])),
+			acc:          unsafe.Pointer(&acc),
 			out:          unsafe.Pointer(unsafe.SliceData(out[:7*outStride+32])),
 			step_a:       int64(4 * aStride),
 			step_out:     int64(4 * outStride),

@@ -887,305 +887,46 @@ TEXT ·silu_neon(SB), NOSPLIT, $0-8
 	BLE done0
 	PCALIGN $32
 l0:
-	WORD $0x3dc00011 // ldr q17, [x0]                                v18:f32x4 = load gate+0 l0*128
-	WORD $0x3dc00412 // ldr q18, [x0, #16]                           v19:f32x4 = load gate+16 l0*128
-	WORD $0x4eb1d413 // fsub v19.4s, v0.4s, v17.4s                   v20:f32x4 = sub v0 v18
-	WORD $0x4eb2d414 // fsub v20.4s, v0.4s, v18.4s                   v21:f32x4 = sub v0 v19
-	WORD $0x6eb3e435 // fcmgt v21.4s, v1.4s, v19.4s                  v22:i32x4 = cmpgtf v1 v20
-	WORD $0x6eb51c33 // bit v19.16b, v1.16b, v21.16b                 v24:f32x4 = bitsel v23 v1 v20
-	WORD $0x6eb4e435 // fcmgt v21.4s, v1.4s, v20.4s                  v25:i32x4 = cmpgtf v1 v21
-	WORD $0x6eb51c34 // bit v20.16b, v1.16b, v21.16b                 v27:f32x4 = bitsel v26 v1 v21
-	WORD $0x6ea2e675 // fcmgt v21.4s, v19.4s, v2.4s                  v28:i32x4 = cmpgtf v24 v2
-	WORD $0x6eb51c53 // bit v19.16b, v2.16b, v21.16b                 v30:f32x4 = bitsel v29 v2 v24
-	WORD $0x6ea2e695 // fcmgt v21.4s, v20.4s, v2.4s                  v31:i32x4 = cmpgtf v27 v2
-	WORD $0x6eb51c54 // bit v20.16b, v2.16b, v21.16b                 v33:f32x4 = bitsel v32 v2 v27
-	WORD $0x6e23de75 // fmul v21.4s, v19.4s, v3.4s                   v34:f32x4 = mul v30 v3
-	WORD $0x6e23de96 // fmul v22.4s, v20.4s, v3.4s                   v35:f32x4 = mul v33 v3
-	WORD $0x4e24d6b5 // fadd v21.4s, v21.4s, v4.4s                   v36:f32x4 = add v34 v4
-	WORD $0x4e24d6d6 // fadd v22.4s, v22.4s, v4.4s                   v37:f32x4 = add v35 v4
-	WORD $0x4ea4d6b7 // fsub v23.4s, v21.4s, v4.4s                   v38:f32x4 = sub v36 v4
-	WORD $0x4ea4d6d8 // fsub v24.4s, v22.4s, v4.4s                   v39:f32x4 = sub v37 v4
-	WORD $0x6e25def9 // fmul v25.4s, v23.4s, v5.4s                   v40:f32x4 = mul v38 v5
-	WORD $0x6e25df1a // fmul v26.4s, v24.4s, v5.4s                   v41:f32x4 = mul v39 v5
-	WORD $0x4eb9d673 // fsub v19.4s, v19.4s, v25.4s                  v42:f32x4 = sub v30 v40
-	WORD $0x4ebad694 // fsub v20.4s, v20.4s, v26.4s                  v43:f32x4 = sub v33 v41
-	WORD $0x6e26def7 // fmul v23.4s, v23.4s, v6.4s                   v44:f32x4 = mul v38 v6
-	WORD $0x6e26df18 // fmul v24.4s, v24.4s, v6.4s                   v45:f32x4 = mul v39 v6
-	WORD $0x4eb7d673 // fsub v19.4s, v19.4s, v23.4s                  v46:f32x4 = sub v42 v44
-	WORD $0x4eb8d694 // fsub v20.4s, v20.4s, v24.4s                  v47:f32x4 = sub v43 v45
-	WORD $0x6e33dcf7 // fmul v23.4s, v7.4s, v19.4s                   v48:f32x4 = mul v7 v46
-	WORD $0x6e34dcf8 // fmul v24.4s, v7.4s, v20.4s                   v49:f32x4 = mul v7 v47
-	WORD $0x4e28d6f7 // fadd v23.4s, v23.4s, v8.4s                   v50:f32x4 = add v48 v8
-	WORD $0x4e28d718 // fadd v24.4s, v24.4s, v8.4s                   v51:f32x4 = add v49 v8
-	WORD $0x6e33def7 // fmul v23.4s, v23.4s, v19.4s                  v52:f32x4 = mul v50 v46
-	WORD $0x6e34df18 // fmul v24.4s, v24.4s, v20.4s                  v53:f32x4 = mul v51 v47
-	WORD $0x4e29d6f7 // fadd v23.4s, v23.4s, v9.4s                   v54:f32x4 = add v52 v9
-	WORD $0x4e29d718 // fadd v24.4s, v24.4s, v9.4s                   v55:f32x4 = add v53 v9
-	WORD $0x6e33def7 // fmul v23.4s, v23.4s, v19.4s                  v56:f32x4 = mul v54 v46
-	WORD $0x6e34df18 // fmul v24.4s, v24.4s, v20.4s                  v57:f32x4 = mul v55 v47
-	WORD $0x4e2ad6f7 // fadd v23.4s, v23.4s, v10.4s                  v58:f32x4 = add v56 v10
-	WORD $0x4e2ad718 // fadd v24.4s, v24.4s, v10.4s                  v59:f32x4 = add v57 v10
-	WORD $0x6e33def7 // fmul v23.4s, v23.4s, v19.4s                  v60:f32x4 = mul v58 v46
-	WORD $0x6e34df18 // fmul v24.4s, v24.4s, v20.4s                  v61:f32x4 = mul v59 v47
-	WORD $0x4e2bd6f7 // fadd v23.4s, v23.4s, v11.4s                  v62:f32x4 = add v60 v11
-	WORD $0x4e2bd718 // fadd v24.4s, v24.4s, v11.4s                  v63:f32x4 = add v61 v11
-	WORD $0x6e33def7 // fmul v23.4s, v23.4s, v19.4s                  v64:f32x4 = mul v62 v46
-	WORD $0x6e34df18 // fmul v24.4s, v24.4s, v20.4s                  v65:f32x4 = mul v63 v47
-	WORD $0x4e2cd6f7 // fadd v23.4s, v23.4s, v12.4s                  v66:f32x4 = add v64 v12
-	WORD $0x4e2cd718 // fadd v24.4s, v24.4s, v12.4s                  v67:f32x4 = add v65 v12
-	WORD $0x6e33def3 // fmul v19.4s, v23.4s, v19.4s                  v68:f32x4 = mul v66 v46
-	WORD $0x6e34df14 // fmul v20.4s, v24.4s, v20.4s                  v69:f32x4 = mul v67 v47
-	WORD $0x4e2cd673 // fadd v19.4s, v19.4s, v12.4s                  v70:f32x4 = add v68 v12
-	WORD $0x4e2cd694 // fadd v20.4s, v20.4s, v12.4s                  v71:f32x4 = add v69 v12
-	WORD $0x6ea486b5 // sub v21.4s, v21.4s, v4.4s                    v74:i32x4 = sub v72 v13
-	WORD $0x6ea486d6 // sub v22.4s, v22.4s, v4.4s                    v75:i32x4 = sub v73 v13
-	WORD $0x4ead86b5 // add v21.4s, v21.4s, v13.4s                   v76:i32x4 = add v74 v14
-	WORD $0x4ead86d6 // add v22.4s, v22.4s, v13.4s                   v77:i32x4 = add v75 v14
-	WORD $0x4f3756b5 // shl v21.4s, v21.4s, #23                      v78:i32x4 = shl v76 23
-	WORD $0x4f3756d6 // shl v22.4s, v22.4s, #23                      v79:i32x4 = shl v77 23
-	WORD $0x6e35de73 // fmul v19.4s, v19.4s, v21.4s                  v82:f32x4 = mul v70 v80
-	WORD $0x6e36de94 // fmul v20.4s, v20.4s, v22.4s                  v83:f32x4 = mul v71 v81
-	WORD $0x4e33d593 // fadd v19.4s, v12.4s, v19.4s                  v84:f32x4 = add v12 v82
-	WORD $0x4e34d594 // fadd v20.4s, v12.4s, v20.4s                  v85:f32x4 = add v12 v83
-	WORD $0x6e33fe31 // fdiv v17.4s, v17.4s, v19.4s                  v86:f32x4 = div v18 v84
-	WORD $0x6e34fe52 // fdiv v18.4s, v18.4s, v20.4s                  v87:f32x4 = div v19 v85
-	WORD $0x3dc00033 // ldr q19, [x1]                                v88:f32x4 = load up+0 l0*128
-	WORD $0x3dc00434 // ldr q20, [x1, #16]                           v89:f32x4 = load up+16 l0*128
-	WORD $0x6e33de31 // fmul v17.4s, v17.4s, v19.4s                  v90:f32x4 = mul v86 v88
-	WORD $0x6e34de52 // fmul v18.4s, v18.4s, v20.4s                  v91:f32x4 = mul v87 v89
-	WORD $0x4e2e1e33 // and v19.16b, v17.16b, v14.16b                v93:i32x4 = and v92 v15
-	WORD $0x4eaf3673 // cmgt v19.4s, v19.4s, v15.4s                  v94:i32x4 = cmpgts v93 v16
-	WORD $0x6eb31e11 // bit v17.16b, v16.16b, v19.16b                v95:i32x4 = bitsel v94 v17 v92
-	WORD $0x4e2e1e53 // and v19.16b, v18.16b, v14.16b                v98:i32x4 = and v97 v15
-	WORD $0x4eaf3673 // cmgt v19.4s, v19.4s, v15.4s                  v99:i32x4 = cmpgts v98 v16
-	WORD $0x6eb31e12 // bit v18.16b, v16.16b, v19.16b                v100:i32x4 = bitsel v99 v17 v97
-	WORD $0x3d800051 // str q17, [x2]                                store out+0 l0*128 v96
-	WORD $0x3d800452 // str q18, [x2, #16]                           store out+16 l0*128 v101
-	WORD $0x3dc00811 // ldr q17, [x0, #32]                           v102:f32x4 = load gate+32 l0*128
-	WORD $0x3dc00c12 // ldr q18, [x0, #48]                           v103:f32x4 = load gate+48 l0*128
-	WORD $0x4eb1d413 // fsub v19.4s, v0.4s, v17.4s                   v104:f32x4 = sub v0 v102
-	WORD $0x4eb2d414 // fsub v20.4s, v0.4s, v18.4s                   v105:f32x4 = sub v0 v103
-	WORD $0x6eb3e435 // fcmgt v21.4s, v1.4s, v19.4s                  v106:i32x4 = cmpgtf v1 v104
-	WORD $0x6eb51c33 // bit v19.16b, v1.16b, v21.16b                 v108:f32x4 = bitsel v107 v1 v104
-	WORD $0x6eb4e435 // fcmgt v21.4s, v1.4s, v20.4s                  v109:i32x4 = cmpgtf v1 v105
-	WORD $0x6eb51c34 // bit v20.16b, v1.16b, v21.16b                 v111:f32x4 = bitsel v110 v1 v105
-	WORD $0x6ea2e675 // fcmgt v21.4s, v19.4s, v2.4s                  v112:i32x4 = cmpgtf v108 v2
-	WORD $0x6eb51c53 // bit v19.16b, v2.16b, v21.16b                 v114:f32x4 = bitsel v113 v2 v108
-	WORD $0x6ea2e695 // fcmgt v21.4s, v20.4s, v2.4s                  v115:i32x4 = cmpgtf v111 v2
-	WORD $0x6eb51c54 // bit v20.16b, v2.16b, v21.16b                 v117:f32x4 = bitsel v116 v2 v111
-	WORD $0x6e23de75 // fmul v21.4s, v19.4s, v3.4s                   v118:f32x4 = mul v114 v3
-	WORD $0x6e23de96 // fmul v22.4s, v20.4s, v3.4s                   v119:f32x4 = mul v117 v3
-	WORD $0x4e24d6b5 // fadd v21.4s, v21.4s, v4.4s                   v120:f32x4 = add v118 v4
-	WORD $0x4e24d6d6 // fadd v22.4s, v22.4s, v4.4s                   v121:f32x4 = add v119 v4
-	WORD $0x4ea4d6b7 // fsub v23.4s, v21.4s, v4.4s                   v122:f32x4 = sub v120 v4
-	WORD $0x4ea4d6d8 // fsub v24.4s, v22.4s, v4.4s                   v123:f32x4 = sub v121 v4
-	WORD $0x6e25def9 // fmul v25.4s, v23.4s, v5.4s                   v124:f32x4 = mul v122 v5
-	WORD $0x6e25df1a // fmul v26.4s, v24.4s, v5.4s                   v125:f32x4 = mul v123 v5
-	WORD $0x4eb9d673 // fsub v19.4s, v19.4s, v25.4s                  v126:f32x4 = sub v114 v124
-	WORD $0x4ebad694 // fsub v20.4s, v20.4s, v26.4s                  v127:f32x4 = sub v117 v125
-	WORD $0x6e26def7 // fmul v23.4s, v23.4s, v6.4s                   v128:f32x4 = mul v122 v6
-	WORD $0x6e26df18 // fmul v24.4s, v24.4s, v6.4s                   v129:f32x4 = mul v123 v6
-	WORD $0x4eb7d673 // fsub v19.4s, v19.4s, v23.4s                  v130:f32x4 = sub v126 v128
-	WORD $0x4eb8d694 // fsub v20.4s, v20.4s, v24.4s                  v131:f32x4 = sub v127 v129
-	WORD $0x6e33dcf7 // fmul v23.4s, v7.4s, v19.4s                   v132:f32x4 = mul v7 v130
-	WORD $0x6e34dcf8 // fmul v24.4s, v7.4s, v20.4s                   v133:f32x4 = mul v7 v131
-	WORD $0x4e28d6f7 // fadd v23.4s, v23.4s, v8.4s                   v134:f32x4 = add v132 v8
-	WORD $0x4e28d718 // fadd v24.4s, v24.4s, v8.4s                   v135:f32x4 = add v133 v8
-	WORD $0x6e33def7 // fmul v23.4s, v23.4s, v19.4s                  v136:f32x4 = mul v134 v130
-	WORD $0x6e34df18 // fmul v24.4s, v24.4s, v20.4s                  v137:f32x4 = mul v135 v131
-	WORD $0x4e29d6f7 // fadd v23.4s, v23.4s, v9.4s                   v138:f32x4 = add v136 v9
-	WORD $0x4e29d718 // fadd v24.4s, v24.4s, v9.4s                   v139:f32x4 = add v137 v9
-	WORD $0x6e33def7 // fmul v23.4s, v23.4s, v19.4s                  v140:f32x4 = mul v138 v130
-	WORD $0x6e34df18 // fmul v24.4s, v24.4s, v20.4s                  v141:f32x4 = mul v139 v131
-	WORD $0x4e2ad6f7 // fadd v23.4s, v23.4s, v10.4s                  v142:f32x4 = add v140 v10
-	WORD $0x4e2ad718 // fadd v24.4s, v24.4s, v10.4s                  v143:f32x4 = add v141 v10
-	WORD $0x6e33def7 // fmul v23.4s, v23.4s, v19.4s                  v144:f32x4 = mul v142 v130
-	WORD $0x6e34df18 // fmul v24.4s, v24.4s, v20.4s                  v145:f32x4 = mul v143 v131
-	WORD $0x4e2bd6f7 // fadd v23.4s, v23.4s, v11.4s                  v146:f32x4 = add v144 v11
-	WORD $0x4e2bd718 // fadd v24.4s, v24.4s, v11.4s                  v147:f32x4 = add v145 v11
-	WORD $0x6e33def7 // fmul v23.4s, v23.4s, v19.4s                  v148:f32x4 = mul v146 v130
-	WORD $0x6e34df18 // fmul v24.4s, v24.4s, v20.4s                  v149:f32x4 = mul v147 v131
-	WORD $0x4e2cd6f7 // fadd v23.4s, v23.4s, v12.4s                  v150:f32x4 = add v148 v12
-	WORD $0x4e2cd718 // fadd v24.4s, v24.4s, v12.4s                  v151:f32x4 = add v149 v12
-	WORD $0x6e33def3 // fmul v19.4s, v23.4s, v19.4s                  v152:f32x4 = mul v150 v130
-	WORD $0x6e34df14 // fmul v20.4s, v24.4s, v20.4s                  v153:f32x4 = mul v151 v131
-	WORD $0x4e2cd673 // fadd v19.4s, v19.4s, v12.4s                  v154:f32x4 = add v152 v12
-	WORD $0x4e2cd694 // fadd v20.4s, v20.4s, v12.4s                  v155:f32x4 = add v153 v12
-	WORD $0x6ea486b5 // sub v21.4s, v21.4s, v4.4s                    v158:i32x4 = sub v156 v13
-	WORD $0x6ea486d6 // sub v22.4s, v22.4s, v4.4s                    v159:i32x4 = sub v157 v13
-	WORD $0x4ead86b5 // add v21.4s, v21.4s, v13.4s                   v160:i32x4 = add v158 v14
-	WORD $0x4ead86d6 // add v22.4s, v22.4s, v13.4s                   v161:i32x4 = add v159 v14
-	WORD $0x4f3756b5 // shl v21.4s, v21.4s, #23                      v162:i32x4 = shl v160 23
-	WORD $0x4f3756d6 // shl v22.4s, v22.4s, #23                      v163:i32x4 = shl v161 23
-	WORD $0x6e35de73 // fmul v19.4s, v19.4s, v21.4s                  v166:f32x4 = mul v154 v164
-	WORD $0x6e36de94 // fmul v20.4s, v20.4s, v22.4s                  v167:f32x4 = mul v155 v165
-	WORD $0x4e33d593 // fadd v19.4s, v12.4s, v19.4s                  v168:f32x4 = add v12 v166
-	WORD $0x4e34d594 // fadd v20.4s, v12.4s, v20.4s                  v169:f32x4 = add v12 v167
-	WORD $0x6e33fe31 // fdiv v17.4s, v17.4s, v19.4s                  v170:f32x4 = div v102 v168
-	WORD $0x6e34fe52 // fdiv v18.4s, v18.4s, v20.4s                  v171:f32x4 = div v103 v169
-	WORD $0x3dc00833 // ldr q19, [x1, #32]                           v172:f32x4 = load up+32 l0*128
-	WORD $0x3dc00c34 // ldr q20, [x1, #48]                           v173:f32x4 = load up+48 l0*128
-	WORD $0x6e33de31 // fmul v17.4s, v17.4s, v19.4s                  v174:f32x4 = mul v170 v172
-	WORD $0x6e34de52 // fmul v18.4s, v18.4s, v20.4s                  v175:f32x4 = mul v171 v173
-	WORD $0x4e2e1e33 // and v19.16b, v17.16b, v14.16b                v177:i32x4 = and v176 v15
-	WORD $0x4eaf3673 // cmgt v19.4s, v19.4s, v15.4s                  v178:i32x4 = cmpgts v177 v16
-	WORD $0x6eb31e11 // bit v17.16b, v16.16b, v19.16b                v179:i32x4 = bitsel v178 v17 v176
-	WORD $0x4e2e1e53 // and v19.16b, v18.16b, v14.16b                v182:i32x4 = and v181 v15
-	WORD $0x4eaf3673 // cmgt v19.4s, v19.4s, v15.4s                  v183:i32x4 = cmpgts v182 v16
-	WORD $0x6eb31e12 // bit v18.16b, v16.16b, v19.16b                v184:i32x4 = bitsel v183 v17 v181
-	WORD $0x3d800851 // str q17, [x2, #32]                           store out+32 l0*128 v180
-	WORD $0x3d800c52 // str q18, [x2, #48]                           store out+48 l0*128 v185
-	WORD $0x3dc01011 // ldr q17, [x0, #64]                           v186:f32x4 = load gate+64 l0*128
-	WORD $0x3dc01412 // ldr q18, [x0, #80]                           v187:f32x4 = load gate+80 l0*128
-	WORD $0x4eb1d413 // fsub v19.4s, v0.4s, v17.4s                   v188:f32x4 = sub v0 v186
-	WORD $0x4eb2d414 // fsub v20.4s, v0.4s, v18.4s                   v189:f32x4 = sub v0 v187
-	WORD $0x6eb3e435 // fcmgt v21.4s, v1.4s, v19.4s                  v190:i32x4 = cmpgtf v1 v188
-	WORD $0x6eb51c33 // bit v19.16b, v1.16b, v21.16b                 v192:f32x4 = bitsel v191 v1 v188
-	WORD $0x6eb4e435 // fcmgt v21.4s, v1.4s, v20.4s                  v193:i32x4 = cmpgtf v1 v189
-	WORD $0x6eb51c34 // bit v20.16b, v1.16b, v21.16b                 v195:f32x4 = bitsel v194 v1 v189
-	WORD $0x6ea2e675 // fcmgt v21.4s, v19.4s, v2.4s                  v196:i32x4 = cmpgtf v192 v2
-	WORD $0x6eb51c53 // bit v19.16b, v2.16b, v21.16b                 v198:f32x4 = bitsel v197 v2 v192
-	WORD $0x6ea2e695 // fcmgt v21.4s, v20.4s, v2.4s                  v199:i32x4 = cmpgtf v195 v2
-	WORD $0x6eb51c54 // bit v20.16b, v2.16b, v21.16b                 v201:f32x4 = bitsel v200 v2 v195
-	WORD $0x6e23de75 // fmul v21.4s, v19.4s, v3.4s                   v202:f32x4 = mul v198 v3
-	WORD $0x6e23de96 // fmul v22.4s, v20.4s, v3.4s                   v203:f32x4 = mul v201 v3
-	WORD $0x4e24d6b5 // fadd v21.4s, v21.4s, v4.4s                   v204:f32x4 = add v202 v4
-	WORD $0x4e24d6d6 // fadd v22.4s, v22.4s, v4.4s                   v205:f32x4 = add v203 v4
-	WORD $0x4ea4d6b7 // fsub v23.4s, v21.4s, v4.4s                   v206:f32x4 = sub v204 v4
-	WORD $0x4ea4d6d8 // fsub v24.4s, v22.4s, v4.4s                   v207:f32x4 = sub v205 v4
-	WORD $0x6e25def9 // fmul v25.4s, v23.4s, v5.4s                   v208:f32x4 = mul v206 v5
-	WORD $0x6e25df1a // fmul v26.4s, v24.4s, v5.4s                   v209:f32x4 = mul v207 v5
-	WORD $0x4eb9d673 // fsub v19.4s, v19.4s, v25.4s                  v210:f32x4 = sub v198 v208
-	WORD $0x4ebad694 // fsub v20.4s, v20.4s, v26.4s                  v211:f32x4 = sub v201 v209
-	WORD $0x6e26def7 // fmul v23.4s, v23.4s, v6.4s                   v212:f32x4 = mul v206 v6
-	WORD $0x6e26df18 // fmul v24.4s, v24.4s, v6.4s                   v213:f32x4 = mul v207 v6
-	WORD $0x4eb7d673 // fsub v19.4s, v19.4s, v23.4s                  v214:f32x4 = sub v210 v212
-	WORD $0x4eb8d694 // fsub v20.4s, v20.4s, v24.4s                  v215:f32x4 = sub v211 v213
-	WORD $0x6e33dcf7 // fmul v23.4s, v7.4s, v19.4s                   v216:f32x4 = mul v7 v214
-	WORD $0x6e34dcf8 // fmul v24.4s, v7.4s, v20.4s                   v217:f32x4 = mul v7 v215
-	WORD $0x4e28d6f7 // fadd v23.4s, v23.4s, v8.4s                   v218:f32x4 = add v216 v8
-	WORD $0x4e28d718 // fadd v24.4s, v24.4s, v8.4s                   v219:f32x4 = add v217 v8
-	WORD $0x6e33def7 // fmul v23.4s, v23.4s, v19.4s                  v220:f32x4 = mul v218 v214
-	WORD $0x6e34df18 // fmul v24.4s, v24.4s, v20.4s                  v221:f32x4 = mul v219 v215
-	WORD $0x4e29d6f7 // fadd v23.4s, v23.4s, v9.4s                   v222:f32x4 = add v220 v9
-	WORD $0x4e29d718 // fadd v24.4s, v24.4s, v9.4s                   v223:f32x4 = add v221 v9
-	WORD $0x6e33def7 // fmul v23.4s, v23.4s, v19.4s                  v224:f32x4 = mul v222 v214
-	WORD $0x6e34df18 // fmul v24.4s, v24.4s, v20.4s                  v225:f32x4 = mul v223 v215
-	WORD $0x4e2ad6f7 // fadd v23.4s, v23.4s, v10.4s                  v226:f32x4 = add v224 v10
-	WORD $0x4e2ad718 // fadd v24.4s, v24.4s, v10.4s                  v227:f32x4 = add v225 v10
-	WORD $0x6e33def7 // fmul v23.4s, v23.4s, v19.4s                  v228:f32x4 = mul v226 v214
-	WORD $0x6e34df18 // fmul v24.4s, v24.4s, v20.4s                  v229:f32x4 = mul v227 v215
-	WORD $0x4e2bd6f7 // fadd v23.4s, v23.4s, v11.4s                  v230:f32x4 = add v228 v11
-	WORD $0x4e2bd718 // fadd v24.4s, v24.4s, v11.4s                  v231:f32x4 = add v229 v11
-	WORD $0x6e33def7 // fmul v23.4s, v23.4s, v19.4s                  v232:f32x4 = mul v230 v214
-	WORD $0x6e34df18 // fmul v24.4s, v24.4s, v20.4s                  v233:f32x4 = mul v231 v215
-	WORD $0x4e2cd6f7 // fadd v23.4s, v23.4s, v12.4s                  v234:f32x4 = add v232 v12
-	WORD $0x4e2cd718 // fadd v24.4s, v24.4s, v12.4s                  v235:f32x4 = add v233 v12
-	WORD $0x6e33def3 // fmul v19.4s, v23.4s, v19.4s                  v236:f32x4 = mul v234 v214
-	WORD $0x6e34df14 // fmul v20.4s, v24.4s, v20.4s                  v237:f32x4 = mul v235 v215
-	WORD $0x4e2cd673 // fadd v19.4s, v19.4s, v12.4s                  v238:f32x4 = add v236 v12
-	WORD $0x4e2cd694 // fadd v20.4s, v20.4s, v12.4s                  v239:f32x4 = add v237 v12
-	WORD $0x6ea486b5 // sub v21.4s, v21.4s, v4.4s                    v242:i32x4 = sub v240 v13
-	WORD $0x6ea486d6 // sub v22.4s, v22.4s, v4.4s                    v243:i32x4 = sub v241 v13
-	WORD $0x4ead86b5 // add v21.4s, v21.4s, v13.4s                   v244:i32x4 = add v242 v14
-	WORD $0x4ead86d6 // add v22.4s, v22.4s, v13.4s                   v245:i32x4 = add v243 v14
-	WORD $0x4f3756b5 // shl v21.4s, v21.4s, #23                      v246:i32x4 = shl v244 23
-	WORD $0x4f3756d6 // shl v22.4s, v22.4s, #23                      v247:i32x4 = shl v245 23
-	WORD $0x6e35de73 // fmul v19.4s, v19.4s, v21.4s                  v250:f32x4 = mul v238 v248
-	WORD $0x6e36de94 // fmul v20.4s, v20.4s, v22.4s                  v251:f32x4 = mul v239 v249
-	WORD $0x4e33d593 // fadd v19.4s, v12.4s, v19.4s                  v252:f32x4 = add v12 v250
-	WORD $0x4e34d594 // fadd v20.4s, v12.4s, v20.4s                  v253:f32x4 = add v12 v251
-	WORD $0x6e33fe31 // fdiv v17.4s, v17.4s, v19.4s                  v254:f32x4 = div v186 v252
-	WORD $0x6e34fe52 // fdiv v18.4s, v18.4s, v20.4s                  v255:f32x4 = div v187 v253
-	WORD $0x3dc01033 // ldr q19, [x1, #64]                           v256:f32x4 = load up+64 l0*128
-	WORD $0x3dc01434 // ldr q20, [x1, #80]                           v257:f32x4 = load up+80 l0*128
-	WORD $0x6e33de31 // fmul v17.4s, v17.4s, v19.4s                  v258:f32x4 = mul v254 v256
-	WORD $0x6e34de52 // fmul v18.4s, v18.4s, v20.4s                  v259:f32x4 = mul v255 v257
-	WORD $0x4e2e1e33 // and v19.16b, v17.16b, v14.16b                v261:i32x4 = and v260 v15
-	WORD $0x4eaf3673 // cmgt v19.4s, v19.4s, v15.4s                  v262:i32x4 = cmpgts v261 v16
-	WORD $0x6eb31e11 // bit v17.16b, v16.16b, v19.16b                v263:i32x4 = bitsel v262 v17 v260
-	WORD $0x4e2e1e53 // and v19.16b, v18.16b, v14.16b                v266:i32x4 = and v265 v15
-	WORD $0x4eaf3673 // cmgt v19.4s, v19.4s, v15.4s                  v267:i32x4 = cmpgts v266 v16
-	WORD $0x6eb31e12 // bit v18.16b, v16.16b, v19.16b                v268:i32x4 = bitsel v267 v17 v265
-	WORD $0x3d801051 // str q17, [x2, #64]                           store out+64 l0*128 v264
-	WORD $0x3d801452 // str q18, [x2, #80]                           store out+80 l0*128 v269
-	WORD $0x3dc01811 // ldr q17, [x0, #96]                           v270:f32x4 = load gate+96 l0*128
-	WORD $0x3dc01c12 // ldr q18, [x0, #112]                          v271:f32x4 = load gate+112 l0*128
-	WORD $0x4eb1d413 // fsub v19.4s, v0.4s, v17.4s                   v272:f32x4 = sub v0 v270
-	WORD $0x4eb2d414 // fsub v20.4s, v0.4s, v18.4s                   v273:f32x4 = sub v0 v271
-	WORD $0x6eb3e435 // fcmgt v21.4s, v1.4s, v19.4s                  v274:i32x4 = cmpgtf v1 v272
-	WORD $0x6eb51c33 // bit v19.16b, v1.16b, v21.16b                 v276:f32x4 = bitsel v275 v1 v272
-	WORD $0x6eb4e435 // fcmgt v21.4s, v1.4s, v20.4s                  v277:i32x4 = cmpgtf v1 v273
-	WORD $0x6eb51c34 // bit v20.16b, v1.16b, v21.16b                 v279:f32x4 = bitsel v278 v1 v273
-	WORD $0x6ea2e675 // fcmgt v21.4s, v19.4s, v2.4s                  v280:i32x4 = cmpgtf v276 v2
-	WORD $0x6eb51c53 // bit v19.16b, v2.16b, v21.16b                 v282:f32x4 = bitsel v281 v2 v276
-	WORD $0x6ea2e695 // fcmgt v21.4s, v20.4s, v2.4s                  v283:i32x4 = cmpgtf v279 v2
-	WORD $0x6eb51c54 // bit v20.16b, v2.16b, v21.16b                 v285:f32x4 = bitsel v284 v2 v279
-	WORD $0x6e23de75 // fmul v21.4s, v19.4s, v3.4s                   v286:f32x4 = mul v282 v3
-	WORD $0x6e23de96 // fmul v22.4s, v20.4s, v3.4s                   v287:f32x4 = mul v285 v3
-	WORD $0x4e24d6b5 // fadd v21.4s, v21.4s, v4.4s                   v288:f32x4 = add v286 v4
-	WORD $0x4e24d6d6 // fadd v22.4s, v22.4s, v4.4s                   v289:f32x4 = add v287 v4
-	WORD $0x4ea4d6b7 // fsub v23.4s, v21.4s, v4.4s                   v290:f32x4 = sub v288 v4
-	WORD $0x4ea4d6d8 // fsub v24.4s, v22.4s, v4.4s                   v291:f32x4 = sub v289 v4
-	WORD $0x6e25def9 // fmul v25.4s, v23.4s, v5.4s                   v292:f32x4 = mul v290 v5
-	WORD $0x6e25df1a // fmul v26.4s, v24.4s, v5.4s                   v293:f32x4 = mul v291 v5
-	WORD $0x4eb9d673 // fsub v19.4s, v19.4s, v25.4s                  v294:f32x4 = sub v282 v292
-	WORD $0x4ebad694 // fsub v20.4s, v20.4s, v26.4s                  v295:f32x4 = sub v285 v293
-	WORD $0x6e26def7 // fmul v23.4s, v23.4s, v6.4s                   v296:f32x4 = mul v290 v6
-	WORD $0x6e26df18 // fmul v24.4s, v24.4s, v6.4s                   v297:f32x4 = mul v291 v6
-	WORD $0x4eb7d673 // fsub v19.4s, v19.4s, v23.4s                  v298:f32x4 = sub v294 v296
-	WORD $0x4eb8d694 // fsub v20.4s, v20.4s, v24.4s                  v299:f32x4 = sub v295 v297
-	WORD $0x6e33dcf7 // fmul v23.4s, v7.4s, v19.4s                   v300:f32x4 = mul v7 v298
-	WORD $0x6e34dcf8 // fmul v24.4s, v7.4s, v20.4s                   v301:f32x4 = mul v7 v299
-	WORD $0x4e28d6f7 // fadd v23.4s, v23.4s, v8.4s                   v302:f32x4 = add v300 v8
-	WORD $0x4e28d718 // fadd v24.4s, v24.4s, v8.4s                   v303:f32x4 = add v301 v8
-	WORD $0x6e33def7 // fmul v23.4s, v23.4s, v19.4s                  v304:f32x4 = mul v302 v298
-	WORD $0x6e34df18 // fmul v24.4s, v24.4s, v20.4s                  v305:f32x4 = mul v303 v299
-	WORD $0x4e29d6f7 // fadd v23.4s, v23.4s, v9.4s                   v306:f32x4 = add v304 v9
-	WORD $0x4e29d718 // fadd v24.4s, v24.4s, v9.4s                   v307:f32x4 = add v305 v9
-	WORD $0x6e33def7 // fmul v23.4s, v23.4s, v19.4s                  v308:f32x4 = mul v306 v298
-	WORD $0x6e34df18 // fmul v24.4s, v24.4s, v20.4s                  v309:f32x4 = mul v307 v299
-	WORD $0x4e2ad6f7 // fadd v23.4s, v23.4s, v10.4s                  v310:f32x4 = add v308 v10
-	WORD $0x4e2ad718 // fadd v24.4s, v24.4s, v10.4s                  v311:f32x4 = add v309 v10
-	WORD $0x6e33def7 // fmul v23.4s, v23.4s, v19.4s                  v312:f32x4 = mul v310 v298
-	WORD $0x6e34df18 // fmul v24.4s, v24.4s, v20.4s                  v313:f32x4 = mul v311 v299
-	WORD $0x4e2bd6f7 // fadd v23.4s, v23.4s, v11.4s                  v314:f32x4 = add v312 v11
-	WORD $0x4e2bd718 // fadd v24.4s, v24.4s, v11.4s                  v315:f32x4 = add v313 v11
-	WORD $0x6e33def7 // fmul v23.4s, v23.4s, v19.4s                  v316:f32x4 = mul v314 v298
-	WORD $0x6e34df18 // fmul v24.4s, v24.4s, v20.4s                  v317:f32x4 = mul v315 v299
-	WORD $0x4e2cd6f7 // fadd v23.4s, v23.4s, v12.4s                  v318:f32x4 = add v316 v12
-	WORD $0x4e2cd718 // fadd v24.4s, v24.4s, v12.4s                  v319:f32x4 = add v317 v12
-	WORD $0x6e33def3 // fmul v19.4s, v23.4s, v19.4s                  v320:f32x4 = mul v318 v298
-	WORD $0x6e34df14 // fmul v20.4s, v24.4s, v20.4s                  v321:f32x4 = mul v319 v299
-	WORD $0x4e2cd673 // fadd v19.4s, v19.4s, v12.4s                  v322:f32x4 = add v320 v12
-	WORD $0x4e2cd694 // fadd v20.4s, v20.4s, v12.4s                  v323:f32x4 = add v321 v12
-	WORD $0x6ea486b5 // sub v21.4s, v21.4s, v4.4s                    v326:i32x4 = sub v324 v13
-	WORD $0x6ea486d6 // sub v22.4s, v22.4s, v4.4s                    v327:i32x4 = sub v325 v13
-	WORD $0x4ead86b5 // add v21.4s, v21.4s, v13.4s                   v328:i32x4 = add v326 v14
-	WORD $0x4ead86d6 // add v22.4s, v22.4s, v13.4s                   v329:i32x4 = add v327 v14
-	WORD $0x4f3756b5 // shl v21.4s, v21.4s, #23                      v330:i32x4 = shl v328 23
-	WORD $0x4f3756d6 // shl v22.4s, v22.4s, #23                      v331:i32x4 = shl v329 23
-	WORD $0x6e35de73 // fmul v19.4s, v19.4s, v21.4s                  v334:f32x4 = mul v322 v332
-	WORD $0x6e36de94 // fmul v20.4s, v20.4s, v22.4s                  v335:f32x4 = mul v323 v333
-	WORD $0x4e33d593 // fadd v19.4s, v12.4s, v19.4s                  v336:f32x4 = add v12 v334
-	WORD $0x4e34d594 // fadd v20.4s, v12.4s, v20.4s                  v337:f32x4 = add v12 v335
-	WORD $0x6e33fe31 // fdiv v17.4s, v17.4s, v19.4s                  v338:f32x4 = div v270 v336
-	WORD $0x6e34fe52 // fdiv v18.4s, v18.4s, v20.4s                  v339:f32x4 = div v271 v337
-	WORD $0x3dc01833 // ldr q19, [x1, #96]                           v340:f32x4 = load up+96 l0*128
-	WORD $0x3dc01c34 // ldr q20, [x1, #112]                          v341:f32x4 = load up+112 l0*128
-	WORD $0x6e33de31 // fmul v17.4s, v17.4s, v19.4s                  v342:f32x4 = mul v338 v340
-	WORD $0x6e34de52 // fmul v18.4s, v18.4s, v20.4s                  v343:f32x4 = mul v339 v341
-	WORD $0x4e2e1e33 // and v19.16b, v17.16b, v14.16b                v345:i32x4 = and v344 v15
-	WORD $0x4eaf3673 // cmgt v19.4s, v19.4s, v15.4s                  v346:i32x4 = cmpgts v345 v16
-	WORD $0x6eb31e11 // bit v17.16b, v16.16b, v19.16b                v347:i32x4 = bitsel v346 v17 v344
-	WORD $0x4e2e1e53 // and v19.16b, v18.16b, v14.16b                v350:i32x4 = and v349 v15
-	WORD $0x4eaf3673 // cmgt v19.4s, v19.4s, v15.4s                  v351:i32x4 = cmpgts v350 v16
-	WORD $0x6eb31e12 // bit v18.16b, v16.16b, v19.16b                v352:i32x4 = bitsel v351 v17 v349
-	WORD $0x3d801851 // str q17, [x2, #96]                           store out+96 l0*128 v348
-	WORD $0x3d801c52 // str q18, [x2, #112]                          store out+112 l0*128 v353
-	ADD $128, R0
-	ADD $128, R1
-	ADD $128, R2
+	WORD $0x3dc00011 // ldr q17, [x0]                                v18:f32x4 = load gate+0 l0*16
+	WORD $0x4eb1d412 // fsub v18.4s, v0.4s, v17.4s                   v19:f32x4 = sub v0 v18
+	WORD $0x6eb2e433 // fcmgt v19.4s, v1.4s, v18.4s                  v20:i32x4 = cmpgtf v1 v19
+	WORD $0x6eb31c32 // bit v18.16b, v1.16b, v19.16b                 v22:f32x4 = bitsel v21 v1 v19
+	WORD $0x6ea2e653 // fcmgt v19.4s, v18.4s, v2.4s                  v23:i32x4 = cmpgtf v22 v2
+	WORD $0x6eb31c52 // bit v18.16b, v2.16b, v19.16b                 v25:f32x4 = bitsel v24 v2 v22
+	WORD $0x6e23de53 // fmul v19.4s, v18.4s, v3.4s                   v26:f32x4 = mul v25 v3
+	WORD $0x4e24d673 // fadd v19.4s, v19.4s, v4.4s                   v27:f32x4 = add v26 v4
+	WORD $0x4ea4d674 // fsub v20.4s, v19.4s, v4.4s                   v28:f32x4 = sub v27 v4
+	WORD $0x6e25de95 // fmul v21.4s, v20.4s, v5.4s                   v29:f32x4 = mul v28 v5
+	WORD $0x4eb5d652 // fsub v18.4s, v18.4s, v21.4s                  v30:f32x4 = sub v25 v29
+	WORD $0x6e26de94 // fmul v20.4s, v20.4s, v6.4s                   v31:f32x4 = mul v28 v6
+	WORD $0x4eb4d652 // fsub v18.4s, v18.4s, v20.4s                  v32:f32x4 = sub v30 v31
+	WORD $0x6e32dcf4 // fmul v20.4s, v7.4s, v18.4s                   v33:f32x4 = mul v7 v32
+	WORD $0x4e28d694 // fadd v20.4s, v20.4s, v8.4s                   v34:f32x4 = add v33 v8
+	WORD $0x6e32de94 // fmul v20.4s, v20.4s, v18.4s                  v35:f32x4 = mul v34 v32
+	WORD $0x4e29d694 // fadd v20.4s, v20.4s, v9.4s                   v36:f32x4 = add v35 v9
+	WORD $0x6e32de94 // fmul v20.4s, v20.4s, v18.4s                  v37:f32x4 = mul v36 v32
+	WORD $0x4e2ad694 // fadd v20.4s, v20.4s, v10.4s                  v38:f32x4 = add v37 v10
+	WORD $0x6e32de94 // fmul v20.4s, v20.4s, v18.4s                  v39:f32x4 = mul v38 v32
+	WORD $0x4e2bd694 // fadd v20.4s, v20.4s, v11.4s                  v40:f32x4 = add v39 v11
+	WORD $0x6e32de94 // fmul v20.4s, v20.4s, v18.4s                  v41:f32x4 = mul v40 v32
+	WORD $0x4e2cd694 // fadd v20.4s, v20.4s, v12.4s                  v42:f32x4 = add v41 v12
+	WORD $0x6e32de92 // fmul v18.4s, v20.4s, v18.4s                  v43:f32x4 = mul v42 v32
+	WORD $0x4e2cd652 // fadd v18.4s, v18.4s, v12.4s                  v44:f32x4 = add v43 v12
+	WORD $0x6ea48673 // sub v19.4s, v19.4s, v4.4s                    v46:i32x4 = sub v45 v13
+	WORD $0x4ead8673 // add v19.4s, v19.4s, v13.4s                   v47:i32x4 = add v46 v14
+	WORD $0x4f375673 // shl v19.4s, v19.4s, #23                      v48:i32x4 = shl v47 23
+	WORD $0x6e33de52 // fmul v18.4s, v18.4s, v19.4s                  v50:f32x4 = mul v44 v49
+	WORD $0x4e32d592 // fadd v18.4s, v12.4s, v18.4s                  v51:f32x4 = add v12 v50
+	WORD $0x6e32fe31 // fdiv v17.4s, v17.4s, v18.4s                  v52:f32x4 = div v18 v51
+	WORD $0x3dc00032 // ldr q18, [x1]                                v53:f32x4 = load up+0 l0*16
+	WORD $0x6e32de31 // fmul v17.4s, v17.4s, v18.4s                  v54:f32x4 = mul v52 v53
+	WORD $0x4e2e1e32 // and v18.16b, v17.16b, v14.16b                v56:i32x4 = and v55 v15
+	WORD $0x4eaf3652 // cmgt v18.4s, v18.4s, v15.4s                  v57:i32x4 = cmpgts v56 v16
+	WORD $0x6eb21e11 // bit v17.16b, v16.16b, v18.16b                v58:i32x4 = bitsel v57 v17 v55
+	WORD $0x3d800051 // str q17, [x2]                                store out+0 l0*16 v59
+	ADD $16, R0
+	ADD $16, R1
+	ADD $16, R2
 	SUBS $1, R3
 	BNE l0
 done0:
@@ -1712,7 +1453,7 @@ TEXT ·softmax_neon(SB), NOSPLIT, $0-8
 	MOVD 24(R25), R2 // end
 	MOVD 16(R25), R3 // first
 	MOVD 32(R25), R4 // masked
-	MOVD 104(R25), R5 // count_masked_r
+	MOVD 96(R25), R5 // count_masked_r
 	CMP $0, R5
 	BLE done0
 	MOVD R4, R6
@@ -1897,8 +1638,8 @@ l0:
 	SUBS $1, R5
 	BNE l0
 done0:
-	MOVD 40(R25), R0 // top32
-	MOVD 112(R25), R1 // count_top32_r
+	MOVD 40(R25), R0 // top8
+	MOVD 104(R25), R1 // count_top8_r
 	CMP $0, R1
 	BLE done1
 	MOVD R4, R2
@@ -1909,320 +1650,297 @@ l1:
 	WORD $0x3dc02041 // ldr q1, [x2, #128]                           v214:f32x4 = load masked+128 l1*256
 	WORD $0x6ea1e402 // fcmgt v2.4s, v0.4s, v1.4s                    v215:i32x4 = cmpgtf v213 v214
 	WORD $0x6ea21c01 // bit v1.16b, v0.16b, v2.16b                   v217:f32x4 = bitsel v216 v213 v214
-	WORD $0x3d800061 // str q1, [x3]                                 store top32+0 l1*128 v217
-	WORD $0x3dc00440 // ldr q0, [x2, #16]                            v218:f32x4 = load masked+16 l1*256
-	WORD $0x3dc02441 // ldr q1, [x2, #144]                           v219:f32x4 = load masked+144 l1*256
-	WORD $0x6ea1e402 // fcmgt v2.4s, v0.4s, v1.4s                    v220:i32x4 = cmpgtf v218 v219
-	WORD $0x6ea21c01 // bit v1.16b, v0.16b, v2.16b                   v222:f32x4 = bitsel v221 v218 v219
-	WORD $0x3d800461 // str q1, [x3, #16]                            store top32+16 l1*128 v222
-	WORD $0x3dc00840 // ldr q0, [x2, #32]                            v223:f32x4 = load masked+32 l1*256
-	WORD $0x3dc02841 // ldr q1, [x2, #160]                           v224:f32x4 = load masked+160 l1*256
-	WORD $0x6ea1e402 // fcmgt v2.4s, v0.4s, v1.4s                    v225:i32x4 = cmpgtf v223 v224
-	WORD $0x6ea21c01 // bit v1.16b, v0.16b, v2.16b                   v227:f32x4 = bitsel v226 v223 v224
-	WORD $0x3d800861 // str q1, [x3, #32]                            store top32+32 l1*128 v227
-	WORD $0x3dc00c40 // ldr q0, [x2, #48]                            v228:f32x4 = load masked+48 l1*256
-	WORD $0x3dc02c41 // ldr q1, [x2, #176]                           v229:f32x4 = load masked+176 l1*256
-	WORD $0x6ea1e402 // fcmgt v2.4s, v0.4s, v1.4s                    v230:i32x4 = cmpgtf v228 v229
-	WORD $0x6ea21c01 // bit v1.16b, v0.16b, v2.16b                   v232:f32x4 = bitsel v231 v228 v229
-	WORD $0x3d800c61 // str q1, [x3, #48]                            store top32+48 l1*128 v232
-	WORD $0x3dc01040 // ldr q0, [x2, #64]                            v233:f32x4 = load masked+64 l1*256
-	WORD $0x3dc03041 // ldr q1, [x2, #192]                           v234:f32x4 = load masked+192 l1*256
-	WORD $0x6ea1e402 // fcmgt v2.4s, v0.4s, v1.4s                    v235:i32x4 = cmpgtf v233 v234
-	WORD $0x6ea21c01 // bit v1.16b, v0.16b, v2.16b                   v237:f32x4 = bitsel v236 v233 v234
-	WORD $0x3d801061 // str q1, [x3, #64]                            store top32+64 l1*128 v237
-	WORD $0x3dc01440 // ldr q0, [x2, #80]                            v238:f32x4 = load masked+80 l1*256
-	WORD $0x3dc03441 // ldr q1, [x2, #208]                           v239:f32x4 = load masked+208 l1*256
-	WORD $0x6ea1e402 // fcmgt v2.4s, v0.4s, v1.4s                    v240:i32x4 = cmpgtf v238 v239
-	WORD $0x6ea21c01 // bit v1.16b, v0.16b, v2.16b                   v242:f32x4 = bitsel v241 v238 v239
-	WORD $0x3d801461 // str q1, [x3, #80]                            store top32+80 l1*128 v242
-	WORD $0x3dc01840 // ldr q0, [x2, #96]                            v243:f32x4 = load masked+96 l1*256
-	WORD $0x3dc03841 // ldr q1, [x2, #224]                           v244:f32x4 = load masked+224 l1*256
-	WORD $0x6ea1e402 // fcmgt v2.4s, v0.4s, v1.4s                    v245:i32x4 = cmpgtf v243 v244
-	WORD $0x6ea21c01 // bit v1.16b, v0.16b, v2.16b                   v247:f32x4 = bitsel v246 v243 v244
-	WORD $0x3d801861 // str q1, [x3, #96]                            store top32+96 l1*128 v247
-	WORD $0x3dc01c40 // ldr q0, [x2, #112]                           v248:f32x4 = load masked+112 l1*256
-	WORD $0x3dc03c41 // ldr q1, [x2, #240]                           v249:f32x4 = load masked+240 l1*256
-	WORD $0x6ea1e402 // fcmgt v2.4s, v0.4s, v1.4s                    v250:i32x4 = cmpgtf v248 v249
-	WORD $0x6ea21c01 // bit v1.16b, v0.16b, v2.16b                   v252:f32x4 = bitsel v251 v248 v249
-	WORD $0x3d801c61 // str q1, [x3, #112]                           store top32+112 l1*128 v252
+	WORD $0x3dc01040 // ldr q0, [x2, #64]                            v218:f32x4 = load masked+64 l1*256
+	WORD $0x3dc03042 // ldr q2, [x2, #192]                           v219:f32x4 = load masked+192 l1*256
+	WORD $0x6ea2e403 // fcmgt v3.4s, v0.4s, v2.4s                    v220:i32x4 = cmpgtf v218 v219
+	WORD $0x6ea31c02 // bit v2.16b, v0.16b, v3.16b                   v222:f32x4 = bitsel v221 v218 v219
+	WORD $0x6ea2e420 // fcmgt v0.4s, v1.4s, v2.4s                    v223:i32x4 = cmpgtf v217 v222
+	WORD $0x6ea01c22 // bit v2.16b, v1.16b, v0.16b                   v225:f32x4 = bitsel v224 v217 v222
+	WORD $0x3dc00840 // ldr q0, [x2, #32]                            v226:f32x4 = load masked+32 l1*256
+	WORD $0x3dc02841 // ldr q1, [x2, #160]                           v227:f32x4 = load masked+160 l1*256
+	WORD $0x6ea1e403 // fcmgt v3.4s, v0.4s, v1.4s                    v228:i32x4 = cmpgtf v226 v227
+	WORD $0x6ea31c01 // bit v1.16b, v0.16b, v3.16b                   v230:f32x4 = bitsel v229 v226 v227
+	WORD $0x3dc01840 // ldr q0, [x2, #96]                            v231:f32x4 = load masked+96 l1*256
+	WORD $0x3dc03843 // ldr q3, [x2, #224]                           v232:f32x4 = load masked+224 l1*256
+	WORD $0x6ea3e404 // fcmgt v4.4s, v0.4s, v3.4s                    v233:i32x4 = cmpgtf v231 v232
+	WORD $0x6ea41c03 // bit v3.16b, v0.16b, v4.16b                   v235:f32x4 = bitsel v234 v231 v232
+	WORD $0x6ea3e420 // fcmgt v0.4s, v1.4s, v3.4s                    v236:i32x4 = cmpgtf v230 v235
+	WORD $0x6ea01c23 // bit v3.16b, v1.16b, v0.16b                   v238:f32x4 = bitsel v237 v230 v235
+	WORD $0x6ea3e440 // fcmgt v0.4s, v2.4s, v3.4s                    v239:i32x4 = cmpgtf v225 v238
+	WORD $0x6ea01c43 // bit v3.16b, v2.16b, v0.16b                   v241:f32x4 = bitsel v240 v225 v238
+	WORD $0x3d800063 // str q3, [x3]                                 store top8+0 l1*32 v241
+	WORD $0x3dc00440 // ldr q0, [x2, #16]                            v242:f32x4 = load masked+16 l1*256
+	WORD $0x3dc02441 // ldr q1, [x2, #144]                           v243:f32x4 = load masked+144 l1*256
+	WORD $0x6ea1e402 // fcmgt v2.4s, v0.4s, v1.4s                    v244:i32x4 = cmpgtf v242 v243
+	WORD $0x6ea21c01 // bit v1.16b, v0.16b, v2.16b                   v246:f32x4 = bitsel v245 v242 v243
+	WORD $0x3dc01440 // ldr q0, [x2, #80]                            v247:f32x4 = load masked+80 l1*256
+	WORD $0x3dc03442 // ldr q2, [x2, #208]                           v248:f32x4 = load masked+208 l1*256
+	WORD $0x6ea2e403 // fcmgt v3.4s, v0.4s, v2.4s                    v249:i32x4 = cmpgtf v247 v248
+	WORD $0x6ea31c02 // bit v2.16b, v0.16b, v3.16b                   v251:f32x4 = bitsel v250 v247 v248
+	WORD $0x6ea2e420 // fcmgt v0.4s, v1.4s, v2.4s                    v252:i32x4 = cmpgtf v246 v251
+	WORD $0x6ea01c22 // bit v2.16b, v1.16b, v0.16b                   v254:f32x4 = bitsel v253 v246 v251
+	WORD $0x3dc00c40 // ldr q0, [x2, #48]                            v255:f32x4 = load masked+48 l1*256
+	WORD $0x3dc02c41 // ldr q1, [x2, #176]                           v256:f32x4 = load masked+176 l1*256
+	WORD $0x6ea1e403 // fcmgt v3.4s, v0.4s, v1.4s                    v257:i32x4 = cmpgtf v255 v256
+	WORD $0x6ea31c01 // bit v1.16b, v0.16b, v3.16b                   v259:f32x4 = bitsel v258 v255 v256
+	WORD $0x3dc01c40 // ldr q0, [x2, #112]                           v260:f32x4 = load masked+112 l1*256
+	WORD $0x3dc03c43 // ldr q3, [x2, #240]                           v261:f32x4 = load masked+240 l1*256
+	WORD $0x6ea3e404 // fcmgt v4.4s, v0.4s, v3.4s                    v262:i32x4 = cmpgtf v260 v261
+	WORD $0x6ea41c03 // bit v3.16b, v0.16b, v4.16b                   v264:f32x4 = bitsel v263 v260 v261
+	WORD $0x6ea3e420 // fcmgt v0.4s, v1.4s, v3.4s                    v265:i32x4 = cmpgtf v259 v264
+	WORD $0x6ea01c23 // bit v3.16b, v1.16b, v0.16b                   v267:f32x4 = bitsel v266 v259 v264
+	WORD $0x6ea3e440 // fcmgt v0.4s, v2.4s, v3.4s                    v268:i32x4 = cmpgtf v254 v267
+	WORD $0x6ea01c43 // bit v3.16b, v2.16b, v0.16b                   v270:f32x4 = bitsel v269 v254 v267
+	WORD $0x3d800463 // str q3, [x3, #16]                            store top8+16 l1*32 v270
 	ADD $256, R2
-	ADD $128, R3
+	ADD $32, R3
 	SUBS $1, R1
 	BNE l1
 done1:
-	MOVD 48(R25), R1 // top4
-	MOVD 120(R25), R2 // count_top4_r
+	MOVD 48(R25), R1 // top2
+	MOVD 112(R25), R2 // count_top2_r
 	CMP $0, R2
 	BLE done2
 	MOVD R1, R3
 	PCALIGN $32
 l2:
-	WORD $0x3dc00000 // ldr q0, [x0]                                 v253:f32x4 = load top32+0 l2*128
-	WORD $0x3dc01001 // ldr q1, [x0, #64]                            v254:f32x4 = load top32+64 l2*128
-	WORD $0x6ea1e402 // fcmgt v2.4s, v0.4s, v1.4s                    v255:i32x4 = cmpgtf v253 v254
-	WORD $0x6ea21c01 // bit v1.16b, v0.16b, v2.16b                   v257:f32x4 = bitsel v256 v253 v254
-	WORD $0x3dc00800 // ldr q0, [x0, #32]                            v258:f32x4 = load top32+32 l2*128
-	WORD $0x3dc01802 // ldr q2, [x0, #96]                            v259:f32x4 = load top32+96 l2*128
-	WORD $0x6ea2e403 // fcmgt v3.4s, v0.4s, v2.4s                    v260:i32x4 = cmpgtf v258 v259
-	WORD $0x6ea31c02 // bit v2.16b, v0.16b, v3.16b                   v262:f32x4 = bitsel v261 v258 v259
-	WORD $0x6ea2e420 // fcmgt v0.4s, v1.4s, v2.4s                    v263:i32x4 = cmpgtf v257 v262
-	WORD $0x6ea01c22 // bit v2.16b, v1.16b, v0.16b                   v265:f32x4 = bitsel v264 v257 v262
-	WORD $0x3dc00400 // ldr q0, [x0, #16]                            v266:f32x4 = load top32+16 l2*128
-	WORD $0x3dc01401 // ldr q1, [x0, #80]                            v267:f32x4 = load top32+80 l2*128
-	WORD $0x6ea1e403 // fcmgt v3.4s, v0.4s, v1.4s                    v268:i32x4 = cmpgtf v266 v267
-	WORD $0x6ea31c01 // bit v1.16b, v0.16b, v3.16b                   v270:f32x4 = bitsel v269 v266 v267
-	WORD $0x3dc00c00 // ldr q0, [x0, #48]                            v271:f32x4 = load top32+48 l2*128
-	WORD $0x3dc01c03 // ldr q3, [x0, #112]                           v272:f32x4 = load top32+112 l2*128
-	WORD $0x6ea3e404 // fcmgt v4.4s, v0.4s, v3.4s                    v273:i32x4 = cmpgtf v271 v272
-	WORD $0x6ea41c03 // bit v3.16b, v0.16b, v4.16b                   v275:f32x4 = bitsel v274 v271 v272
-	WORD $0x6ea3e420 // fcmgt v0.4s, v1.4s, v3.4s                    v276:i32x4 = cmpgtf v270 v275
-	WORD $0x6ea01c23 // bit v3.16b, v1.16b, v0.16b                   v278:f32x4 = bitsel v277 v270 v275
-	WORD $0x6ea3e440 // fcmgt v0.4s, v2.4s, v3.4s                    v279:i32x4 = cmpgtf v265 v278
-	WORD $0x6ea01c43 // bit v3.16b, v2.16b, v0.16b                   v281:f32x4 = bitsel v280 v265 v278
-	WORD $0x3d800063 // str q3, [x3]                                 store top4+0 l2*16 v281
-	ADD $128, R0
-	ADD $16, R3
+	WORD $0xfd400000 // ldr d0, [x0]                                 v271:f32x2 = load top8+0 l2*32
+	WORD $0xfd400801 // ldr d1, [x0, #16]                            v272:f32x2 = load top8+16 l2*32
+	WORD $0x2ea1e402 // fcmgt v2.2s, v0.2s, v1.2s                    v273:i32x2 = cmpgtf v271 v272
+	WORD $0x2ea21c01 // bit v1.8b, v0.8b, v2.8b                      v275:f32x2 = bitsel v274 v271 v272
+	WORD $0xfd400400 // ldr d0, [x0, #8]                             v276:f32x2 = load top8+8 l2*32
+	WORD $0xfd400c02 // ldr d2, [x0, #24]                            v277:f32x2 = load top8+24 l2*32
+	WORD $0x2ea2e403 // fcmgt v3.2s, v0.2s, v2.2s                    v278:i32x2 = cmpgtf v276 v277
+	WORD $0x2ea31c02 // bit v2.8b, v0.8b, v3.8b                      v280:f32x2 = bitsel v279 v276 v277
+	WORD $0x2ea2e420 // fcmgt v0.2s, v1.2s, v2.2s                    v281:i32x2 = cmpgtf v275 v280
+	WORD $0x2ea01c22 // bit v2.8b, v1.8b, v0.8b                      v283:f32x2 = bitsel v282 v275 v280
+	WORD $0xfd000062 // str d2, [x3]                                 store top2+0 l2*8 v283
+	ADD $32, R0
+	ADD $8, R3
 	SUBS $1, R2
 	BNE l2
 done2:
-	MOVD 56(R25), R0 // top2
-	MOVD 128(R25), R2 // count_top2_r
+	MOVD 56(R25), R0 // top1
+	MOVD 120(R25), R2 // count_top1_r
 	CMP $0, R2
 	BLE done3
 	MOVD R0, R3
 	PCALIGN $32
 l3:
-	WORD $0xfd400020 // ldr d0, [x1]                                 v282:f32x2 = load top4+0 l3*16
-	WORD $0xfd400421 // ldr d1, [x1, #8]                             v283:f32x2 = load top4+8 l3*16
-	WORD $0x2ea1e402 // fcmgt v2.2s, v0.2s, v1.2s                    v284:i32x2 = cmpgtf v282 v283
-	WORD $0x2ea21c01 // bit v1.8b, v0.8b, v2.8b                      v286:f32x2 = bitsel v285 v282 v283
-	WORD $0xfd000061 // str d1, [x3]                                 store top2+0 l3*8 v286
-	ADD $16, R1
-	ADD $8, R3
+	WORD $0xbd400020 // ldr s0, [x1]                                 v284:f32x1 = load top2+0 l3*8
+	WORD $0xbd400421 // ldr s1, [x1, #4]                             v285:f32x1 = load top2+4 l3*8
+	WORD $0x2ea1e402 // fcmgt v2.2s, v0.2s, v1.2s                    v286:i32x1 = cmpgtf v284 v285
+	WORD $0x2ea21c01 // bit v1.8b, v0.8b, v2.8b                      v288:f32x1 = bitsel v287 v284 v285
+	WORD $0xbd000061 // str s1, [x3]                                 store top1+0 l3*4 v288
+	ADD $8, R1
+	ADD $4, R3
 	SUBS $1, R2
 	BNE l3
 done3:
-	MOVD 64(R25), R1 // top1
-	MOVD 136(R25), R2 // count_top1_r
+	MOVD $0xc2b00000, R16
+	WORD $0x4e040e00 // dup v0.4s, w16                               v289:f32x4 = splat 3266314240
+	MOVD $0x42b20000, R16
+	WORD $0x4e040e01 // dup v1.4s, w16                               v290:f32x4 = splat 1118961664
+	MOVD $0x3fb8aa3b, R16
+	WORD $0x4e040e02 // dup v2.4s, w16                               v291:f32x4 = splat 1069066811
+	MOVD $0x4b400000, R16
+	WORD $0x4e040e03 // dup v3.4s, w16                               v292:f32x4 = splat 1262485504
+	MOVD $0x3f318000, R16
+	WORD $0x4e040e04 // dup v4.4s, w16                               v293:f32x4 = splat 1060208640
+	MOVD $0xb95e8083, R16
+	WORD $0x4e040e05 // dup v5.4s, w16                               v294:f32x4 = splat 3109978243
+	MOVD $0x3ab5112b, R16
+	WORD $0x4e040e06 // dup v6.4s, w16                               v295:f32x4 = splat 984944939
+	MOVD $0x3c091d81, R16
+	WORD $0x4e040e07 // dup v7.4s, w16                               v296:f32x4 = splat 1007230337
+	MOVD $0x3d2aac7c, R16
+	WORD $0x4e040e08 // dup v8.4s, w16                               v297:f32x4 = splat 1026206844
+	MOVD $0x3e2aaa48, R16
+	WORD $0x4e040e09 // dup v9.4s, w16                               v298:f32x4 = splat 1042983496
+	MOVD $0x3efffffe, R16
+	WORD $0x4e040e0a // dup v10.4s, w16                              v299:f32x4 = splat 1056964606
+	WORD $0x4f03f60b // fmov v11.4s, #1                              v300:f32x4 = splat 1065353216
+	WORD $0x4f0307ec // movi v12.4s, #127, lsl #0                    v302:i32x4 = splat 127
+	MOVD 64(R25), R1 // e
+	MOVD 128(R25), R2 // count_e_r
 	CMP $0, R2
 	BLE done4
 	MOVD R1, R3
 	PCALIGN $32
 l4:
-	WORD $0xbd400000 // ldr s0, [x0]                                 v287:f32x1 = load top2+0 l4*8
-	WORD $0xbd400401 // ldr s1, [x0, #4]                             v288:f32x1 = load top2+4 l4*8
-	WORD $0x2ea1e402 // fcmgt v2.2s, v0.2s, v1.2s                    v289:i32x1 = cmpgtf v287 v288
-	WORD $0x2ea21c01 // bit v1.8b, v0.8b, v2.8b                      v291:f32x1 = bitsel v290 v287 v288
-	WORD $0xbd000061 // str s1, [x3]                                 store top1+0 l4*4 v291
-	ADD $8, R0
-	ADD $4, R3
-	SUBS $1, R2
-	BNE l4
-done4:
-	MOVD $0xc2b00000, R16
-	WORD $0x4e040e00 // dup v0.4s, w16                               v292:f32x4 = splat 3266314240
-	MOVD $0x42b20000, R16
-	WORD $0x4e040e01 // dup v1.4s, w16                               v293:f32x4 = splat 1118961664
-	MOVD $0x3fb8aa3b, R16
-	WORD $0x4e040e02 // dup v2.4s, w16                               v294:f32x4 = splat 1069066811
-	MOVD $0x4b400000, R16
-	WORD $0x4e040e03 // dup v3.4s, w16                               v295:f32x4 = splat 1262485504
-	MOVD $0x3f318000, R16
-	WORD $0x4e040e04 // dup v4.4s, w16                               v296:f32x4 = splat 1060208640
-	MOVD $0xb95e8083, R16
-	WORD $0x4e040e05 // dup v5.4s, w16                               v297:f32x4 = splat 3109978243
-	MOVD $0x3ab5112b, R16
-	WORD $0x4e040e06 // dup v6.4s, w16                               v298:f32x4 = splat 984944939
-	MOVD $0x3c091d81, R16
-	WORD $0x4e040e07 // dup v7.4s, w16                               v299:f32x4 = splat 1007230337
-	MOVD $0x3d2aac7c, R16
-	WORD $0x4e040e08 // dup v8.4s, w16                               v300:f32x4 = splat 1026206844
-	MOVD $0x3e2aaa48, R16
-	WORD $0x4e040e09 // dup v9.4s, w16                               v301:f32x4 = splat 1042983496
-	MOVD $0x3efffffe, R16
-	WORD $0x4e040e0a // dup v10.4s, w16                              v302:f32x4 = splat 1056964606
-	WORD $0x4f03f60b // fmov v11.4s, #1                              v303:f32x4 = splat 1065353216
-	WORD $0x4f0307ec // movi v12.4s, #127, lsl #0                    v305:i32x4 = splat 127
-	MOVD 72(R25), R0 // e
-	MOVD 144(R25), R2 // count_e_r
-	CMP $0, R2
-	BLE done5
-	MOVD R0, R3
-	PCALIGN $32
-l5:
 	MOVD $8, R5
 	PCALIGN $32
-l6:
-	WORD $0x3dc0008d // ldr q13, [x4]                                v306:f32x4 = load masked+0 l5*256 l6*32
-	WORD $0x4d40c82e // ld1r {v14.4s}, [x1]                          v307:f32x4 = loadsplat top1+0 l5*4
-	WORD $0x4eaed5ad // fsub v13.4s, v13.4s, v14.4s                  v308:f32x4 = sub v306 v307
-	WORD $0x6eade40f // fcmgt v15.4s, v0.4s, v13.4s                  v309:i32x4 = cmpgtf v292 v308
-	WORD $0x6eaf1c0d // bit v13.16b, v0.16b, v15.16b                 v311:f32x4 = bitsel v310 v292 v308
-	WORD $0x6ea1e5af // fcmgt v15.4s, v13.4s, v1.4s                  v312:i32x4 = cmpgtf v311 v293
-	WORD $0x6eaf1c2d // bit v13.16b, v1.16b, v15.16b                 v314:f32x4 = bitsel v313 v293 v311
-	WORD $0x6e22ddaf // fmul v15.4s, v13.4s, v2.4s                   v315:f32x4 = mul v314 v294
-	WORD $0x4e23d5ef // fadd v15.4s, v15.4s, v3.4s                   v316:f32x4 = add v315 v295
-	WORD $0x4ea3d5f0 // fsub v16.4s, v15.4s, v3.4s                   v317:f32x4 = sub v316 v295
-	WORD $0x6e24de11 // fmul v17.4s, v16.4s, v4.4s                   v318:f32x4 = mul v317 v296
-	WORD $0x4eb1d5ad // fsub v13.4s, v13.4s, v17.4s                  v319:f32x4 = sub v314 v318
-	WORD $0x6e25de10 // fmul v16.4s, v16.4s, v5.4s                   v320:f32x4 = mul v317 v297
-	WORD $0x4eb0d5ad // fsub v13.4s, v13.4s, v16.4s                  v321:f32x4 = sub v319 v320
-	WORD $0x6e2ddcd0 // fmul v16.4s, v6.4s, v13.4s                   v322:f32x4 = mul v298 v321
-	WORD $0x4e27d610 // fadd v16.4s, v16.4s, v7.4s                   v323:f32x4 = add v322 v299
-	WORD $0x6e2dde10 // fmul v16.4s, v16.4s, v13.4s                  v324:f32x4 = mul v323 v321
-	WORD $0x4e28d610 // fadd v16.4s, v16.4s, v8.4s                   v325:f32x4 = add v324 v300
-	WORD $0x6e2dde10 // fmul v16.4s, v16.4s, v13.4s                  v326:f32x4 = mul v325 v321
-	WORD $0x4e29d610 // fadd v16.4s, v16.4s, v9.4s                   v327:f32x4 = add v326 v301
-	WORD $0x6e2dde10 // fmul v16.4s, v16.4s, v13.4s                  v328:f32x4 = mul v327 v321
-	WORD $0x4e2ad610 // fadd v16.4s, v16.4s, v10.4s                  v329:f32x4 = add v328 v302
-	WORD $0x6e2dde10 // fmul v16.4s, v16.4s, v13.4s                  v330:f32x4 = mul v329 v321
-	WORD $0x4e2bd610 // fadd v16.4s, v16.4s, v11.4s                  v331:f32x4 = add v330 v303
-	WORD $0x6e2dde0d // fmul v13.4s, v16.4s, v13.4s                  v332:f32x4 = mul v331 v321
-	WORD $0x4e2bd5ad // fadd v13.4s, v13.4s, v11.4s                  v333:f32x4 = add v332 v303
-	WORD $0x6ea385ef // sub v15.4s, v15.4s, v3.4s                    v335:i32x4 = sub v334 v304
-	WORD $0x4eac85ef // add v15.4s, v15.4s, v12.4s                   v336:i32x4 = add v335 v305
-	WORD $0x4f3755ef // shl v15.4s, v15.4s, #23                      v337:i32x4 = shl v336 23
-	WORD $0x6e2fddad // fmul v13.4s, v13.4s, v15.4s                  v339:f32x4 = mul v333 v338
-	WORD $0x3d80006d // str q13, [x3]                                store e+0 l5*256 l6*32 v339
-	WORD $0x3dc0048d // ldr q13, [x4, #16]                           v340:f32x4 = load masked+16 l5*256 l6*32
-	WORD $0x4eaed5ad // fsub v13.4s, v13.4s, v14.4s                  v341:f32x4 = sub v340 v307
-	WORD $0x6eade40e // fcmgt v14.4s, v0.4s, v13.4s                  v342:i32x4 = cmpgtf v292 v341
-	WORD $0x6eae1c0d // bit v13.16b, v0.16b, v14.16b                 v344:f32x4 = bitsel v343 v292 v341
-	WORD $0x6ea1e5ae // fcmgt v14.4s, v13.4s, v1.4s                  v345:i32x4 = cmpgtf v344 v293
-	WORD $0x6eae1c2d // bit v13.16b, v1.16b, v14.16b                 v347:f32x4 = bitsel v346 v293 v344
-	WORD $0x6e22ddae // fmul v14.4s, v13.4s, v2.4s                   v348:f32x4 = mul v347 v294
-	WORD $0x4e23d5ce // fadd v14.4s, v14.4s, v3.4s                   v349:f32x4 = add v348 v295
-	WORD $0x4ea3d5cf // fsub v15.4s, v14.4s, v3.4s                   v350:f32x4 = sub v349 v295
-	WORD $0x6e24ddf0 // fmul v16.4s, v15.4s, v4.4s                   v351:f32x4 = mul v350 v296
-	WORD $0x4eb0d5ad // fsub v13.4s, v13.4s, v16.4s                  v352:f32x4 = sub v347 v351
-	WORD $0x6e25ddef // fmul v15.4s, v15.4s, v5.4s                   v353:f32x4 = mul v350 v297
-	WORD $0x4eafd5ad // fsub v13.4s, v13.4s, v15.4s                  v354:f32x4 = sub v352 v353
-	WORD $0x6e2ddccf // fmul v15.4s, v6.4s, v13.4s                   v355:f32x4 = mul v298 v354
-	WORD $0x4e27d5ef // fadd v15.4s, v15.4s, v7.4s                   v356:f32x4 = add v355 v299
-	WORD $0x6e2dddef // fmul v15.4s, v15.4s, v13.4s                  v357:f32x4 = mul v356 v354
-	WORD $0x4e28d5ef // fadd v15.4s, v15.4s, v8.4s                   v358:f32x4 = add v357 v300
-	WORD $0x6e2dddef // fmul v15.4s, v15.4s, v13.4s                  v359:f32x4 = mul v358 v354
-	WORD $0x4e29d5ef // fadd v15.4s, v15.4s, v9.4s                   v360:f32x4 = add v359 v301
-	WORD $0x6e2dddef // fmul v15.4s, v15.4s, v13.4s                  v361:f32x4 = mul v360 v354
-	WORD $0x4e2ad5ef // fadd v15.4s, v15.4s, v10.4s                  v362:f32x4 = add v361 v302
-	WORD $0x6e2dddef // fmul v15.4s, v15.4s, v13.4s                  v363:f32x4 = mul v362 v354
-	WORD $0x4e2bd5ef // fadd v15.4s, v15.4s, v11.4s                  v364:f32x4 = add v363 v303
-	WORD $0x6e2ddded // fmul v13.4s, v15.4s, v13.4s                  v365:f32x4 = mul v364 v354
-	WORD $0x4e2bd5ad // fadd v13.4s, v13.4s, v11.4s                  v366:f32x4 = add v365 v303
-	WORD $0x6ea385ce // sub v14.4s, v14.4s, v3.4s                    v368:i32x4 = sub v367 v304
-	WORD $0x4eac85ce // add v14.4s, v14.4s, v12.4s                   v369:i32x4 = add v368 v305
-	WORD $0x4f3755ce // shl v14.4s, v14.4s, #23                      v370:i32x4 = shl v369 23
-	WORD $0x6e2eddad // fmul v13.4s, v13.4s, v14.4s                  v372:f32x4 = mul v366 v371
-	WORD $0x3d80046d // str q13, [x3, #16]                           store e+16 l5*256 l6*32 v372
+l5:
+	WORD $0x3dc0008d // ldr q13, [x4]                                v303:f32x4 = load masked+0 l4*256 l5*32
+	WORD $0x4d40c80e // ld1r {v14.4s}, [x0]                          v304:f32x4 = loadsplat top1+0 l4*4
+	WORD $0x4eaed5ad // fsub v13.4s, v13.4s, v14.4s                  v305:f32x4 = sub v303 v304
+	WORD $0x6eade40f // fcmgt v15.4s, v0.4s, v13.4s                  v306:i32x4 = cmpgtf v289 v305
+	WORD $0x6eaf1c0d // bit v13.16b, v0.16b, v15.16b                 v308:f32x4 = bitsel v307 v289 v305
+	WORD $0x6ea1e5af // fcmgt v15.4s, v13.4s, v1.4s                  v309:i32x4 = cmpgtf v308 v290
+	WORD $0x6eaf1c2d // bit v13.16b, v1.16b, v15.16b                 v311:f32x4 = bitsel v310 v290 v308
+	WORD $0x6e22ddaf // fmul v15.4s, v13.4s, v2.4s                   v312:f32x4 = mul v311 v291
+	WORD $0x4e23d5ef // fadd v15.4s, v15.4s, v3.4s                   v313:f32x4 = add v312 v292
+	WORD $0x4ea3d5f0 // fsub v16.4s, v15.4s, v3.4s                   v314:f32x4 = sub v313 v292
+	WORD $0x6e24de11 // fmul v17.4s, v16.4s, v4.4s                   v315:f32x4 = mul v314 v293
+	WORD $0x4eb1d5ad // fsub v13.4s, v13.4s, v17.4s                  v316:f32x4 = sub v311 v315
+	WORD $0x6e25de10 // fmul v16.4s, v16.4s, v5.4s                   v317:f32x4 = mul v314 v294
+	WORD $0x4eb0d5ad // fsub v13.4s, v13.4s, v16.4s                  v318:f32x4 = sub v316 v317
+	WORD $0x6e2ddcd0 // fmul v16.4s, v6.4s, v13.4s                   v319:f32x4 = mul v295 v318
+	WORD $0x4e27d610 // fadd v16.4s, v16.4s, v7.4s                   v320:f32x4 = add v319 v296
+	WORD $0x6e2dde10 // fmul v16.4s, v16.4s, v13.4s                  v321:f32x4 = mul v320 v318
+	WORD $0x4e28d610 // fadd v16.4s, v16.4s, v8.4s                   v322:f32x4 = add v321 v297
+	WORD $0x6e2dde10 // fmul v16.4s, v16.4s, v13.4s                  v323:f32x4 = mul v322 v318
+	WORD $0x4e29d610 // fadd v16.4s, v16.4s, v9.4s                   v324:f32x4 = add v323 v298
+	WORD $0x6e2dde10 // fmul v16.4s, v16.4s, v13.4s                  v325:f32x4 = mul v324 v318
+	WORD $0x4e2ad610 // fadd v16.4s, v16.4s, v10.4s                  v326:f32x4 = add v325 v299
+	WORD $0x6e2dde10 // fmul v16.4s, v16.4s, v13.4s                  v327:f32x4 = mul v326 v318
+	WORD $0x4e2bd610 // fadd v16.4s, v16.4s, v11.4s                  v328:f32x4 = add v327 v300
+	WORD $0x6e2dde0d // fmul v13.4s, v16.4s, v13.4s                  v329:f32x4 = mul v328 v318
+	WORD $0x4e2bd5ad // fadd v13.4s, v13.4s, v11.4s                  v330:f32x4 = add v329 v300
+	WORD $0x6ea385ef // sub v15.4s, v15.4s, v3.4s                    v332:i32x4 = sub v331 v301
+	WORD $0x4eac85ef // add v15.4s, v15.4s, v12.4s                   v333:i32x4 = add v332 v302
+	WORD $0x4f3755ef // shl v15.4s, v15.4s, #23                      v334:i32x4 = shl v333 23
+	WORD $0x6e2fddad // fmul v13.4s, v13.4s, v15.4s                  v336:f32x4 = mul v330 v335
+	WORD $0x3d80006d // str q13, [x3]                                store e+0 l4*256 l5*32 v336
+	WORD $0x3dc0048d // ldr q13, [x4, #16]                           v337:f32x4 = load masked+16 l4*256 l5*32
+	WORD $0x4eaed5ad // fsub v13.4s, v13.4s, v14.4s                  v338:f32x4 = sub v337 v304
+	WORD $0x6eade40e // fcmgt v14.4s, v0.4s, v13.4s                  v339:i32x4 = cmpgtf v289 v338
+	WORD $0x6eae1c0d // bit v13.16b, v0.16b, v14.16b                 v341:f32x4 = bitsel v340 v289 v338
+	WORD $0x6ea1e5ae // fcmgt v14.4s, v13.4s, v1.4s                  v342:i32x4 = cmpgtf v341 v290
+	WORD $0x6eae1c2d // bit v13.16b, v1.16b, v14.16b                 v344:f32x4 = bitsel v343 v290 v341
+	WORD $0x6e22ddae // fmul v14.4s, v13.4s, v2.4s                   v345:f32x4 = mul v344 v291
+	WORD $0x4e23d5ce // fadd v14.4s, v14.4s, v3.4s                   v346:f32x4 = add v345 v292
+	WORD $0x4ea3d5cf // fsub v15.4s, v14.4s, v3.4s                   v347:f32x4 = sub v346 v292
+	WORD $0x6e24ddf0 // fmul v16.4s, v15.4s, v4.4s                   v348:f32x4 = mul v347 v293
+	WORD $0x4eb0d5ad // fsub v13.4s, v13.4s, v16.4s                  v349:f32x4 = sub v344 v348
+	WORD $0x6e25ddef // fmul v15.4s, v15.4s, v5.4s                   v350:f32x4 = mul v347 v294
+	WORD $0x4eafd5ad // fsub v13.4s, v13.4s, v15.4s                  v351:f32x4 = sub v349 v350
+	WORD $0x6e2ddccf // fmul v15.4s, v6.4s, v13.4s                   v352:f32x4 = mul v295 v351
+	WORD $0x4e27d5ef // fadd v15.4s, v15.4s, v7.4s                   v353:f32x4 = add v352 v296
+	WORD $0x6e2dddef // fmul v15.4s, v15.4s, v13.4s                  v354:f32x4 = mul v353 v351
+	WORD $0x4e28d5ef // fadd v15.4s, v15.4s, v8.4s                   v355:f32x4 = add v354 v297
+	WORD $0x6e2dddef // fmul v15.4s, v15.4s, v13.4s                  v356:f32x4 = mul v355 v351
+	WORD $0x4e29d5ef // fadd v15.4s, v15.4s, v9.4s                   v357:f32x4 = add v356 v298
+	WORD $0x6e2dddef // fmul v15.4s, v15.4s, v13.4s                  v358:f32x4 = mul v357 v351
+	WORD $0x4e2ad5ef // fadd v15.4s, v15.4s, v10.4s                  v359:f32x4 = add v358 v299
+	WORD $0x6e2dddef // fmul v15.4s, v15.4s, v13.4s                  v360:f32x4 = mul v359 v351
+	WORD $0x4e2bd5ef // fadd v15.4s, v15.4s, v11.4s                  v361:f32x4 = add v360 v300
+	WORD $0x6e2ddded // fmul v13.4s, v15.4s, v13.4s                  v362:f32x4 = mul v361 v351
+	WORD $0x4e2bd5ad // fadd v13.4s, v13.4s, v11.4s                  v363:f32x4 = add v362 v300
+	WORD $0x6ea385ce // sub v14.4s, v14.4s, v3.4s                    v365:i32x4 = sub v364 v301
+	WORD $0x4eac85ce // add v14.4s, v14.4s, v12.4s                   v366:i32x4 = add v365 v302
+	WORD $0x4f3755ce // shl v14.4s, v14.4s, #23                      v367:i32x4 = shl v366 23
+	WORD $0x6e2eddad // fmul v13.4s, v13.4s, v14.4s                  v369:f32x4 = mul v363 v368
+	WORD $0x3d80046d // str q13, [x3, #16]                           store e+16 l4*256 l5*32 v369
 	ADD $32, R4
 	ADD $32, R3
 	SUBS $1, R5
-	BNE l6
-done6:
-	ADD $4, R1
-	SUBS $1, R2
 	BNE l5
 done5:
-	WORD $0x4f00e400 // movi v0.16b, #0                              v373:f32x4 = splat 0
-	MOVD 80(R25), R1 // total32
-	MOVD 152(R25), R2 // count_total32_r
+	ADD $4, R0
+	SUBS $1, R2
+	BNE l4
+done4:
+	WORD $0x4f00e400 // movi v0.16b, #0                              v370:f32x4 = splat 0
+	MOVD 72(R25), R0 // total32
+	MOVD 136(R25), R2 // count_total32_r
+	CMP $0, R2
+	BLE done6
+	MOVD R0, R3
+	PCALIGN $32
+l6:
+	WORD $0x3dc00021 // ldr q1, [x1]                                 v371:f32x4 = load e+0 l6*256
+	WORD $0x4e21d401 // fadd v1.4s, v0.4s, v1.4s                     v372:f32x4 = add v370 v371
+	WORD $0x3dc02022 // ldr q2, [x1, #128]                           v373:f32x4 = load e+128 l6*256
+	WORD $0x4e22d421 // fadd v1.4s, v1.4s, v2.4s                     v374:f32x4 = add v372 v373
+	WORD $0x3d800061 // str q1, [x3]                                 store total32+0 l6*128 v374
+	WORD $0x3dc00421 // ldr q1, [x1, #16]                            v375:f32x4 = load e+16 l6*256
+	WORD $0x4e21d401 // fadd v1.4s, v0.4s, v1.4s                     v376:f32x4 = add v370 v375
+	WORD $0x3dc02422 // ldr q2, [x1, #144]                           v377:f32x4 = load e+144 l6*256
+	WORD $0x4e22d421 // fadd v1.4s, v1.4s, v2.4s                     v378:f32x4 = add v376 v377
+	WORD $0x3d800461 // str q1, [x3, #16]                            store total32+16 l6*128 v378
+	WORD $0x3dc00821 // ldr q1, [x1, #32]                            v379:f32x4 = load e+32 l6*256
+	WORD $0x4e21d401 // fadd v1.4s, v0.4s, v1.4s                     v380:f32x4 = add v370 v379
+	WORD $0x3dc02822 // ldr q2, [x1, #160]                           v381:f32x4 = load e+160 l6*256
+	WORD $0x4e22d421 // fadd v1.4s, v1.4s, v2.4s                     v382:f32x4 = add v380 v381
+	WORD $0x3d800861 // str q1, [x3, #32]                            store total32+32 l6*128 v382
+	WORD $0x3dc00c21 // ldr q1, [x1, #48]                            v383:f32x4 = load e+48 l6*256
+	WORD $0x4e21d401 // fadd v1.4s, v0.4s, v1.4s                     v384:f32x4 = add v370 v383
+	WORD $0x3dc02c22 // ldr q2, [x1, #176]                           v385:f32x4 = load e+176 l6*256
+	WORD $0x4e22d421 // fadd v1.4s, v1.4s, v2.4s                     v386:f32x4 = add v384 v385
+	WORD $0x3d800c61 // str q1, [x3, #48]                            store total32+48 l6*128 v386
+	WORD $0x3dc01021 // ldr q1, [x1, #64]                            v387:f32x4 = load e+64 l6*256
+	WORD $0x4e21d401 // fadd v1.4s, v0.4s, v1.4s                     v388:f32x4 = add v370 v387
+	WORD $0x3dc03022 // ldr q2, [x1, #192]                           v389:f32x4 = load e+192 l6*256
+	WORD $0x4e22d421 // fadd v1.4s, v1.4s, v2.4s                     v390:f32x4 = add v388 v389
+	WORD $0x3d801061 // str q1, [x3, #64]                            store total32+64 l6*128 v390
+	WORD $0x3dc01421 // ldr q1, [x1, #80]                            v391:f32x4 = load e+80 l6*256
+	WORD $0x4e21d401 // fadd v1.4s, v0.4s, v1.4s                     v392:f32x4 = add v370 v391
+	WORD $0x3dc03422 // ldr q2, [x1, #208]                           v393:f32x4 = load e+208 l6*256
+	WORD $0x4e22d421 // fadd v1.4s, v1.4s, v2.4s                     v394:f32x4 = add v392 v393
+	WORD $0x3d801461 // str q1, [x3, #80]                            store total32+80 l6*128 v394
+	WORD $0x3dc01821 // ldr q1, [x1, #96]                            v395:f32x4 = load e+96 l6*256
+	WORD $0x4e21d401 // fadd v1.4s, v0.4s, v1.4s                     v396:f32x4 = add v370 v395
+	WORD $0x3dc03822 // ldr q2, [x1, #224]                           v397:f32x4 = load e+224 l6*256
+	WORD $0x4e22d421 // fadd v1.4s, v1.4s, v2.4s                     v398:f32x4 = add v396 v397
+	WORD $0x3d801861 // str q1, [x3, #96]                            store total32+96 l6*128 v398
+	WORD $0x3dc01c21 // ldr q1, [x1, #112]                           v399:f32x4 = load e+112 l6*256
+	WORD $0x4e21d401 // fadd v1.4s, v0.4s, v1.4s                     v400:f32x4 = add v370 v399
+	WORD $0x3dc03c22 // ldr q2, [x1, #240]                           v401:f32x4 = load e+240 l6*256
+	WORD $0x4e22d421 // fadd v1.4s, v1.4s, v2.4s                     v402:f32x4 = add v400 v401
+	WORD $0x3d801c61 // str q1, [x3, #112]                           store total32+112 l6*128 v402
+	ADD $256, R1
+	ADD $128, R3
+	SUBS $1, R2
+	BNE l6
+done6:
+	MOVD 80(R25), R1 // total4
+	MOVD 144(R25), R2 // count_total4_r
 	CMP $0, R2
 	BLE done7
 	MOVD R1, R3
 	PCALIGN $32
 l7:
-	WORD $0x3dc00001 // ldr q1, [x0]                                 v374:f32x4 = load e+0 l7*256
-	WORD $0x4e21d401 // fadd v1.4s, v0.4s, v1.4s                     v375:f32x4 = add v373 v374
-	WORD $0x3dc02002 // ldr q2, [x0, #128]                           v376:f32x4 = load e+128 l7*256
-	WORD $0x4e22d421 // fadd v1.4s, v1.4s, v2.4s                     v377:f32x4 = add v375 v376
-	WORD $0x3d800061 // str q1, [x3]                                 store total32+0 l7*128 v377
-	WORD $0x3dc00401 // ldr q1, [x0, #16]                            v378:f32x4 = load e+16 l7*256
-	WORD $0x4e21d401 // fadd v1.4s, v0.4s, v1.4s                     v379:f32x4 = add v373 v378
-	WORD $0x3dc02402 // ldr q2, [x0, #144]                           v380:f32x4 = load e+144 l7*256
-	WORD $0x4e22d421 // fadd v1.4s, v1.4s, v2.4s                     v381:f32x4 = add v379 v380
-	WORD $0x3d800461 // str q1, [x3, #16]                            store total32+16 l7*128 v381
-	WORD $0x3dc00801 // ldr q1, [x0, #32]                            v382:f32x4 = load e+32 l7*256
-	WORD $0x4e21d401 // fadd v1.4s, v0.4s, v1.4s                     v383:f32x4 = add v373 v382
-	WORD $0x3dc02802 // ldr q2, [x0, #160]                           v384:f32x4 = load e+160 l7*256
-	WORD $0x4e22d421 // fadd v1.4s, v1.4s, v2.4s                     v385:f32x4 = add v383 v384
-	WORD $0x3d800861 // str q1, [x3, #32]                            store total32+32 l7*128 v385
-	WORD $0x3dc00c01 // ldr q1, [x0, #48]                            v386:f32x4 = load e+48 l7*256
-	WORD $0x4e21d401 // fadd v1.4s, v0.4s, v1.4s                     v387:f32x4 = add v373 v386
-	WORD $0x3dc02c02 // ldr q2, [x0, #176]                           v388:f32x4 = load e+176 l7*256
-	WORD $0x4e22d421 // fadd v1.4s, v1.4s, v2.4s                     v389:f32x4 = add v387 v388
-	WORD $0x3d800c61 // str q1, [x3, #48]                            store total32+48 l7*128 v389
-	WORD $0x3dc01001 // ldr q1, [x0, #64]                            v390:f32x4 = load e+64 l7*256
-	WORD $0x4e21d401 // fadd v1.4s, v0.4s, v1.4s                     v391:f32x4 = add v373 v390
-	WORD $0x3dc03002 // ldr q2, [x0, #192]                           v392:f32x4 = load e+192 l7*256
-	WORD $0x4e22d421 // fadd v1.4s, v1.4s, v2.4s                     v393:f32x4 = add v391 v392
-	WORD $0x3d801061 // str q1, [x3, #64]                            store total32+64 l7*128 v393
-	WORD $0x3dc01401 // ldr q1, [x0, #80]                            v394:f32x4 = load e+80 l7*256
-	WORD $0x4e21d401 // fadd v1.4s, v0.4s, v1.4s                     v395:f32x4 = add v373 v394
-	WORD $0x3dc03402 // ldr q2, [x0, #208]                           v396:f32x4 = load e+208 l7*256
-	WORD $0x4e22d421 // fadd v1.4s, v1.4s, v2.4s                     v397:f32x4 = add v395 v396
-	WORD $0x3d801461 // str q1, [x3, #80]                            store total32+80 l7*128 v397
-	WORD $0x3dc01801 // ldr q1, [x0, #96]                            v398:f32x4 = load e+96 l7*256
-	WORD $0x4e21d401 // fadd v1.4s, v0.4s, v1.4s                     v399:f32x4 = add v373 v398
-	WORD $0x3dc03802 // ldr q2, [x0, #224]                           v400:f32x4 = load e+224 l7*256
-	WORD $0x4e22d421 // fadd v1.4s, v1.4s, v2.4s                     v401:f32x4 = add v399 v400
-	WORD $0x3d801861 // str q1, [x3, #96]                            store total32+96 l7*128 v401
-	WORD $0x3dc01c01 // ldr q1, [x0, #112]                           v402:f32x4 = load e+112 l7*256
-	WORD $0x4e21d401 // fadd v1.4s, v0.4s, v1.4s                     v403:f32x4 = add v373 v402
-	WORD $0x3dc03c02 // ldr q2, [x0, #240]                           v404:f32x4 = load e+240 l7*256
-	WORD $0x4e22d421 // fadd v1.4s, v1.4s, v2.4s                     v405:f32x4 = add v403 v404
-	WORD $0x3d801c61 // str q1, [x3, #112]                           store total32+112 l7*128 v405
-	ADD $256, R0
-	ADD $128, R3
+	WORD $0x3dc00000 // ldr q0, [x0]                                 v403:f32x4 = load total32+0 l7*128
+	WORD $0x3dc01001 // ldr q1, [x0, #64]                            v404:f32x4 = load total32+64 l7*128
+	WORD $0x4e21d400 // fadd v0.4s, v0.4s, v1.4s                     v405:f32x4 = add v403 v404
+	WORD $0x3dc00801 // ldr q1, [x0, #32]                            v406:f32x4 = load total32+32 l7*128
+	WORD $0x3dc01802 // ldr q2, [x0, #96]                            v407:f32x4 = load total32+96 l7*128
+	WORD $0x4e22d421 // fadd v1.4s, v1.4s, v2.4s                     v408:f32x4 = add v406 v407
+	WORD $0x4e21d400 // fadd v0.4s, v0.4s, v1.4s                     v409:f32x4 = add v405 v408
+	WORD $0x3dc00401 // ldr q1, [x0, #16]                            v410:f32x4 = load total32+16 l7*128
+	WORD $0x3dc01402 // ldr q2, [x0, #80]                            v411:f32x4 = load total32+80 l7*128
+	WORD $0x4e22d421 // fadd v1.4s, v1.4s, v2.4s                     v412:f32x4 = add v410 v411
+	WORD $0x3dc00c02 // ldr q2, [x0, #48]                            v413:f32x4 = load total32+48 l7*128
+	WORD $0x3dc01c03 // ldr q3, [x0, #112]                           v414:f32x4 = load total32+112 l7*128
+	WORD $0x4e23d442 // fadd v2.4s, v2.4s, v3.4s                     v415:f32x4 = add v413 v414
+	WORD $0x4e22d421 // fadd v1.4s, v1.4s, v2.4s                     v416:f32x4 = add v412 v415
+	WORD $0x4e21d400 // fadd v0.4s, v0.4s, v1.4s                     v417:f32x4 = add v409 v416
+	WORD $0x3d800060 // str q0, [x3]                                 store total4+0 l7*16 v417
+	ADD $128, R0
+	ADD $16, R3
 	SUBS $1, R2
 	BNE l7
 done7:
-	MOVD 88(R25), R0 // total4
-	MOVD 160(R25), R2 // count_total4_r
+	MOVD 88(R25), R0 // total1
+	MOVD 152(R25), R2 // count_total1_r
 	CMP $0, R2
 	BLE done8
-	MOVD R0, R3
 	PCALIGN $32
 l8:
-	WORD $0x3dc00020 // ldr q0, [x1]                                 v406:f32x4 = load total32+0 l8*128
-	WORD $0x3dc01021 // ldr q1, [x1, #64]                            v407:f32x4 = load total32+64 l8*128
-	WORD $0x4e21d400 // fadd v0.4s, v0.4s, v1.4s                     v408:f32x4 = add v406 v407
-	WORD $0x3dc00821 // ldr q1, [x1, #32]                            v409:f32x4 = load total32+32 l8*128
-	WORD $0x3dc01822 // ldr q2, [x1, #96]                            v410:f32x4 = load total32+96 l8*128
-	WORD $0x4e22d421 // fadd v1.4s, v1.4s, v2.4s                     v411:f32x4 = add v409 v410
-	WORD $0x4e21d400 // fadd v0.4s, v0.4s, v1.4s                     v412:f32x4 = add v408 v411
-	WORD $0x3dc00421 // ldr q1, [x1, #16]                            v413:f32x4 = load total32+16 l8*128
-	WORD $0x3dc01422 // ldr q2, [x1, #80]                            v414:f32x4 = load total32+80 l8*128
-	WORD $0x4e22d421 // fadd v1.4s, v1.4s, v2.4s                     v415:f32x4 = add v413 v414
-	WORD $0x3dc00c22 // ldr q2, [x1, #48]                            v416:f32x4 = load total32+48 l8*128
-	WORD $0x3dc01c23 // ldr q3, [x1, #112]                           v417:f32x4 = load total32+112 l8*128
-	WORD $0x4e23d442 // fadd v2.4s, v2.4s, v3.4s                     v418:f32x4 = add v416 v417
-	WORD $0x4e22d421 // fadd v1.4s, v1.4s, v2.4s                     v419:f32x4 = add v415 v418
-	WORD $0x4e21d400 // fadd v0.4s, v0.4s, v1.4s                     v420:f32x4 = add v412 v419
-	WORD $0x3d800060 // str q0, [x3]                                 store total4+0 l8*16 v420
-	ADD $128, R1
-	ADD $16, R3
+	WORD $0xbd400020 // ldr s0, [x1]                                 v418:f32x1 = load total4+0 l8*16
+	WORD $0xbd400821 // ldr s1, [x1, #8]                             v419:f32x1 = load total4+8 l8*16
+	WORD $0x0e21d400 // fadd v0.2s, v0.2s, v1.2s                     v420:f32x1 = add v418 v419
+	WORD $0xbd400421 // ldr s1, [x1, #4]                             v421:f32x1 = load total4+4 l8*16
+	WORD $0xbd400c22 // ldr s2, [x1, #12]                            v422:f32x1 = load total4+12 l8*16
+	WORD $0x0e22d421 // fadd v1.2s, v1.2s, v2.2s                     v423:f32x1 = add v421 v422
+	WORD $0x0e21d400 // fadd v0.2s, v0.2s, v1.2s                     v424:f32x1 = add v420 v423
+	WORD $0xbd000000 // str s0, [x0]                                 store total1+0 l8*4 v424
+	ADD $16, R1
+	ADD $4, R0
 	SUBS $1, R2
 	BNE l8
 done8:
-	MOVD 96(R25), R1 // total1
-	MOVD 168(R25), R2 // count_total1_r
-	CMP $0, R2
-	BLE done9
-	PCALIGN $32
-l9:
-	WORD $0xbd400000 // ldr s0, [x0]                                 v421:f32x1 = load total4+0 l9*16
-	WORD $0xbd400801 // ldr s1, [x0, #8]                             v422:f32x1 = load total4+8 l9*16
-	WORD $0x0e21d400 // fadd v0.2s, v0.2s, v1.2s                     v423:f32x1 = add v421 v422
-	WORD $0xbd400401 // ldr s1, [x0, #4]                             v424:f32x1 = load total4+4 l9*16
-	WORD $0xbd400c02 // ldr s2, [x0, #12]                            v425:f32x1 = load total4+12 l9*16
-	WORD $0x0e22d421 // fadd v1.2s, v1.2s, v2.2s                     v426:f32x1 = add v424 v425
-	WORD $0x0e21d400 // fadd v0.2s, v0.2s, v1.2s                     v427:f32x1 = add v423 v426
-	WORD $0xbd000020 // str s0, [x1]                                 store total1+0 l9*4 v427
-	ADD $16, R0
-	ADD $4, R1
-	SUBS $1, R2
-	BNE l9
-done9:
 	RET
 
 // func merge_neon(args *byte)
@@ -2416,54 +2134,54 @@ l4:
 l5:
 	WORD $0x3dc00140 // ldr q0, [x10]                                v94:f32x4 = load o+0 l4*0+1*step_o l5*128
 	WORD $0x3dc00541 // ldr q1, [x10, #16]                           v95:f32x4 = load o+16 l4*0+1*step_o l5*128
-	WORD $0x3dc00942 // ldr q2, [x10, #32]                           v96:f32x4 = load o+32 l4*0+1*step_o l5*128
-	WORD $0x3dc00d43 // ldr q3, [x10, #48]                           v97:f32x4 = load o+48 l4*0+1*step_o l5*128
-	WORD $0x4d40c864 // ld1r {v4.4s}, [x3]                           v98:f32x4 = loadsplat a+0 l4*4
-	WORD $0x6e24dc00 // fmul v0.4s, v0.4s, v4.4s                     v99:f32x4 = mul v94 v98
-	WORD $0x6e24dc21 // fmul v1.4s, v1.4s, v4.4s                     v100:f32x4 = mul v95 v98
-	WORD $0x6e24dc42 // fmul v2.4s, v2.4s, v4.4s                     v101:f32x4 = mul v96 v98
-	WORD $0x6e24dc63 // fmul v3.4s, v3.4s, v4.4s                     v102:f32x4 = mul v97 v98
-	WORD $0x3dc00165 // ldr q5, [x11]                                v103:f32x4 = load o2+0 l4*0+1*step_o2 l5*128
-	WORD $0x3dc00566 // ldr q6, [x11, #16]                           v104:f32x4 = load o2+16 l4*0+1*step_o2 l5*128
-	WORD $0x3dc00967 // ldr q7, [x11, #32]                           v105:f32x4 = load o2+32 l4*0+1*step_o2 l5*128
-	WORD $0x3dc00d68 // ldr q8, [x11, #48]                           v106:f32x4 = load o2+48 l4*0+1*step_o2 l5*128
-	WORD $0x4d40c809 // ld1r {v9.4s}, [x0]                           v107:f32x4 = loadsplat b+0 l4*4
-	WORD $0x6e29dca5 // fmul v5.4s, v5.4s, v9.4s                     v108:f32x4 = mul v103 v107
-	WORD $0x6e29dcc6 // fmul v6.4s, v6.4s, v9.4s                     v109:f32x4 = mul v104 v107
-	WORD $0x6e29dce7 // fmul v7.4s, v7.4s, v9.4s                     v110:f32x4 = mul v105 v107
-	WORD $0x6e29dd08 // fmul v8.4s, v8.4s, v9.4s                     v111:f32x4 = mul v106 v107
-	WORD $0x4e25d400 // fadd v0.4s, v0.4s, v5.4s                     v112:f32x4 = add v99 v108
-	WORD $0x4e26d421 // fadd v1.4s, v1.4s, v6.4s                     v113:f32x4 = add v100 v109
-	WORD $0x4e27d442 // fadd v2.4s, v2.4s, v7.4s                     v114:f32x4 = add v101 v110
-	WORD $0x4e28d463 // fadd v3.4s, v3.4s, v8.4s                     v115:f32x4 = add v102 v111
-	WORD $0x3d800180 // str q0, [x12]                                store out+0 l4*0+1*step_out l5*128 v112
-	WORD $0x3d800581 // str q1, [x12, #16]                           store out+16 l4*0+1*step_out l5*128 v113
-	WORD $0x3d800982 // str q2, [x12, #32]                           store out+32 l4*0+1*step_out l5*128 v114
-	WORD $0x3d800d83 // str q3, [x12, #48]                           store out+48 l4*0+1*step_out l5*128 v115
+	WORD $0x4d40c862 // ld1r {v2.4s}, [x3]                           v96:f32x4 = loadsplat a+0 l4*4
+	WORD $0x6e22dc00 // fmul v0.4s, v0.4s, v2.4s                     v97:f32x4 = mul v94 v96
+	WORD $0x6e22dc21 // fmul v1.4s, v1.4s, v2.4s                     v98:f32x4 = mul v95 v96
+	WORD $0x3dc00163 // ldr q3, [x11]                                v99:f32x4 = load o2+0 l4*0+1*step_o2 l5*128
+	WORD $0x3dc00564 // ldr q4, [x11, #16]                           v100:f32x4 = load o2+16 l4*0+1*step_o2 l5*128
+	WORD $0x4d40c805 // ld1r {v5.4s}, [x0]                           v101:f32x4 = loadsplat b+0 l4*4
+	WORD $0x6e25dc63 // fmul v3.4s, v3.4s, v5.4s                     v102:f32x4 = mul v99 v101
+	WORD $0x6e25dc84 // fmul v4.4s, v4.4s, v5.4s                     v103:f32x4 = mul v100 v101
+	WORD $0x4e23d400 // fadd v0.4s, v0.4s, v3.4s                     v104:f32x4 = add v97 v102
+	WORD $0x4e24d421 // fadd v1.4s, v1.4s, v4.4s                     v105:f32x4 = add v98 v103
+	WORD $0x3d800180 // str q0, [x12]                                store out+0 l4*0+1*step_out l5*128 v104
+	WORD $0x3d800581 // str q1, [x12, #16]                           store out+16 l4*0+1*step_out l5*128 v105
+	WORD $0x3dc00940 // ldr q0, [x10, #32]                           v106:f32x4 = load o+32 l4*0+1*step_o l5*128
+	WORD $0x3dc00d41 // ldr q1, [x10, #48]                           v107:f32x4 = load o+48 l4*0+1*step_o l5*128
+	WORD $0x6e22dc00 // fmul v0.4s, v0.4s, v2.4s                     v108:f32x4 = mul v106 v96
+	WORD $0x6e22dc21 // fmul v1.4s, v1.4s, v2.4s                     v109:f32x4 = mul v107 v96
+	WORD $0x3dc00963 // ldr q3, [x11, #32]                           v110:f32x4 = load o2+32 l4*0+1*step_o2 l5*128
+	WORD $0x3dc00d64 // ldr q4, [x11, #48]                           v111:f32x4 = load o2+48 l4*0+1*step_o2 l5*128
+	WORD $0x6e25dc63 // fmul v3.4s, v3.4s, v5.4s                     v112:f32x4 = mul v110 v101
+	WORD $0x6e25dc84 // fmul v4.4s, v4.4s, v5.4s                     v113:f32x4 = mul v111 v101
+	WORD $0x4e23d400 // fadd v0.4s, v0.4s, v3.4s                     v114:f32x4 = add v108 v112
+	WORD $0x4e24d421 // fadd v1.4s, v1.4s, v4.4s                     v115:f32x4 = add v109 v113
+	WORD $0x3d800980 // str q0, [x12, #32]                           store out+32 l4*0+1*step_out l5*128 v114
+	WORD $0x3d800d81 // str q1, [x12, #48]                           store out+48 l4*0+1*step_out l5*128 v115
 	WORD $0x3dc01140 // ldr q0, [x10, #64]                           v116:f32x4 = load o+64 l4*0+1*step_o l5*128
 	WORD $0x3dc01541 // ldr q1, [x10, #80]                           v117:f32x4 = load o+80 l4*0+1*step_o l5*128
-	WORD $0x3dc01942 // ldr q2, [x10, #96]                           v118:f32x4 = load o+96 l4*0+1*step_o l5*128
-	WORD $0x3dc01d43 // ldr q3, [x10, #112]                          v119:f32x4 = load o+112 l4*0+1*step_o l5*128
-	WORD $0x6e24dc00 // fmul v0.4s, v0.4s, v4.4s                     v120:f32x4 = mul v116 v98
-	WORD $0x6e24dc21 // fmul v1.4s, v1.4s, v4.4s                     v121:f32x4 = mul v117 v98
-	WORD $0x6e24dc42 // fmul v2.4s, v2.4s, v4.4s                     v122:f32x4 = mul v118 v98
-	WORD $0x6e24dc63 // fmul v3.4s, v3.4s, v4.4s                     v123:f32x4 = mul v119 v98
-	WORD $0x3dc01164 // ldr q4, [x11, #64]                           v124:f32x4 = load o2+64 l4*0+1*step_o2 l5*128
-	WORD $0x3dc01565 // ldr q5, [x11, #80]                           v125:f32x4 = load o2+80 l4*0+1*step_o2 l5*128
-	WORD $0x3dc01966 // ldr q6, [x11, #96]                           v126:f32x4 = load o2+96 l4*0+1*step_o2 l5*128
-	WORD $0x3dc01d67 // ldr q7, [x11, #112]                          v127:f32x4 = load o2+112 l4*0+1*step_o2 l5*128
-	WORD $0x6e29dc84 // fmul v4.4s, v4.4s, v9.4s                     v128:f32x4 = mul v124 v107
-	WORD $0x6e29dca5 // fmul v5.4s, v5.4s, v9.4s                     v129:f32x4 = mul v125 v107
-	WORD $0x6e29dcc6 // fmul v6.4s, v6.4s, v9.4s                     v130:f32x4 = mul v126 v107
-	WORD $0x6e29dce7 // fmul v7.4s, v7.4s, v9.4s                     v131:f32x4 = mul v127 v107
-	WORD $0x4e24d400 // fadd v0.4s, v0.4s, v4.4s                     v132:f32x4 = add v120 v128
-	WORD $0x4e25d421 // fadd v1.4s, v1.4s, v5.4s                     v133:f32x4 = add v121 v129
-	WORD $0x4e26d442 // fadd v2.4s, v2.4s, v6.4s                     v134:f32x4 = add v122 v130
-	WORD $0x4e27d463 // fadd v3.4s, v3.4s, v7.4s                     v135:f32x4 = add v123 v131
-	WORD $0x3d801180 // str q0, [x12, #64]                           store out+64 l4*0+1*step_out l5*128 v132
-	WORD $0x3d801581 // str q1, [x12, #80]                           store out+80 l4*0+1*step_out l5*128 v133
-	WORD $0x3d801982 // str q2, [x12, #96]                           store out+96 l4*0+1*step_out l5*128 v134
-	WORD $0x3d801d83 // str q3, [x12, #112]                          store out+112 l4*0+1*step_out l5*128 v135
+	WORD $0x6e22dc00 // fmul v0.4s, v0.4s, v2.4s                     v118:f32x4 = mul v116 v96
+	WORD $0x6e22dc21 // fmul v1.4s, v1.4s, v2.4s                     v119:f32x4 = mul v117 v96
+	WORD $0x3dc01163 // ldr q3, [x11, #64]                           v120:f32x4 = load o2+64 l4*0+1*step_o2 l5*128
+	WORD $0x3dc01564 // ldr q4, [x11, #80]                           v121:f32x4 = load o2+80 l4*0+1*step_o2 l5*128
+	WORD $0x6e25dc63 // fmul v3.4s, v3.4s, v5.4s                     v122:f32x4 = mul v120 v101
+	WORD $0x6e25dc84 // fmul v4.4s, v4.4s, v5.4s                     v123:f32x4 = mul v121 v101
+	WORD $0x4e23d400 // fadd v0.4s, v0.4s, v3.4s                     v124:f32x4 = add v118 v122
+	WORD $0x4e24d421 // fadd v1.4s, v1.4s, v4.4s                     v125:f32x4 = add v119 v123
+	WORD $0x3d801180 // str q0, [x12, #64]                           store out+64 l4*0+1*step_out l5*128 v124
+	WORD $0x3d801581 // str q1, [x12, #80]                           store out+80 l4*0+1*step_out l5*128 v125
+	WORD $0x3dc01940 // ldr q0, [x10, #96]                           v126:f32x4 = load o+96 l4*0+1*step_o l5*128
+	WORD $0x3dc01d41 // ldr q1, [x10, #112]                          v127:f32x4 = load o+112 l4*0+1*step_o l5*128
+	WORD $0x6e22dc00 // fmul v0.4s, v0.4s, v2.4s                     v128:f32x4 = mul v126 v96
+	WORD $0x6e22dc21 // fmul v1.4s, v1.4s, v2.4s                     v129:f32x4 = mul v127 v96
+	WORD $0x3dc01962 // ldr q2, [x11, #96]                           v130:f32x4 = load o2+96 l4*0+1*step_o2 l5*128
+	WORD $0x3dc01d63 // ldr q3, [x11, #112]                          v131:f32x4 = load o2+112 l4*0+1*step_o2 l5*128
+	WORD $0x6e25dc42 // fmul v2.4s, v2.4s, v5.4s                     v132:f32x4 = mul v130 v101
+	WORD $0x6e25dc63 // fmul v3.4s, v3.4s, v5.4s                     v133:f32x4 = mul v131 v101
+	WORD $0x4e22d400 // fadd v0.4s, v0.4s, v2.4s                     v134:f32x4 = add v128 v132
+	WORD $0x4e23d421 // fadd v1.4s, v1.4s, v3.4s                     v135:f32x4 = add v129 v133
+	WORD $0x3d801980 // str q0, [x12, #96]                           store out+96 l4*0+1*step_out l5*128 v134
+	WORD $0x3d801d81 // str q1, [x12, #112]                          store out+112 l4*0+1*step_out l5*128 v135
 	ADD $128, R10
 	ADD $128, R11
 	ADD $128, R12
@@ -3274,41 +2992,27 @@ done0:
 // func matmul_f32_4_neon(args *byte)
 TEXT ·matmul_f32_4_neon(SB), NOSPLIT, $0-8
 	MOVD args+0(FP), R25
-	WORD $0x6f046400 // mvni v0.4s, #128, lsl #24                    v0:i32x4 = splat 2147483647
-	MOVD $0x7f800000, R16
-	WORD $0x4e040e01 // dup v1.4s, w16                               v1:i32x4 = splat 2139095040
-	MOVD $0x7fc00000, R16
-	WORD $0x4e040e02 // dup v2.4s, w16                               v2:i32x4 = splat 2143289344
 	MOVD 0(R25), R0 // a
 	MOVD 8(R25), R1 // b
 	MOVD 0(R25), R2 // a
-	MOVD 24(R25), R4 // step_a
+	MOVD 32(R25), R4 // step_a
 	MOVD $1, R3
 	MADD R4, R2, R3, R3
 	MOVD 0(R25), R2 // a
-	MOVD 24(R25), R5 // step_a
+	MOVD 32(R25), R5 // step_a
 	MOVD $2, R4
 	MADD R5, R2, R4, R4
 	MOVD 0(R25), R2 // a
-	MOVD 24(R25), R6 // step_a
+	MOVD 32(R25), R6 // step_a
 	MOVD $3, R5
 	MADD R6, R2, R5, R5
-	MOVD 16(R25), R2 // out
-	MOVD 16(R25), R6 // out
-	MOVD 32(R25), R8 // step_out
-	MOVD $1, R7
-	MADD R8, R6, R7, R7
-	MOVD 16(R25), R6 // out
-	MOVD 32(R25), R9 // step_out
-	MOVD $2, R8
-	MADD R9, R6, R8, R8
-	MOVD 16(R25), R6 // out
-	MOVD 32(R25), R10 // step_out
-	MOVD $3, R9
-	MADD R10, R6, R9, R9
+	MOVD 16(R25), R2 // acc
 	MOVD $2, R6
 	PCALIGN $32
 l0:
+	WORD $0x4f00e400 // movi v0.16b, #0                              v0:f32x4 = splat 0
+	WORD $0x4f00e401 // movi v1.16b, #0                              v1:f32x4 = splat 0
+	WORD $0x4f00e402 // movi v2.16b, #0                              v2:f32x4 = splat 0
 	WORD $0x4f00e403 // movi v3.16b, #0                              v3:f32x4 = splat 0
 	WORD $0x4f00e404 // movi v4.16b, #0                              v4:f32x4 = splat 0
 	WORD $0x4f00e405 // movi v5.16b, #0                              v5:f32x4 = splat 0
@@ -3322,311 +3026,481 @@ l0:
 	WORD $0x4f00e40d // movi v13.16b, #0                             v13:f32x4 = splat 0
 	WORD $0x4f00e40e // movi v14.16b, #0                             v14:f32x4 = splat 0
 	WORD $0x4f00e40f // movi v15.16b, #0                             v15:f32x4 = splat 0
-	WORD $0x4f00e410 // movi v16.16b, #0                             v16:f32x4 = splat 0
-	WORD $0x4f00e411 // movi v17.16b, #0                             v17:f32x4 = splat 0
-	WORD $0x4f00e412 // movi v18.16b, #0                             v18:f32x4 = splat 0
-	MOVD 40(R25), R10 // count_acc_ko
-	CMP $0, R10
+	MOVD 48(R25), R7 // count_acc_ko
+	CMP $0, R7
 	BLE done1
-	MOVD R0, R11
-	MOVD R1, R12
-	MOVD R3, R13
-	MOVD R4, R14
-	MOVD R5, R15
+	MOVD R0, R8
+	MOVD R1, R9
+	MOVD R3, R10
+	MOVD R4, R11
+	MOVD R5, R12
 	PCALIGN $32
 l1:
-	WORD $0x3dc00173 // ldr q19, [x11]                               v19:i32x4 = load a+0 l1*16
-	WORD $0x4e040674 // dup v20.4s, v19.s[0]                         v21:f32x4 = spread v20 0
-	WORD $0x3dc00195 // ldr q21, [x12]                               v22:f32x4 = load b+0 l0*64 l1*512
-	WORD $0x3dc00596 // ldr q22, [x12, #16]                          v23:f32x4 = load b+16 l0*64 l1*512
-	WORD $0x3dc00997 // ldr q23, [x12, #32]                          v24:f32x4 = load b+32 l0*64 l1*512
-	WORD $0x3dc00d98 // ldr q24, [x12, #48]                          v25:f32x4 = load b+48 l0*64 l1*512
-	WORD $0xf9840180 // prfm pldl1keep, [x12, #2048]                 prefetch b+2048 l0*64 l1*512
-	WORD $0xf9900182 // prfm pldl2keep, [x12, #8192]                 prefetch2 b+8192 l0*64 l1*512
-	WORD $0x6e35de99 // fmul v25.4s, v20.4s, v21.4s                  v26:f32x4 = mul v21 v22
-	WORD $0x6e36de9a // fmul v26.4s, v20.4s, v22.4s                  v27:f32x4 = mul v21 v23
-	WORD $0x6e37de9b // fmul v27.4s, v20.4s, v23.4s                  v28:f32x4 = mul v21 v24
-	WORD $0x6e38de94 // fmul v20.4s, v20.4s, v24.4s                  v29:f32x4 = mul v21 v25
-	WORD $0x4e39d463 // fadd v3.4s, v3.4s, v25.4s                    v3:f32x4 = add v3 v26
-	WORD $0x4e3ad484 // fadd v4.4s, v4.4s, v26.4s                    v4:f32x4 = add v4 v27
-	WORD $0x4e3bd4a5 // fadd v5.4s, v5.4s, v27.4s                    v5:f32x4 = add v5 v28
-	WORD $0x4e34d4c6 // fadd v6.4s, v6.4s, v20.4s                    v6:f32x4 = add v6 v29
-	WORD $0x3dc001b4 // ldr q20, [x13]                               v30:i32x4 = load a+0 l1*16 step_a*1
-	WORD $0x4e040699 // dup v25.4s, v20.s[0]                         v32:f32x4 = spread v31 0
-	WORD $0x6e35df3a // fmul v26.4s, v25.4s, v21.4s                  v33:f32x4 = mul v32 v22
-	WORD $0x6e36df3b // fmul v27.4s, v25.4s, v22.4s                  v34:f32x4 = mul v32 v23
-	WORD $0x6e37df3c // fmul v28.4s, v25.4s, v23.4s                  v35:f32x4 = mul v32 v24
-	WORD $0x6e38df39 // fmul v25.4s, v25.4s, v24.4s                  v36:f32x4 = mul v32 v25
-	WORD $0x4e3ad4e7 // fadd v7.4s, v7.4s, v26.4s                    v7:f32x4 = add v7 v33
-	WORD $0x4e3bd508 // fadd v8.4s, v8.4s, v27.4s                    v8:f32x4 = add v8 v34
-	WORD $0x4e3cd529 // fadd v9.4s, v9.4s, v28.4s                    v9:f32x4 = add v9 v35
-	WORD $0x4e39d54a // fadd v10.4s, v10.4s, v25.4s                  v10:f32x4 = add v10 v36
-	WORD $0x3dc001d9 // ldr q25, [x14]                               v37:i32x4 = load a+0 l1*16 step_a*2
-	WORD $0x4e04073a // dup v26.4s, v25.s[0]                         v39:f32x4 = spread v38 0
-	WORD $0x6e35df5b // fmul v27.4s, v26.4s, v21.4s                  v40:f32x4 = mul v39 v22
-	WORD $0x6e36df5c // fmul v28.4s, v26.4s, v22.4s                  v41:f32x4 = mul v39 v23
-	WORD $0x6e37df5d // fmul v29.4s, v26.4s, v23.4s                  v42:f32x4 = mul v39 v24
-	WORD $0x6e38df5a // fmul v26.4s, v26.4s, v24.4s                  v43:f32x4 = mul v39 v25
-	WORD $0x4e3bd56b // fadd v11.4s, v11.4s, v27.4s                  v11:f32x4 = add v11 v40
-	WORD $0x4e3cd58c // fadd v12.4s, v12.4s, v28.4s                  v12:f32x4 = add v12 v41
-	WORD $0x4e3dd5ad // fadd v13.4s, v13.4s, v29.4s                  v13:f32x4 = add v13 v42
-	WORD $0x4e3ad5ce // fadd v14.4s, v14.4s, v26.4s                  v14:f32x4 = add v14 v43
-	WORD $0x3dc001fa // ldr q26, [x15]                               v44:i32x4 = load a+0 l1*16 step_a*3
-	WORD $0x4e04075b // dup v27.4s, v26.s[0]                         v46:f32x4 = spread v45 0
-	WORD $0x6e35df75 // fmul v21.4s, v27.4s, v21.4s                  v47:f32x4 = mul v46 v22
-	WORD $0x6e36df76 // fmul v22.4s, v27.4s, v22.4s                  v48:f32x4 = mul v46 v23
-	WORD $0x6e37df77 // fmul v23.4s, v27.4s, v23.4s                  v49:f32x4 = mul v46 v24
-	WORD $0x6e38df78 // fmul v24.4s, v27.4s, v24.4s                  v50:f32x4 = mul v46 v25
+	WORD $0x3dc00110 // ldr q16, [x8]                                v16:i32x4 = load a+0 l1*16
+	WORD $0x4e040611 // dup v17.4s, v16.s[0]                         v18:f32x4 = spread v17 0
+	WORD $0x3dc00132 // ldr q18, [x9]                                v19:f32x4 = load b+0 l0*64 l1*512
+	WORD $0x3dc00533 // ldr q19, [x9, #16]                           v20:f32x4 = load b+16 l0*64 l1*512
+	WORD $0x3dc00934 // ldr q20, [x9, #32]                           v21:f32x4 = load b+32 l0*64 l1*512
+	WORD $0x3dc00d35 // ldr q21, [x9, #48]                           v22:f32x4 = load b+48 l0*64 l1*512
+	WORD $0xf9840120 // prfm pldl1keep, [x9, #2048]                  prefetch b+2048 l0*64 l1*512
+	WORD $0xf9900122 // prfm pldl2keep, [x9, #8192]                  prefetch2 b+8192 l0*64 l1*512
+	WORD $0x6e32de36 // fmul v22.4s, v17.4s, v18.4s                  v23:f32x4 = mul v18 v19
+	WORD $0x6e33de37 // fmul v23.4s, v17.4s, v19.4s                  v24:f32x4 = mul v18 v20
+	WORD $0x6e34de38 // fmul v24.4s, v17.4s, v20.4s                  v25:f32x4 = mul v18 v21
+	WORD $0x6e35de31 // fmul v17.4s, v17.4s, v21.4s                  v26:f32x4 = mul v18 v22
+	WORD $0x4e36d400 // fadd v0.4s, v0.4s, v22.4s                    v0:f32x4 = add v0 v23
+	WORD $0x4e37d421 // fadd v1.4s, v1.4s, v23.4s                    v1:f32x4 = add v1 v24
+	WORD $0x4e38d442 // fadd v2.4s, v2.4s, v24.4s                    v2:f32x4 = add v2 v25
+	WORD $0x4e31d463 // fadd v3.4s, v3.4s, v17.4s                    v3:f32x4 = add v3 v26
+	WORD $0x3dc00151 // ldr q17, [x10]                               v27:i32x4 = load a+0 l1*16 step_a*1
+	WORD $0x4e040636 // dup v22.4s, v17.s[0]                         v29:f32x4 = spread v28 0
+	WORD $0x6e32ded7 // fmul v23.4s, v22.4s, v18.4s                  v30:f32x4 = mul v29 v19
+	WORD $0x6e33ded8 // fmul v24.4s, v22.4s, v19.4s                  v31:f32x4 = mul v29 v20
+	WORD $0x6e34ded9 // fmul v25.4s, v22.4s, v20.4s                  v32:f32x4 = mul v29 v21
+	WORD $0x6e35ded6 // fmul v22.4s, v22.4s, v21.4s                  v33:f32x4 = mul v29 v22
+	WORD $0x4e37d484 // fadd v4.4s, v4.4s, v23.4s                    v4:f32x4 = add v4 v30
+	WORD $0x4e38d4a5 // fadd v5.4s, v5.4s, v24.4s                    v5:f32x4 = add v5 v31
+	WORD $0x4e39d4c6 // fadd v6.4s, v6.4s, v25.4s                    v6:f32x4 = add v6 v32
+	WORD $0x4e36d4e7 // fadd v7.4s, v7.4s, v22.4s                    v7:f32x4 = add v7 v33
+	WORD $0x3dc00176 // ldr q22, [x11]                               v34:i32x4 = load a+0 l1*16 step_a*2
+	WORD $0x4e0406d7 // dup v23.4s, v22.s[0]                         v36:f32x4 = spread v35 0
+	WORD $0x6e32def8 // fmul v24.4s, v23.4s, v18.4s                  v37:f32x4 = mul v36 v19
+	WORD $0x6e33def9 // fmul v25.4s, v23.4s, v19.4s                  v38:f32x4 = mul v36 v20
+	WORD $0x6e34defa // fmul v26.4s, v23.4s, v20.4s                  v39:f32x4 = mul v36 v21
+	WORD $0x6e35def7 // fmul v23.4s, v23.4s, v21.4s                  v40:f32x4 = mul v36 v22
+	WORD $0x4e38d508 // fadd v8.4s, v8.4s, v24.4s                    v8:f32x4 = add v8 v37
+	WORD $0x4e39d529 // fadd v9.4s, v9.4s, v25.4s                    v9:f32x4 = add v9 v38
+	WORD $0x4e3ad54a // fadd v10.4s, v10.4s, v26.4s                  v10:f32x4 = add v10 v39
+	WORD $0x4e37d56b // fadd v11.4s, v11.4s, v23.4s                  v11:f32x4 = add v11 v40
+	WORD $0x3dc00197 // ldr q23, [x12]                               v41:i32x4 = load a+0 l1*16 step_a*3
+	WORD $0x4e0406f8 // dup v24.4s, v23.s[0]                         v43:f32x4 = spread v42 0
+	WORD $0x6e32df12 // fmul v18.4s, v24.4s, v18.4s                  v44:f32x4 = mul v43 v19
+	WORD $0x6e33df13 // fmul v19.4s, v24.4s, v19.4s                  v45:f32x4 = mul v43 v20
+	WORD $0x6e34df14 // fmul v20.4s, v24.4s, v20.4s                  v46:f32x4 = mul v43 v21
+	WORD $0x6e35df15 // fmul v21.4s, v24.4s, v21.4s                  v47:f32x4 = mul v43 v22
+	WORD $0x4e32d58c // fadd v12.4s, v12.4s, v18.4s                  v12:f32x4 = add v12 v44
+	WORD $0x4e33d5ad // fadd v13.4s, v13.4s, v19.4s                  v13:f32x4 = add v13 v45
+	WORD $0x4e34d5ce // fadd v14.4s, v14.4s, v20.4s                  v14:f32x4 = add v14 v46
 	WORD $0x4e35d5ef // fadd v15.4s, v15.4s, v21.4s                  v15:f32x4 = add v15 v47
-	WORD $0x4e36d610 // fadd v16.4s, v16.4s, v22.4s                  v16:f32x4 = add v16 v48
-	WORD $0x4e37d631 // fadd v17.4s, v17.4s, v23.4s                  v17:f32x4 = add v17 v49
-	WORD $0x4e38d652 // fadd v18.4s, v18.4s, v24.4s                  v18:f32x4 = add v18 v50
-	WORD $0x4e0c0675 // dup v21.4s, v19.s[1]                         v51:f32x4 = spread v20 1
-	WORD $0x3dc02196 // ldr q22, [x12, #128]                         v52:f32x4 = load b+128 l0*64 l1*512
-	WORD $0x3dc02597 // ldr q23, [x12, #144]                         v53:f32x4 = load b+144 l0*64 l1*512
-	WORD $0x3dc02998 // ldr q24, [x12, #160]                         v54:f32x4 = load b+160 l0*64 l1*512
-	WORD $0x3dc02d9b // ldr q27, [x12, #176]                         v55:f32x4 = load b+176 l0*64 l1*512
-	WORD $0xf9844180 // prfm pldl1keep, [x12, #2176]                 prefetch b+2176 l0*64 l1*512
-	WORD $0xf9904182 // prfm pldl2keep, [x12, #8320]                 prefetch2 b+8320 l0*64 l1*512
-	WORD $0x6e36debc // fmul v28.4s, v21.4s, v22.4s                  v56:f32x4 = mul v51 v52
-	WORD $0x6e37debd // fmul v29.4s, v21.4s, v23.4s                  v57:f32x4 = mul v51 v53
-	WORD $0x6e38debe // fmul v30.4s, v21.4s, v24.4s                  v58:f32x4 = mul v51 v54
-	WORD $0x6e3bdeb5 // fmul v21.4s, v21.4s, v27.4s                  v59:f32x4 = mul v51 v55
-	WORD $0x4e3cd463 // fadd v3.4s, v3.4s, v28.4s                    v3:f32x4 = add v3 v56
-	WORD $0x4e3dd484 // fadd v4.4s, v4.4s, v29.4s                    v4:f32x4 = add v4 v57
-	WORD $0x4e3ed4a5 // fadd v5.4s, v5.4s, v30.4s                    v5:f32x4 = add v5 v58
-	WORD $0x4e35d4c6 // fadd v6.4s, v6.4s, v21.4s                    v6:f32x4 = add v6 v59
-	WORD $0x4e0c0695 // dup v21.4s, v20.s[1]                         v60:f32x4 = spread v31 1
-	WORD $0x6e36debc // fmul v28.4s, v21.4s, v22.4s                  v61:f32x4 = mul v60 v52
-	WORD $0x6e37debd // fmul v29.4s, v21.4s, v23.4s                  v62:f32x4 = mul v60 v53
-	WORD $0x6e38debe // fmul v30.4s, v21.4s, v24.4s                  v63:f32x4 = mul v60 v54
-	WORD $0x6e3bdeb5 // fmul v21.4s, v21.4s, v27.4s                  v64:f32x4 = mul v60 v55
-	WORD $0x4e3cd4e7 // fadd v7.4s, v7.4s, v28.4s                    v7:f32x4 = add v7 v61
-	WORD $0x4e3dd508 // fadd v8.4s, v8.4s, v29.4s                    v8:f32x4 = add v8 v62
-	WORD $0x4e3ed529 // fadd v9.4s, v9.4s, v30.4s                    v9:f32x4 = add v9 v63
-	WORD $0x4e35d54a // fadd v10.4s, v10.4s, v21.4s                  v10:f32x4 = add v10 v64
-	WORD $0x4e0c0735 // dup v21.4s, v25.s[1]                         v65:f32x4 = spread v38 1
-	WORD $0x6e36debc // fmul v28.4s, v21.4s, v22.4s                  v66:f32x4 = mul v65 v52
-	WORD $0x6e37debd // fmul v29.4s, v21.4s, v23.4s                  v67:f32x4 = mul v65 v53
-	WORD $0x6e38debe // fmul v30.4s, v21.4s, v24.4s                  v68:f32x4 = mul v65 v54
-	WORD $0x6e3bdeb5 // fmul v21.4s, v21.4s, v27.4s                  v69:f32x4 = mul v65 v55
-	WORD $0x4e3cd56b // fadd v11.4s, v11.4s, v28.4s                  v11:f32x4 = add v11 v66
-	WORD $0x4e3dd58c // fadd v12.4s, v12.4s, v29.4s                  v12:f32x4 = add v12 v67
-	WORD $0x4e3ed5ad // fadd v13.4s, v13.4s, v30.4s                  v13:f32x4 = add v13 v68
-	WORD $0x4e35d5ce // fadd v14.4s, v14.4s, v21.4s                  v14:f32x4 = add v14 v69
-	WORD $0x4e0c0755 // dup v21.4s, v26.s[1]                         v70:f32x4 = spread v45 1
-	WORD $0x6e36deb6 // fmul v22.4s, v21.4s, v22.4s                  v71:f32x4 = mul v70 v52
-	WORD $0x6e37deb7 // fmul v23.4s, v21.4s, v23.4s                  v72:f32x4 = mul v70 v53
-	WORD $0x6e38deb8 // fmul v24.4s, v21.4s, v24.4s                  v73:f32x4 = mul v70 v54
-	WORD $0x6e3bdeb5 // fmul v21.4s, v21.4s, v27.4s                  v74:f32x4 = mul v70 v55
-	WORD $0x4e36d5ef // fadd v15.4s, v15.4s, v22.4s                  v15:f32x4 = add v15 v71
-	WORD $0x4e37d610 // fadd v16.4s, v16.4s, v23.4s                  v16:f32x4 = add v16 v72
-	WORD $0x4e38d631 // fadd v17.4s, v17.4s, v24.4s                  v17:f32x4 = add v17 v73
-	WORD $0x4e35d652 // fadd v18.4s, v18.4s, v21.4s                  v18:f32x4 = add v18 v74
-	WORD $0x4e140675 // dup v21.4s, v19.s[2]                         v75:f32x4 = spread v20 2
-	WORD $0x3dc04196 // ldr q22, [x12, #256]                         v76:f32x4 = load b+256 l0*64 l1*512
-	WORD $0x3dc04597 // ldr q23, [x12, #272]                         v77:f32x4 = load b+272 l0*64 l1*512
-	WORD $0x3dc04998 // ldr q24, [x12, #288]                         v78:f32x4 = load b+288 l0*64 l1*512
-	WORD $0x3dc04d9b // ldr q27, [x12, #304]                         v79:f32x4 = load b+304 l0*64 l1*512
-	WORD $0xf9848180 // prfm pldl1keep, [x12, #2304]                 prefetch b+2304 l0*64 l1*512
-	WORD $0xf9908182 // prfm pldl2keep, [x12, #8448]                 prefetch2 b+8448 l0*64 l1*512
-	WORD $0x6e36debc // fmul v28.4s, v21.4s, v22.4s                  v80:f32x4 = mul v75 v76
-	WORD $0x6e37debd // fmul v29.4s, v21.4s, v23.4s                  v81:f32x4 = mul v75 v77
-	WORD $0x6e38debe // fmul v30.4s, v21.4s, v24.4s                  v82:f32x4 = mul v75 v78
-	WORD $0x6e3bdeb5 // fmul v21.4s, v21.4s, v27.4s                  v83:f32x4 = mul v75 v79
-	WORD $0x4e3cd463 // fadd v3.4s, v3.4s, v28.4s                    v3:f32x4 = add v3 v80
-	WORD $0x4e3dd484 // fadd v4.4s, v4.4s, v29.4s                    v4:f32x4 = add v4 v81
-	WORD $0x4e3ed4a5 // fadd v5.4s, v5.4s, v30.4s                    v5:f32x4 = add v5 v82
-	WORD $0x4e35d4c6 // fadd v6.4s, v6.4s, v21.4s                    v6:f32x4 = add v6 v83
-	WORD $0x4e140695 // dup v21.4s, v20.s[2]                         v84:f32x4 = spread v31 2
-	WORD $0x6e36debc // fmul v28.4s, v21.4s, v22.4s                  v85:f32x4 = mul v84 v76
-	WORD $0x6e37debd // fmul v29.4s, v21.4s, v23.4s                  v86:f32x4 = mul v84 v77
-	WORD $0x6e38debe // fmul v30.4s, v21.4s, v24.4s                  v87:f32x4 = mul v84 v78
-	WORD $0x6e3bdeb5 // fmul v21.4s, v21.4s, v27.4s                  v88:f32x4 = mul v84 v79
-	WORD $0x4e3cd4e7 // fadd v7.4s, v7.4s, v28.4s                    v7:f32x4 = add v7 v85
-	WORD $0x4e3dd508 // fadd v8.4s, v8.4s, v29.4s                    v8:f32x4 = add v8 v86
-	WORD $0x4e3ed529 // fadd v9.4s, v9.4s, v30.4s                    v9:f32x4 = add v9 v87
-	WORD $0x4e35d54a // fadd v10.4s, v10.4s, v21.4s                  v10:f32x4 = add v10 v88
-	WORD $0x4e140735 // dup v21.4s, v25.s[2]                         v89:f32x4 = spread v38 2
-	WORD $0x6e36debc // fmul v28.4s, v21.4s, v22.4s                  v90:f32x4 = mul v89 v76
-	WORD $0x6e37debd // fmul v29.4s, v21.4s, v23.4s                  v91:f32x4 = mul v89 v77
-	WORD $0x6e38debe // fmul v30.4s, v21.4s, v24.4s                  v92:f32x4 = mul v89 v78
-	WORD $0x6e3bdeb5 // fmul v21.4s, v21.4s, v27.4s                  v93:f32x4 = mul v89 v79
-	WORD $0x4e3cd56b // fadd v11.4s, v11.4s, v28.4s                  v11:f32x4 = add v11 v90
-	WORD $0x4e3dd58c // fadd v12.4s, v12.4s, v29.4s                  v12:f32x4 = add v12 v91
-	WORD $0x4e3ed5ad // fadd v13.4s, v13.4s, v30.4s                  v13:f32x4 = add v13 v92
-	WORD $0x4e35d5ce // fadd v14.4s, v14.4s, v21.4s                  v14:f32x4 = add v14 v93
-	WORD $0x4e140755 // dup v21.4s, v26.s[2]                         v94:f32x4 = spread v45 2
-	WORD $0x6e36deb6 // fmul v22.4s, v21.4s, v22.4s                  v95:f32x4 = mul v94 v76
-	WORD $0x6e37deb7 // fmul v23.4s, v21.4s, v23.4s                  v96:f32x4 = mul v94 v77
-	WORD $0x6e38deb8 // fmul v24.4s, v21.4s, v24.4s                  v97:f32x4 = mul v94 v78
-	WORD $0x6e3bdeb5 // fmul v21.4s, v21.4s, v27.4s                  v98:f32x4 = mul v94 v79
-	WORD $0x4e36d5ef // fadd v15.4s, v15.4s, v22.4s                  v15:f32x4 = add v15 v95
-	WORD $0x4e37d610 // fadd v16.4s, v16.4s, v23.4s                  v16:f32x4 = add v16 v96
-	WORD $0x4e38d631 // fadd v17.4s, v17.4s, v24.4s                  v17:f32x4 = add v17 v97
-	WORD $0x4e35d652 // fadd v18.4s, v18.4s, v21.4s                  v18:f32x4 = add v18 v98
-	WORD $0x4e1c0673 // dup v19.4s, v19.s[3]                         v99:f32x4 = spread v20 3
-	WORD $0x3dc06195 // ldr q21, [x12, #384]                         v100:f32x4 = load b+384 l0*64 l1*512
-	WORD $0x3dc06596 // ldr q22, [x12, #400]                         v101:f32x4 = load b+400 l0*64 l1*512
-	WORD $0x3dc06997 // ldr q23, [x12, #416]                         v102:f32x4 = load b+416 l0*64 l1*512
-	WORD $0x3dc06d98 // ldr q24, [x12, #432]                         v103:f32x4 = load b+432 l0*64 l1*512
-	WORD $0xf984c180 // prfm pldl1keep, [x12, #2432]                 prefetch b+2432 l0*64 l1*512
-	WORD $0xf990c182 // prfm pldl2keep, [x12, #8576]                 prefetch2 b+8576 l0*64 l1*512
-	WORD $0x6e35de7b // fmul v27.4s, v19.4s, v21.4s                  v104:f32x4 = mul v99 v100
-	WORD $0x6e36de7c // fmul v28.4s, v19.4s, v22.4s                  v105:f32x4 = mul v99 v101
-	WORD $0x6e37de7d // fmul v29.4s, v19.4s, v23.4s                  v106:f32x4 = mul v99 v102
-	WORD $0x6e38de73 // fmul v19.4s, v19.4s, v24.4s                  v107:f32x4 = mul v99 v103
-	WORD $0x4e3bd463 // fadd v3.4s, v3.4s, v27.4s                    v3:f32x4 = add v3 v104
-	WORD $0x4e3cd484 // fadd v4.4s, v4.4s, v28.4s                    v4:f32x4 = add v4 v105
-	WORD $0x4e3dd4a5 // fadd v5.4s, v5.4s, v29.4s                    v5:f32x4 = add v5 v106
-	WORD $0x4e33d4c6 // fadd v6.4s, v6.4s, v19.4s                    v6:f32x4 = add v6 v107
-	WORD $0x4e1c0693 // dup v19.4s, v20.s[3]                         v108:f32x4 = spread v31 3
-	WORD $0x6e35de74 // fmul v20.4s, v19.4s, v21.4s                  v109:f32x4 = mul v108 v100
-	WORD $0x6e36de7b // fmul v27.4s, v19.4s, v22.4s                  v110:f32x4 = mul v108 v101
-	WORD $0x6e37de7c // fmul v28.4s, v19.4s, v23.4s                  v111:f32x4 = mul v108 v102
-	WORD $0x6e38de73 // fmul v19.4s, v19.4s, v24.4s                  v112:f32x4 = mul v108 v103
-	WORD $0x4e34d4e7 // fadd v7.4s, v7.4s, v20.4s                    v7:f32x4 = add v7 v109
-	WORD $0x4e3bd508 // fadd v8.4s, v8.4s, v27.4s                    v8:f32x4 = add v8 v110
-	WORD $0x4e3cd529 // fadd v9.4s, v9.4s, v28.4s                    v9:f32x4 = add v9 v111
-	WORD $0x4e33d54a // fadd v10.4s, v10.4s, v19.4s                  v10:f32x4 = add v10 v112
-	WORD $0x4e1c0733 // dup v19.4s, v25.s[3]                         v113:f32x4 = spread v38 3
-	WORD $0x6e35de74 // fmul v20.4s, v19.4s, v21.4s                  v114:f32x4 = mul v113 v100
-	WORD $0x6e36de79 // fmul v25.4s, v19.4s, v22.4s                  v115:f32x4 = mul v113 v101
-	WORD $0x6e37de7b // fmul v27.4s, v19.4s, v23.4s                  v116:f32x4 = mul v113 v102
-	WORD $0x6e38de73 // fmul v19.4s, v19.4s, v24.4s                  v117:f32x4 = mul v113 v103
-	WORD $0x4e34d56b // fadd v11.4s, v11.4s, v20.4s                  v11:f32x4 = add v11 v114
-	WORD $0x4e39d58c // fadd v12.4s, v12.4s, v25.4s                  v12:f32x4 = add v12 v115
-	WORD $0x4e3bd5ad // fadd v13.4s, v13.4s, v27.4s                  v13:f32x4 = add v13 v116
-	WORD $0x4e33d5ce // fadd v14.4s, v14.4s, v19.4s                  v14:f32x4 = add v14 v117
-	WORD $0x4e1c0753 // dup v19.4s, v26.s[3]                         v118:f32x4 = spread v45 3
-	WORD $0x6e35de74 // fmul v20.4s, v19.4s, v21.4s                  v119:f32x4 = mul v118 v100
-	WORD $0x6e36de75 // fmul v21.4s, v19.4s, v22.4s                  v120:f32x4 = mul v118 v101
-	WORD $0x6e37de76 // fmul v22.4s, v19.4s, v23.4s                  v121:f32x4 = mul v118 v102
-	WORD $0x6e38de73 // fmul v19.4s, v19.4s, v24.4s                  v122:f32x4 = mul v118 v103
-	WORD $0x4e34d5ef // fadd v15.4s, v15.4s, v20.4s                  v15:f32x4 = add v15 v119
-	WORD $0x4e35d610 // fadd v16.4s, v16.4s, v21.4s                  v16:f32x4 = add v16 v120
-	WORD $0x4e36d631 // fadd v17.4s, v17.4s, v22.4s                  v17:f32x4 = add v17 v121
-	WORD $0x4e33d652 // fadd v18.4s, v18.4s, v19.4s                  v18:f32x4 = add v18 v122
+	WORD $0x4e0c0612 // dup v18.4s, v16.s[1]                         v48:f32x4 = spread v17 1
+	WORD $0x3dc02133 // ldr q19, [x9, #128]                          v49:f32x4 = load b+128 l0*64 l1*512
+	WORD $0x3dc02534 // ldr q20, [x9, #144]                          v50:f32x4 = load b+144 l0*64 l1*512
+	WORD $0x3dc02935 // ldr q21, [x9, #160]                          v51:f32x4 = load b+160 l0*64 l1*512
+	WORD $0x3dc02d38 // ldr q24, [x9, #176]                          v52:f32x4 = load b+176 l0*64 l1*512
+	WORD $0xf9844120 // prfm pldl1keep, [x9, #2176]                  prefetch b+2176 l0*64 l1*512
+	WORD $0xf9904122 // prfm pldl2keep, [x9, #8320]                  prefetch2 b+8320 l0*64 l1*512
+	WORD $0x6e33de59 // fmul v25.4s, v18.4s, v19.4s                  v53:f32x4 = mul v48 v49
+	WORD $0x6e34de5a // fmul v26.4s, v18.4s, v20.4s                  v54:f32x4 = mul v48 v50
+	WORD $0x6e35de5b // fmul v27.4s, v18.4s, v21.4s                  v55:f32x4 = mul v48 v51
+	WORD $0x6e38de52 // fmul v18.4s, v18.4s, v24.4s                  v56:f32x4 = mul v48 v52
+	WORD $0x4e39d400 // fadd v0.4s, v0.4s, v25.4s                    v0:f32x4 = add v0 v53
+	WORD $0x4e3ad421 // fadd v1.4s, v1.4s, v26.4s                    v1:f32x4 = add v1 v54
+	WORD $0x4e3bd442 // fadd v2.4s, v2.4s, v27.4s                    v2:f32x4 = add v2 v55
+	WORD $0x4e32d463 // fadd v3.4s, v3.4s, v18.4s                    v3:f32x4 = add v3 v56
+	WORD $0x4e0c0632 // dup v18.4s, v17.s[1]                         v57:f32x4 = spread v28 1
+	WORD $0x6e33de59 // fmul v25.4s, v18.4s, v19.4s                  v58:f32x4 = mul v57 v49
+	WORD $0x6e34de5a // fmul v26.4s, v18.4s, v20.4s                  v59:f32x4 = mul v57 v50
+	WORD $0x6e35de5b // fmul v27.4s, v18.4s, v21.4s                  v60:f32x4 = mul v57 v51
+	WORD $0x6e38de52 // fmul v18.4s, v18.4s, v24.4s                  v61:f32x4 = mul v57 v52
+	WORD $0x4e39d484 // fadd v4.4s, v4.4s, v25.4s                    v4:f32x4 = add v4 v58
+	WORD $0x4e3ad4a5 // fadd v5.4s, v5.4s, v26.4s                    v5:f32x4 = add v5 v59
+	WORD $0x4e3bd4c6 // fadd v6.4s, v6.4s, v27.4s                    v6:f32x4 = add v6 v60
+	WORD $0x4e32d4e7 // fadd v7.4s, v7.4s, v18.4s                    v7:f32x4 = add v7 v61
+	WORD $0x4e0c06d2 // dup v18.4s, v22.s[1]                         v62:f32x4 = spread v35 1
+	WORD $0x6e33de59 // fmul v25.4s, v18.4s, v19.4s                  v63:f32x4 = mul v62 v49
+	WORD $0x6e34de5a // fmul v26.4s, v18.4s, v20.4s                  v64:f32x4 = mul v62 v50
+	WORD $0x6e35de5b // fmul v27.4s, v18.4s, v21.4s                  v65:f32x4 = mul v62 v51
+	WORD $0x6e38de52 // fmul v18.4s, v18.4s, v24.4s                  v66:f32x4 = mul v62 v52
+	WORD $0x4e39d508 // fadd v8.4s, v8.4s, v25.4s                    v8:f32x4 = add v8 v63
+	WORD $0x4e3ad529 // fadd v9.4s, v9.4s, v26.4s                    v9:f32x4 = add v9 v64
+	WORD $0x4e3bd54a // fadd v10.4s, v10.4s, v27.4s                  v10:f32x4 = add v10 v65
+	WORD $0x4e32d56b // fadd v11.4s, v11.4s, v18.4s                  v11:f32x4 = add v11 v66
+	WORD $0x4e0c06f2 // dup v18.4s, v23.s[1]                         v67:f32x4 = spread v42 1
+	WORD $0x6e33de53 // fmul v19.4s, v18.4s, v19.4s                  v68:f32x4 = mul v67 v49
+	WORD $0x6e34de54 // fmul v20.4s, v18.4s, v20.4s                  v69:f32x4 = mul v67 v50
+	WORD $0x6e35de55 // fmul v21.4s, v18.4s, v21.4s                  v70:f32x4 = mul v67 v51
+	WORD $0x6e38de52 // fmul v18.4s, v18.4s, v24.4s                  v71:f32x4 = mul v67 v52
+	WORD $0x4e33d58c // fadd v12.4s, v12.4s, v19.4s                  v12:f32x4 = add v12 v68
+	WORD $0x4e34d5ad // fadd v13.4s, v13.4s, v20.4s                  v13:f32x4 = add v13 v69
+	WORD $0x4e35d5ce // fadd v14.4s, v14.4s, v21.4s                  v14:f32x4 = add v14 v70
+	WORD $0x4e32d5ef // fadd v15.4s, v15.4s, v18.4s                  v15:f32x4 = add v15 v71
+	WORD $0x4e140612 // dup v18.4s, v16.s[2]                         v72:f32x4 = spread v17 2
+	WORD $0x3dc04133 // ldr q19, [x9, #256]                          v73:f32x4 = load b+256 l0*64 l1*512
+	WORD $0x3dc04534 // ldr q20, [x9, #272]                          v74:f32x4 = load b+272 l0*64 l1*512
+	WORD $0x3dc04935 // ldr q21, [x9, #288]                          v75:f32x4 = load b+288 l0*64 l1*512
+	WORD $0x3dc04d38 // ldr q24, [x9, #304]                          v76:f32x4 = load b+304 l0*64 l1*512
+	WORD $0xf9848120 // prfm pldl1keep, [x9, #2304]                  prefetch b+2304 l0*64 l1*512
+	WORD $0xf9908122 // prfm pldl2keep, [x9, #8448]                  prefetch2 b+8448 l0*64 l1*512
+	WORD $0x6e33de59 // fmul v25.4s, v18.4s, v19.4s                  v77:f32x4 = mul v72 v73
+	WORD $0x6e34de5a // fmul v26.4s, v18.4s, v20.4s                  v78:f32x4 = mul v72 v74
+	WORD $0x6e35de5b // fmul v27.4s, v18.4s, v21.4s                  v79:f32x4 = mul v72 v75
+	WORD $0x6e38de52 // fmul v18.4s, v18.4s, v24.4s                  v80:f32x4 = mul v72 v76
+	WORD $0x4e39d400 // fadd v0.4s, v0.4s, v25.4s                    v0:f32x4 = add v0 v77
+	WORD $0x4e3ad421 // fadd v1.4s, v1.4s, v26.4s                    v1:f32x4 = add v1 v78
+	WORD $0x4e3bd442 // fadd v2.4s, v2.4s, v27.4s                    v2:f32x4 = add v2 v79
+	WORD $0x4e32d463 // fadd v3.4s, v3.4s, v18.4s                    v3:f32x4 = add v3 v80
+	WORD $0x4e140632 // dup v18.4s, v17.s[2]                         v81:f32x4 = spread v28 2
+	WORD $0x6e33de59 // fmul v25.4s, v18.4s, v19.4s                  v82:f32x4 = mul v81 v73
+	WORD $0x6e34de5a // fmul v26.4s, v18.4s, v20.4s                  v83:f32x4 = mul v81 v74
+	WORD $0x6e35de5b // fmul v27.4s, v18.4s, v21.4s                  v84:f32x4 = mul v81 v75
+	WORD $0x6e38de52 // fmul v18.4s, v18.4s, v24.4s                  v85:f32x4 = mul v81 v76
+	WORD $0x4e39d484 // fadd v4.4s, v4.4s, v25.4s                    v4:f32x4 = add v4 v82
+	WORD $0x4e3ad4a5 // fadd v5.4s, v5.4s, v26.4s                    v5:f32x4 = add v5 v83
+	WORD $0x4e3bd4c6 // fadd v6.4s, v6.4s, v27.4s                    v6:f32x4 = add v6 v84
+	WORD $0x4e32d4e7 // fadd v7.4s, v7.4s, v18.4s                    v7:f32x4 = add v7 v85
+	WORD $0x4e1406d2 // dup v18.4s, v22.s[2]                         v86:f32x4 = spread v35 2
+	WORD $0x6e33de59 // fmul v25.4s, v18.4s, v19.4s                  v87:f32x4 = mul v86 v73
+	WORD $0x6e34de5a // fmul v26.4s, v18.4s, v20.4s                  v88:f32x4 = mul v86 v74
+	WORD $0x6e35de5b // fmul v27.4s, v18.4s, v21.4s                  v89:f32x4 = mul v86 v75
+	WORD $0x6e38de52 // fmul v18.4s, v18.4s, v24.4s                  v90:f32x4 = mul v86 v76
+	WORD $0x4e39d508 // fadd v8.4s, v8.4s, v25.4s                    v8:f32x4 = add v8 v87
+	WORD $0x4e3ad529 // fadd v9.4s, v9.4s, v26.4s                    v9:f32x4 = add v9 v88
+	WORD $0x4e3bd54a // fadd v10.4s, v10.4s, v27.4s                  v10:f32x4 = add v10 v89
+	WORD $0x4e32d56b // fadd v11.4s, v11.4s, v18.4s                  v11:f32x4 = add v11 v90
+	WORD $0x4e1406f2 // dup v18.4s, v23.s[2]                         v91:f32x4 = spread v42 2
+	WORD $0x6e33de53 // fmul v19.4s, v18.4s, v19.4s                  v92:f32x4 = mul v91 v73
+	WORD $0x6e34de54 // fmul v20.4s, v18.4s, v20.4s                  v93:f32x4 = mul v91 v74
+	WORD $0x6e35de55 // fmul v21.4s, v18.4s, v21.4s                  v94:f32x4 = mul v91 v75
+	WORD $0x6e38de52 // fmul v18.4s, v18.4s, v24.4s                  v95:f32x4 = mul v91 v76
+	WORD $0x4e33d58c // fadd v12.4s, v12.4s, v19.4s                  v12:f32x4 = add v12 v92
+	WORD $0x4e34d5ad // fadd v13.4s, v13.4s, v20.4s                  v13:f32x4 = add v13 v93
+	WORD $0x4e35d5ce // fadd v14.4s, v14.4s, v21.4s                  v14:f32x4 = add v14 v94
+	WORD $0x4e32d5ef // fadd v15.4s, v15.4s, v18.4s                  v15:f32x4 = add v15 v95
+	WORD $0x4e1c0610 // dup v16.4s, v16.s[3]                         v96:f32x4 = spread v17 3
+	WORD $0x3dc06132 // ldr q18, [x9, #384]                          v97:f32x4 = load b+384 l0*64 l1*512
+	WORD $0x3dc06533 // ldr q19, [x9, #400]                          v98:f32x4 = load b+400 l0*64 l1*512
+	WORD $0x3dc06934 // ldr q20, [x9, #416]                          v99:f32x4 = load b+416 l0*64 l1*512
+	WORD $0x3dc06d35 // ldr q21, [x9, #432]                          v100:f32x4 = load b+432 l0*64 l1*512
+	WORD $0xf984c120 // prfm pldl1keep, [x9, #2432]                  prefetch b+2432 l0*64 l1*512
+	WORD $0xf990c122 // prfm pldl2keep, [x9, #8576]                  prefetch2 b+8576 l0*64 l1*512
+	WORD $0x6e32de18 // fmul v24.4s, v16.4s, v18.4s                  v101:f32x4 = mul v96 v97
+	WORD $0x6e33de19 // fmul v25.4s, v16.4s, v19.4s                  v102:f32x4 = mul v96 v98
+	WORD $0x6e34de1a // fmul v26.4s, v16.4s, v20.4s                  v103:f32x4 = mul v96 v99
+	WORD $0x6e35de10 // fmul v16.4s, v16.4s, v21.4s                  v104:f32x4 = mul v96 v100
+	WORD $0x4e38d400 // fadd v0.4s, v0.4s, v24.4s                    v0:f32x4 = add v0 v101
+	WORD $0x4e39d421 // fadd v1.4s, v1.4s, v25.4s                    v1:f32x4 = add v1 v102
+	WORD $0x4e3ad442 // fadd v2.4s, v2.4s, v26.4s                    v2:f32x4 = add v2 v103
+	WORD $0x4e30d463 // fadd v3.4s, v3.4s, v16.4s                    v3:f32x4 = add v3 v104
+	WORD $0x4e1c0630 // dup v16.4s, v17.s[3]                         v105:f32x4 = spread v28 3
+	WORD $0x6e32de11 // fmul v17.4s, v16.4s, v18.4s                  v106:f32x4 = mul v105 v97
+	WORD $0x6e33de18 // fmul v24.4s, v16.4s, v19.4s                  v107:f32x4 = mul v105 v98
+	WORD $0x6e34de19 // fmul v25.4s, v16.4s, v20.4s                  v108:f32x4 = mul v105 v99
+	WORD $0x6e35de10 // fmul v16.4s, v16.4s, v21.4s                  v109:f32x4 = mul v105 v100
+	WORD $0x4e31d484 // fadd v4.4s, v4.4s, v17.4s                    v4:f32x4 = add v4 v106
+	WORD $0x4e38d4a5 // fadd v5.4s, v5.4s, v24.4s                    v5:f32x4 = add v5 v107
+	WORD $0x4e39d4c6 // fadd v6.4s, v6.4s, v25.4s                    v6:f32x4 = add v6 v108
+	WORD $0x4e30d4e7 // fadd v7.4s, v7.4s, v16.4s                    v7:f32x4 = add v7 v109
+	WORD $0x4e1c06d0 // dup v16.4s, v22.s[3]                         v110:f32x4 = spread v35 3
+	WORD $0x6e32de11 // fmul v17.4s, v16.4s, v18.4s                  v111:f32x4 = mul v110 v97
+	WORD $0x6e33de16 // fmul v22.4s, v16.4s, v19.4s                  v112:f32x4 = mul v110 v98
+	WORD $0x6e34de18 // fmul v24.4s, v16.4s, v20.4s                  v113:f32x4 = mul v110 v99
+	WORD $0x6e35de10 // fmul v16.4s, v16.4s, v21.4s                  v114:f32x4 = mul v110 v100
+	WORD $0x4e31d508 // fadd v8.4s, v8.4s, v17.4s                    v8:f32x4 = add v8 v111
+	WORD $0x4e36d529 // fadd v9.4s, v9.4s, v22.4s                    v9:f32x4 = add v9 v112
+	WORD $0x4e38d54a // fadd v10.4s, v10.4s, v24.4s                  v10:f32x4 = add v10 v113
+	WORD $0x4e30d56b // fadd v11.4s, v11.4s, v16.4s                  v11:f32x4 = add v11 v114
+	WORD $0x4e1c06f0 // dup v16.4s, v23.s[3]                         v115:f32x4 = spread v42 3
+	WORD $0x6e32de11 // fmul v17.4s, v16.4s, v18.4s                  v116:f32x4 = mul v115 v97
+	WORD $0x6e33de12 // fmul v18.4s, v16.4s, v19.4s                  v117:f32x4 = mul v115 v98
+	WORD $0x6e34de13 // fmul v19.4s, v16.4s, v20.4s                  v118:f32x4 = mul v115 v99
+	WORD $0x6e35de10 // fmul v16.4s, v16.4s, v21.4s                  v119:f32x4 = mul v115 v100
+	WORD $0x4e31d58c // fadd v12.4s, v12.4s, v17.4s                  v12:f32x4 = add v12 v116
+	WORD $0x4e32d5ad // fadd v13.4s, v13.4s, v18.4s                  v13:f32x4 = add v13 v117
+	WORD $0x4e33d5ce // fadd v14.4s, v14.4s, v19.4s                  v14:f32x4 = add v14 v118
+	WORD $0x4e30d5ef // fadd v15.4s, v15.4s, v16.4s                  v15:f32x4 = add v15 v119
+	ADD $16, R8
+	ADD $512, R9
+	ADD $16, R10
 	ADD $16, R11
-	ADD $512, R12
-	ADD $16, R13
-	ADD $16, R14
-	ADD $16, R15
-	SUBS $1, R10
+	ADD $16, R12
+	SUBS $1, R7
 	BNE l1
 done1:
-	WORD $0x4e201c73 // and v19.16b, v3.16b, v0.16b                  v124:i32x4 = and v123 v0
-	WORD $0x4ea13673 // cmgt v19.4s, v19.4s, v1.4s                   v125:i32x4 = cmpgts v124 v1
-	WORD $0x6eb31c43 // bit v3.16b, v2.16b, v19.16b                  v126:i32x4 = bitsel v125 v2 v123
-	WORD $0x4e201c93 // and v19.16b, v4.16b, v0.16b                  v129:i32x4 = and v128 v0
-	WORD $0x4ea13673 // cmgt v19.4s, v19.4s, v1.4s                   v130:i32x4 = cmpgts v129 v1
-	WORD $0x6eb31c44 // bit v4.16b, v2.16b, v19.16b                  v131:i32x4 = bitsel v130 v2 v128
-	WORD $0x4e201cb3 // and v19.16b, v5.16b, v0.16b                  v134:i32x4 = and v133 v0
-	WORD $0x4ea13673 // cmgt v19.4s, v19.4s, v1.4s                   v135:i32x4 = cmpgts v134 v1
-	WORD $0x6eb31c45 // bit v5.16b, v2.16b, v19.16b                  v136:i32x4 = bitsel v135 v2 v133
-	WORD $0x4e201cd3 // and v19.16b, v6.16b, v0.16b                  v139:i32x4 = and v138 v0
-	WORD $0x4ea13673 // cmgt v19.4s, v19.4s, v1.4s                   v140:i32x4 = cmpgts v139 v1
-	WORD $0x6eb31c46 // bit v6.16b, v2.16b, v19.16b                  v141:i32x4 = bitsel v140 v2 v138
-	WORD $0x3d800043 // str q3, [x2]                                 store out+0 l0*64 v127
-	WORD $0x3d800444 // str q4, [x2, #16]                            store out+16 l0*64 v132
-	WORD $0x3d800845 // str q5, [x2, #32]                            store out+32 l0*64 v137
-	WORD $0x3d800c46 // str q6, [x2, #48]                            store out+48 l0*64 v142
-	WORD $0x4e201ce3 // and v3.16b, v7.16b, v0.16b                   v144:i32x4 = and v143 v0
-	WORD $0x4ea13463 // cmgt v3.4s, v3.4s, v1.4s                     v145:i32x4 = cmpgts v144 v1
-	WORD $0x6ea31c47 // bit v7.16b, v2.16b, v3.16b                   v146:i32x4 = bitsel v145 v2 v143
-	WORD $0x4e201d03 // and v3.16b, v8.16b, v0.16b                   v149:i32x4 = and v148 v0
-	WORD $0x4ea13463 // cmgt v3.4s, v3.4s, v1.4s                     v150:i32x4 = cmpgts v149 v1
-	WORD $0x6ea31c48 // bit v8.16b, v2.16b, v3.16b                   v151:i32x4 = bitsel v150 v2 v148
-	WORD $0x4e201d23 // and v3.16b, v9.16b, v0.16b                   v154:i32x4 = and v153 v0
-	WORD $0x4ea13463 // cmgt v3.4s, v3.4s, v1.4s                     v155:i32x4 = cmpgts v154 v1
-	WORD $0x6ea31c49 // bit v9.16b, v2.16b, v3.16b                   v156:i32x4 = bitsel v155 v2 v153
-	WORD $0x4e201d43 // and v3.16b, v10.16b, v0.16b                  v159:i32x4 = and v158 v0
-	WORD $0x4ea13463 // cmgt v3.4s, v3.4s, v1.4s                     v160:i32x4 = cmpgts v159 v1
-	WORD $0x6ea31c4a // bit v10.16b, v2.16b, v3.16b                  v161:i32x4 = bitsel v160 v2 v158
-	WORD $0x3d8000e7 // str q7, [x7]                                 store out+0 l0*64 step_out*1 v147
-	WORD $0x3d8004e8 // str q8, [x7, #16]                            store out+16 l0*64 step_out*1 v152
-	WORD $0x3d8008e9 // str q9, [x7, #32]                            store out+32 l0*64 step_out*1 v157
-	WORD $0x3d800cea // str q10, [x7, #48]                           store out+48 l0*64 step_out*1 v162
-	WORD $0x4e201d63 // and v3.16b, v11.16b, v0.16b                  v164:i32x4 = and v163 v0
-	WORD $0x4ea13463 // cmgt v3.4s, v3.4s, v1.4s                     v165:i32x4 = cmpgts v164 v1
-	WORD $0x6ea31c4b // bit v11.16b, v2.16b, v3.16b                  v166:i32x4 = bitsel v165 v2 v163
-	WORD $0x4e201d83 // and v3.16b, v12.16b, v0.16b                  v169:i32x4 = and v168 v0
-	WORD $0x4ea13463 // cmgt v3.4s, v3.4s, v1.4s                     v170:i32x4 = cmpgts v169 v1
-	WORD $0x6ea31c4c // bit v12.16b, v2.16b, v3.16b                  v171:i32x4 = bitsel v170 v2 v168
-	WORD $0x4e201da3 // and v3.16b, v13.16b, v0.16b                  v174:i32x4 = and v173 v0
-	WORD $0x4ea13463 // cmgt v3.4s, v3.4s, v1.4s                     v175:i32x4 = cmpgts v174 v1
-	WORD $0x6ea31c4d // bit v13.16b, v2.16b, v3.16b                  v176:i32x4 = bitsel v175 v2 v173
-	WORD $0x4e201dc3 // and v3.16b, v14.16b, v0.16b                  v179:i32x4 = and v178 v0
-	WORD $0x4ea13463 // cmgt v3.4s, v3.4s, v1.4s                     v180:i32x4 = cmpgts v179 v1
-	WORD $0x6ea31c4e // bit v14.16b, v2.16b, v3.16b                  v181:i32x4 = bitsel v180 v2 v178
-	WORD $0x3d80010b // str q11, [x8]                                store out+0 l0*64 step_out*2 v167
-	WORD $0x3d80050c // str q12, [x8, #16]                           store out+16 l0*64 step_out*2 v172
-	WORD $0x3d80090d // str q13, [x8, #32]                           store out+32 l0*64 step_out*2 v177
-	WORD $0x3d800d0e // str q14, [x8, #48]                           store out+48 l0*64 step_out*2 v182
-	WORD $0x4e201de3 // and v3.16b, v15.16b, v0.16b                  v184:i32x4 = and v183 v0
-	WORD $0x4ea13463 // cmgt v3.4s, v3.4s, v1.4s                     v185:i32x4 = cmpgts v184 v1
-	WORD $0x6ea31c4f // bit v15.16b, v2.16b, v3.16b                  v186:i32x4 = bitsel v185 v2 v183
-	WORD $0x4e201e03 // and v3.16b, v16.16b, v0.16b                  v189:i32x4 = and v188 v0
-	WORD $0x4ea13463 // cmgt v3.4s, v3.4s, v1.4s                     v190:i32x4 = cmpgts v189 v1
-	WORD $0x6ea31c50 // bit v16.16b, v2.16b, v3.16b                  v191:i32x4 = bitsel v190 v2 v188
-	WORD $0x4e201e23 // and v3.16b, v17.16b, v0.16b                  v194:i32x4 = and v193 v0
-	WORD $0x4ea13463 // cmgt v3.4s, v3.4s, v1.4s                     v195:i32x4 = cmpgts v194 v1
-	WORD $0x6ea31c51 // bit v17.16b, v2.16b, v3.16b                  v196:i32x4 = bitsel v195 v2 v193
-	WORD $0x4e201e43 // and v3.16b, v18.16b, v0.16b                  v199:i32x4 = and v198 v0
-	WORD $0x4ea13463 // cmgt v3.4s, v3.4s, v1.4s                     v200:i32x4 = cmpgts v199 v1
-	WORD $0x6ea31c52 // bit v18.16b, v2.16b, v3.16b                  v201:i32x4 = bitsel v200 v2 v198
-	WORD $0x3d80012f // str q15, [x9]                                store out+0 l0*64 step_out*3 v187
-	WORD $0x3d800530 // str q16, [x9, #16]                           store out+16 l0*64 step_out*3 v192
-	WORD $0x3d800931 // str q17, [x9, #32]                           store out+32 l0*64 step_out*3 v197
-	WORD $0x3d800d32 // str q18, [x9, #48]                           store out+48 l0*64 step_out*3 v202
+	WORD $0x3d800040 // str q0, [x2]                                 store acc+0 l0*64 v0
+	WORD $0x3d800441 // str q1, [x2, #16]                            store acc+16 l0*64 v1
+	WORD $0x3d800842 // str q2, [x2, #32]                            store acc+32 l0*64 v2
+	WORD $0x3d800c43 // str q3, [x2, #48]                            store acc+48 l0*64 v3
+	WORD $0x3d802044 // str q4, [x2, #128]                           store acc+128 l0*64 v4
+	WORD $0x3d802445 // str q5, [x2, #144]                           store acc+144 l0*64 v5
+	WORD $0x3d802846 // str q6, [x2, #160]                           store acc+160 l0*64 v6
+	WORD $0x3d802c47 // str q7, [x2, #176]                           store acc+176 l0*64 v7
+	WORD $0x3d804048 // str q8, [x2, #256]                           store acc+256 l0*64 v8
+	WORD $0x3d804449 // str q9, [x2, #272]                           store acc+272 l0*64 v9
+	WORD $0x3d80484a // str q10, [x2, #288]                          store acc+288 l0*64 v10
+	WORD $0x3d804c4b // str q11, [x2, #304]                          store acc+304 l0*64 v11
+	WORD $0x3d80604c // str q12, [x2, #384]                          store acc+384 l0*64 v12
+	WORD $0x3d80644d // str q13, [x2, #400]                          store acc+400 l0*64 v13
+	WORD $0x3d80684e // str q14, [x2, #416]                          store acc+416 l0*64 v14
+	WORD $0x3d806c4f // str q15, [x2, #432]                          store acc+432 l0*64 v15
 	ADD $64, R1
 	ADD $64, R2
-	ADD $64, R7
-	ADD $64, R8
-	ADD $64, R9
 	SUBS $1, R6
 	BNE l0
 done0:
+	WORD $0x3cd80040 // ldur q0, [x2, #-128]                         v120:f32x4 = load acc+0
+	WORD $0x6f046401 // mvni v1.4s, #128, lsl #24                    v122:i32x4 = splat 2147483647
+	WORD $0x4e211c02 // and v2.16b, v0.16b, v1.16b                   v123:i32x4 = and v121 v122
+	MOVD $0x7f800000, R16
+	WORD $0x4e040e03 // dup v3.4s, w16                               v124:i32x4 = splat 2139095040
+	WORD $0x4ea33442 // cmgt v2.4s, v2.4s, v3.4s                     v125:i32x4 = cmpgts v123 v124
+	MOVD $0x7fc00000, R16
+	WORD $0x4e040e04 // dup v4.4s, w16                               v126:i32x4 = splat 2143289344
+	WORD $0x6ea21c80 // bit v0.16b, v4.16b, v2.16b                   v127:i32x4 = bitsel v125 v126 v121
+	MOVD 24(R25), R0 // out
+	WORD $0x3d800000 // str q0, [x0]                                 store out+0 v128
+	WORD $0x3cd90040 // ldur q0, [x2, #-112]                         v129:f32x4 = load acc+16
+	WORD $0x4e211c02 // and v2.16b, v0.16b, v1.16b                   v131:i32x4 = and v130 v122
+	WORD $0x4ea33442 // cmgt v2.4s, v2.4s, v3.4s                     v132:i32x4 = cmpgts v131 v124
+	WORD $0x6ea21c80 // bit v0.16b, v4.16b, v2.16b                   v133:i32x4 = bitsel v132 v126 v130
+	WORD $0x3d800400 // str q0, [x0, #16]                            store out+16 v134
+	WORD $0x3cda0040 // ldur q0, [x2, #-96]                          v135:f32x4 = load acc+32
+	WORD $0x4e211c02 // and v2.16b, v0.16b, v1.16b                   v137:i32x4 = and v136 v122
+	WORD $0x4ea33442 // cmgt v2.4s, v2.4s, v3.4s                     v138:i32x4 = cmpgts v137 v124
+	WORD $0x6ea21c80 // bit v0.16b, v4.16b, v2.16b                   v139:i32x4 = bitsel v138 v126 v136
+	WORD $0x3d800800 // str q0, [x0, #32]                            store out+32 v140
+	WORD $0x3cdb0040 // ldur q0, [x2, #-80]                          v141:f32x4 = load acc+48
+	WORD $0x4e211c02 // and v2.16b, v0.16b, v1.16b                   v143:i32x4 = and v142 v122
+	WORD $0x4ea33442 // cmgt v2.4s, v2.4s, v3.4s                     v144:i32x4 = cmpgts v143 v124
+	WORD $0x6ea21c80 // bit v0.16b, v4.16b, v2.16b                   v145:i32x4 = bitsel v144 v126 v142
+	WORD $0x3d800c00 // str q0, [x0, #48]                            store out+48 v146
+	WORD $0x3cdc0040 // ldur q0, [x2, #-64]                          v147:f32x4 = load acc+64
+	WORD $0x4e211c02 // and v2.16b, v0.16b, v1.16b                   v149:i32x4 = and v148 v122
+	WORD $0x4ea33442 // cmgt v2.4s, v2.4s, v3.4s                     v150:i32x4 = cmpgts v149 v124
+	WORD $0x6ea21c80 // bit v0.16b, v4.16b, v2.16b                   v151:i32x4 = bitsel v150 v126 v148
+	WORD $0x3d801000 // str q0, [x0, #64]                            store out+64 v152
+	WORD $0x3cdd0040 // ldur q0, [x2, #-48]                          v153:f32x4 = load acc+80
+	WORD $0x4e211c02 // and v2.16b, v0.16b, v1.16b                   v155:i32x4 = and v154 v122
+	WORD $0x4ea33442 // cmgt v2.4s, v2.4s, v3.4s                     v156:i32x4 = cmpgts v155 v124
+	WORD $0x6ea21c80 // bit v0.16b, v4.16b, v2.16b                   v157:i32x4 = bitsel v156 v126 v154
+	WORD $0x3d801400 // str q0, [x0, #80]                            store out+80 v158
+	WORD $0x3cde0040 // ldur q0, [x2, #-32]                          v159:f32x4 = load acc+96
+	WORD $0x4e211c02 // and v2.16b, v0.16b, v1.16b                   v161:i32x4 = and v160 v122
+	WORD $0x4ea33442 // cmgt v2.4s, v2.4s, v3.4s                     v162:i32x4 = cmpgts v161 v124
+	WORD $0x6ea21c80 // bit v0.16b, v4.16b, v2.16b                   v163:i32x4 = bitsel v162 v126 v160
+	WORD $0x3d801800 // str q0, [x0, #96]                            store out+96 v164
+	WORD $0x3cdf0040 // ldur q0, [x2, #-16]                          v165:f32x4 = load acc+112
+	WORD $0x4e211c02 // and v2.16b, v0.16b, v1.16b                   v167:i32x4 = and v166 v122
+	WORD $0x4ea33442 // cmgt v2.4s, v2.4s, v3.4s                     v168:i32x4 = cmpgts v167 v124
+	WORD $0x6ea21c80 // bit v0.16b, v4.16b, v2.16b                   v169:i32x4 = bitsel v168 v126 v166
+	WORD $0x3d801c00 // str q0, [x0, #112]                           store out+112 v170
+	WORD $0x3dc00040 // ldr q0, [x2]                                 v171:f32x4 = load acc+128
+	WORD $0x4e211c02 // and v2.16b, v0.16b, v1.16b                   v173:i32x4 = and v172 v122
+	WORD $0x4ea33442 // cmgt v2.4s, v2.4s, v3.4s                     v174:i32x4 = cmpgts v173 v124
+	WORD $0x6ea21c80 // bit v0.16b, v4.16b, v2.16b                   v175:i32x4 = bitsel v174 v126 v172
+	MOVD 40(R25), R3 // step_out
+	MOVD $1, R1
+	MADD R3, R0, R1, R1
+	WORD $0x3d800020 // str q0, [x1]                                 store out+0 step_out*1 v176
+	WORD $0x3dc00440 // ldr q0, [x2, #16]                            v177:f32x4 = load acc+144
+	WORD $0x4e211c02 // and v2.16b, v0.16b, v1.16b                   v179:i32x4 = and v178 v122
+	WORD $0x4ea33442 // cmgt v2.4s, v2.4s, v3.4s                     v180:i32x4 = cmpgts v179 v124
+	WORD $0x6ea21c80 // bit v0.16b, v4.16b, v2.16b                   v181:i32x4 = bitsel v180 v126 v178
+	MOVD 40(R25), R3 // step_out
+	MOVD $1, R1
+	MADD R3, R0, R1, R1
+	WORD $0x3d800420 // str q0, [x1, #16]                            store out+16 step_out*1 v182
+	WORD $0x3dc00840 // ldr q0, [x2, #32]                            v183:f32x4 = load acc+160
+	WORD $0x4e211c02 // and v2.16b, v0.16b, v1.16b                   v185:i32x4 = and v184 v122
+	WORD $0x4ea33442 // cmgt v2.4s, v2.4s, v3.4s                     v186:i32x4 = cmpgts v185 v124
+	WORD $0x6ea21c80 // bit v0.16b, v4.16b, v2.16b                   v187:i32x4 = bitsel v186 v126 v184
+	MOVD 40(R25), R3 // step_out
+	MOVD $1, R1
+	MADD R3, R0, R1, R1
+	WORD $0x3d800820 // str q0, [x1, #32]                            store out+32 step_out*1 v188
+	WORD $0x3dc00c40 // ldr q0, [x2, #48]                            v189:f32x4 = load acc+176
+	WORD $0x4e211c02 // and v2.16b, v0.16b, v1.16b                   v191:i32x4 = and v190 v122
+	WORD $0x4ea33442 // cmgt v2.4s, v2.4s, v3.4s                     v192:i32x4 = cmpgts v191 v124
+	WORD $0x6ea21c80 // bit v0.16b, v4.16b, v2.16b                   v193:i32x4 = bitsel v192 v126 v190
+	MOVD 40(R25), R3 // step_out
+	MOVD $1, R1
+	MADD R3, R0, R1, R1
+	WORD $0x3d800c20 // str q0, [x1, #48]                            store out+48 step_out*1 v194
+	WORD $0x3dc01040 // ldr q0, [x2, #64]                            v195:f32x4 = load acc+192
+	WORD $0x4e211c02 // and v2.16b, v0.16b, v1.16b                   v197:i32x4 = and v196 v122
+	WORD $0x4ea33442 // cmgt v2.4s, v2.4s, v3.4s                     v198:i32x4 = cmpgts v197 v124
+	WORD $0x6ea21c80 // bit v0.16b, v4.16b, v2.16b                   v199:i32x4 = bitsel v198 v126 v196
+	MOVD 40(R25), R3 // step_out
+	MOVD $1, R1
+	MADD R3, R0, R1, R1
+	WORD $0x3d801020 // str q0, [x1, #64]                            store out+64 step_out*1 v200
+	WORD $0x3dc01440 // ldr q0, [x2, #80]                            v201:f32x4 = load acc+208
+	WORD $0x4e211c02 // and v2.16b, v0.16b, v1.16b                   v203:i32x4 = and v202 v122
+	WORD $0x4ea33442 // cmgt v2.4s, v2.4s, v3.4s                     v204:i32x4 = cmpgts v203 v124
+	WORD $0x6ea21c80 // bit v0.16b, v4.16b, v2.16b                   v205:i32x4 = bitsel v204 v126 v202
+	MOVD 40(R25), R3 // step_out
+	MOVD $1, R1
+	MADD R3, R0, R1, R1
+	WORD $0x3d801420 // str q0, [x1, #80]                            store out+80 step_out*1 v206
+	WORD $0x3dc01840 // ldr q0, [x2, #96]                            v207:f32x4 = load acc+224
+	WORD $0x4e211c02 // and v2.16b, v0.16b, v1.16b                   v209:i32x4 = and v208 v122
+	WORD $0x4ea33442 // cmgt v2.4s, v2.4s, v3.4s                     v210:i32x4 = cmpgts v209 v124
+	WORD $0x6ea21c80 // bit v0.16b, v4.16b, v2.16b                   v211:i32x4 = bitsel v210 v126 v208
+	MOVD 40(R25), R3 // step_out
+	MOVD $1, R1
+	MADD R3, R0, R1, R1
+	WORD $0x3d801820 // str q0, [x1, #96]                            store out+96 step_out*1 v212
+	WORD $0x3dc01c40 // ldr q0, [x2, #112]                           v213:f32x4 = load acc+240
+	WORD $0x4e211c02 // and v2.16b, v0.16b, v1.16b                   v215:i32x4 = and v214 v122
+	WORD $0x4ea33442 // cmgt v2.4s, v2.4s, v3.4s                     v216:i32x4 = cmpgts v215 v124
+	WORD $0x6ea21c80 // bit v0.16b, v4.16b, v2.16b                   v217:i32x4 = bitsel v216 v126 v214
+	MOVD 40(R25), R3 // step_out
+	MOVD $1, R1
+	MADD R3, R0, R1, R1
+	WORD $0x3d801c20 // str q0, [x1, #112]                           store out+112 step_out*1 v218
+	WORD $0x3dc02040 // ldr q0, [x2, #128]                           v219:f32x4 = load acc+256
+	WORD $0x4e211c02 // and v2.16b, v0.16b, v1.16b                   v221:i32x4 = and v220 v122
+	WORD $0x4ea33442 // cmgt v2.4s, v2.4s, v3.4s                     v222:i32x4 = cmpgts v221 v124
+	WORD $0x6ea21c80 // bit v0.16b, v4.16b, v2.16b                   v223:i32x4 = bitsel v222 v126 v220
+	MOVD 40(R25), R3 // step_out
+	MOVD $2, R1
+	MADD R3, R0, R1, R1
+	WORD $0x3d800020 // str q0, [x1]                                 store out+0 step_out*2 v224
+	WORD $0x3dc02440 // ldr q0, [x2, #144]                           v225:f32x4 = load acc+272
+	WORD $0x4e211c02 // and v2.16b, v0.16b, v1.16b                   v227:i32x4 = and v226 v122
+	WORD $0x4ea33442 // cmgt v2.4s, v2.4s, v3.4s                     v228:i32x4 = cmpgts v227 v124
+	WORD $0x6ea21c80 // bit v0.16b, v4.16b, v2.16b                   v229:i32x4 = bitsel v228 v126 v226
+	MOVD 40(R25), R3 // step_out
+	MOVD $2, R1
+	MADD R3, R0, R1, R1
+	WORD $0x3d800420 // str q0, [x1, #16]                            store out+16 step_out*2 v230
+	WORD $0x3dc02840 // ldr q0, [x2, #160]                           v231:f32x4 = load acc+288
+	WORD $0x4e211c02 // and v2.16b, v0.16b, v1.16b                   v233:i32x4 = and v232 v122
+	WORD $0x4ea33442 // cmgt v2.4s, v2.4s, v3.4s                     v234:i32x4 = cmpgts v233 v124
+	WORD $0x6ea21c80 // bit v0.16b, v4.16b, v2.16b                   v235:i32x4 = bitsel v234 v126 v232
+	MOVD 40(R25), R3 // step_out
+	MOVD $2, R1
+	MADD R3, R0, R1, R1
+	WORD $0x3d800820 // str q0, [x1, #32]                            store out+32 step_out*2 v236
+	WORD $0x3dc02c40 // ldr q0, [x2, #176]                           v237:f32x4 = load acc+304
+	WORD $0x4e211c02 // and v2.16b, v0.16b, v1.16b                   v239:i32x4 = and v238 v122
+	WORD $0x4ea33442 // cmgt v2.4s, v2.4s, v3.4s                     v240:i32x4 = cmpgts v239 v124
+	WORD $0x6ea21c80 // bit v0.16b, v4.16b, v2.16b                   v241:i32x4 = bitsel v240 v126 v238
+	MOVD 40(R25), R3 // step_out
+	MOVD $2, R1
+	MADD R3, R0, R1, R1
+	WORD $0x3d800c20 // str q0, [x1, #48]                            store out+48 step_out*2 v242
+	WORD $0x3dc03040 // ldr q0, [x2, #192]                           v243:f32x4 = load acc+320
+	WORD $0x4e211c02 // and v2.16b, v0.16b, v1.16b                   v245:i32x4 = and v244 v122
+	WORD $0x4ea33442 // cmgt v2.4s, v2.4s, v3.4s                     v246:i32x4 = cmpgts v245 v124
+	WORD $0x6ea21c80 // bit v0.16b, v4.16b, v2.16b                   v247:i32x4 = bitsel v246 v126 v244
+	MOVD 40(R25), R3 // step_out
+	MOVD $2, R1
+	MADD R3, R0, R1, R1
+	WORD $0x3d801020 // str q0, [x1, #64]                            store out+64 step_out*2 v248
+	WORD $0x3dc03440 // ldr q0, [x2, #208]                           v249:f32x4 = load acc+336
+	WORD $0x4e211c02 // and v2.16b, v0.16b, v1.16b                   v251:i32x4 = and v250 v122
+	WORD $0x4ea33442 // cmgt v2.4s, v2.4s, v3.4s                     v252:i32x4 = cmpgts v251 v124
+	WORD $0x6ea21c80 // bit v0.16b, v4.16b, v2.16b                   v253:i32x4 = bitsel v252 v126 v250
+	MOVD 40(R25), R3 // step_out
+	MOVD $2, R1
+	MADD R3, R0, R1, R1
+	WORD $0x3d801420 // str q0, [x1, #80]                            store out+80 step_out*2 v254
+	WORD $0x3dc03840 // ldr q0, [x2, #224]                           v255:f32x4 = load acc+352
+	WORD $0x4e211c02 // and v2.16b, v0.16b, v1.16b                   v257:i32x4 = and v256 v122
+	WORD $0x4ea33442 // cmgt v2.4s, v2.4s, v3.4s                     v258:i32x4 = cmpgts v257 v124
+	WORD $0x6ea21c80 // bit v0.16b, v4.16b, v2.16b                   v259:i32x4 = bitsel v258 v126 v256
+	MOVD 40(R25), R3 // step_out
+	MOVD $2, R1
+	MADD R3, R0, R1, R1
+	WORD $0x3d801820 // str q0, [x1, #96]                            store out+96 step_out*2 v260
+	WORD $0x3dc03c40 // ldr q0, [x2, #240]                           v261:f32x4 = load acc+368
+	WORD $0x4e211c02 // and v2.16b, v0.16b, v1.16b                   v263:i32x4 = and v262 v122
+	WORD $0x4ea33442 // cmgt v2.4s, v2.4s, v3.4s                     v264:i32x4 = cmpgts v263 v124
+	WORD $0x6ea21c80 // bit v0.16b, v4.16b, v2.16b                   v265:i32x4 = bitsel v264 v126 v262
+	MOVD 40(R25), R3 // step_out
+	MOVD $2, R1
+	MADD R3, R0, R1, R1
+	WORD $0x3d801c20 // str q0, [x1, #112]                           store out+112 step_out*2 v266
+	WORD $0x3dc04040 // ldr q0, [x2, #256]                           v267:f32x4 = load acc+384
+	WORD $0x4e211c02 // and v2.16b, v0.16b, v1.16b                   v269:i32x4 = and v268 v122
+	WORD $0x4ea33442 // cmgt v2.4s, v2.4s, v3.4s                     v270:i32x4 = cmpgts v269 v124
+	WORD $0x6ea21c80 // bit v0.16b, v4.16b, v2.16b                   v271:i32x4 = bitsel v270 v126 v268
+	MOVD 40(R25), R3 // step_out
+	MOVD $3, R1
+	MADD R3, R0, R1, R1
+	WORD $0x3d800020 // str q0, [x1]                                 store out+0 step_out*3 v272
+	WORD $0x3dc04440 // ldr q0, [x2, #272]                           v273:f32x4 = load acc+400
+	WORD $0x4e211c02 // and v2.16b, v0.16b, v1.16b                   v275:i32x4 = and v274 v122
+	WORD $0x4ea33442 // cmgt v2.4s, v2.4s, v3.4s                     v276:i32x4 = cmpgts v275 v124
+	WORD $0x6ea21c80 // bit v0.16b, v4.16b, v2.16b                   v277:i32x4 = bitsel v276 v126 v274
+	MOVD 40(R25), R3 // step_out
+	MOVD $3, R1
+	MADD R3, R0, R1, R1
+	WORD $0x3d800420 // str q0, [x1, #16]                            store out+16 step_out*3 v278
+	WORD $0x3dc04840 // ldr q0, [x2, #288]                           v279:f32x4 = load acc+416
+	WORD $0x4e211c02 // and v2.16b, v0.16b, v1.16b                   v281:i32x4 = and v280 v122
+	WORD $0x4ea33442 // cmgt v2.4s, v2.4s, v3.4s                     v282:i32x4 = cmpgts v281 v124
+	WORD $0x6ea21c80 // bit v0.16b, v4.16b, v2.16b                   v283:i32x4 = bitsel v282 v126 v280
+	MOVD 40(R25), R3 // step_out
+	MOVD $3, R1
+	MADD R3, R0, R1, R1
+	WORD $0x3d800820 // str q0, [x1, #32]                            store out+32 step_out*3 v284
+	WORD $0x3dc04c40 // ldr q0, [x2, #304]                           v285:f32x4 = load acc+432
+	WORD $0x4e211c02 // and v2.16b, v0.16b, v1.16b                   v287:i32x4 = and v286 v122
+	WORD $0x4ea33442 // cmgt v2.4s, v2.4s, v3.4s                     v288:i32x4 = cmpgts v287 v124
+	WORD $0x6ea21c80 // bit v0.16b, v4.16b, v2.16b                   v289:i32x4 = bitsel v288 v126 v286
+	MOVD 40(R25), R3 // step_out
+	MOVD $3, R1
+	MADD R3, R0, R1, R1
+	WORD $0x3d800c20 // str q0, [x1, #48]                            store out+48 step_out*3 v290
+	WORD $0x3dc05040 // ldr q0, [x2, #320]                           v291:f32x4 = load acc+448
+	WORD $0x4e211c02 // and v2.16b, v0.16b, v1.16b                   v293:i32x4 = and v292 v122
+	WORD $0x4ea33442 // cmgt v2.4s, v2.4s, v3.4s                     v294:i32x4 = cmpgts v293 v124
+	WORD $0x6ea21c80 // bit v0.16b, v4.16b, v2.16b                   v295:i32x4 = bitsel v294 v126 v292
+	MOVD 40(R25), R3 // step_out
+	MOVD $3, R1
+	MADD R3, R0, R1, R1
+	WORD $0x3d801020 // str q0, [x1, #64]                            store out+64 step_out*3 v296
+	WORD $0x3dc05440 // ldr q0, [x2, #336]                           v297:f32x4 = load acc+464
+	WORD $0x4e211c02 // and v2.16b, v0.16b, v1.16b                   v299:i32x4 = and v298 v122
+	WORD $0x4ea33442 // cmgt v2.4s, v2.4s, v3.4s                     v300:i32x4 = cmpgts v299 v124
+	WORD $0x6ea21c80 // bit v0.16b, v4.16b, v2.16b                   v301:i32x4 = bitsel v300 v126 v298
+	MOVD 40(R25), R3 // step_out
+	MOVD $3, R1
+	MADD R3, R0, R1, R1
+	WORD $0x3d801420 // str q0, [x1, #80]                            store out+80 step_out*3 v302
+	WORD $0x3dc05840 // ldr q0, [x2, #352]                           v303:f32x4 = load acc+480
+	WORD $0x4e211c02 // and v2.16b, v0.16b, v1.16b                   v305:i32x4 = and v304 v122
+	WORD $0x4ea33442 // cmgt v2.4s, v2.4s, v3.4s                     v306:i32x4 = cmpgts v305 v124
+	WORD $0x6ea21c80 // bit v0.16b, v4.16b, v2.16b                   v307:i32x4 = bitsel v306 v126 v304
+	MOVD 40(R25), R3 // step_out
+	MOVD $3, R1
+	MADD R3, R0, R1, R1
+	WORD $0x3d801820 // str q0, [x1, #96]                            store out+96 step_out*3 v308
+	WORD $0x3dc05c40 // ldr q0, [x2, #368]                           v309:f32x4 = load acc+496
+	WORD $0x4e211c01 // and v1.16b, v0.16b, v1.16b                   v311:i32x4 = and v310 v122
+	WORD $0x4ea33421 // cmgt v1.4s, v1.4s, v3.4s                     v312:i32x4 = cmpgts v311 v124
+	WORD $0x6ea11c80 // bit v0.16b, v4.16b, v1.16b                   v313:i32x4 = bitsel v312 v126 v310
+	MOVD 40(R25), R2 // step_out
+	MOVD $3, R1
+	MADD R2, R0, R1, R1
+	WORD $0x3d801c20 // str q0, [x1, #112]                           store out+112 step_out*3 v314
 	RET
 
 // func matmul_f32_8_neon(args *byte)
 TEXT ·matmul_f32_8_neon(SB), NOSPLIT, $0-8
 	MOVD args+0(FP), R25
-	WORD $0x6f046400 // mvni v0.4s, #128, lsl #24                    v0:i32x4 = splat 2147483647
-	MOVD $0x7f800000, R16
-	WORD $0x4e040e01 // dup v1.4s, w16                               v1:i32x4 = splat 2139095040
-	MOVD $0x7fc00000, R16
-	WORD $0x4e040e02 // dup v2.4s, w16                               v2:i32x4 = splat 2143289344
 	MOVD 0(R25), R0 // a
 	MOVD 8(R25), R1 // b
 	MOVD 0(R25), R2 // a
-	MOVD 24(R25), R4 // step_a
+	MOVD 32(R25), R4 // step_a
 	MOVD $1, R3
 	MADD R4, R2, R3, R3
 	MOVD 0(R25), R2 // a
-	MOVD 24(R25), R5 // step_a
+	MOVD 32(R25), R5 // step_a
 	MOVD $2, R4
 	MADD R5, R2, R4, R4
 	MOVD 0(R25), R2 // a
-	MOVD 24(R25), R6 // step_a
+	MOVD 32(R25), R6 // step_a
 	MOVD $3, R5
 	MADD R6, R2, R5, R5
-	MOVD 16(R25), R2 // out
-	MOVD 16(R25), R6 // out
-	MOVD 32(R25), R8 // step_out
-	MOVD $1, R7
-	MADD R8, R6, R7, R7
-	MOVD 16(R25), R6 // out
-	MOVD 32(R25), R9 // step_out
-	MOVD $2, R8
-	MADD R9, R6, R8, R8
-	MOVD 16(R25), R6 // out
-	MOVD 32(R25), R10 // step_out
-	MOVD $3, R9
-	MADD R10, R6, R9, R9
+	MOVD 16(R25), R2 // acc
 	MOVD $2, R6
 	PCALIGN $32
 l0:
+	WORD $0x4f00e400 // movi v0.16b, #0                              v0:f32x4 = splat 0
+	WORD $0x4f00e401 // movi v1.16b, #0                              v1:f32x4 = splat 0
+	WORD $0x4f00e402 // movi v2.16b, #0                              v2:f32x4 = splat 0
 	WORD $0x4f00e403 // movi v3.16b, #0                              v3:f32x4 = splat 0
 	WORD $0x4f00e404 // movi v4.16b, #0                              v4:f32x4 = splat 0
 	WORD $0x4f00e405 // movi v5.16b, #0                              v5:f32x4 = splat 0
@@ -3640,704 +3514,648 @@ l0:
 	WORD $0x4f00e40d // movi v13.16b, #0                             v13:f32x4 = splat 0
 	WORD $0x4f00e40e // movi v14.16b, #0                             v14:f32x4 = splat 0
 	WORD $0x4f00e40f // movi v15.16b, #0                             v15:f32x4 = splat 0
-	WORD $0x4f00e410 // movi v16.16b, #0                             v16:f32x4 = splat 0
-	WORD $0x4f00e411 // movi v17.16b, #0                             v17:f32x4 = splat 0
-	WORD $0x4f00e412 // movi v18.16b, #0                             v18:f32x4 = splat 0
-	MOVD 40(R25), R10 // count_acc_ko
-	CMP $0, R10
+	MOVD 48(R25), R7 // count_acc_ko
+	CMP $0, R7
 	BLE done1
-	MOVD R0, R11
-	MOVD R1, R12
-	MOVD R3, R13
-	MOVD R4, R14
-	MOVD R5, R15
+	MOVD R0, R8
+	MOVD R1, R9
+	MOVD R3, R10
+	MOVD R4, R11
+	MOVD R5, R12
 	PCALIGN $32
 l1:
-	WORD $0x3dc00173 // ldr q19, [x11]                               v19:i32x4 = load a+0 l1*16
-	WORD $0x4e040673 // dup v19.4s, v19.s[0]                         v21:f32x4 = spread v20 0
-	WORD $0x3dc00194 // ldr q20, [x12]                               v22:f32x4 = load b+0 l0*64 l1*512
-	WORD $0x6e34de74 // fmul v20.4s, v19.4s, v20.4s                  v23:f32x4 = mul v21 v22
-	WORD $0x4e34d463 // fadd v3.4s, v3.4s, v20.4s                    v3:f32x4 = add v3 v23
-	WORD $0x3dc00594 // ldr q20, [x12, #16]                          v24:f32x4 = load b+16 l0*64 l1*512
-	WORD $0x6e34de74 // fmul v20.4s, v19.4s, v20.4s                  v25:f32x4 = mul v21 v24
-	WORD $0x4e34d484 // fadd v4.4s, v4.4s, v20.4s                    v4:f32x4 = add v4 v25
-	WORD $0x3dc00994 // ldr q20, [x12, #32]                          v26:f32x4 = load b+32 l0*64 l1*512
-	WORD $0x6e34de74 // fmul v20.4s, v19.4s, v20.4s                  v27:f32x4 = mul v21 v26
-	WORD $0x4e34d4a5 // fadd v5.4s, v5.4s, v20.4s                    v5:f32x4 = add v5 v27
-	WORD $0xf9840180 // prfm pldl1keep, [x12, #2048]                 prefetch b+2048 l0*64 l1*512
-	WORD $0xf9900182 // prfm pldl2keep, [x12, #8192]                 prefetch2 b+8192 l0*64 l1*512
-	WORD $0x3dc00d94 // ldr q20, [x12, #48]                          v28:f32x4 = load b+48 l0*64 l1*512
-	WORD $0x6e34de73 // fmul v19.4s, v19.4s, v20.4s                  v29:f32x4 = mul v21 v28
-	WORD $0x4e33d4c6 // fadd v6.4s, v6.4s, v19.4s                    v6:f32x4 = add v6 v29
-	WORD $0x3dc00173 // ldr q19, [x11]                               v30:i32x4 = load a+0 l1*16
-	WORD $0x4e0c0673 // dup v19.4s, v19.s[1]                         v32:f32x4 = spread v31 1
-	WORD $0x3dc02194 // ldr q20, [x12, #128]                         v33:f32x4 = load b+128 l0*64 l1*512
-	WORD $0x6e34de74 // fmul v20.4s, v19.4s, v20.4s                  v34:f32x4 = mul v32 v33
-	WORD $0x4e34d463 // fadd v3.4s, v3.4s, v20.4s                    v3:f32x4 = add v3 v34
-	WORD $0x3dc02594 // ldr q20, [x12, #144]                         v35:f32x4 = load b+144 l0*64 l1*512
-	WORD $0x6e34de74 // fmul v20.4s, v19.4s, v20.4s                  v36:f32x4 = mul v32 v35
-	WORD $0x4e34d484 // fadd v4.4s, v4.4s, v20.4s                    v4:f32x4 = add v4 v36
-	WORD $0x3dc02994 // ldr q20, [x12, #160]                         v37:f32x4 = load b+160 l0*64 l1*512
-	WORD $0x6e34de74 // fmul v20.4s, v19.4s, v20.4s                  v38:f32x4 = mul v32 v37
-	WORD $0x4e34d4a5 // fadd v5.4s, v5.4s, v20.4s                    v5:f32x4 = add v5 v38
-	WORD $0xf9844180 // prfm pldl1keep, [x12, #2176]                 prefetch b+2176 l0*64 l1*512
-	WORD $0xf9904182 // prfm pldl2keep, [x12, #8320]                 prefetch2 b+8320 l0*64 l1*512
-	WORD $0x3dc02d94 // ldr q20, [x12, #176]                         v39:f32x4 = load b+176 l0*64 l1*512
-	WORD $0x6e34de73 // fmul v19.4s, v19.4s, v20.4s                  v40:f32x4 = mul v32 v39
-	WORD $0x4e33d4c6 // fadd v6.4s, v6.4s, v19.4s                    v6:f32x4 = add v6 v40
-	WORD $0x3dc00173 // ldr q19, [x11]                               v41:i32x4 = load a+0 l1*16
-	WORD $0x4e140673 // dup v19.4s, v19.s[2]                         v43:f32x4 = spread v42 2
-	WORD $0x3dc04194 // ldr q20, [x12, #256]                         v44:f32x4 = load b+256 l0*64 l1*512
-	WORD $0x6e34de74 // fmul v20.4s, v19.4s, v20.4s                  v45:f32x4 = mul v43 v44
-	WORD $0x4e34d463 // fadd v3.4s, v3.4s, v20.4s                    v3:f32x4 = add v3 v45
-	WORD $0x3dc04594 // ldr q20, [x12, #272]                         v46:f32x4 = load b+272 l0*64 l1*512
-	WORD $0x6e34de74 // fmul v20.4s, v19.4s, v20.4s                  v47:f32x4 = mul v43 v46
-	WORD $0x4e34d484 // fadd v4.4s, v4.4s, v20.4s                    v4:f32x4 = add v4 v47
-	WORD $0x3dc04994 // ldr q20, [x12, #288]                         v48:f32x4 = load b+288 l0*64 l1*512
-	WORD $0x6e34de74 // fmul v20.4s, v19.4s, v20.4s                  v49:f32x4 = mul v43 v48
-	WORD $0x4e34d4a5 // fadd v5.4s, v5.4s, v20.4s                    v5:f32x4 = add v5 v49
-	WORD $0xf9848180 // prfm pldl1keep, [x12, #2304]                 prefetch b+2304 l0*64 l1*512
-	WORD $0xf9908182 // prfm pldl2keep, [x12, #8448]                 prefetch2 b+8448 l0*64 l1*512
-	WORD $0x3dc04d94 // ldr q20, [x12, #304]                         v50:f32x4 = load b+304 l0*64 l1*512
-	WORD $0x6e34de73 // fmul v19.4s, v19.4s, v20.4s                  v51:f32x4 = mul v43 v50
-	WORD $0x4e33d4c6 // fadd v6.4s, v6.4s, v19.4s                    v6:f32x4 = add v6 v51
-	WORD $0x3dc00173 // ldr q19, [x11]                               v52:i32x4 = load a+0 l1*16
-	WORD $0x4e1c0673 // dup v19.4s, v19.s[3]                         v54:f32x4 = spread v53 3
-	WORD $0x3dc06194 // ldr q20, [x12, #384]                         v55:f32x4 = load b+384 l0*64 l1*512
-	WORD $0x6e34de74 // fmul v20.4s, v19.4s, v20.4s                  v56:f32x4 = mul v54 v55
-	WORD $0x4e34d463 // fadd v3.4s, v3.4s, v20.4s                    v3:f32x4 = add v3 v56
-	WORD $0x3dc06594 // ldr q20, [x12, #400]                         v57:f32x4 = load b+400 l0*64 l1*512
-	WORD $0x6e34de74 // fmul v20.4s, v19.4s, v20.4s                  v58:f32x4 = mul v54 v57
-	WORD $0x4e34d484 // fadd v4.4s, v4.4s, v20.4s                    v4:f32x4 = add v4 v58
-	WORD $0x3dc06994 // ldr q20, [x12, #416]                         v59:f32x4 = load b+416 l0*64 l1*512
-	WORD $0x6e34de74 // fmul v20.4s, v19.4s, v20.4s                  v60:f32x4 = mul v54 v59
-	WORD $0x4e34d4a5 // fadd v5.4s, v5.4s, v20.4s                    v5:f32x4 = add v5 v60
-	WORD $0xf984c180 // prfm pldl1keep, [x12, #2432]                 prefetch b+2432 l0*64 l1*512
-	WORD $0xf990c182 // prfm pldl2keep, [x12, #8576]                 prefetch2 b+8576 l0*64 l1*512
-	WORD $0x3dc06d94 // ldr q20, [x12, #432]                         v61:f32x4 = load b+432 l0*64 l1*512
-	WORD $0x6e34de73 // fmul v19.4s, v19.4s, v20.4s                  v62:f32x4 = mul v54 v61
-	WORD $0x4e33d4c6 // fadd v6.4s, v6.4s, v19.4s                    v6:f32x4 = add v6 v62
-	WORD $0x3dc001b3 // ldr q19, [x13]                               v63:i32x4 = load a+0 l1*16 step_a*1
-	WORD $0x4e040673 // dup v19.4s, v19.s[0]                         v65:f32x4 = spread v64 0
-	WORD $0x3dc00194 // ldr q20, [x12]                               v66:f32x4 = load b+0 l0*64 l1*512
-	WORD $0x6e34de74 // fmul v20.4s, v19.4s, v20.4s                  v67:f32x4 = mul v65 v66
-	WORD $0x4e34d4e7 // fadd v7.4s, v7.4s, v20.4s                    v7:f32x4 = add v7 v67
-	WORD $0x3dc00594 // ldr q20, [x12, #16]                          v68:f32x4 = load b+16 l0*64 l1*512
-	WORD $0x6e34de74 // fmul v20.4s, v19.4s, v20.4s                  v69:f32x4 = mul v65 v68
-	WORD $0x4e34d508 // fadd v8.4s, v8.4s, v20.4s                    v8:f32x4 = add v8 v69
-	WORD $0x3dc00994 // ldr q20, [x12, #32]                          v70:f32x4 = load b+32 l0*64 l1*512
-	WORD $0x6e34de74 // fmul v20.4s, v19.4s, v20.4s                  v71:f32x4 = mul v65 v70
-	WORD $0x4e34d529 // fadd v9.4s, v9.4s, v20.4s                    v9:f32x4 = add v9 v71
-	WORD $0x3dc00d94 // ldr q20, [x12, #48]                          v72:f32x4 = load b+48 l0*64 l1*512
-	WORD $0x6e34de73 // fmul v19.4s, v19.4s, v20.4s                  v73:f32x4 = mul v65 v72
-	WORD $0x4e33d54a // fadd v10.4s, v10.4s, v19.4s                  v10:f32x4 = add v10 v73
-	WORD $0x3dc001b3 // ldr q19, [x13]                               v74:i32x4 = load a+0 l1*16 step_a*1
-	WORD $0x4e0c0673 // dup v19.4s, v19.s[1]                         v76:f32x4 = spread v75 1
-	WORD $0x3dc02194 // ldr q20, [x12, #128]                         v77:f32x4 = load b+128 l0*64 l1*512
-	WORD $0x6e34de74 // fmul v20.4s, v19.4s, v20.4s                  v78:f32x4 = mul v76 v77
-	WORD $0x4e34d4e7 // fadd v7.4s, v7.4s, v20.4s                    v7:f32x4 = add v7 v78
-	WORD $0x3dc02594 // ldr q20, [x12, #144]                         v79:f32x4 = load b+144 l0*64 l1*512
-	WORD $0x6e34de74 // fmul v20.4s, v19.4s, v20.4s                  v80:f32x4 = mul v76 v79
-	WORD $0x4e34d508 // fadd v8.4s, v8.4s, v20.4s                    v8:f32x4 = add v8 v80
-	WORD $0x3dc02994 // ldr q20, [x12, #160]                         v81:f32x4 = load b+160 l0*64 l1*512
-	WORD $0x6e34de74 // fmul v20.4s, v19.4s, v20.4s                  v82:f32x4 = mul v76 v81
-	WORD $0x4e34d529 // fadd v9.4s, v9.4s, v20.4s                    v9:f32x4 = add v9 v82
-	WORD $0x3dc02d94 // ldr q20, [x12, #176]                         v83:f32x4 = load b+176 l0*64 l1*512
-	WORD $0x6e34de73 // fmul v19.4s, v19.4s, v20.4s                  v84:f32x4 = mul v76 v83
-	WORD $0x4e33d54a // fadd v10.4s, v10.4s, v19.4s                  v10:f32x4 = add v10 v84
-	WORD $0x3dc001b3 // ldr q19, [x13]                               v85:i32x4 = load a+0 l1*16 step_a*1
-	WORD $0x4e140673 // dup v19.4s, v19.s[2]                         v87:f32x4 = spread v86 2
-	WORD $0x3dc04194 // ldr q20, [x12, #256]                         v88:f32x4 = load b+256 l0*64 l1*512
-	WORD $0x6e34de74 // fmul v20.4s, v19.4s, v20.4s                  v89:f32x4 = mul v87 v88
-	WORD $0x4e34d4e7 // fadd v7.4s, v7.4s, v20.4s                    v7:f32x4 = add v7 v89
-	WORD $0x3dc04594 // ldr q20, [x12, #272]                         v90:f32x4 = load b+272 l0*64 l1*512
-	WORD $0x6e34de74 // fmul v20.4s, v19.4s, v20.4s                  v91:f32x4 = mul v87 v90
-	WORD $0x4e34d508 // fadd v8.4s, v8.4s, v20.4s                    v8:f32x4 = add v8 v91
-	WORD $0x3dc04994 // ldr q20, [x12, #288]                         v92:f32x4 = load b+288 l0*64 l1*512
-	WORD $0x6e34de74 // fmul v20.4s, v19.4s, v20.4s                  v93:f32x4 = mul v87 v92
-	WORD $0x4e34d529 // fadd v9.4s, v9.4s, v20.4s                    v9:f32x4 = add v9 v93
-	WORD $0x3dc04d94 // ldr q20, [x12, #304]                         v94:f32x4 = load b+304 l0*64 l1*512
-	WORD $0x6e34de73 // fmul v19.4s, v19.4s, v20.4s                  v95:f32x4 = mul v87 v94
-	WORD $0x4e33d54a // fadd v10.4s, v10.4s, v19.4s                  v10:f32x4 = add v10 v95
-	WORD $0x3dc001b3 // ldr q19, [x13]                               v96:i32x4 = load a+0 l1*16 step_a*1
-	WORD $0x4e1c0673 // dup v19.4s, v19.s[3]                         v98:f32x4 = spread v97 3
-	WORD $0x3dc06194 // ldr q20, [x12, #384]                         v99:f32x4 = load b+384 l0*64 l1*512
-	WORD $0x6e34de74 // fmul v20.4s, v19.4s, v20.4s                  v100:f32x4 = mul v98 v99
-	WORD $0x4e34d4e7 // fadd v7.4s, v7.4s, v20.4s                    v7:f32x4 = add v7 v100
-	WORD $0x3dc06594 // ldr q20, [x12, #400]                         v101:f32x4 = load b+400 l0*64 l1*512
-	WORD $0x6e34de74 // fmul v20.4s, v19.4s, v20.4s                  v102:f32x4 = mul v98 v101
-	WORD $0x4e34d508 // fadd v8.4s, v8.4s, v20.4s                    v8:f32x4 = add v8 v102
-	WORD $0x3dc06994 // ldr q20, [x12, #416]                         v103:f32x4 = load b+416 l0*64 l1*512
-	WORD $0x6e34de74 // fmul v20.4s, v19.4s, v20.4s                  v104:f32x4 = mul v98 v103
-	WORD $0x4e34d529 // fadd v9.4s, v9.4s, v20.4s                    v9:f32x4 = add v9 v104
-	WORD $0x3dc06d94 // ldr q20, [x12, #432]                         v105:f32x4 = load b+432 l0*64 l1*512
-	WORD $0x6e34de73 // fmul v19.4s, v19.4s, v20.4s                  v106:f32x4 = mul v98 v105
-	WORD $0x4e33d54a // fadd v10.4s, v10.4s, v19.4s                  v10:f32x4 = add v10 v106
-	WORD $0x3dc001d3 // ldr q19, [x14]                               v107:i32x4 = load a+0 l1*16 step_a*2
-	WORD $0x4e040673 // dup v19.4s, v19.s[0]                         v109:f32x4 = spread v108 0
-	WORD $0x3dc00194 // ldr q20, [x12]                               v110:f32x4 = load b+0 l0*64 l1*512
-	WORD $0x6e34de74 // fmul v20.4s, v19.4s, v20.4s                  v111:f32x4 = mul v109 v110
-	WORD $0x4e34d56b // fadd v11.4s, v11.4s, v20.4s                  v11:f32x4 = add v11 v111
-	WORD $0x3dc00594 // ldr q20, [x12, #16]                          v112:f32x4 = load b+16 l0*64 l1*512
-	WORD $0x6e34de74 // fmul v20.4s, v19.4s, v20.4s                  v113:f32x4 = mul v109 v112
-	WORD $0x4e34d58c // fadd v12.4s, v12.4s, v20.4s                  v12:f32x4 = add v12 v113
-	WORD $0x3dc00994 // ldr q20, [x12, #32]                          v114:f32x4 = load b+32 l0*64 l1*512
-	WORD $0x6e34de74 // fmul v20.4s, v19.4s, v20.4s                  v115:f32x4 = mul v109 v114
-	WORD $0x4e34d5ad // fadd v13.4s, v13.4s, v20.4s                  v13:f32x4 = add v13 v115
-	WORD $0x3dc00d94 // ldr q20, [x12, #48]                          v116:f32x4 = load b+48 l0*64 l1*512
-	WORD $0x6e34de73 // fmul v19.4s, v19.4s, v20.4s                  v117:f32x4 = mul v109 v116
-	WORD $0x4e33d5ce // fadd v14.4s, v14.4s, v19.4s                  v14:f32x4 = add v14 v117
-	WORD $0x3dc001d3 // ldr q19, [x14]                               v118:i32x4 = load a+0 l1*16 step_a*2
-	WORD $0x4e0c0673 // dup v19.4s, v19.s[1]                         v120:f32x4 = spread v119 1
-	WORD $0x3dc02194 // ldr q20, [x12, #128]                         v121:f32x4 = load b+128 l0*64 l1*512
-	WORD $0x6e34de74 // fmul v20.4s, v19.4s, v20.4s                  v122:f32x4 = mul v120 v121
-	WORD $0x4e34d56b // fadd v11.4s, v11.4s, v20.4s                  v11:f32x4 = add v11 v122
-	WORD $0x3dc02594 // ldr q20, [x12, #144]                         v123:f32x4 = load b+144 l0*64 l1*512
-	WORD $0x6e34de74 // fmul v20.4s, v19.4s, v20.4s                  v124:f32x4 = mul v120 v123
-	WORD $0x4e34d58c // fadd v12.4s, v12.4s, v20.4s                  v12:f32x4 = add v12 v124
-	WORD $0x3dc02994 // ldr q20, [x12, #160]                         v125:f32x4 = load b+160 l0*64 l1*512
-	WORD $0x6e34de74 // fmul v20.4s, v19.4s, v20.4s                  v126:f32x4 = mul v120 v125
-	WORD $0x4e34d5ad // fadd v13.4s, v13.4s, v20.4s                  v13:f32x4 = add v13 v126
-	WORD $0x3dc02d94 // ldr q20, [x12, #176]                         v127:f32x4 = load b+176 l0*64 l1*512
-	WORD $0x6e34de73 // fmul v19.4s, v19.4s, v20.4s                  v128:f32x4 = mul v120 v127
-	WORD $0x4e33d5ce // fadd v14.4s, v14.4s, v19.4s                  v14:f32x4 = add v14 v128
-	WORD $0x3dc001d3 // ldr q19, [x14]                               v129:i32x4 = load a+0 l1*16 step_a*2
-	WORD $0x4e140673 // dup v19.4s, v19.s[2]                         v131:f32x4 = spread v130 2
-	WORD $0x3dc04194 // ldr q20, [x12, #256]                         v132:f32x4 = load b+256 l0*64 l1*512
-	WORD $0x6e34de74 // fmul v20.4s, v19.4s, v20.4s                  v133:f32x4 = mul v131 v132
-	WORD $0x4e34d56b // fadd v11.4s, v11.4s, v20.4s                  v11:f32x4 = add v11 v133
-	WORD $0x3dc04594 // ldr q20, [x12, #272]                         v134:f32x4 = load b+272 l0*64 l1*512
-	WORD $0x6e34de74 // fmul v20.4s, v19.4s, v20.4s                  v135:f32x4 = mul v131 v134
-	WORD $0x4e34d58c // fadd v12.4s, v12.4s, v20.4s                  v12:f32x4 = add v12 v135
-	WORD $0x3dc04994 // ldr q20, [x12, #288]                         v136:f32x4 = load b+288 l0*64 l1*512
-	WORD $0x6e34de74 // fmul v20.4s, v19.4s, v20.4s                  v137:f32x4 = mul v131 v136
-	WORD $0x4e34d5ad // fadd v13.4s, v13.4s, v20.4s                  v13:f32x4 = add v13 v137
-	WORD $0x3dc04d94 // ldr q20, [x12, #304]                         v138:f32x4 = load b+304 l0*64 l1*512
-	WORD $0x6e34de73 // fmul v19.4s, v19.4s, v20.4s                  v139:f32x4 = mul v131 v138
-	WORD $0x4e33d5ce // fadd v14.4s, v14.4s, v19.4s                  v14:f32x4 = add v14 v139
-	WORD $0x3dc001d3 // ldr q19, [x14]                               v140:i32x4 = load a+0 l1*16 step_a*2
-	WORD $0x4e1c0673 // dup v19.4s, v19.s[3]                         v142:f32x4 = spread v141 3
-	WORD $0x3dc06194 // ldr q20, [x12, #384]                         v143:f32x4 = load b+384 l0*64 l1*512
-	WORD $0x6e34de74 // fmul v20.4s, v19.4s, v20.4s                  v144:f32x4 = mul v142 v143
-	WORD $0x4e34d56b // fadd v11.4s, v11.4s, v20.4s                  v11:f32x4 = add v11 v144
-	WORD $0x3dc06594 // ldr q20, [x12, #400]                         v145:f32x4 = load b+400 l0*64 l1*512
-	WORD $0x6e34de74 // fmul v20.4s, v19.4s, v20.4s                  v146:f32x4 = mul v142 v145
-	WORD $0x4e34d58c // fadd v12.4s, v12.4s, v20.4s                  v12:f32x4 = add v12 v146
-	WORD $0x3dc06994 // ldr q20, [x12, #416]                         v147:f32x4 = load b+416 l0*64 l1*512
-	WORD $0x6e34de74 // fmul v20.4s, v19.4s, v20.4s                  v148:f32x4 = mul v142 v147
-	WORD $0x4e34d5ad // fadd v13.4s, v13.4s, v20.4s                  v13:f32x4 = add v13 v148
-	WORD $0x3dc06d94 // ldr q20, [x12, #432]                         v149:f32x4 = load b+432 l0*64 l1*512
-	WORD $0x6e34de73 // fmul v19.4s, v19.4s, v20.4s                  v150:f32x4 = mul v142 v149
-	WORD $0x4e33d5ce // fadd v14.4s, v14.4s, v19.4s                  v14:f32x4 = add v14 v150
-	WORD $0x3dc001f3 // ldr q19, [x15]                               v151:i32x4 = load a+0 l1*16 step_a*3
-	WORD $0x4e040673 // dup v19.4s, v19.s[0]                         v153:f32x4 = spread v152 0
-	WORD $0x3dc00194 // ldr q20, [x12]                               v154:f32x4 = load b+0 l0*64 l1*512
-	WORD $0x6e34de74 // fmul v20.4s, v19.4s, v20.4s                  v155:f32x4 = mul v153 v154
-	WORD $0x4e34d5ef // fadd v15.4s, v15.4s, v20.4s                  v15:f32x4 = add v15 v155
-	WORD $0x3dc00594 // ldr q20, [x12, #16]                          v156:f32x4 = load b+16 l0*64 l1*512
-	WORD $0x6e34de74 // fmul v20.4s, v19.4s, v20.4s                  v157:f32x4 = mul v153 v156
-	WORD $0x4e34d610 // fadd v16.4s, v16.4s, v20.4s                  v16:f32x4 = add v16 v157
-	WORD $0x3dc00994 // ldr q20, [x12, #32]                          v158:f32x4 = load b+32 l0*64 l1*512
-	WORD $0x6e34de74 // fmul v20.4s, v19.4s, v20.4s                  v159:f32x4 = mul v153 v158
-	WORD $0x4e34d631 // fadd v17.4s, v17.4s, v20.4s                  v17:f32x4 = add v17 v159
-	WORD $0x3dc00d94 // ldr q20, [x12, #48]                          v160:f32x4 = load b+48 l0*64 l1*512
-	WORD $0x6e34de73 // fmul v19.4s, v19.4s, v20.4s                  v161:f32x4 = mul v153 v160
-	WORD $0x4e33d652 // fadd v18.4s, v18.4s, v19.4s                  v18:f32x4 = add v18 v161
-	WORD $0x3dc001f3 // ldr q19, [x15]                               v162:i32x4 = load a+0 l1*16 step_a*3
-	WORD $0x4e0c0673 // dup v19.4s, v19.s[1]                         v164:f32x4 = spread v163 1
-	WORD $0x3dc02194 // ldr q20, [x12, #128]                         v165:f32x4 = load b+128 l0*64 l1*512
-	WORD $0x6e34de74 // fmul v20.4s, v19.4s, v20.4s                  v166:f32x4 = mul v164 v165
-	WORD $0x4e34d5ef // fadd v15.4s, v15.4s, v20.4s                  v15:f32x4 = add v15 v166
-	WORD $0x3dc02594 // ldr q20, [x12, #144]                         v167:f32x4 = load b+144 l0*64 l1*512
-	WORD $0x6e34de74 // fmul v20.4s, v19.4s, v20.4s                  v168:f32x4 = mul v164 v167
-	WORD $0x4e34d610 // fadd v16.4s, v16.4s, v20.4s                  v16:f32x4 = add v16 v168
-	WORD $0x3dc02994 // ldr q20, [x12, #160]                         v169:f32x4 = load b+160 l0*64 l1*512
-	WORD $0x6e34de74 // fmul v20.4s, v19.4s, v20.4s                  v170:f32x4 = mul v164 v169
-	WORD $0x4e34d631 // fadd v17.4s, v17.4s, v20.4s                  v17:f32x4 = add v17 v170
-	WORD $0x3dc02d94 // ldr q20, [x12, #176]                         v171:f32x4 = load b+176 l0*64 l1*512
-	WORD $0x6e34de73 // fmul v19.4s, v19.4s, v20.4s                  v172:f32x4 = mul v164 v171
-	WORD $0x4e33d652 // fadd v18.4s, v18.4s, v19.4s                  v18:f32x4 = add v18 v172
-	WORD $0x3dc001f3 // ldr q19, [x15]                               v173:i32x4 = load a+0 l1*16 step_a*3
-	WORD $0x4e140673 // dup v19.4s, v19.s[2]                         v175:f32x4 = spread v174 2
-	WORD $0x3dc04194 // ldr q20, [x12, #256]                         v176:f32x4 = load b+256 l0*64 l1*512
-	WORD $0x6e34de74 // fmul v20.4s, v19.4s, v20.4s                  v177:f32x4 = mul v175 v176
-	WORD $0x4e34d5ef // fadd v15.4s, v15.4s, v20.4s                  v15:f32x4 = add v15 v177
-	WORD $0x3dc04594 // ldr q20, [x12, #272]                         v178:f32x4 = load b+272 l0*64 l1*512
-	WORD $0x6e34de74 // fmul v20.4s, v19.4s, v20.4s                  v179:f32x4 = mul v175 v178
-	WORD $0x4e34d610 // fadd v16.4s, v16.4s, v20.4s                  v16:f32x4 = add v16 v179
-	WORD $0x3dc04994 // ldr q20, [x12, #288]                         v180:f32x4 = load b+288 l0*64 l1*512
-	WORD $0x6e34de74 // fmul v20.4s, v19.4s, v20.4s                  v181:f32x4 = mul v175 v180
-	WORD $0x4e34d631 // fadd v17.4s, v17.4s, v20.4s                  v17:f32x4 = add v17 v181
-	WORD $0x3dc04d94 // ldr q20, [x12, #304]                         v182:f32x4 = load b+304 l0*64 l1*512
-	WORD $0x6e34de73 // fmul v19.4s, v19.4s, v20.4s                  v183:f32x4 = mul v175 v182
-	WORD $0x4e33d652 // fadd v18.4s, v18.4s, v19.4s                  v18:f32x4 = add v18 v183
-	WORD $0x3dc001f3 // ldr q19, [x15]                               v184:i32x4 = load a+0 l1*16 step_a*3
-	WORD $0x4e1c0673 // dup v19.4s, v19.s[3]                         v186:f32x4 = spread v185 3
-	WORD $0x3dc06194 // ldr q20, [x12, #384]                         v187:f32x4 = load b+384 l0*64 l1*512
-	WORD $0x6e34de74 // fmul v20.4s, v19.4s, v20.4s                  v188:f32x4 = mul v186 v187
-	WORD $0x4e34d5ef // fadd v15.4s, v15.4s, v20.4s                  v15:f32x4 = add v15 v188
-	WORD $0x3dc06594 // ldr q20, [x12, #400]                         v189:f32x4 = load b+400 l0*64 l1*512
-	WORD $0x6e34de74 // fmul v20.4s, v19.4s, v20.4s                  v190:f32x4 = mul v186 v189
-	WORD $0x4e34d610 // fadd v16.4s, v16.4s, v20.4s                  v16:f32x4 = add v16 v190
-	WORD $0x3dc06994 // ldr q20, [x12, #416]                         v191:f32x4 = load b+416 l0*64 l1*512
-	WORD $0x6e34de74 // fmul v20.4s, v19.4s, v20.4s                  v192:f32x4 = mul v186 v191
-	WORD $0x4e34d631 // fadd v17.4s, v17.4s, v20.4s                  v17:f32x4 = add v17 v192
-	WORD $0x3dc06d94 // ldr q20, [x12, #432]                         v193:f32x4 = load b+432 l0*64 l1*512
-	WORD $0x6e34de73 // fmul v19.4s, v19.4s, v20.4s                  v194:f32x4 = mul v186 v193
-	WORD $0x4e33d652 // fadd v18.4s, v18.4s, v19.4s                  v18:f32x4 = add v18 v194
+	WORD $0x3dc00110 // ldr q16, [x8]                                v16:i32x4 = load a+0 l1*16
+	WORD $0x4e040610 // dup v16.4s, v16.s[0]                         v18:f32x4 = spread v17 0
+	WORD $0x3dc00131 // ldr q17, [x9]                                v19:f32x4 = load b+0 l0*64 l1*512
+	WORD $0x6e31de11 // fmul v17.4s, v16.4s, v17.4s                  v20:f32x4 = mul v18 v19
+	WORD $0x4e31d400 // fadd v0.4s, v0.4s, v17.4s                    v0:f32x4 = add v0 v20
+	WORD $0x3dc00531 // ldr q17, [x9, #16]                           v21:f32x4 = load b+16 l0*64 l1*512
+	WORD $0x6e31de11 // fmul v17.4s, v16.4s, v17.4s                  v22:f32x4 = mul v18 v21
+	WORD $0x4e31d421 // fadd v1.4s, v1.4s, v17.4s                    v1:f32x4 = add v1 v22
+	WORD $0x3dc00931 // ldr q17, [x9, #32]                           v23:f32x4 = load b+32 l0*64 l1*512
+	WORD $0x6e31de11 // fmul v17.4s, v16.4s, v17.4s                  v24:f32x4 = mul v18 v23
+	WORD $0x4e31d442 // fadd v2.4s, v2.4s, v17.4s                    v2:f32x4 = add v2 v24
+	WORD $0xf9840120 // prfm pldl1keep, [x9, #2048]                  prefetch b+2048 l0*64 l1*512
+	WORD $0xf9900122 // prfm pldl2keep, [x9, #8192]                  prefetch2 b+8192 l0*64 l1*512
+	WORD $0x3dc00d31 // ldr q17, [x9, #48]                           v25:f32x4 = load b+48 l0*64 l1*512
+	WORD $0x6e31de10 // fmul v16.4s, v16.4s, v17.4s                  v26:f32x4 = mul v18 v25
+	WORD $0x4e30d463 // fadd v3.4s, v3.4s, v16.4s                    v3:f32x4 = add v3 v26
+	WORD $0x3dc00110 // ldr q16, [x8]                                v27:i32x4 = load a+0 l1*16
+	WORD $0x4e0c0610 // dup v16.4s, v16.s[1]                         v29:f32x4 = spread v28 1
+	WORD $0x3dc02131 // ldr q17, [x9, #128]                          v30:f32x4 = load b+128 l0*64 l1*512
+	WORD $0x6e31de11 // fmul v17.4s, v16.4s, v17.4s                  v31:f32x4 = mul v29 v30
+	WORD $0x4e31d400 // fadd v0.4s, v0.4s, v17.4s                    v0:f32x4 = add v0 v31
+	WORD $0x3dc02531 // ldr q17, [x9, #144]                          v32:f32x4 = load b+144 l0*64 l1*512
+	WORD $0x6e31de11 // fmul v17.4s, v16.4s, v17.4s                  v33:f32x4 = mul v29 v32
+	WORD $0x4e31d421 // fadd v1.4s, v1.4s, v17.4s                    v1:f32x4 = add v1 v33
+	WORD $0x3dc02931 // ldr q17, [x9, #160]                          v34:f32x4 = load b+160 l0*64 l1*512
+	WORD $0x6e31de11 // fmul v17.4s, v16.4s, v17.4s                  v35:f32x4 = mul v29 v34
+	WORD $0x4e31d442 // fadd v2.4s, v2.4s, v17.4s                    v2:f32x4 = add v2 v35
+	WORD $0xf9844120 // prfm pldl1keep, [x9, #2176]                  prefetch b+2176 l0*64 l1*512
+	WORD $0xf9904122 // prfm pldl2keep, [x9, #8320]                  prefetch2 b+8320 l0*64 l1*512
+	WORD $0x3dc02d31 // ldr q17, [x9, #176]                          v36:f32x4 = load b+176 l0*64 l1*512
+	WORD $0x6e31de10 // fmul v16.4s, v16.4s, v17.4s                  v37:f32x4 = mul v29 v36
+	WORD $0x4e30d463 // fadd v3.4s, v3.4s, v16.4s                    v3:f32x4 = add v3 v37
+	WORD $0x3dc00110 // ldr q16, [x8]                                v38:i32x4 = load a+0 l1*16
+	WORD $0x4e140610 // dup v16.4s, v16.s[2]                         v40:f32x4 = spread v39 2
+	WORD $0x3dc04131 // ldr q17, [x9, #256]                          v41:f32x4 = load b+256 l0*64 l1*512
+	WORD $0x6e31de11 // fmul v17.4s, v16.4s, v17.4s                  v42:f32x4 = mul v40 v41
+	WORD $0x4e31d400 // fadd v0.4s, v0.4s, v17.4s                    v0:f32x4 = add v0 v42
+	WORD $0x3dc04531 // ldr q17, [x9, #272]                          v43:f32x4 = load b+272 l0*64 l1*512
+	WORD $0x6e31de11 // fmul v17.4s, v16.4s, v17.4s                  v44:f32x4 = mul v40 v43
+	WORD $0x4e31d421 // fadd v1.4s, v1.4s, v17.4s                    v1:f32x4 = add v1 v44
+	WORD $0x3dc04931 // ldr q17, [x9, #288]                          v45:f32x4 = load b+288 l0*64 l1*512
+	WORD $0x6e31de11 // fmul v17.4s, v16.4s, v17.4s                  v46:f32x4 = mul v40 v45
+	WORD $0x4e31d442 // fadd v2.4s, v2.4s, v17.4s                    v2:f32x4 = add v2 v46
+	WORD $0xf9848120 // prfm pldl1keep, [x9, #2304]                  prefetch b+2304 l0*64 l1*512
+	WORD $0xf9908122 // prfm pldl2keep, [x9, #8448]                  prefetch2 b+8448 l0*64 l1*512
+	WORD $0x3dc04d31 // ldr q17, [x9, #304]                          v47:f32x4 = load b+304 l0*64 l1*512
+	WORD $0x6e31de10 // fmul v16.4s, v16.4s, v17.4s                  v48:f32x4 = mul v40 v47
+	WORD $0x4e30d463 // fadd v3.4s, v3.4s, v16.4s                    v3:f32x4 = add v3 v48
+	WORD $0x3dc00110 // ldr q16, [x8]                                v49:i32x4 = load a+0 l1*16
+	WORD $0x4e1c0610 // dup v16.4s, v16.s[3]                         v51:f32x4 = spread v50 3
+	WORD $0x3dc06131 // ldr q17, [x9, #384]                          v52:f32x4 = load b+384 l0*64 l1*512
+	WORD $0x6e31de11 // fmul v17.4s, v16.4s, v17.4s                  v53:f32x4 = mul v51 v52
+	WORD $0x4e31d400 // fadd v0.4s, v0.4s, v17.4s                    v0:f32x4 = add v0 v53
+	WORD $0x3dc06531 // ldr q17, [x9, #400]                          v54:f32x4 = load b+400 l0*64 l1*512
+	WORD $0x6e31de11 // fmul v17.4s, v16.4s, v17.4s                  v55:f32x4 = mul v51 v54
+	WORD $0x4e31d421 // fadd v1.4s, v1.4s, v17.4s                    v1:f32x4 = add v1 v55
+	WORD $0x3dc06931 // ldr q17, [x9, #416]                          v56:f32x4 = load b+416 l0*64 l1*512
+	WORD $0x6e31de11 // fmul v17.4s, v16.4s, v17.4s                  v57:f32x4 = mul v51 v56
+	WORD $0x4e31d442 // fadd v2.4s, v2.4s, v17.4s                    v2:f32x4 = add v2 v57
+	WORD $0xf984c120 // prfm pldl1keep, [x9, #2432]                  prefetch b+2432 l0*64 l1*512
+	WORD $0xf990c122 // prfm pldl2keep, [x9, #8576]                  prefetch2 b+8576 l0*64 l1*512
+	WORD $0x3dc06d31 // ldr q17, [x9, #432]                          v58:f32x4 = load b+432 l0*64 l1*512
+	WORD $0x6e31de10 // fmul v16.4s, v16.4s, v17.4s                  v59:f32x4 = mul v51 v58
+	WORD $0x4e30d463 // fadd v3.4s, v3.4s, v16.4s                    v3:f32x4 = add v3 v59
+	WORD $0x3dc00150 // ldr q16, [x10]                               v60:i32x4 = load a+0 l1*16 step_a*1
+	WORD $0x4e040610 // dup v16.4s, v16.s[0]                         v62:f32x4 = spread v61 0
+	WORD $0x3dc00131 // ldr q17, [x9]                                v63:f32x4 = load b+0 l0*64 l1*512
+	WORD $0x6e31de11 // fmul v17.4s, v16.4s, v17.4s                  v64:f32x4 = mul v62 v63
+	WORD $0x4e31d484 // fadd v4.4s, v4.4s, v17.4s                    v4:f32x4 = add v4 v64
+	WORD $0x3dc00531 // ldr q17, [x9, #16]                           v65:f32x4 = load b+16 l0*64 l1*512
+	WORD $0x6e31de11 // fmul v17.4s, v16.4s, v17.4s                  v66:f32x4 = mul v62 v65
+	WORD $0x4e31d4a5 // fadd v5.4s, v5.4s, v17.4s                    v5:f32x4 = add v5 v66
+	WORD $0x3dc00931 // ldr q17, [x9, #32]                           v67:f32x4 = load b+32 l0*64 l1*512
+	WORD $0x6e31de11 // fmul v17.4s, v16.4s, v17.4s                  v68:f32x4 = mul v62 v67
+	WORD $0x4e31d4c6 // fadd v6.4s, v6.4s, v17.4s                    v6:f32x4 = add v6 v68
+	WORD $0x3dc00d31 // ldr q17, [x9, #48]                           v69:f32x4 = load b+48 l0*64 l1*512
+	WORD $0x6e31de10 // fmul v16.4s, v16.4s, v17.4s                  v70:f32x4 = mul v62 v69
+	WORD $0x4e30d4e7 // fadd v7.4s, v7.4s, v16.4s                    v7:f32x4 = add v7 v70
+	WORD $0x3dc00150 // ldr q16, [x10]                               v71:i32x4 = load a+0 l1*16 step_a*1
+	WORD $0x4e0c0610 // dup v16.4s, v16.s[1]                         v73:f32x4 = spread v72 1
+	WORD $0x3dc02131 // ldr q17, [x9, #128]                          v74:f32x4 = load b+128 l0*64 l1*512
+	WORD $0x6e31de11 // fmul v17.4s, v16.4s, v17.4s                  v75:f32x4 = mul v73 v74
+	WORD $0x4e31d484 // fadd v4.4s, v4.4s, v17.4s                    v4:f32x4 = add v4 v75
+	WORD $0x3dc02531 // ldr q17, [x9, #144]                          v76:f32x4 = load b+144 l0*64 l1*512
+	WORD $0x6e31de11 // fmul v17.4s, v16.4s, v17.4s                  v77:f32x4 = mul v73 v76
+	WORD $0x4e31d4a5 // fadd v5.4s, v5.4s, v17.4s                    v5:f32x4 = add v5 v77
+	WORD $0x3dc02931 // ldr q17, [x9, #160]                          v78:f32x4 = load b+160 l0*64 l1*512
+	WORD $0x6e31de11 // fmul v17.4s, v16.4s, v17.4s                  v79:f32x4 = mul v73 v78
+	WORD $0x4e31d4c6 // fadd v6.4s, v6.4s, v17.4s                    v6:f32x4 = add v6 v79
+	WORD $0x3dc02d31 // ldr q17, [x9, #176]                          v80:f32x4 = load b+176 l0*64 l1*512
+	WORD $0x6e31de10 // fmul v16.4s, v16.4s, v17.4s                  v81:f32x4 = mul v73 v80
+	WORD $0x4e30d4e7 // fadd v7.4s, v7.4s, v16.4s                    v7:f32x4 = add v7 v81
+	WORD $0x3dc00150 // ldr q16, [x10]                               v82:i32x4 = load a+0 l1*16 step_a*1
+	WORD $0x4e140610 // dup v16.4s, v16.s[2]                         v84:f32x4 = spread v83 2
+	WORD $0x3dc04131 // ldr q17, [x9, #256]                          v85:f32x4 = load b+256 l0*64 l1*512
+	WORD $0x6e31de11 // fmul v17.4s, v16.4s, v17.4s                  v86:f32x4 = mul v84 v85
+	WORD $0x4e31d484 // fadd v4.4s, v4.4s, v17.4s                    v4:f32x4 = add v4 v86
+	WORD $0x3dc04531 // ldr q17, [x9, #272]                          v87:f32x4 = load b+272 l0*64 l1*512
+	WORD $0x6e31de11 // fmul v17.4s, v16.4s, v17.4s                  v88:f32x4 = mul v84 v87
+	WORD $0x4e31d4a5 // fadd v5.4s, v5.4s, v17.4s                    v5:f32x4 = add v5 v88
+	WORD $0x3dc04931 // ldr q17, [x9, #288]                          v89:f32x4 = load b+288 l0*64 l1*512
+	WORD $0x6e31de11 // fmul v17.4s, v16.4s, v17.4s                  v90:f32x4 = mul v84 v89
+	WORD $0x4e31d4c6 // fadd v6.4s, v6.4s, v17.4s                    v6:f32x4 = add v6 v90
+	WORD $0x3dc04d31 // ldr q17, [x9, #304]                          v91:f32x4 = load b+304 l0*64 l1*512
+	WORD $0x6e31de10 // fmul v16.4s, v16.4s, v17.4s                  v92:f32x4 = mul v84 v91
+	WORD $0x4e30d4e7 // fadd v7.4s, v7.4s, v16.4s                    v7:f32x4 = add v7 v92
+	WORD $0x3dc00150 // ldr q16, [x10]                               v93:i32x4 = load a+0 l1*16 step_a*1
+	WORD $0x4e1c0610 // dup v16.4s, v16.s[3]                         v95:f32x4 = spread v94 3
+	WORD $0x3dc06131 // ldr q17, [x9, #384]                          v96:f32x4 = load b+384 l0*64 l1*512
+	WORD $0x6e31de11 // fmul v17.4s, v16.4s, v17.4s                  v97:f32x4 = mul v95 v96
+	WORD $0x4e31d484 // fadd v4.4s, v4.4s, v17.4s                    v4:f32x4 = add v4 v97
+	WORD $0x3dc06531 // ldr q17, [x9, #400]                          v98:f32x4 = load b+400 l0*64 l1*512
+	WORD $0x6e31de11 // fmul v17.4s, v16.4s, v17.4s                  v99:f32x4 = mul v95 v98
+	WORD $0x4e31d4a5 // fadd v5.4s, v5.4s, v17.4s                    v5:f32x4 = add v5 v99
+	WORD $0x3dc06931 // ldr q17, [x9, #416]                          v100:f32x4 = load b+416 l0*64 l1*512
+	WORD $0x6e31de11 // fmul v17.4s, v16.4s, v17.4s                  v101:f32x4 = mul v95 v100
+	WORD $0x4e31d4c6 // fadd v6.4s, v6.4s, v17.4s                    v6:f32x4 = add v6 v101
+	WORD $0x3dc06d31 // ldr q17, [x9, #432]                          v102:f32x4 = load b+432 l0*64 l1*512
+	WORD $0x6e31de10 // fmul v16.4s, v16.4s, v17.4s                  v103:f32x4 = mul v95 v102
+	WORD $0x4e30d4e7 // fadd v7.4s, v7.4s, v16.4s                    v7:f32x4 = add v7 v103
+	WORD $0x3dc00170 // ldr q16, [x11]                               v104:i32x4 = load a+0 l1*16 step_a*2
+	WORD $0x4e040610 // dup v16.4s, v16.s[0]                         v106:f32x4 = spread v105 0
+	WORD $0x3dc00131 // ldr q17, [x9]                                v107:f32x4 = load b+0 l0*64 l1*512
+	WORD $0x6e31de11 // fmul v17.4s, v16.4s, v17.4s                  v108:f32x4 = mul v106 v107
+	WORD $0x4e31d508 // fadd v8.4s, v8.4s, v17.4s                    v8:f32x4 = add v8 v108
+	WORD $0x3dc00531 // ldr q17, [x9, #16]                           v109:f32x4 = load b+16 l0*64 l1*512
+	WORD $0x6e31de11 // fmul v17.4s, v16.4s, v17.4s                  v110:f32x4 = mul v106 v109
+	WORD $0x4e31d529 // fadd v9.4s, v9.4s, v17.4s                    v9:f32x4 = add v9 v110
+	WORD $0x3dc00931 // ldr q17, [x9, #32]                           v111:f32x4 = load b+32 l0*64 l1*512
+	WORD $0x6e31de11 // fmul v17.4s, v16.4s, v17.4s                  v112:f32x4 = mul v106 v111
+	WORD $0x4e31d54a // fadd v10.4s, v10.4s, v17.4s                  v10:f32x4 = add v10 v112
+	WORD $0x3dc00d31 // ldr q17, [x9, #48]                           v113:f32x4 = load b+48 l0*64 l1*512
+	WORD $0x6e31de10 // fmul v16.4s, v16.4s, v17.4s                  v114:f32x4 = mul v106 v113
+	WORD $0x4e30d56b // fadd v11.4s, v11.4s, v16.4s                  v11:f32x4 = add v11 v114
+	WORD $0x3dc00170 // ldr q16, [x11]                               v115:i32x4 = load a+0 l1*16 step_a*2
+	WORD $0x4e0c0610 // dup v16.4s, v16.s[1]                         v117:f32x4 = spread v116 1
+	WORD $0x3dc02131 // ldr q17, [x9, #128]                          v118:f32x4 = load b+128 l0*64 l1*512
+	WORD $0x6e31de11 // fmul v17.4s, v16.4s, v17.4s                  v119:f32x4 = mul v117 v118
+	WORD $0x4e31d508 // fadd v8.4s, v8.4s, v17.4s                    v8:f32x4 = add v8 v119
+	WORD $0x3dc02531 // ldr q17, [x9, #144]                          v120:f32x4 = load b+144 l0*64 l1*512
+	WORD $0x6e31de11 // fmul v17.4s, v16.4s, v17.4s                  v121:f32x4 = mul v117 v120
+	WORD $0x4e31d529 // fadd v9.4s, v9.4s, v17.4s                    v9:f32x4 = add v9 v121
+	WORD $0x3dc02931 // ldr q17, [x9, #160]                          v122:f32x4 = load b+160 l0*64 l1*512
+	WORD $0x6e31de11 // fmul v17.4s, v16.4s, v17.4s                  v123:f32x4 = mul v117 v122
+	WORD $0x4e31d54a // fadd v10.4s, v10.4s, v17.4s                  v10:f32x4 = add v10 v123
+	WORD $0x3dc02d31 // ldr q17, [x9, #176]                          v124:f32x4 = load b+176 l0*64 l1*512
+	WORD $0x6e31de10 // fmul v16.4s, v16.4s, v17.4s                  v125:f32x4 = mul v117 v124
+	WORD $0x4e30d56b // fadd v11.4s, v11.4s, v16.4s                  v11:f32x4 = add v11 v125
+	WORD $0x3dc00170 // ldr q16, [x11]                               v126:i32x4 = load a+0 l1*16 step_a*2
+	WORD $0x4e140610 // dup v16.4s, v16.s[2]                         v128:f32x4 = spread v127 2
+	WORD $0x3dc04131 // ldr q17, [x9, #256]                          v129:f32x4 = load b+256 l0*64 l1*512
+	WORD $0x6e31de11 // fmul v17.4s, v16.4s, v17.4s                  v130:f32x4 = mul v128 v129
+	WORD $0x4e31d508 // fadd v8.4s, v8.4s, v17.4s                    v8:f32x4 = add v8 v130
+	WORD $0x3dc04531 // ldr q17, [x9, #272]                          v131:f32x4 = load b+272 l0*64 l1*512
+	WORD $0x6e31de11 // fmul v17.4s, v16.4s, v17.4s                  v132:f32x4 = mul v128 v131
+	WORD $0x4e31d529 // fadd v9.4s, v9.4s, v17.4s                    v9:f32x4 = add v9 v132
+	WORD $0x3dc04931 // ldr q17, [x9, #288]                          v133:f32x4 = load b+288 l0*64 l1*512
+	WORD $0x6e31de11 // fmul v17.4s, v16.4s, v17.4s                  v134:f32x4 = mul v128 v133
+	WORD $0x4e31d54a // fadd v10.4s, v10.4s, v17.4s                  v10:f32x4 = add v10 v134
+	WORD $0x3dc04d31 // ldr q17, [x9, #304]                          v135:f32x4 = load b+304 l0*64 l1*512
+	WORD $0x6e31de10 // fmul v16.4s, v16.4s, v17.4s                  v136:f32x4 = mul v128 v135
+	WORD $0x4e30d56b // fadd v11.4s, v11.4s, v16.4s                  v11:f32x4 = add v11 v136
+	WORD $0x3dc00170 // ldr q16, [x11]                               v137:i32x4 = load a+0 l1*16 step_a*2
+	WORD $0x4e1c0610 // dup v16.4s, v16.s[3]                         v139:f32x4 = spread v138 3
+	WORD $0x3dc06131 // ldr q17, [x9, #384]                          v140:f32x4 = load b+384 l0*64 l1*512
+	WORD $0x6e31de11 // fmul v17.4s, v16.4s, v17.4s                  v141:f32x4 = mul v139 v140
+	WORD $0x4e31d508 // fadd v8.4s, v8.4s, v17.4s                    v8:f32x4 = add v8 v141
+	WORD $0x3dc06531 // ldr q17, [x9, #400]                          v142:f32x4 = load b+400 l0*64 l1*512
+	WORD $0x6e31de11 // fmul v17.4s, v16.4s, v17.4s                  v143:f32x4 = mul v139 v142
+	WORD $0x4e31d529 // fadd v9.4s, v9.4s, v17.4s                    v9:f32x4 = add v9 v143
+	WORD $0x3dc06931 // ldr q17, [x9, #416]                          v144:f32x4 = load b+416 l0*64 l1*512
+	WORD $0x6e31de11 // fmul v17.4s, v16.4s, v17.4s                  v145:f32x4 = mul v139 v144
+	WORD $0x4e31d54a // fadd v10.4s, v10.4s, v17.4s                  v10:f32x4 = add v10 v145
+	WORD $0x3dc06d31 // ldr q17, [x9, #432]                          v146:f32x4 = load b+432 l0*64 l1*512
+	WORD $0x6e31de10 // fmul v16.4s, v16.4s, v17.4s                  v147:f32x4 = mul v139 v146
+	WORD $0x4e30d56b // fadd v11.4s, v11.4s, v16.4s                  v11:f32x4 = add v11 v147
+	WORD $0x3dc00190 // ldr q16, [x12]                               v148:i32x4 = load a+0 l1*16 step_a*3
+	WORD $0x4e040610 // dup v16.4s, v16.s[0]                         v150:f32x4 = spread v149 0
+	WORD $0x3dc00131 // ldr q17, [x9]                                v151:f32x4 = load b+0 l0*64 l1*512
+	WORD $0x6e31de11 // fmul v17.4s, v16.4s, v17.4s                  v152:f32x4 = mul v150 v151
+	WORD $0x4e31d58c // fadd v12.4s, v12.4s, v17.4s                  v12:f32x4 = add v12 v152
+	WORD $0x3dc00531 // ldr q17, [x9, #16]                           v153:f32x4 = load b+16 l0*64 l1*512
+	WORD $0x6e31de11 // fmul v17.4s, v16.4s, v17.4s                  v154:f32x4 = mul v150 v153
+	WORD $0x4e31d5ad // fadd v13.4s, v13.4s, v17.4s                  v13:f32x4 = add v13 v154
+	WORD $0x3dc00931 // ldr q17, [x9, #32]                           v155:f32x4 = load b+32 l0*64 l1*512
+	WORD $0x6e31de11 // fmul v17.4s, v16.4s, v17.4s                  v156:f32x4 = mul v150 v155
+	WORD $0x4e31d5ce // fadd v14.4s, v14.4s, v17.4s                  v14:f32x4 = add v14 v156
+	WORD $0x3dc00d31 // ldr q17, [x9, #48]                           v157:f32x4 = load b+48 l0*64 l1*512
+	WORD $0x6e31de10 // fmul v16.4s, v16.4s, v17.4s                  v158:f32x4 = mul v150 v157
+	WORD $0x4e30d5ef // fadd v15.4s, v15.4s, v16.4s                  v15:f32x4 = add v15 v158
+	WORD $0x3dc00190 // ldr q16, [x12]                               v159:i32x4 = load a+0 l1*16 step_a*3
+	WORD $0x4e0c0610 // dup v16.4s, v16.s[1]                         v161:f32x4 = spread v160 1
+	WORD $0x3dc02131 // ldr q17, [x9, #128]                          v162:f32x4 = load b+128 l0*64 l1*512
+	WORD $0x6e31de11 // fmul v17.4s, v16.4s, v17.4s                  v163:f32x4 = mul v161 v162
+	WORD $0x4e31d58c // fadd v12.4s, v12.4s, v17.4s                  v12:f32x4 = add v12 v163
+	WORD $0x3dc02531 // ldr q17, [x9, #144]                          v164:f32x4 = load b+144 l0*64 l1*512
+	WORD $0x6e31de11 // fmul v17.4s, v16.4s, v17.4s                  v165:f32x4 = mul v161 v164
+	WORD $0x4e31d5ad // fadd v13.4s, v13.4s, v17.4s                  v13:f32x4 = add v13 v165
+	WORD $0x3dc02931 // ldr q17, [x9, #160]                          v166:f32x4 = load b+160 l0*64 l1*512
+	WORD $0x6e31de11 // fmul v17.4s, v16.4s, v17.4s                  v167:f32x4 = mul v161 v166
+	WORD $0x4e31d5ce // fadd v14.4s, v14.4s, v17.4s                  v14:f32x4 = add v14 v167
+	WORD $0x3dc02d31 // ldr q17, [x9, #176]                          v168:f32x4 = load b+176 l0*64 l1*512
+	WORD $0x6e31de10 // fmul v16.4s, v16.4s, v17.4s                  v169:f32x4 = mul v161 v168
+	WORD $0x4e30d5ef // fadd v15.4s, v15.4s, v16.4s                  v15:f32x4 = add v15 v169
+	WORD $0x3dc00190 // ldr q16, [x12]                               v170:i32x4 = load a+0 l1*16 step_a*3
+	WORD $0x4e140610 // dup v16.4s, v16.s[2]                         v172:f32x4 = spread v171 2
+	WORD $0x3dc04131 // ldr q17, [x9, #256]                          v173:f32x4 = load b+256 l0*64 l1*512
+	WORD $0x6e31de11 // fmul v17.4s, v16.4s, v17.4s                  v174:f32x4 = mul v172 v173
+	WORD $0x4e31d58c // fadd v12.4s, v12.4s, v17.4s                  v12:f32x4 = add v12 v174
+	WORD $0x3dc04531 // ldr q17, [x9, #272]                          v175:f32x4 = load b+272 l0*64 l1*512
+	WORD $0x6e31de11 // fmul v17.4s, v16.4s, v17.4s                  v176:f32x4 = mul v172 v175
+	WORD $0x4e31d5ad // fadd v13.4s, v13.4s, v17.4s                  v13:f32x4 = add v13 v176
+	WORD $0x3dc04931 // ldr q17, [x9, #288]                          v177:f32x4 = load b+288 l0*64 l1*512
+	WORD $0x6e31de11 // fmul v17.4s, v16.4s, v17.4s                  v178:f32x4 = mul v172 v177
+	WORD $0x4e31d5ce // fadd v14.4s, v14.4s, v17.4s                  v14:f32x4 = add v14 v178
+	WORD $0x3dc04d31 // ldr q17, [x9, #304]                          v179:f32x4 = load b+304 l0*64 l1*512
+	WORD $0x6e31de10 // fmul v16.4s, v16.4s, v17.4s                  v180:f32x4 = mul v172 v179
+	WORD $0x4e30d5ef // fadd v15.4s, v15.4s, v16.4s                  v15:f32x4 = add v15 v180
+	WORD $0x3dc00190 // ldr q16, [x12]                               v181:i32x4 = load a+0 l1*16 step_a*3
+	WORD $0x4e1c0610 // dup v16.4s, v16.s[3]                         v183:f32x4 = spread v182 3
+	WORD $0x3dc06131 // ldr q17, [x9, #384]                          v184:f32x4 = load b+384 l0*64 l1*512
+	WORD $0x6e31de11 // fmul v17.4s, v16.4s, v17.4s                  v185:f32x4 = mul v183 v184
+	WORD $0x4e31d58c // fadd v12.4s, v12.4s, v17.4s                  v12:f32x4 = add v12 v185
+	WORD $0x3dc06531 // ldr q17, [x9, #400]                          v186:f32x4 = load b+400 l0*64 l1*512
+	WORD $0x6e31de11 // fmul v17.4s, v16.4s, v17.4s                  v187:f32x4 = mul v183 v186
+	WORD $0x4e31d5ad // fadd v13.4s, v13.4s, v17.4s                  v13:f32x4 = add v13 v187
+	WORD $0x3dc06931 // ldr q17, [x9, #416]                          v188:f32x4 = load b+416 l0*64 l1*512
+	WORD $0x6e31de11 // fmul v17.4s, v16.4s, v17.4s                  v189:f32x4 = mul v183 v188
+	WORD $0x4e31d5ce // fadd v14.4s, v14.4s, v17.4s                  v14:f32x4 = add v14 v189
+	WORD $0x3dc06d31 // ldr q17, [x9, #432]                          v190:f32x4 = load b+432 l0*64 l1*512
+	WORD $0x6e31de10 // fmul v16.4s, v16.4s, v17.4s                  v191:f32x4 = mul v183 v190
+	WORD $0x4e30d5ef // fadd v15.4s, v15.4s, v16.4s                  v15:f32x4 = add v15 v191
+	ADD $16, R8
+	ADD $512, R9
+	ADD $16, R10
 	ADD $16, R11
-	ADD $512, R12
-	ADD $16, R13
-	ADD $16, R14
-	ADD $16, R15
-	SUBS $1, R10
+	ADD $16, R12
+	SUBS $1, R7
 	BNE l1
 done1:
-	WORD $0x4e201c73 // and v19.16b, v3.16b, v0.16b                  v196:i32x4 = and v195 v0
-	WORD $0x4ea13673 // cmgt v19.4s, v19.4s, v1.4s                   v197:i32x4 = cmpgts v196 v1
-	WORD $0x6eb31c43 // bit v3.16b, v2.16b, v19.16b                  v198:i32x4 = bitsel v197 v2 v195
-	WORD $0x3d800043 // str q3, [x2]                                 store out+0 l0*64 v199
-	WORD $0x4e201c83 // and v3.16b, v4.16b, v0.16b                   v201:i32x4 = and v200 v0
-	WORD $0x4ea13463 // cmgt v3.4s, v3.4s, v1.4s                     v202:i32x4 = cmpgts v201 v1
-	WORD $0x6ea31c44 // bit v4.16b, v2.16b, v3.16b                   v203:i32x4 = bitsel v202 v2 v200
-	WORD $0x3d800444 // str q4, [x2, #16]                            store out+16 l0*64 v204
-	WORD $0x4e201ca3 // and v3.16b, v5.16b, v0.16b                   v206:i32x4 = and v205 v0
-	WORD $0x4ea13463 // cmgt v3.4s, v3.4s, v1.4s                     v207:i32x4 = cmpgts v206 v1
-	WORD $0x6ea31c45 // bit v5.16b, v2.16b, v3.16b                   v208:i32x4 = bitsel v207 v2 v205
-	WORD $0x3d800845 // str q5, [x2, #32]                            store out+32 l0*64 v209
-	WORD $0x4e201cc3 // and v3.16b, v6.16b, v0.16b                   v211:i32x4 = and v210 v0
-	WORD $0x4ea13463 // cmgt v3.4s, v3.4s, v1.4s                     v212:i32x4 = cmpgts v211 v1
-	WORD $0x6ea31c46 // bit v6.16b, v2.16b, v3.16b                   v213:i32x4 = bitsel v212 v2 v210
-	WORD $0x3d800c46 // str q6, [x2, #48]                            store out+48 l0*64 v214
-	WORD $0x4e201ce3 // and v3.16b, v7.16b, v0.16b                   v216:i32x4 = and v215 v0
-	WORD $0x4ea13463 // cmgt v3.4s, v3.4s, v1.4s                     v217:i32x4 = cmpgts v216 v1
-	WORD $0x6ea31c47 // bit v7.16b, v2.16b, v3.16b                   v218:i32x4 = bitsel v217 v2 v215
-	WORD $0x3d8000e7 // str q7, [x7]                                 store out+0 l0*64 step_out*1 v219
-	WORD $0x4e201d03 // and v3.16b, v8.16b, v0.16b                   v221:i32x4 = and v220 v0
-	WORD $0x4ea13463 // cmgt v3.4s, v3.4s, v1.4s                     v222:i32x4 = cmpgts v221 v1
-	WORD $0x6ea31c48 // bit v8.16b, v2.16b, v3.16b                   v223:i32x4 = bitsel v222 v2 v220
-	WORD $0x3d8004e8 // str q8, [x7, #16]                            store out+16 l0*64 step_out*1 v224
-	WORD $0x4e201d23 // and v3.16b, v9.16b, v0.16b                   v226:i32x4 = and v225 v0
-	WORD $0x4ea13463 // cmgt v3.4s, v3.4s, v1.4s                     v227:i32x4 = cmpgts v226 v1
-	WORD $0x6ea31c49 // bit v9.16b, v2.16b, v3.16b                   v228:i32x4 = bitsel v227 v2 v225
-	WORD $0x3d8008e9 // str q9, [x7, #32]                            store out+32 l0*64 step_out*1 v229
-	WORD $0x4e201d43 // and v3.16b, v10.16b, v0.16b                  v231:i32x4 = and v230 v0
-	WORD $0x4ea13463 // cmgt v3.4s, v3.4s, v1.4s                     v232:i32x4 = cmpgts v231 v1
-	WORD $0x6ea31c4a // bit v10.16b, v2.16b, v3.16b                  v233:i32x4 = bitsel v232 v2 v230
-	WORD $0x3d800cea // str q10, [x7, #48]                           store out+48 l0*64 step_out*1 v234
-	WORD $0x4e201d63 // and v3.16b, v11.16b, v0.16b                  v236:i32x4 = and v235 v0
-	WORD $0x4ea13463 // cmgt v3.4s, v3.4s, v1.4s                     v237:i32x4 = cmpgts v236 v1
-	WORD $0x6ea31c4b // bit v11.16b, v2.16b, v3.16b                  v238:i32x4 = bitsel v237 v2 v235
-	WORD $0x3d80010b // str q11, [x8]                                store out+0 l0*64 step_out*2 v239
-	WORD $0x4e201d83 // and v3.16b, v12.16b, v0.16b                  v241:i32x4 = and v240 v0
-	WORD $0x4ea13463 // cmgt v3.4s, v3.4s, v1.4s                     v242:i32x4 = cmpgts v241 v1
-	WORD $0x6ea31c4c // bit v12.16b, v2.16b, v3.16b                  v243:i32x4 = bitsel v242 v2 v240
-	WORD $0x3d80050c // str q12, [x8, #16]                           store out+16 l0*64 step_out*2 v244
-	WORD $0x4e201da3 // and v3.16b, v13.16b, v0.16b                  v246:i32x4 = and v245 v0
-	WORD $0x4ea13463 // cmgt v3.4s, v3.4s, v1.4s                     v247:i32x4 = cmpgts v246 v1
-	WORD $0x6ea31c4d // bit v13.16b, v2.16b, v3.16b                  v248:i32x4 = bitsel v247 v2 v245
-	WORD $0x3d80090d // str q13, [x8, #32]                           store out+32 l0*64 step_out*2 v249
-	WORD $0x4e201dc3 // and v3.16b, v14.16b, v0.16b                  v251:i32x4 = and v250 v0
-	WORD $0x4ea13463 // cmgt v3.4s, v3.4s, v1.4s                     v252:i32x4 = cmpgts v251 v1
-	WORD $0x6ea31c4e // bit v14.16b, v2.16b, v3.16b                  v253:i32x4 = bitsel v252 v2 v250
-	WORD $0x3d800d0e // str q14, [x8, #48]                           store out+48 l0*64 step_out*2 v254
-	WORD $0x4e201de3 // and v3.16b, v15.16b, v0.16b                  v256:i32x4 = and v255 v0
-	WORD $0x4ea13463 // cmgt v3.4s, v3.4s, v1.4s                     v257:i32x4 = cmpgts v256 v1
-	WORD $0x6ea31c4f // bit v15.16b, v2.16b, v3.16b                  v258:i32x4 = bitsel v257 v2 v255
-	WORD $0x3d80012f // str q15, [x9]                                store out+0 l0*64 step_out*3 v259
-	WORD $0x4e201e03 // and v3.16b, v16.16b, v0.16b                  v261:i32x4 = and v260 v0
-	WORD $0x4ea13463 // cmgt v3.4s, v3.4s, v1.4s                     v262:i32x4 = cmpgts v261 v1
-	WORD $0x6ea31c50 // bit v16.16b, v2.16b, v3.16b                  v263:i32x4 = bitsel v262 v2 v260
-	WORD $0x3d800530 // str q16, [x9, #16]                           store out+16 l0*64 step_out*3 v264
-	WORD $0x4e201e23 // and v3.16b, v17.16b, v0.16b                  v266:i32x4 = and v265 v0
-	WORD $0x4ea13463 // cmgt v3.4s, v3.4s, v1.4s                     v267:i32x4 = cmpgts v266 v1
-	WORD $0x6ea31c51 // bit v17.16b, v2.16b, v3.16b                  v268:i32x4 = bitsel v267 v2 v265
-	WORD $0x3d800931 // str q17, [x9, #32]                           store out+32 l0*64 step_out*3 v269
-	WORD $0x4e201e43 // and v3.16b, v18.16b, v0.16b                  v271:i32x4 = and v270 v0
-	WORD $0x4ea13463 // cmgt v3.4s, v3.4s, v1.4s                     v272:i32x4 = cmpgts v271 v1
-	WORD $0x6ea31c52 // bit v18.16b, v2.16b, v3.16b                  v273:i32x4 = bitsel v272 v2 v270
-	WORD $0x3d800d32 // str q18, [x9, #48]                           store out+48 l0*64 step_out*3 v274
+	WORD $0x3d800040 // str q0, [x2]                                 store acc+0 l0*64 v0
+	WORD $0x3d800441 // str q1, [x2, #16]                            store acc+16 l0*64 v1
+	WORD $0x3d800842 // str q2, [x2, #32]                            store acc+32 l0*64 v2
+	WORD $0x3d800c43 // str q3, [x2, #48]                            store acc+48 l0*64 v3
+	WORD $0x3d802044 // str q4, [x2, #128]                           store acc+128 l0*64 v4
+	WORD $0x3d802445 // str q5, [x2, #144]                           store acc+144 l0*64 v5
+	WORD $0x3d802846 // str q6, [x2, #160]                           store acc+160 l0*64 v6
+	WORD $0x3d802c47 // str q7, [x2, #176]                           store acc+176 l0*64 v7
+	WORD $0x3d804048 // str q8, [x2, #256]                           store acc+256 l0*64 v8
+	WORD $0x3d804449 // str q9, [x2, #272]                           store acc+272 l0*64 v9
+	WORD $0x3d80484a // str q10, [x2, #288]                          store acc+288 l0*64 v10
+	WORD $0x3d804c4b // str q11, [x2, #304]                          store acc+304 l0*64 v11
+	WORD $0x3d80604c // str q12, [x2, #384]                          store acc+384 l0*64 v12
+	WORD $0x3d80644d // str q13, [x2, #400]                          store acc+400 l0*64 v13
+	WORD $0x3d80684e // str q14, [x2, #416]                          store acc+416 l0*64 v14
+	WORD $0x3d806c4f // str q15, [x2, #432]                          store acc+432 l0*64 v15
 	ADD $64, R1
 	ADD $64, R2
-	ADD $64, R7
-	ADD $64, R8
-	ADD $64, R9
 	SUBS $1, R6
 	BNE l0
 done0:
 	MOVD 0(R25), R0 // a
-	MOVD 24(R25), R3 // step_a
-	MOVD $4, R2
-	MADD R3, R0, R2, R2
-	MOVD 0(R25), R0 // a
-	MOVD 24(R25), R4 // step_a
-	MOVD $5, R3
+	MOVD 32(R25), R4 // step_a
+	MOVD $4, R3
 	MADD R4, R0, R3, R3
 	MOVD 0(R25), R0 // a
-	MOVD 24(R25), R5 // step_a
-	MOVD $6, R4
+	MOVD 32(R25), R5 // step_a
+	MOVD $5, R4
 	MADD R5, R0, R4, R4
 	MOVD 0(R25), R0 // a
-	MOVD 24(R25), R6 // step_a
-	MOVD $7, R5
+	MOVD 32(R25), R6 // step_a
+	MOVD $6, R5
 	MADD R6, R0, R5, R5
-	MOVD 16(R25), R0 // out
-	MOVD 32(R25), R7 // step_out
-	MOVD $4, R6
+	MOVD 0(R25), R0 // a
+	MOVD 32(R25), R7 // step_a
+	MOVD $7, R6
 	MADD R7, R0, R6, R6
-	MOVD 16(R25), R0 // out
-	MOVD 32(R25), R8 // step_out
-	MOVD $5, R7
-	MADD R8, R0, R7, R7
-	MOVD 16(R25), R0 // out
-	MOVD 32(R25), R9 // step_out
-	MOVD $6, R8
-	MADD R9, R0, R8, R8
-	MOVD 16(R25), R0 // out
-	MOVD 32(R25), R10 // step_out
-	MOVD $7, R9
-	MADD R10, R0, R9, R9
 	MOVD $2, R0
 	PCALIGN $32
 l2:
-	WORD $0x4f00e403 // movi v3.16b, #0                              v275:f32x4 = splat 0
-	WORD $0x4f00e404 // movi v4.16b, #0                              v276:f32x4 = splat 0
-	WORD $0x4f00e405 // movi v5.16b, #0                              v277:f32x4 = splat 0
-	WORD $0x4f00e406 // movi v6.16b, #0                              v278:f32x4 = splat 0
-	WORD $0x4f00e407 // movi v7.16b, #0                              v279:f32x4 = splat 0
-	WORD $0x4f00e408 // movi v8.16b, #0                              v280:f32x4 = splat 0
-	WORD $0x4f00e409 // movi v9.16b, #0                              v281:f32x4 = splat 0
-	WORD $0x4f00e40a // movi v10.16b, #0                             v282:f32x4 = splat 0
-	WORD $0x4f00e40b // movi v11.16b, #0                             v283:f32x4 = splat 0
-	WORD $0x4f00e40c // movi v12.16b, #0                             v284:f32x4 = splat 0
-	WORD $0x4f00e40d // movi v13.16b, #0                             v285:f32x4 = splat 0
-	WORD $0x4f00e40e // movi v14.16b, #0                             v286:f32x4 = splat 0
-	WORD $0x4f00e40f // movi v15.16b, #0                             v287:f32x4 = splat 0
-	WORD $0x4f00e410 // movi v16.16b, #0                             v288:f32x4 = splat 0
-	WORD $0x4f00e411 // movi v17.16b, #0                             v289:f32x4 = splat 0
-	WORD $0x4f00e412 // movi v18.16b, #0                             v290:f32x4 = splat 0
-	MOVD 40(R25), R10 // count_acc_ko
-	CMP $0, R10
+	WORD $0x4f00e400 // movi v0.16b, #0                              v192:f32x4 = splat 0
+	WORD $0x4f00e401 // movi v1.16b, #0                              v193:f32x4 = splat 0
+	WORD $0x4f00e402 // movi v2.16b, #0                              v194:f32x4 = splat 0
+	WORD $0x4f00e403 // movi v3.16b, #0                              v195:f32x4 = splat 0
+	WORD $0x4f00e404 // movi v4.16b, #0                              v196:f32x4 = splat 0
+	WORD $0x4f00e405 // movi v5.16b, #0                              v197:f32x4 = splat 0
+	WORD $0x4f00e406 // movi v6.16b, #0                              v198:f32x4 = splat 0
+	WORD $0x4f00e407 // movi v7.16b, #0                              v199:f32x4 = splat 0
+	WORD $0x4f00e408 // movi v8.16b, #0                              v200:f32x4 = splat 0
+	WORD $0x4f00e409 // movi v9.16b, #0                              v201:f32x4 = splat 0
+	WORD $0x4f00e40a // movi v10.16b, #0                             v202:f32x4 = splat 0
+	WORD $0x4f00e40b // movi v11.16b, #0                             v203:f32x4 = splat 0
+	WORD $0x4f00e40c // movi v12.16b, #0                             v204:f32x4 = splat 0
+	WORD $0x4f00e40d // movi v13.16b, #0                             v205:f32x4 = splat 0
+	WORD $0x4f00e40e // movi v14.16b, #0                             v206:f32x4 = splat 0
+	WORD $0x4f00e40f // movi v15.16b, #0                             v207:f32x4 = splat 0
+	MOVD 48(R25), R7 // count_acc_ko
+	CMP $0, R7
 	BLE done3
-	MOVD R2, R11
-	MOVD R1, R12
-	MOVD R3, R13
-	MOVD R4, R14
-	MOVD R5, R15
+	MOVD R3, R8
+	MOVD R1, R9
+	MOVD R4, R10
+	MOVD R5, R11
+	MOVD R6, R12
 	PCALIGN $32
 l3:
-	WORD $0x3dc00173 // ldr q19, [x11]                               v291:i32x4 = load a+0 l3*16 step_a*4
-	WORD $0x4e040673 // dup v19.4s, v19.s[0]                         v293:f32x4 = spread v292 0
-	WORD $0x3cd80194 // ldur q20, [x12, #-128]                       v294:f32x4 = load b+0 l2*64 l3*512
-	WORD $0x6e34de74 // fmul v20.4s, v19.4s, v20.4s                  v295:f32x4 = mul v293 v294
-	WORD $0x4e34d463 // fadd v3.4s, v3.4s, v20.4s                    v275:f32x4 = add v275 v295
-	WORD $0x3cd90194 // ldur q20, [x12, #-112]                       v296:f32x4 = load b+16 l2*64 l3*512
-	WORD $0x6e34de74 // fmul v20.4s, v19.4s, v20.4s                  v297:f32x4 = mul v293 v296
-	WORD $0x4e34d484 // fadd v4.4s, v4.4s, v20.4s                    v276:f32x4 = add v276 v297
-	WORD $0x3cda0194 // ldur q20, [x12, #-96]                        v298:f32x4 = load b+32 l2*64 l3*512
-	WORD $0x6e34de74 // fmul v20.4s, v19.4s, v20.4s                  v299:f32x4 = mul v293 v298
-	WORD $0x4e34d4a5 // fadd v5.4s, v5.4s, v20.4s                    v277:f32x4 = add v277 v299
-	WORD $0xf983c180 // prfm pldl1keep, [x12, #1920]                 prefetch b+2048 l2*64 l3*512
-	WORD $0xf98fc182 // prfm pldl2keep, [x12, #8064]                 prefetch2 b+8192 l2*64 l3*512
-	WORD $0x3cdb0194 // ldur q20, [x12, #-80]                        v300:f32x4 = load b+48 l2*64 l3*512
-	WORD $0x6e34de73 // fmul v19.4s, v19.4s, v20.4s                  v301:f32x4 = mul v293 v300
-	WORD $0x4e33d4c6 // fadd v6.4s, v6.4s, v19.4s                    v278:f32x4 = add v278 v301
-	WORD $0x3dc00173 // ldr q19, [x11]                               v302:i32x4 = load a+0 l3*16 step_a*4
-	WORD $0x4e0c0673 // dup v19.4s, v19.s[1]                         v304:f32x4 = spread v303 1
-	WORD $0x3dc00194 // ldr q20, [x12]                               v305:f32x4 = load b+128 l2*64 l3*512
-	WORD $0x6e34de74 // fmul v20.4s, v19.4s, v20.4s                  v306:f32x4 = mul v304 v305
-	WORD $0x4e34d463 // fadd v3.4s, v3.4s, v20.4s                    v275:f32x4 = add v275 v306
-	WORD $0x3dc00594 // ldr q20, [x12, #16]                          v307:f32x4 = load b+144 l2*64 l3*512
-	WORD $0x6e34de74 // fmul v20.4s, v19.4s, v20.4s                  v308:f32x4 = mul v304 v307
-	WORD $0x4e34d484 // fadd v4.4s, v4.4s, v20.4s                    v276:f32x4 = add v276 v308
-	WORD $0x3dc00994 // ldr q20, [x12, #32]                          v309:f32x4 = load b+160 l2*64 l3*512
-	WORD $0x6e34de74 // fmul v20.4s, v19.4s, v20.4s                  v310:f32x4 = mul v304 v309
-	WORD $0x4e34d4a5 // fadd v5.4s, v5.4s, v20.4s                    v277:f32x4 = add v277 v310
-	WORD $0xf9840180 // prfm pldl1keep, [x12, #2048]                 prefetch b+2176 l2*64 l3*512
-	WORD $0xf9900182 // prfm pldl2keep, [x12, #8192]                 prefetch2 b+8320 l2*64 l3*512
-	WORD $0x3dc00d94 // ldr q20, [x12, #48]                          v311:f32x4 = load b+176 l2*64 l3*512
-	WORD $0x6e34de73 // fmul v19.4s, v19.4s, v20.4s                  v312:f32x4 = mul v304 v311
-	WORD $0x4e33d4c6 // fadd v6.4s, v6.4s, v19.4s                    v278:f32x4 = add v278 v312
-	WORD $0x3dc00173 // ldr q19, [x11]                               v313:i32x4 = load a+0 l3*16 step_a*4
-	WORD $0x4e140673 // dup v19.4s, v19.s[2]                         v315:f32x4 = spread v314 2
-	WORD $0x3dc02194 // ldr q20, [x12, #128]                         v316:f32x4 = load b+256 l2*64 l3*512
-	WORD $0x6e34de74 // fmul v20.4s, v19.4s, v20.4s                  v317:f32x4 = mul v315 v316
-	WORD $0x4e34d463 // fadd v3.4s, v3.4s, v20.4s                    v275:f32x4 = add v275 v317
-	WORD $0x3dc02594 // ldr q20, [x12, #144]                         v318:f32x4 = load b+272 l2*64 l3*512
-	WORD $0x6e34de74 // fmul v20.4s, v19.4s, v20.4s                  v319:f32x4 = mul v315 v318
-	WORD $0x4e34d484 // fadd v4.4s, v4.4s, v20.4s                    v276:f32x4 = add v276 v319
-	WORD $0x3dc02994 // ldr q20, [x12, #160]                         v320:f32x4 = load b+288 l2*64 l3*512
-	WORD $0x6e34de74 // fmul v20.4s, v19.4s, v20.4s                  v321:f32x4 = mul v315 v320
-	WORD $0x4e34d4a5 // fadd v5.4s, v5.4s, v20.4s                    v277:f32x4 = add v277 v321
-	WORD $0xf9844180 // prfm pldl1keep, [x12, #2176]                 prefetch b+2304 l2*64 l3*512
-	WORD $0xf9904182 // prfm pldl2keep, [x12, #8320]                 prefetch2 b+8448 l2*64 l3*512
-	WORD $0x3dc02d94 // ldr q20, [x12, #176]                         v322:f32x4 = load b+304 l2*64 l3*512
-	WORD $0x6e34de73 // fmul v19.4s, v19.4s, v20.4s                  v323:f32x4 = mul v315 v322
-	WORD $0x4e33d4c6 // fadd v6.4s, v6.4s, v19.4s                    v278:f32x4 = add v278 v323
-	WORD $0x3dc00173 // ldr q19, [x11]                               v324:i32x4 = load a+0 l3*16 step_a*4
-	WORD $0x4e1c0673 // dup v19.4s, v19.s[3]                         v326:f32x4 = spread v325 3
-	WORD $0x3dc04194 // ldr q20, [x12, #256]                         v327:f32x4 = load b+384 l2*64 l3*512
-	WORD $0x6e34de74 // fmul v20.4s, v19.4s, v20.4s                  v328:f32x4 = mul v326 v327
-	WORD $0x4e34d463 // fadd v3.4s, v3.4s, v20.4s                    v275:f32x4 = add v275 v328
-	WORD $0x3dc04594 // ldr q20, [x12, #272]                         v329:f32x4 = load b+400 l2*64 l3*512
-	WORD $0x6e34de74 // fmul v20.4s, v19.4s, v20.4s                  v330:f32x4 = mul v326 v329
-	WORD $0x4e34d484 // fadd v4.4s, v4.4s, v20.4s                    v276:f32x4 = add v276 v330
-	WORD $0x3dc04994 // ldr q20, [x12, #288]                         v331:f32x4 = load b+416 l2*64 l3*512
-	WORD $0x6e34de74 // fmul v20.4s, v19.4s, v20.4s                  v332:f32x4 = mul v326 v331
-	WORD $0x4e34d4a5 // fadd v5.4s, v5.4s, v20.4s                    v277:f32x4 = add v277 v332
-	WORD $0xf9848180 // prfm pldl1keep, [x12, #2304]                 prefetch b+2432 l2*64 l3*512
-	WORD $0xf9908182 // prfm pldl2keep, [x12, #8448]                 prefetch2 b+8576 l2*64 l3*512
-	WORD $0x3dc04d94 // ldr q20, [x12, #304]                         v333:f32x4 = load b+432 l2*64 l3*512
-	WORD $0x6e34de73 // fmul v19.4s, v19.4s, v20.4s                  v334:f32x4 = mul v326 v333
-	WORD $0x4e33d4c6 // fadd v6.4s, v6.4s, v19.4s                    v278:f32x4 = add v278 v334
-	WORD $0x3dc001b3 // ldr q19, [x13]                               v335:i32x4 = load a+0 l3*16 step_a*5
-	WORD $0x4e040673 // dup v19.4s, v19.s[0]                         v337:f32x4 = spread v336 0
-	WORD $0x3cd80194 // ldur q20, [x12, #-128]                       v338:f32x4 = load b+0 l2*64 l3*512
-	WORD $0x6e34de74 // fmul v20.4s, v19.4s, v20.4s                  v339:f32x4 = mul v337 v338
-	WORD $0x4e34d4e7 // fadd v7.4s, v7.4s, v20.4s                    v279:f32x4 = add v279 v339
-	WORD $0x3cd90194 // ldur q20, [x12, #-112]                       v340:f32x4 = load b+16 l2*64 l3*512
-	WORD $0x6e34de74 // fmul v20.4s, v19.4s, v20.4s                  v341:f32x4 = mul v337 v340
-	WORD $0x4e34d508 // fadd v8.4s, v8.4s, v20.4s                    v280:f32x4 = add v280 v341
-	WORD $0x3cda0194 // ldur q20, [x12, #-96]                        v342:f32x4 = load b+32 l2*64 l3*512
-	WORD $0x6e34de74 // fmul v20.4s, v19.4s, v20.4s                  v343:f32x4 = mul v337 v342
-	WORD $0x4e34d529 // fadd v9.4s, v9.4s, v20.4s                    v281:f32x4 = add v281 v343
-	WORD $0x3cdb0194 // ldur q20, [x12, #-80]                        v344:f32x4 = load b+48 l2*64 l3*512
-	WORD $0x6e34de73 // fmul v19.4s, v19.4s, v20.4s                  v345:f32x4 = mul v337 v344
-	WORD $0x4e33d54a // fadd v10.4s, v10.4s, v19.4s                  v282:f32x4 = add v282 v345
-	WORD $0x3dc001b3 // ldr q19, [x13]                               v346:i32x4 = load a+0 l3*16 step_a*5
-	WORD $0x4e0c0673 // dup v19.4s, v19.s[1]                         v348:f32x4 = spread v347 1
-	WORD $0x3dc00194 // ldr q20, [x12]                               v349:f32x4 = load b+128 l2*64 l3*512
-	WORD $0x6e34de74 // fmul v20.4s, v19.4s, v20.4s                  v350:f32x4 = mul v348 v349
-	WORD $0x4e34d4e7 // fadd v7.4s, v7.4s, v20.4s                    v279:f32x4 = add v279 v350
-	WORD $0x3dc00594 // ldr q20, [x12, #16]                          v351:f32x4 = load b+144 l2*64 l3*512
-	WORD $0x6e34de74 // fmul v20.4s, v19.4s, v20.4s                  v352:f32x4 = mul v348 v351
-	WORD $0x4e34d508 // fadd v8.4s, v8.4s, v20.4s                    v280:f32x4 = add v280 v352
-	WORD $0x3dc00994 // ldr q20, [x12, #32]                          v353:f32x4 = load b+160 l2*64 l3*512
-	WORD $0x6e34de74 // fmul v20.4s, v19.4s, v20.4s                  v354:f32x4 = mul v348 v353
-	WORD $0x4e34d529 // fadd v9.4s, v9.4s, v20.4s                    v281:f32x4 = add v281 v354
-	WORD $0x3dc00d94 // ldr q20, [x12, #48]                          v355:f32x4 = load b+176 l2*64 l3*512
-	WORD $0x6e34de73 // fmul v19.4s, v19.4s, v20.4s                  v356:f32x4 = mul v348 v355
-	WORD $0x4e33d54a // fadd v10.4s, v10.4s, v19.4s                  v282:f32x4 = add v282 v356
-	WORD $0x3dc001b3 // ldr q19, [x13]                               v357:i32x4 = load a+0 l3*16 step_a*5
-	WORD $0x4e140673 // dup v19.4s, v19.s[2]                         v359:f32x4 = spread v358 2
-	WORD $0x3dc02194 // ldr q20, [x12, #128]                         v360:f32x4 = load b+256 l2*64 l3*512
-	WORD $0x6e34de74 // fmul v20.4s, v19.4s, v20.4s                  v361:f32x4 = mul v359 v360
-	WORD $0x4e34d4e7 // fadd v7.4s, v7.4s, v20.4s                    v279:f32x4 = add v279 v361
-	WORD $0x3dc02594 // ldr q20, [x12, #144]                         v362:f32x4 = load b+272 l2*64 l3*512
-	WORD $0x6e34de74 // fmul v20.4s, v19.4s, v20.4s                  v363:f32x4 = mul v359 v362
-	WORD $0x4e34d508 // fadd v8.4s, v8.4s, v20.4s                    v280:f32x4 = add v280 v363
-	WORD $0x3dc02994 // ldr q20, [x12, #160]                         v364:f32x4 = load b+288 l2*64 l3*512
-	WORD $0x6e34de74 // fmul v20.4s, v19.4s, v20.4s                  v365:f32x4 = mul v359 v364
-	WORD $0x4e34d529 // fadd v9.4s, v9.4s, v20.4s                    v281:f32x4 = add v281 v365
-	WORD $0x3dc02d94 // ldr q20, [x12, #176]                         v366:f32x4 = load b+304 l2*64 l3*512
-	WORD $0x6e34de73 // fmul v19.4s, v19.4s, v20.4s                  v367:f32x4 = mul v359 v366
-	WORD $0x4e33d54a // fadd v10.4s, v10.4s, v19.4s                  v282:f32x4 = add v282 v367
-	WORD $0x3dc001b3 // ldr q19, [x13]                               v368:i32x4 = load a+0 l3*16 step_a*5
-	WORD $0x4e1c0673 // dup v19.4s, v19.s[3]                         v370:f32x4 = spread v369 3
-	WORD $0x3dc04194 // ldr q20, [x12, #256]                         v371:f32x4 = load b+384 l2*64 l3*512
-	WORD $0x6e34de74 // fmul v20.4s, v19.4s, v20.4s                  v372:f32x4 = mul v370 v371
-	WORD $0x4e34d4e7 // fadd v7.4s, v7.4s, v20.4s                    v279:f32x4 = add v279 v372
-	WORD $0x3dc04594 // ldr q20, [x12, #272]                         v373:f32x4 = load b+400 l2*64 l3*512
-	WORD $0x6e34de74 // fmul v20.4s, v19.4s, v20.4s                  v374:f32x4 = mul v370 v373
-	WORD $0x4e34d508 // fadd v8.4s, v8.4s, v20.4s                    v280:f32x4 = add v280 v374
-	WORD $0x3dc04994 // ldr q20, [x12, #288]                         v375:f32x4 = load b+416 l2*64 l3*512
-	WORD $0x6e34de74 // fmul v20.4s, v19.4s, v20.4s                  v376:f32x4 = mul v370 v375
-	WORD $0x4e34d529 // fadd v9.4s, v9.4s, v20.4s                    v281:f32x4 = add v281 v376
-	WORD $0x3dc04d94 // ldr q20, [x12, #304]                         v377:f32x4 = load b+432 l2*64 l3*512
-	WORD $0x6e34de73 // fmul v19.4s, v19.4s, v20.4s                  v378:f32x4 = mul v370 v377
-	WORD $0x4e33d54a // fadd v10.4s, v10.4s, v19.4s                  v282:f32x4 = add v282 v378
-	WORD $0x3dc001d3 // ldr q19, [x14]                               v379:i32x4 = load a+0 l3*16 step_a*6
-	WORD $0x4e040673 // dup v19.4s, v19.s[0]                         v381:f32x4 = spread v380 0
-	WORD $0x3cd80194 // ldur q20, [x12, #-128]                       v382:f32x4 = load b+0 l2*64 l3*512
-	WORD $0x6e34de74 // fmul v20.4s, v19.4s, v20.4s                  v383:f32x4 = mul v381 v382
-	WORD $0x4e34d56b // fadd v11.4s, v11.4s, v20.4s                  v283:f32x4 = add v283 v383
-	WORD $0x3cd90194 // ldur q20, [x12, #-112]                       v384:f32x4 = load b+16 l2*64 l3*512
-	WORD $0x6e34de74 // fmul v20.4s, v19.4s, v20.4s                  v385:f32x4 = mul v381 v384
-	WORD $0x4e34d58c // fadd v12.4s, v12.4s, v20.4s                  v284:f32x4 = add v284 v385
-	WORD $0x3cda0194 // ldur q20, [x12, #-96]                        v386:f32x4 = load b+32 l2*64 l3*512
-	WORD $0x6e34de74 // fmul v20.4s, v19.4s, v20.4s                  v387:f32x4 = mul v381 v386
-	WORD $0x4e34d5ad // fadd v13.4s, v13.4s, v20.4s                  v285:f32x4 = add v285 v387
-	WORD $0x3cdb0194 // ldur q20, [x12, #-80]                        v388:f32x4 = load b+48 l2*64 l3*512
-	WORD $0x6e34de73 // fmul v19.4s, v19.4s, v20.4s                  v389:f32x4 = mul v381 v388
-	WORD $0x4e33d5ce // fadd v14.4s, v14.4s, v19.4s                  v286:f32x4 = add v286 v389
-	WORD $0x3dc001d3 // ldr q19, [x14]                               v390:i32x4 = load a+0 l3*16 step_a*6
-	WORD $0x4e0c0673 // dup v19.4s, v19.s[1]                         v392:f32x4 = spread v391 1
-	WORD $0x3dc00194 // ldr q20, [x12]                               v393:f32x4 = load b+128 l2*64 l3*512
-	WORD $0x6e34de74 // fmul v20.4s, v19.4s, v20.4s                  v394:f32x4 = mul v392 v393
-	WORD $0x4e34d56b // fadd v11.4s, v11.4s, v20.4s                  v283:f32x4 = add v283 v394
-	WORD $0x3dc00594 // ldr q20, [x12, #16]                          v395:f32x4 = load b+144 l2*64 l3*512
-	WORD $0x6e34de74 // fmul v20.4s, v19.4s, v20.4s                  v396:f32x4 = mul v392 v395
-	WORD $0x4e34d58c // fadd v12.4s, v12.4s, v20.4s                  v284:f32x4 = add v284 v396
-	WORD $0x3dc00994 // ldr q20, [x12, #32]                          v397:f32x4 = load b+160 l2*64 l3*512
-	WORD $0x6e34de74 // fmul v20.4s, v19.4s, v20.4s                  v398:f32x4 = mul v392 v397
-	WORD $0x4e34d5ad // fadd v13.4s, v13.4s, v20.4s                  v285:f32x4 = add v285 v398
-	WORD $0x3dc00d94 // ldr q20, [x12, #48]                          v399:f32x4 = load b+176 l2*64 l3*512
-	WORD $0x6e34de73 // fmul v19.4s, v19.4s, v20.4s                  v400:f32x4 = mul v392 v399
-	WORD $0x4e33d5ce // fadd v14.4s, v14.4s, v19.4s                  v286:f32x4 = add v286 v400
-	WORD $0x3dc001d3 // ldr q19, [x14]                               v401:i32x4 = load a+0 l3*16 step_a*6
-	WORD $0x4e140673 // dup v19.4s, v19.s[2]                         v403:f32x4 = spread v402 2
-	WORD $0x3dc02194 // ldr q20, [x12, #128]                         v404:f32x4 = load b+256 l2*64 l3*512
-	WORD $0x6e34de74 // fmul v20.4s, v19.4s, v20.4s                  v405:f32x4 = mul v403 v404
-	WORD $0x4e34d56b // fadd v11.4s, v11.4s, v20.4s                  v283:f32x4 = add v283 v405
-	WORD $0x3dc02594 // ldr q20, [x12, #144]                         v406:f32x4 = load b+272 l2*64 l3*512
-	WORD $0x6e34de74 // fmul v20.4s, v19.4s, v20.4s                  v407:f32x4 = mul v403 v406
-	WORD $0x4e34d58c // fadd v12.4s, v12.4s, v20.4s                  v284:f32x4 = add v284 v407
-	WORD $0x3dc02994 // ldr q20, [x12, #160]                         v408:f32x4 = load b+288 l2*64 l3*512
-	WORD $0x6e34de74 // fmul v20.4s, v19.4s, v20.4s                  v409:f32x4 = mul v403 v408
-	WORD $0x4e34d5ad // fadd v13.4s, v13.4s, v20.4s                  v285:f32x4 = add v285 v409
-	WORD $0x3dc02d94 // ldr q20, [x12, #176]                         v410:f32x4 = load b+304 l2*64 l3*512
-	WORD $0x6e34de73 // fmul v19.4s, v19.4s, v20.4s                  v411:f32x4 = mul v403 v410
-	WORD $0x4e33d5ce // fadd v14.4s, v14.4s, v19.4s                  v286:f32x4 = add v286 v411
-	WORD $0x3dc001d3 // ldr q19, [x14]                               v412:i32x4 = load a+0 l3*16 step_a*6
-	WORD $0x4e1c0673 // dup v19.4s, v19.s[3]                         v414:f32x4 = spread v413 3
-	WORD $0x3dc04194 // ldr q20, [x12, #256]                         v415:f32x4 = load b+384 l2*64 l3*512
-	WORD $0x6e34de74 // fmul v20.4s, v19.4s, v20.4s                  v416:f32x4 = mul v414 v415
-	WORD $0x4e34d56b // fadd v11.4s, v11.4s, v20.4s                  v283:f32x4 = add v283 v416
-	WORD $0x3dc04594 // ldr q20, [x12, #272]                         v417:f32x4 = load b+400 l2*64 l3*512
-	WORD $0x6e34de74 // fmul v20.4s, v19.4s, v20.4s                  v418:f32x4 = mul v414 v417
-	WORD $0x4e34d58c // fadd v12.4s, v12.4s, v20.4s                  v284:f32x4 = add v284 v418
-	WORD $0x3dc04994 // ldr q20, [x12, #288]                         v419:f32x4 = load b+416 l2*64 l3*512
-	WORD $0x6e34de74 // fmul v20.4s, v19.4s, v20.4s                  v420:f32x4 = mul v414 v419
-	WORD $0x4e34d5ad // fadd v13.4s, v13.4s, v20.4s                  v285:f32x4 = add v285 v420
-	WORD $0x3dc04d94 // ldr q20, [x12, #304]                         v421:f32x4 = load b+432 l2*64 l3*512
-	WORD $0x6e34de73 // fmul v19.4s, v19.4s, v20.4s                  v422:f32x4 = mul v414 v421
-	WORD $0x4e33d5ce // fadd v14.4s, v14.4s, v19.4s                  v286:f32x4 = add v286 v422
-	WORD $0x3dc001f3 // ldr q19, [x15]                               v423:i32x4 = load a+0 l3*16 step_a*7
-	WORD $0x4e040673 // dup v19.4s, v19.s[0]                         v425:f32x4 = spread v424 0
-	WORD $0x3cd80194 // ldur q20, [x12, #-128]                       v426:f32x4 = load b+0 l2*64 l3*512
-	WORD $0x6e34de74 // fmul v20.4s, v19.4s, v20.4s                  v427:f32x4 = mul v425 v426
-	WORD $0x4e34d5ef // fadd v15.4s, v15.4s, v20.4s                  v287:f32x4 = add v287 v427
-	WORD $0x3cd90194 // ldur q20, [x12, #-112]                       v428:f32x4 = load b+16 l2*64 l3*512
-	WORD $0x6e34de74 // fmul v20.4s, v19.4s, v20.4s                  v429:f32x4 = mul v425 v428
-	WORD $0x4e34d610 // fadd v16.4s, v16.4s, v20.4s                  v288:f32x4 = add v288 v429
-	WORD $0x3cda0194 // ldur q20, [x12, #-96]                        v430:f32x4 = load b+32 l2*64 l3*512
-	WORD $0x6e34de74 // fmul v20.4s, v19.4s, v20.4s                  v431:f32x4 = mul v425 v430
-	WORD $0x4e34d631 // fadd v17.4s, v17.4s, v20.4s                  v289:f32x4 = add v289 v431
-	WORD $0x3cdb0194 // ldur q20, [x12, #-80]                        v432:f32x4 = load b+48 l2*64 l3*512
-	WORD $0x6e34de73 // fmul v19.4s, v19.4s, v20.4s                  v433:f32x4 = mul v425 v432
-	WORD $0x4e33d652 // fadd v18.4s, v18.4s, v19.4s                  v290:f32x4 = add v290 v433
-	WORD $0x3dc001f3 // ldr q19, [x15]                               v434:i32x4 = load a+0 l3*16 step_a*7
-	WORD $0x4e0c0673 // dup v19.4s, v19.s[1]                         v436:f32x4 = spread v435 1
-	WORD $0x3dc00194 // ldr q20, [x12]                               v437:f32x4 = load b+128 l2*64 l3*512
-	WORD $0x6e34de74 // fmul v20.4s, v19.4s, v20.4s                  v438:f32x4 = mul v436 v437
-	WORD $0x4e34d5ef // fadd v15.4s, v15.4s, v20.4s                  v287:f32x4 = add v287 v438
-	WORD $0x3dc00594 // ldr q20, [x12, #16]                          v439:f32x4 = load b+144 l2*64 l3*512
-	WORD $0x6e34de74 // fmul v20.4s, v19.4s, v20.4s                  v440:f32x4 = mul v436 v439
-	WORD $0x4e34d610 // fadd v16.4s, v16.4s, v20.4s                  v288:f32x4 = add v288 v440
-	WORD $0x3dc00994 // ldr q20, [x12, #32]                          v441:f32x4 = load b+160 l2*64 l3*512
-	WORD $0x6e34de74 // fmul v20.4s, v19.4s, v20.4s                  v442:f32x4 = mul v436 v441
-	WORD $0x4e34d631 // fadd v17.4s, v17.4s, v20.4s                  v289:f32x4 = add v289 v442
-	WORD $0x3dc00d94 // ldr q20, [x12, #48]                          v443:f32x4 = load b+176 l2*64 l3*512
-	WORD $0x6e34de73 // fmul v19.4s, v19.4s, v20.4s                  v444:f32x4 = mul v436 v443
-	WORD $0x4e33d652 // fadd v18.4s, v18.4s, v19.4s                  v290:f32x4 = add v290 v444
-	WORD $0x3dc001f3 // ldr q19, [x15]                               v445:i32x4 = load a+0 l3*16 step_a*7
-	WORD $0x4e140673 // dup v19.4s, v19.s[2]                         v447:f32x4 = spread v446 2
-	WORD $0x3dc02194 // ldr q20, [x12, #128]                         v448:f32x4 = load b+256 l2*64 l3*512
-	WORD $0x6e34de74 // fmul v20.4s, v19.4s, v20.4s                  v449:f32x4 = mul v447 v448
-	WORD $0x4e34d5ef // fadd v15.4s, v15.4s, v20.4s                  v287:f32x4 = add v287 v449
-	WORD $0x3dc02594 // ldr q20, [x12, #144]                         v450:f32x4 = load b+272 l2*64 l3*512
-	WORD $0x6e34de74 // fmul v20.4s, v19.4s, v20.4s                  v451:f32x4 = mul v447 v450
-	WORD $0x4e34d610 // fadd v16.4s, v16.4s, v20.4s                  v288:f32x4 = add v288 v451
-	WORD $0x3dc02994 // ldr q20, [x12, #160]                         v452:f32x4 = load b+288 l2*64 l3*512
-	WORD $0x6e34de74 // fmul v20.4s, v19.4s, v20.4s                  v453:f32x4 = mul v447 v452
-	WORD $0x4e34d631 // fadd v17.4s, v17.4s, v20.4s                  v289:f32x4 = add v289 v453
-	WORD $0x3dc02d94 // ldr q20, [x12, #176]                         v454:f32x4 = load b+304 l2*64 l3*512
-	WORD $0x6e34de73 // fmul v19.4s, v19.4s, v20.4s                  v455:f32x4 = mul v447 v454
-	WORD $0x4e33d652 // fadd v18.4s, v18.4s, v19.4s                  v290:f32x4 = add v290 v455
-	WORD $0x3dc001f3 // ldr q19, [x15]                               v456:i32x4 = load a+0 l3*16 step_a*7
-	WORD $0x4e1c0673 // dup v19.4s, v19.s[3]                         v458:f32x4 = spread v457 3
-	WORD $0x3dc04194 // ldr q20, [x12, #256]                         v459:f32x4 = load b+384 l2*64 l3*512
-	WORD $0x6e34de74 // fmul v20.4s, v19.4s, v20.4s                  v460:f32x4 = mul v458 v459
-	WORD $0x4e34d5ef // fadd v15.4s, v15.4s, v20.4s                  v287:f32x4 = add v287 v460
-	WORD $0x3dc04594 // ldr q20, [x12, #272]                         v461:f32x4 = load b+400 l2*64 l3*512
-	WORD $0x6e34de74 // fmul v20.4s, v19.4s, v20.4s                  v462:f32x4 = mul v458 v461
-	WORD $0x4e34d610 // fadd v16.4s, v16.4s, v20.4s                  v288:f32x4 = add v288 v462
-	WORD $0x3dc04994 // ldr q20, [x12, #288]                         v463:f32x4 = load b+416 l2*64 l3*512
-	WORD $0x6e34de74 // fmul v20.4s, v19.4s, v20.4s                  v464:f32x4 = mul v458 v463
-	WORD $0x4e34d631 // fadd v17.4s, v17.4s, v20.4s                  v289:f32x4 = add v289 v464
-	WORD $0x3dc04d94 // ldr q20, [x12, #304]                         v465:f32x4 = load b+432 l2*64 l3*512
-	WORD $0x6e34de73 // fmul v19.4s, v19.4s, v20.4s                  v466:f32x4 = mul v458 v465
-	WORD $0x4e33d652 // fadd v18.4s, v18.4s, v19.4s                  v290:f32x4 = add v290 v466
+	WORD $0x3dc00110 // ldr q16, [x8]                                v208:i32x4 = load a+0 l3*16 step_a*4
+	WORD $0x4e040610 // dup v16.4s, v16.s[0]                         v210:f32x4 = spread v209 0
+	WORD $0x3cd80131 // ldur q17, [x9, #-128]                        v211:f32x4 = load b+0 l2*64 l3*512
+	WORD $0x6e31de11 // fmul v17.4s, v16.4s, v17.4s                  v212:f32x4 = mul v210 v211
+	WORD $0x4e31d400 // fadd v0.4s, v0.4s, v17.4s                    v192:f32x4 = add v192 v212
+	WORD $0x3cd90131 // ldur q17, [x9, #-112]                        v213:f32x4 = load b+16 l2*64 l3*512
+	WORD $0x6e31de11 // fmul v17.4s, v16.4s, v17.4s                  v214:f32x4 = mul v210 v213
+	WORD $0x4e31d421 // fadd v1.4s, v1.4s, v17.4s                    v193:f32x4 = add v193 v214
+	WORD $0x3cda0131 // ldur q17, [x9, #-96]                         v215:f32x4 = load b+32 l2*64 l3*512
+	WORD $0x6e31de11 // fmul v17.4s, v16.4s, v17.4s                  v216:f32x4 = mul v210 v215
+	WORD $0x4e31d442 // fadd v2.4s, v2.4s, v17.4s                    v194:f32x4 = add v194 v216
+	WORD $0xf983c120 // prfm pldl1keep, [x9, #1920]                  prefetch b+2048 l2*64 l3*512
+	WORD $0xf98fc122 // prfm pldl2keep, [x9, #8064]                  prefetch2 b+8192 l2*64 l3*512
+	WORD $0x3cdb0131 // ldur q17, [x9, #-80]                         v217:f32x4 = load b+48 l2*64 l3*512
+	WORD $0x6e31de10 // fmul v16.4s, v16.4s, v17.4s                  v218:f32x4 = mul v210 v217
+	WORD $0x4e30d463 // fadd v3.4s, v3.4s, v16.4s                    v195:f32x4 = add v195 v218
+	WORD $0x3dc00110 // ldr q16, [x8]                                v219:i32x4 = load a+0 l3*16 step_a*4
+	WORD $0x4e0c0610 // dup v16.4s, v16.s[1]                         v221:f32x4 = spread v220 1
+	WORD $0x3dc00131 // ldr q17, [x9]                                v222:f32x4 = load b+128 l2*64 l3*512
+	WORD $0x6e31de11 // fmul v17.4s, v16.4s, v17.4s                  v223:f32x4 = mul v221 v222
+	WORD $0x4e31d400 // fadd v0.4s, v0.4s, v17.4s                    v192:f32x4 = add v192 v223
+	WORD $0x3dc00531 // ldr q17, [x9, #16]                           v224:f32x4 = load b+144 l2*64 l3*512
+	WORD $0x6e31de11 // fmul v17.4s, v16.4s, v17.4s                  v225:f32x4 = mul v221 v224
+	WORD $0x4e31d421 // fadd v1.4s, v1.4s, v17.4s                    v193:f32x4 = add v193 v225
+	WORD $0x3dc00931 // ldr q17, [x9, #32]                           v226:f32x4 = load b+160 l2*64 l3*512
+	WORD $0x6e31de11 // fmul v17.4s, v16.4s, v17.4s                  v227:f32x4 = mul v221 v226
+	WORD $0x4e31d442 // fadd v2.4s, v2.4s, v17.4s                    v194:f32x4 = add v194 v227
+	WORD $0xf9840120 // prfm pldl1keep, [x9, #2048]                  prefetch b+2176 l2*64 l3*512
+	WORD $0xf9900122 // prfm pldl2keep, [x9, #8192]                  prefetch2 b+8320 l2*64 l3*512
+	WORD $0x3dc00d31 // ldr q17, [x9, #48]                           v228:f32x4 = load b+176 l2*64 l3*512
+	WORD $0x6e31de10 // fmul v16.4s, v16.4s, v17.4s                  v229:f32x4 = mul v221 v228
+	WORD $0x4e30d463 // fadd v3.4s, v3.4s, v16.4s                    v195:f32x4 = add v195 v229
+	WORD $0x3dc00110 // ldr q16, [x8]                                v230:i32x4 = load a+0 l3*16 step_a*4
+	WORD $0x4e140610 // dup v16.4s, v16.s[2]                         v232:f32x4 = spread v231 2
+	WORD $0x3dc02131 // ldr q17, [x9, #128]                          v233:f32x4 = load b+256 l2*64 l3*512
+	WORD $0x6e31de11 // fmul v17.4s, v16.4s, v17.4s                  v234:f32x4 = mul v232 v233
+	WORD $0x4e31d400 // fadd v0.4s, v0.4s, v17.4s                    v192:f32x4 = add v192 v234
+	WORD $0x3dc02531 // ldr q17, [x9, #144]                          v235:f32x4 = load b+272 l2*64 l3*512
+	WORD $0x6e31de11 // fmul v17.4s, v16.4s, v17.4s                  v236:f32x4 = mul v232 v235
+	WORD $0x4e31d421 // fadd v1.4s, v1.4s, v17.4s                    v193:f32x4 = add v193 v236
+	WORD $0x3dc02931 // ldr q17, [x9, #160]                          v237:f32x4 = load b+288 l2*64 l3*512
+	WORD $0x6e31de11 // fmul v17.4s, v16.4s, v17.4s                  v238:f32x4 = mul v232 v237
+	WORD $0x4e31d442 // fadd v2.4s, v2.4s, v17.4s                    v194:f32x4 = add v194 v238
+	WORD $0xf9844120 // prfm pldl1keep, [x9, #2176]                  prefetch b+2304 l2*64 l3*512
+	WORD $0xf9904122 // prfm pldl2keep, [x9, #8320]                  prefetch2 b+8448 l2*64 l3*512
+	WORD $0x3dc02d31 // ldr q17, [x9, #176]                          v239:f32x4 = load b+304 l2*64 l3*512
+	WORD $0x6e31de10 // fmul v16.4s, v16.4s, v17.4s                  v240:f32x4 = mul v232 v239
+	WORD $0x4e30d463 // fadd v3.4s, v3.4s, v16.4s                    v195:f32x4 = add v195 v240
+	WORD $0x3dc00110 // ldr q16, [x8]                                v241:i32x4 = load a+0 l3*16 step_a*4
+	WORD $0x4e1c0610 // dup v16.4s, v16.s[3]                         v243:f32x4 = spread v242 3
+	WORD $0x3dc04131 // ldr q17, [x9, #256]                          v244:f32x4 = load b+384 l2*64 l3*512
+	WORD $0x6e31de11 // fmul v17.4s, v16.4s, v17.4s                  v245:f32x4 = mul v243 v244
+	WORD $0x4e31d400 // fadd v0.4s, v0.4s, v17.4s                    v192:f32x4 = add v192 v245
+	WORD $0x3dc04531 // ldr q17, [x9, #272]                          v246:f32x4 = load b+400 l2*64 l3*512
+	WORD $0x6e31de11 // fmul v17.4s, v16.4s, v17.4s                  v247:f32x4 = mul v243 v246
+	WORD $0x4e31d421 // fadd v1.4s, v1.4s, v17.4s                    v193:f32x4 = add v193 v247
+	WORD $0x3dc04931 // ldr q17, [x9, #288]                          v248:f32x4 = load b+416 l2*64 l3*512
+	WORD $0x6e31de11 // fmul v17.4s, v16.4s, v17.4s                  v249:f32x4 = mul v243 v248
+	WORD $0x4e31d442 // fadd v2.4s, v2.4s, v17.4s                    v194:f32x4 = add v194 v249
+	WORD $0xf9848120 // prfm pldl1keep, [x9, #2304]                  prefetch b+2432 l2*64 l3*512
+	WORD $0xf9908122 // prfm pldl2keep, [x9, #8448]                  prefetch2 b+8576 l2*64 l3*512
+	WORD $0x3dc04d31 // ldr q17, [x9, #304]                          v250:f32x4 = load b+432 l2*64 l3*512
+	WORD $0x6e31de10 // fmul v16.4s, v16.4s, v17.4s                  v251:f32x4 = mul v243 v250
+	WORD $0x4e30d463 // fadd v3.4s, v3.4s, v16.4s                    v195:f32x4 = add v195 v251
+	WORD $0x3dc00150 // ldr q16, [x10]                               v252:i32x4 = load a+0 l3*16 step_a*5
+	WORD $0x4e040610 // dup v16.4s, v16.s[0]                         v254:f32x4 = spread v253 0
+	WORD $0x3cd80131 // ldur q17, [x9, #-128]                        v255:f32x4 = load b+0 l2*64 l3*512
+	WORD $0x6e31de11 // fmul v17.4s, v16.4s, v17.4s                  v256:f32x4 = mul v254 v255
+	WORD $0x4e31d484 // fadd v4.4s, v4.4s, v17.4s                    v196:f32x4 = add v196 v256
+	WORD $0x3cd90131 // ldur q17, [x9, #-112]                        v257:f32x4 = load b+16 l2*64 l3*512
+	WORD $0x6e31de11 // fmul v17.4s, v16.4s, v17.4s                  v258:f32x4 = mul v254 v257
+	WORD $0x4e31d4a5 // fadd v5.4s, v5.4s, v17.4s                    v197:f32x4 = add v197 v258
+	WORD $0x3cda0131 // ldur q17, [x9, #-96]                         v259:f32x4 = load b+32 l2*64 l3*512
+	WORD $0x6e31de11 // fmul v17.4s, v16.4s, v17.4s                  v260:f32x4 = mul v254 v259
+	WORD $0x4e31d4c6 // fadd v6.4s, v6.4s, v17.4s                    v198:f32x4 = add v198 v260
+	WORD $0x3cdb0131 // ldur q17, [x9, #-80]                         v261:f32x4 = load b+48 l2*64 l3*512
+	WORD $0x6e31de10 // fmul v16.4s, v16.4s, v17.4s                  v262:f32x4 = mul v254 v261
+	WORD $0x4e30d4e7 // fadd v7.4s, v7.4s, v16.4s                    v199:f32x4 = add v199 v262
+	WORD $0x3dc00150 // ldr q16, [x10]                               v263:i32x4 = load a+0 l3*16 step_a*5
+	WORD $0x4e0c0610 // dup v16.4s, v16.s[1]                         v265:f32x4 = spread v264 1
+	WORD $0x3dc00131 // ldr q17, [x9]                                v266:f32x4 = load b+128 l2*64 l3*512
+	WORD $0x6e31de11 // fmul v17.4s, v16.4s, v17.4s                  v267:f32x4 = mul v265 v266
+	WORD $0x4e31d484 // fadd v4.4s, v4.4s, v17.4s                    v196:f32x4 = add v196 v267
+	WORD $0x3dc00531 // ldr q17, [x9, #16]                           v268:f32x4 = load b+144 l2*64 l3*512
+	WORD $0x6e31de11 // fmul v17.4s, v16.4s, v17.4s                  v269:f32x4 = mul v265 v268
+	WORD $0x4e31d4a5 // fadd v5.4s, v5.4s, v17.4s                    v197:f32x4 = add v197 v269
+	WORD $0x3dc00931 // ldr q17, [x9, #32]                           v270:f32x4 = load b+160 l2*64 l3*512
+	WORD $0x6e31de11 // fmul v17.4s, v16.4s, v17.4s                  v271:f32x4 = mul v265 v270
+	WORD $0x4e31d4c6 // fadd v6.4s, v6.4s, v17.4s                    v198:f32x4 = add v198 v271
+	WORD $0x3dc00d31 // ldr q17, [x9, #48]                           v272:f32x4 = load b+176 l2*64 l3*512
+	WORD $0x6e31de10 // fmul v16.4s, v16.4s, v17.4s                  v273:f32x4 = mul v265 v272
+	WORD $0x4e30d4e7 // fadd v7.4s, v7.4s, v16.4s                    v199:f32x4 = add v199 v273
+	WORD $0x3dc00150 // ldr q16, [x10]                               v274:i32x4 = load a+0 l3*16 step_a*5
+	WORD $0x4e140610 // dup v16.4s, v16.s[2]                         v276:f32x4 = spread v275 2
+	WORD $0x3dc02131 // ldr q17, [x9, #128]                          v277:f32x4 = load b+256 l2*64 l3*512
+	WORD $0x6e31de11 // fmul v17.4s, v16.4s, v17.4s                  v278:f32x4 = mul v276 v277
+	WORD $0x4e31d484 // fadd v4.4s, v4.4s, v17.4s                    v196:f32x4 = add v196 v278
+	WORD $0x3dc02531 // ldr q17, [x9, #144]                          v279:f32x4 = load b+272 l2*64 l3*512
+	WORD $0x6e31de11 // fmul v17.4s, v16.4s, v17.4s                  v280:f32x4 = mul v276 v279
+	WORD $0x4e31d4a5 // fadd v5.4s, v5.4s, v17.4s                    v197:f32x4 = add v197 v280
+	WORD $0x3dc02931 // ldr q17, [x9, #160]                          v281:f32x4 = load b+288 l2*64 l3*512
+	WORD $0x6e31de11 // fmul v17.4s, v16.4s, v17.4s                  v282:f32x4 = mul v276 v281
+	WORD $0x4e31d4c6 // fadd v6.4s, v6.4s, v17.4s                    v198:f32x4 = add v198 v282
+	WORD $0x3dc02d31 // ldr q17, [x9, #176]                          v283:f32x4 = load b+304 l2*64 l3*512
+	WORD $0x6e31de10 // fmul v16.4s, v16.4s, v17.4s                  v284:f32x4 = mul v276 v283
+	WORD $0x4e30d4e7 // fadd v7.4s, v7.4s, v16.4s                    v199:f32x4 = add v199 v284
+	WORD $0x3dc00150 // ldr q16, [x10]                               v285:i32x4 = load a+0 l3*16 step_a*5
+	WORD $0x4e1c0610 // dup v16.4s, v16.s[3]                         v287:f32x4 = spread v286 3
+	WORD $0x3dc04131 // ldr q17, [x9, #256]                          v288:f32x4 = load b+384 l2*64 l3*512
+	WORD $0x6e31de11 // fmul v17.4s, v16.4s, v17.4s                  v289:f32x4 = mul v287 v288
+	WORD $0x4e31d484 // fadd v4.4s, v4.4s, v17.4s                    v196:f32x4 = add v196 v289
+	WORD $0x3dc04531 // ldr q17, [x9, #272]                          v290:f32x4 = load b+400 l2*64 l3*512
+	WORD $0x6e31de11 // fmul v17.4s, v16.4s, v17.4s                  v291:f32x4 = mul v287 v290
+	WORD $0x4e31d4a5 // fadd v5.4s, v5.4s, v17.4s                    v197:f32x4 = add v197 v291
+	WORD $0x3dc04931 // ldr q17, [x9, #288]                          v292:f32x4 = load b+416 l2*64 l3*512
+	WORD $0x6e31de11 // fmul v17.4s, v16.4s, v17.4s                  v293:f32x4 = mul v287 v292
+	WORD $0x4e31d4c6 // fadd v6.4s, v6.4s, v17.4s                    v198:f32x4 = add v198 v293
+	WORD $0x3dc04d31 // ldr q17, [x9, #304]                          v294:f32x4 = load b+432 l2*64 l3*512
+	WORD $0x6e31de10 // fmul v16.4s, v16.4s, v17.4s                  v295:f32x4 = mul v287 v294
+	WORD $0x4e30d4e7 // fadd v7.4s, v7.4s, v16.4s                    v199:f32x4 = add v199 v295
+	WORD $0x3dc00170 // ldr q16, [x11]                               v296:i32x4 = load a+0 l3*16 step_a*6
+	WORD $0x4e040610 // dup v16.4s, v16.s[0]                         v298:f32x4 = spread v297 0
+	WORD $0x3cd80131 // ldur q17, [x9, #-128]                        v299:f32x4 = load b+0 l2*64 l3*512
+	WORD $0x6e31de11 // fmul v17.4s, v16.4s, v17.4s                  v300:f32x4 = mul v298 v299
+	WORD $0x4e31d508 // fadd v8.4s, v8.4s, v17.4s                    v200:f32x4 = add v200 v300
+	WORD $0x3cd90131 // ldur q17, [x9, #-112]                        v301:f32x4 = load b+16 l2*64 l3*512
+	WORD $0x6e31de11 // fmul v17.4s, v16.4s, v17.4s                  v302:f32x4 = mul v298 v301
+	WORD $0x4e31d529 // fadd v9.4s, v9.4s, v17.4s                    v201:f32x4 = add v201 v302
+	WORD $0x3cda0131 // ldur q17, [x9, #-96]                         v303:f32x4 = load b+32 l2*64 l3*512
+	WORD $0x6e31de11 // fmul v17.4s, v16.4s, v17.4s                  v304:f32x4 = mul v298 v303
+	WORD $0x4e31d54a // fadd v10.4s, v10.4s, v17.4s                  v202:f32x4 = add v202 v304
+	WORD $0x3cdb0131 // ldur q17, [x9, #-80]                         v305:f32x4 = load b+48 l2*64 l3*512
+	WORD $0x6e31de10 // fmul v16.4s, v16.4s, v17.4s                  v306:f32x4 = mul v298 v305
+	WORD $0x4e30d56b // fadd v11.4s, v11.4s, v16.4s                  v203:f32x4 = add v203 v306
+	WORD $0x3dc00170 // ldr q16, [x11]                               v307:i32x4 = load a+0 l3*16 step_a*6
+	WORD $0x4e0c0610 // dup v16.4s, v16.s[1]                         v309:f32x4 = spread v308 1
+	WORD $0x3dc00131 // ldr q17, [x9]                                v310:f32x4 = load b+128 l2*64 l3*512
+	WORD $0x6e31de11 // fmul v17.4s, v16.4s, v17.4s                  v311:f32x4 = mul v309 v310
+	WORD $0x4e31d508 // fadd v8.4s, v8.4s, v17.4s                    v200:f32x4 = add v200 v311
+	WORD $0x3dc00531 // ldr q17, [x9, #16]                           v312:f32x4 = load b+144 l2*64 l3*512
+	WORD $0x6e31de11 // fmul v17.4s, v16.4s, v17.4s                  v313:f32x4 = mul v309 v312
+	WORD $0x4e31d529 // fadd v9.4s, v9.4s, v17.4s                    v201:f32x4 = add v201 v313
+	WORD $0x3dc00931 // ldr q17, [x9, #32]                           v314:f32x4 = load b+160 l2*64 l3*512
+	WORD $0x6e31de11 // fmul v17.4s, v16.4s, v17.4s                  v315:f32x4 = mul v309 v314
+	WORD $0x4e31d54a // fadd v10.4s, v10.4s, v17.4s                  v202:f32x4 = add v202 v315
+	WORD $0x3dc00d31 // ldr q17, [x9, #48]                           v316:f32x4 = load b+176 l2*64 l3*512
+	WORD $0x6e31de10 // fmul v16.4s, v16.4s, v17.4s                  v317:f32x4 = mul v309 v316
+	WORD $0x4e30d56b // fadd v11.4s, v11.4s, v16.4s                  v203:f32x4 = add v203 v317
+	WORD $0x3dc00170 // ldr q16, [x11]                               v318:i32x4 = load a+0 l3*16 step_a*6
+	WORD $0x4e140610 // dup v16.4s, v16.s[2]                         v320:f32x4 = spread v319 2
+	WORD $0x3dc02131 // ldr q17, [x9, #128]                          v321:f32x4 = load b+256 l2*64 l3*512
+	WORD $0x6e31de11 // fmul v17.4s, v16.4s, v17.4s                  v322:f32x4 = mul v320 v321
+	WORD $0x4e31d508 // fadd v8.4s, v8.4s, v17.4s                    v200:f32x4 = add v200 v322
+	WORD $0x3dc02531 // ldr q17, [x9, #144]                          v323:f32x4 = load b+272 l2*64 l3*512
+	WORD $0x6e31de11 // fmul v17.4s, v16.4s, v17.4s                  v324:f32x4 = mul v320 v323
+	WORD $0x4e31d529 // fadd v9.4s, v9.4s, v17.4s                    v201:f32x4 = add v201 v324
+	WORD $0x3dc02931 // ldr q17, [x9, #160]                          v325:f32x4 = load b+288 l2*64 l3*512
+	WORD $0x6e31de11 // fmul v17.4s, v16.4s, v17.4s                  v326:f32x4 = mul v320 v325
+	WORD $0x4e31d54a // fadd v10.4s, v10.4s, v17.4s                  v202:f32x4 = add v202 v326
+	WORD $0x3dc02d31 // ldr q17, [x9, #176]                          v327:f32x4 = load b+304 l2*64 l3*512
+	WORD $0x6e31de10 // fmul v16.4s, v16.4s, v17.4s                  v328:f32x4 = mul v320 v327
+	WORD $0x4e30d56b // fadd v11.4s, v11.4s, v16.4s                  v203:f32x4 = add v203 v328
+	WORD $0x3dc00170 // ldr q16, [x11]                               v329:i32x4 = load a+0 l3*16 step_a*6
+	WORD $0x4e1c0610 // dup v16.4s, v16.s[3]                         v331:f32x4 = spread v330 3
+	WORD $0x3dc04131 // ldr q17, [x9, #256]                          v332:f32x4 = load b+384 l2*64 l3*512
+	WORD $0x6e31de11 // fmul v17.4s, v16.4s, v17.4s                  v333:f32x4 = mul v331 v332
+	WORD $0x4e31d508 // fadd v8.4s, v8.4s, v17.4s                    v200:f32x4 = add v200 v333
+	WORD $0x3dc04531 // ldr q17, [x9, #272]                          v334:f32x4 = load b+400 l2*64 l3*512
+	WORD $0x6e31de11 // fmul v17.4s, v16.4s, v17.4s                  v335:f32x4 = mul v331 v334
+	WORD $0x4e31d529 // fadd v9.4s, v9.4s, v17.4s                    v201:f32x4 = add v201 v335
+	WORD $0x3dc04931 // ldr q17, [x9, #288]                          v336:f32x4 = load b+416 l2*64 l3*512
+	WORD $0x6e31de11 // fmul v17.4s, v16.4s, v17.4s                  v337:f32x4 = mul v331 v336
+	WORD $0x4e31d54a // fadd v10.4s, v10.4s, v17.4s                  v202:f32x4 = add v202 v337
+	WORD $0x3dc04d31 // ldr q17, [x9, #304]                          v338:f32x4 = load b+432 l2*64 l3*512
+	WORD $0x6e31de10 // fmul v16.4s, v16.4s, v17.4s                  v339:f32x4 = mul v331 v338
+	WORD $0x4e30d56b // fadd v11.4s, v11.4s, v16.4s                  v203:f32x4 = add v203 v339
+	WORD $0x3dc00190 // ldr q16, [x12]                               v340:i32x4 = load a+0 l3*16 step_a*7
+	WORD $0x4e040610 // dup v16.4s, v16.s[0]                         v342:f32x4 = spread v341 0
+	WORD $0x3cd80131 // ldur q17, [x9, #-128]                        v343:f32x4 = load b+0 l2*64 l3*512
+	WORD $0x6e31de11 // fmul v17.4s, v16.4s, v17.4s                  v344:f32x4 = mul v342 v343
+	WORD $0x4e31d58c // fadd v12.4s, v12.4s, v17.4s                  v204:f32x4 = add v204 v344
+	WORD $0x3cd90131 // ldur q17, [x9, #-112]                        v345:f32x4 = load b+16 l2*64 l3*512
+	WORD $0x6e31de11 // fmul v17.4s, v16.4s, v17.4s                  v346:f32x4 = mul v342 v345
+	WORD $0x4e31d5ad // fadd v13.4s, v13.4s, v17.4s                  v205:f32x4 = add v205 v346
+	WORD $0x3cda0131 // ldur q17, [x9, #-96]                         v347:f32x4 = load b+32 l2*64 l3*512
+	WORD $0x6e31de11 // fmul v17.4s, v16.4s, v17.4s                  v348:f32x4 = mul v342 v347
+	WORD $0x4e31d5ce // fadd v14.4s, v14.4s, v17.4s                  v206:f32x4 = add v206 v348
+	WORD $0x3cdb0131 // ldur q17, [x9, #-80]                         v349:f32x4 = load b+48 l2*64 l3*512
+	WORD $0x6e31de10 // fmul v16.4s, v16.4s, v17.4s                  v350:f32x4 = mul v342 v349
+	WORD $0x4e30d5ef // fadd v15.4s, v15.4s, v16.4s                  v207:f32x4 = add v207 v350
+	WORD $0x3dc00190 // ldr q16, [x12]                               v351:i32x4 = load a+0 l3*16 step_a*7
+	WORD $0x4e0c0610 // dup v16.4s, v16.s[1]                         v353:f32x4 = spread v352 1
+	WORD $0x3dc00131 // ldr q17, [x9]                                v354:f32x4 = load b+128 l2*64 l3*512
+	WORD $0x6e31de11 // fmul v17.4s, v16.4s, v17.4s                  v355:f32x4 = mul v353 v354
+	WORD $0x4e31d58c // fadd v12.4s, v12.4s, v17.4s                  v204:f32x4 = add v204 v355
+	WORD $0x3dc00531 // ldr q17, [x9, #16]                           v356:f32x4 = load b+144 l2*64 l3*512
+	WORD $0x6e31de11 // fmul v17.4s, v16.4s, v17.4s                  v357:f32x4 = mul v353 v356
+	WORD $0x4e31d5ad // fadd v13.4s, v13.4s, v17.4s                  v205:f32x4 = add v205 v357
+	WORD $0x3dc00931 // ldr q17, [x9, #32]                           v358:f32x4 = load b+160 l2*64 l3*512
+	WORD $0x6e31de11 // fmul v17.4s, v16.4s, v17.4s                  v359:f32x4 = mul v353 v358
+	WORD $0x4e31d5ce // fadd v14.4s, v14.4s, v17.4s                  v206:f32x4 = add v206 v359
+	WORD $0x3dc00d31 // ldr q17, [x9, #48]                           v360:f32x4 = load b+176 l2*64 l3*512
+	WORD $0x6e31de10 // fmul v16.4s, v16.4s, v17.4s                  v361:f32x4 = mul v353 v360
+	WORD $0x4e30d5ef // fadd v15.4s, v15.4s, v16.4s                  v207:f32x4 = add v207 v361
+	WORD $0x3dc00190 // ldr q16, [x12]                               v362:i32x4 = load a+0 l3*16 step_a*7
+	WORD $0x4e140610 // dup v16.4s, v16.s[2]                         v364:f32x4 = spread v363 2
+	WORD $0x3dc02131 // ldr q17, [x9, #128]                          v365:f32x4 = load b+256 l2*64 l3*512
+	WORD $0x6e31de11 // fmul v17.4s, v16.4s, v17.4s                  v366:f32x4 = mul v364 v365
+	WORD $0x4e31d58c // fadd v12.4s, v12.4s, v17.4s                  v204:f32x4 = add v204 v366
+	WORD $0x3dc02531 // ldr q17, [x9, #144]                          v367:f32x4 = load b+272 l2*64 l3*512
+	WORD $0x6e31de11 // fmul v17.4s, v16.4s, v17.4s                  v368:f32x4 = mul v364 v367
+	WORD $0x4e31d5ad // fadd v13.4s, v13.4s, v17.4s                  v205:f32x4 = add v205 v368
+	WORD $0x3dc02931 // ldr q17, [x9, #160]                          v369:f32x4 = load b+288 l2*64 l3*512
+	WORD $0x6e31de11 // fmul v17.4s, v16.4s, v17.4s                  v370:f32x4 = mul v364 v369
+	WORD $0x4e31d5ce // fadd v14.4s, v14.4s, v17.4s                  v206:f32x4 = add v206 v370
+	WORD $0x3dc02d31 // ldr q17, [x9, #176]                          v371:f32x4 = load b+304 l2*64 l3*512
+	WORD $0x6e31de10 // fmul v16.4s, v16.4s, v17.4s                  v372:f32x4 = mul v364 v371
+	WORD $0x4e30d5ef // fadd v15.4s, v15.4s, v16.4s                  v207:f32x4 = add v207 v372
+	WORD $0x3dc00190 // ldr q16, [x12]                               v373:i32x4 = load a+0 l3*16 step_a*7
+	WORD $0x4e1c0610 // dup v16.4s, v16.s[3]                         v375:f32x4 = spread v374 3
+	WORD $0x3dc04131 // ldr q17, [x9, #256]                          v376:f32x4 = load b+384 l2*64 l3*512
+	WORD $0x6e31de11 // fmul v17.4s, v16.4s, v17.4s                  v377:f32x4 = mul v375 v376
+	WORD $0x4e31d58c // fadd v12.4s, v12.4s, v17.4s                  v204:f32x4 = add v204 v377
+	WORD $0x3dc04531 // ldr q17, [x9, #272]                          v378:f32x4 = load b+400 l2*64 l3*512
+	WORD $0x6e31de11 // fmul v17.4s, v16.4s, v17.4s                  v379:f32x4 = mul v375 v378
+	WORD $0x4e31d5ad // fadd v13.4s, v13.4s, v17.4s                  v205:f32x4 = add v205 v379
+	WORD $0x3dc04931 // ldr q17, [x9, #288]                          v380:f32x4 = load b+416 l2*64 l3*512
+	WORD $0x6e31de11 // fmul v17.4s, v16.4s, v17.4s                  v381:f32x4 = mul v375 v380
+	WORD $0x4e31d5ce // fadd v14.4s, v14.4s, v17.4s                  v206:f32x4 = add v206 v381
+	WORD $0x3dc04d31 // ldr q17, [x9, #304]                          v382:f32x4 = load b+432 l2*64 l3*512
+	WORD $0x6e31de10 // fmul v16.4s, v16.4s, v17.4s                  v383:f32x4 = mul v375 v382
+	WORD $0x4e30d5ef // fadd v15.4s, v15.4s, v16.4s                  v207:f32x4 = add v207 v383
+	ADD $16, R8
+	ADD $512, R9
+	ADD $16, R10
 	ADD $16, R11
-	ADD $512, R12
-	ADD $16, R13
-	ADD $16, R14
-	ADD $16, R15
-	SUBS $1, R10
+	ADD $16, R12
+	SUBS $1, R7
 	BNE l3
 done3:
-	WORD $0x4e201c73 // and v19.16b, v3.16b, v0.16b                  v468:i32x4 = and v467 v0
-	WORD $0x4ea13673 // cmgt v19.4s, v19.4s, v1.4s                   v469:i32x4 = cmpgts v468 v1
-	WORD $0x6eb31c43 // bit v3.16b, v2.16b, v19.16b                  v470:i32x4 = bitsel v469 v2 v467
-	WORD $0x3d8000c3 // str q3, [x6]                                 store out+0 l2*64 step_out*4 v471
-	WORD $0x4e201c83 // and v3.16b, v4.16b, v0.16b                   v473:i32x4 = and v472 v0
-	WORD $0x4ea13463 // cmgt v3.4s, v3.4s, v1.4s                     v474:i32x4 = cmpgts v473 v1
-	WORD $0x6ea31c44 // bit v4.16b, v2.16b, v3.16b                   v475:i32x4 = bitsel v474 v2 v472
-	WORD $0x3d8004c4 // str q4, [x6, #16]                            store out+16 l2*64 step_out*4 v476
-	WORD $0x4e201ca3 // and v3.16b, v5.16b, v0.16b                   v478:i32x4 = and v477 v0
-	WORD $0x4ea13463 // cmgt v3.4s, v3.4s, v1.4s                     v479:i32x4 = cmpgts v478 v1
-	WORD $0x6ea31c45 // bit v5.16b, v2.16b, v3.16b                   v480:i32x4 = bitsel v479 v2 v477
-	WORD $0x3d8008c5 // str q5, [x6, #32]                            store out+32 l2*64 step_out*4 v481
-	WORD $0x4e201cc3 // and v3.16b, v6.16b, v0.16b                   v483:i32x4 = and v482 v0
-	WORD $0x4ea13463 // cmgt v3.4s, v3.4s, v1.4s                     v484:i32x4 = cmpgts v483 v1
-	WORD $0x6ea31c46 // bit v6.16b, v2.16b, v3.16b                   v485:i32x4 = bitsel v484 v2 v482
-	WORD $0x3d800cc6 // str q6, [x6, #48]                            store out+48 l2*64 step_out*4 v486
-	WORD $0x4e201ce3 // and v3.16b, v7.16b, v0.16b                   v488:i32x4 = and v487 v0
-	WORD $0x4ea13463 // cmgt v3.4s, v3.4s, v1.4s                     v489:i32x4 = cmpgts v488 v1
-	WORD $0x6ea31c47 // bit v7.16b, v2.16b, v3.16b                   v490:i32x4 = bitsel v489 v2 v487
-	WORD $0x3d8000e7 // str q7, [x7]                                 store out+0 l2*64 step_out*5 v491
-	WORD $0x4e201d03 // and v3.16b, v8.16b, v0.16b                   v493:i32x4 = and v492 v0
-	WORD $0x4ea13463 // cmgt v3.4s, v3.4s, v1.4s                     v494:i32x4 = cmpgts v493 v1
-	WORD $0x6ea31c48 // bit v8.16b, v2.16b, v3.16b                   v495:i32x4 = bitsel v494 v2 v492
-	WORD $0x3d8004e8 // str q8, [x7, #16]                            store out+16 l2*64 step_out*5 v496
-	WORD $0x4e201d23 // and v3.16b, v9.16b, v0.16b                   v498:i32x4 = and v497 v0
-	WORD $0x4ea13463 // cmgt v3.4s, v3.4s, v1.4s                     v499:i32x4 = cmpgts v498 v1
-	WORD $0x6ea31c49 // bit v9.16b, v2.16b, v3.16b                   v500:i32x4 = bitsel v499 v2 v497
-	WORD $0x3d8008e9 // str q9, [x7, #32]                            store out+32 l2*64 step_out*5 v501
-	WORD $0x4e201d43 // and v3.16b, v10.16b, v0.16b                  v503:i32x4 = and v502 v0
-	WORD $0x4ea13463 // cmgt v3.4s, v3.4s, v1.4s                     v504:i32x4 = cmpgts v503 v1
-	WORD $0x6ea31c4a // bit v10.16b, v2.16b, v3.16b                  v505:i32x4 = bitsel v504 v2 v502
-	WORD $0x3d800cea // str q10, [x7, #48]                           store out+48 l2*64 step_out*5 v506
-	WORD $0x4e201d63 // and v3.16b, v11.16b, v0.16b                  v508:i32x4 = and v507 v0
-	WORD $0x4ea13463 // cmgt v3.4s, v3.4s, v1.4s                     v509:i32x4 = cmpgts v508 v1
-	WORD $0x6ea31c4b // bit v11.16b, v2.16b, v3.16b                  v510:i32x4 = bitsel v509 v2 v507
-	WORD $0x3d80010b // str q11, [x8]                                store out+0 l2*64 step_out*6 v511
-	WORD $0x4e201d83 // and v3.16b, v12.16b, v0.16b                  v513:i32x4 = and v512 v0
-	WORD $0x4ea13463 // cmgt v3.4s, v3.4s, v1.4s                     v514:i32x4 = cmpgts v513 v1
-	WORD $0x6ea31c4c // bit v12.16b, v2.16b, v3.16b                  v515:i32x4 = bitsel v514 v2 v512
-	WORD $0x3d80050c // str q12, [x8, #16]                           store out+16 l2*64 step_out*6 v516
-	WORD $0x4e201da3 // and v3.16b, v13.16b, v0.16b                  v518:i32x4 = and v517 v0
-	WORD $0x4ea13463 // cmgt v3.4s, v3.4s, v1.4s                     v519:i32x4 = cmpgts v518 v1
-	WORD $0x6ea31c4d // bit v13.16b, v2.16b, v3.16b                  v520:i32x4 = bitsel v519 v2 v517
-	WORD $0x3d80090d // str q13, [x8, #32]                           store out+32 l2*64 step_out*6 v521
-	WORD $0x4e201dc3 // and v3.16b, v14.16b, v0.16b                  v523:i32x4 = and v522 v0
-	WORD $0x4ea13463 // cmgt v3.4s, v3.4s, v1.4s                     v524:i32x4 = cmpgts v523 v1
-	WORD $0x6ea31c4e // bit v14.16b, v2.16b, v3.16b                  v525:i32x4 = bitsel v524 v2 v522
-	WORD $0x3d800d0e // str q14, [x8, #48]                           store out+48 l2*64 step_out*6 v526
-	WORD $0x4e201de3 // and v3.16b, v15.16b, v0.16b                  v528:i32x4 = and v527 v0
-	WORD $0x4ea13463 // cmgt v3.4s, v3.4s, v1.4s                     v529:i32x4 = cmpgts v528 v1
-	WORD $0x6ea31c4f // bit v15.16b, v2.16b, v3.16b                  v530:i32x4 = bitsel v529 v2 v527
-	WORD $0x3d80012f // str q15, [x9]                                store out+0 l2*64 step_out*7 v531
-	WORD $0x4e201e03 // and v3.16b, v16.16b, v0.16b                  v533:i32x4 = and v532 v0
-	WORD $0x4ea13463 // cmgt v3.4s, v3.4s, v1.4s                     v534:i32x4 = cmpgts v533 v1
-	WORD $0x6ea31c50 // bit v16.16b, v2.16b, v3.16b                  v535:i32x4 = bitsel v534 v2 v532
-	WORD $0x3d800530 // str q16, [x9, #16]                           store out+16 l2*64 step_out*7 v536
-	WORD $0x4e201e23 // and v3.16b, v17.16b, v0.16b                  v538:i32x4 = and v537 v0
-	WORD $0x4ea13463 // cmgt v3.4s, v3.4s, v1.4s                     v539:i32x4 = cmpgts v538 v1
-	WORD $0x6ea31c51 // bit v17.16b, v2.16b, v3.16b                  v540:i32x4 = bitsel v539 v2 v537
-	WORD $0x3d800931 // str q17, [x9, #32]                           store out+32 l2*64 step_out*7 v541
-	WORD $0x4e201e43 // and v3.16b, v18.16b, v0.16b                  v543:i32x4 = and v542 v0
-	WORD $0x4ea13463 // cmgt v3.4s, v3.4s, v1.4s                     v544:i32x4 = cmpgts v543 v1
-	WORD $0x6ea31c52 // bit v18.16b, v2.16b, v3.16b                  v545:i32x4 = bitsel v544 v2 v542
-	WORD $0x3d800d32 // str q18, [x9, #48]                           store out+48 l2*64 step_out*7 v546
+	WORD $0x3d806040 // str q0, [x2, #384]                           store acc+512 l2*64 v192
+	WORD $0x3d806441 // str q1, [x2, #400]                           store acc+528 l2*64 v193
+	WORD $0x3d806842 // str q2, [x2, #416]                           store acc+544 l2*64 v194
+	WORD $0x3d806c43 // str q3, [x2, #432]                           store acc+560 l2*64 v195
+	WORD $0x3d808044 // str q4, [x2, #512]                           store acc+640 l2*64 v196
+	WORD $0x3d808445 // str q5, [x2, #528]                           store acc+656 l2*64 v197
+	WORD $0x3d808846 // str q6, [x2, #544]                           store acc+672 l2*64 v198
+	WORD $0x3d808c47 // str q7, [x2, #560]                           store acc+688 l2*64 v199
+	WORD $0x3d80a048 // str q8, [x2, #640]                           store acc+768 l2*64 v200
+	WORD $0x3d80a449 // str q9, [x2, #656]                           store acc+784 l2*64 v201
+	WORD $0x3d80a84a // str q10, [x2, #672]                          store acc+800 l2*64 v202
+	WORD $0x3d80ac4b // str q11, [x2, #688]                          store acc+816 l2*64 v203
+	WORD $0x3d80c04c // str q12, [x2, #768]                          store acc+896 l2*64 v204
+	WORD $0x3d80c44d // str q13, [x2, #784]                          store acc+912 l2*64 v205
+	WORD $0x3d80c84e // str q14, [x2, #800]                          store acc+928 l2*64 v206
+	WORD $0x3d80cc4f // str q15, [x2, #816]                          store acc+944 l2*64 v207
 	ADD $64, R1
-	ADD $64, R6
-	ADD $64, R7
-	ADD $64, R8
-	ADD $64, R9
+	ADD $64, R2
 	SUBS $1, R0
 	BNE l2
 done2:
+	WORD $0x6f046400 // mvni v0.4s, #128, lsl #24                    v384:i32x4 = splat 2147483647
+	MOVD $0x7f800000, R16
+	WORD $0x4e040e01 // dup v1.4s, w16                               v385:i32x4 = splat 2139095040
+	MOVD $0x7fc00000, R16
+	WORD $0x4e040e02 // dup v2.4s, w16                               v386:i32x4 = splat 2143289344
+	MOVD 24(R25), R0 // out
+	MOVD 40(R25), R4 // step_out
+	MOVD $1, R3
+	MUL R4, R3
+	MOVD $8, R1
+	PCALIGN $32
+l4:
+	WORD $0x3cd00043 // ldur q3, [x2, #-256]                         v387:f32x4 = load acc+0 l4*128
+	WORD $0x4e201c63 // and v3.16b, v3.16b, v0.16b                   v389:i32x4 = and v388 v384
+	WORD $0x4ea13463 // cmgt v3.4s, v3.4s, v1.4s                     v390:i32x4 = cmpgts v389 v385
+	WORD $0x3cd00044 // ldur q4, [x2, #-256]                         v391:f32x4 = load acc+0 l4*128
+	WORD $0x6ea31c44 // bit v4.16b, v2.16b, v3.16b                   v393:i32x4 = bitsel v390 v386 v392
+	WORD $0x3d800004 // str q4, [x0]                                 store out+0 l4*0+1*step_out v394
+	WORD $0x3cd10043 // ldur q3, [x2, #-240]                         v395:f32x4 = load acc+16 l4*128
+	WORD $0x4e201c63 // and v3.16b, v3.16b, v0.16b                   v397:i32x4 = and v396 v384
+	WORD $0x4ea13463 // cmgt v3.4s, v3.4s, v1.4s                     v398:i32x4 = cmpgts v397 v385
+	WORD $0x3cd10044 // ldur q4, [x2, #-240]                         v399:f32x4 = load acc+16 l4*128
+	WORD $0x6ea31c44 // bit v4.16b, v2.16b, v3.16b                   v401:i32x4 = bitsel v398 v386 v400
+	WORD $0x3d800404 // str q4, [x0, #16]                            store out+16 l4*0+1*step_out v402
+	WORD $0x3cd20043 // ldur q3, [x2, #-224]                         v403:f32x4 = load acc+32 l4*128
+	WORD $0x4e201c63 // and v3.16b, v3.16b, v0.16b                   v405:i32x4 = and v404 v384
+	WORD $0x4ea13463 // cmgt v3.4s, v3.4s, v1.4s                     v406:i32x4 = cmpgts v405 v385
+	WORD $0x3cd20044 // ldur q4, [x2, #-224]                         v407:f32x4 = load acc+32 l4*128
+	WORD $0x6ea31c44 // bit v4.16b, v2.16b, v3.16b                   v409:i32x4 = bitsel v406 v386 v408
+	WORD $0x3d800804 // str q4, [x0, #32]                            store out+32 l4*0+1*step_out v410
+	WORD $0x3cd30043 // ldur q3, [x2, #-208]                         v411:f32x4 = load acc+48 l4*128
+	WORD $0x4e201c63 // and v3.16b, v3.16b, v0.16b                   v413:i32x4 = and v412 v384
+	WORD $0x4ea13463 // cmgt v3.4s, v3.4s, v1.4s                     v414:i32x4 = cmpgts v413 v385
+	WORD $0x3cd30044 // ldur q4, [x2, #-208]                         v415:f32x4 = load acc+48 l4*128
+	WORD $0x6ea31c44 // bit v4.16b, v2.16b, v3.16b                   v417:i32x4 = bitsel v414 v386 v416
+	WORD $0x3d800c04 // str q4, [x0, #48]                            store out+48 l4*0+1*step_out v418
+	WORD $0x3cd40043 // ldur q3, [x2, #-192]                         v419:f32x4 = load acc+64 l4*128
+	WORD $0x4e201c63 // and v3.16b, v3.16b, v0.16b                   v421:i32x4 = and v420 v384
+	WORD $0x4ea13463 // cmgt v3.4s, v3.4s, v1.4s                     v422:i32x4 = cmpgts v421 v385
+	WORD $0x3cd40044 // ldur q4, [x2, #-192]                         v423:f32x4 = load acc+64 l4*128
+	WORD $0x6ea31c44 // bit v4.16b, v2.16b, v3.16b                   v425:i32x4 = bitsel v422 v386 v424
+	WORD $0x3d801004 // str q4, [x0, #64]                            store out+64 l4*0+1*step_out v426
+	WORD $0x3cd50043 // ldur q3, [x2, #-176]                         v427:f32x4 = load acc+80 l4*128
+	WORD $0x4e201c63 // and v3.16b, v3.16b, v0.16b                   v429:i32x4 = and v428 v384
+	WORD $0x4ea13463 // cmgt v3.4s, v3.4s, v1.4s                     v430:i32x4 = cmpgts v429 v385
+	WORD $0x3cd50044 // ldur q4, [x2, #-176]                         v431:f32x4 = load acc+80 l4*128
+	WORD $0x6ea31c44 // bit v4.16b, v2.16b, v3.16b                   v433:i32x4 = bitsel v430 v386 v432
+	WORD $0x3d801404 // str q4, [x0, #80]                            store out+80 l4*0+1*step_out v434
+	WORD $0x3cd60043 // ldur q3, [x2, #-160]                         v435:f32x4 = load acc+96 l4*128
+	WORD $0x4e201c63 // and v3.16b, v3.16b, v0.16b                   v437:i32x4 = and v436 v384
+	WORD $0x4ea13463 // cmgt v3.4s, v3.4s, v1.4s                     v438:i32x4 = cmpgts v437 v385
+	WORD $0x3cd60044 // ldur q4, [x2, #-160]                         v439:f32x4 = load acc+96 l4*128
+	WORD $0x6ea31c44 // bit v4.16b, v2.16b, v3.16b                   v441:i32x4 = bitsel v438 v386 v440
+	WORD $0x3d801804 // str q4, [x0, #96]                            store out+96 l4*0+1*step_out v442
+	WORD $0x3cd70043 // ldur q3, [x2, #-144]                         v443:f32x4 = load acc+112 l4*128
+	WORD $0x4e201c63 // and v3.16b, v3.16b, v0.16b                   v445:i32x4 = and v444 v384
+	WORD $0x4ea13463 // cmgt v3.4s, v3.4s, v1.4s                     v446:i32x4 = cmpgts v445 v385
+	WORD $0x3cd70044 // ldur q4, [x2, #-144]                         v447:f32x4 = load acc+112 l4*128
+	WORD $0x6ea31c44 // bit v4.16b, v2.16b, v3.16b                   v449:i32x4 = bitsel v446 v386 v448
+	WORD $0x3d801c04 // str q4, [x0, #112]                           store out+112 l4*0+1*step_out v450
+	ADD $128, R2
+	ADD R3, R0
+	SUBS $1, R1
+	BNE l4
+done4:
 	RET
 
 // func matmul_f16_1_neon(args *byte)
@@ -7167,112 +6985,112 @@ done0:
 	WORD $0x3dc00401 // ldr q1, [x0, #16]                            v221:f32x4 = load acc+16
 	WORD $0x3dc00802 // ldr q2, [x0, #32]                            v222:f32x4 = load acc+32
 	WORD $0x3dc00c03 // ldr q3, [x0, #48]                            v223:f32x4 = load acc+48
-	WORD $0x3dc01004 // ldr q4, [x0, #64]                            v224:f32x4 = load acc+64
-	WORD $0x3dc01405 // ldr q5, [x0, #80]                            v225:f32x4 = load acc+80
-	WORD $0x3dc01806 // ldr q6, [x0, #96]                            v226:f32x4 = load acc+96
-	WORD $0x3dc01c07 // ldr q7, [x0, #112]                           v227:f32x4 = load acc+112
-	WORD $0x6f046408 // mvni v8.4s, #128, lsl #24                    v229:i32x4 = splat 2147483647
-	WORD $0x4e281c09 // and v9.16b, v0.16b, v8.16b                   v230:i32x4 = and v228 v229
+	WORD $0x6f046404 // mvni v4.4s, #128, lsl #24                    v225:i32x4 = splat 2147483647
+	WORD $0x4e241c05 // and v5.16b, v0.16b, v4.16b                   v226:i32x4 = and v224 v225
 	MOVD $0x7f800000, R16
-	WORD $0x4e040e0a // dup v10.4s, w16                              v231:i32x4 = splat 2139095040
-	WORD $0x4eaa3529 // cmgt v9.4s, v9.4s, v10.4s                    v232:i32x4 = cmpgts v230 v231
+	WORD $0x4e040e06 // dup v6.4s, w16                               v227:i32x4 = splat 2139095040
+	WORD $0x4ea634a5 // cmgt v5.4s, v5.4s, v6.4s                     v228:i32x4 = cmpgts v226 v227
 	MOVD $0x7fc00000, R16
-	WORD $0x4e040e0b // dup v11.4s, w16                              v233:i32x4 = splat 2143289344
-	WORD $0x6ea91d60 // bit v0.16b, v11.16b, v9.16b                  v234:i32x4 = bitsel v232 v233 v228
-	WORD $0x4e281c29 // and v9.16b, v1.16b, v8.16b                   v237:i32x4 = and v236 v229
-	WORD $0x4eaa3529 // cmgt v9.4s, v9.4s, v10.4s                    v238:i32x4 = cmpgts v237 v231
-	WORD $0x6ea91d61 // bit v1.16b, v11.16b, v9.16b                  v239:i32x4 = bitsel v238 v233 v236
-	WORD $0x4e281c49 // and v9.16b, v2.16b, v8.16b                   v242:i32x4 = and v241 v229
-	WORD $0x4eaa3529 // cmgt v9.4s, v9.4s, v10.4s                    v243:i32x4 = cmpgts v242 v231
-	WORD $0x6ea91d62 // bit v2.16b, v11.16b, v9.16b                  v244:i32x4 = bitsel v243 v233 v241
-	WORD $0x4e281c69 // and v9.16b, v3.16b, v8.16b                   v247:i32x4 = and v246 v229
-	WORD $0x4eaa3529 // cmgt v9.4s, v9.4s, v10.4s                    v248:i32x4 = cmpgts v247 v231
-	WORD $0x6ea91d63 // bit v3.16b, v11.16b, v9.16b                  v249:i32x4 = bitsel v248 v233 v246
-	WORD $0x4e281c89 // and v9.16b, v4.16b, v8.16b                   v252:i32x4 = and v251 v229
-	WORD $0x4eaa3529 // cmgt v9.4s, v9.4s, v10.4s                    v253:i32x4 = cmpgts v252 v231
-	WORD $0x6ea91d64 // bit v4.16b, v11.16b, v9.16b                  v254:i32x4 = bitsel v253 v233 v251
-	WORD $0x4e281ca9 // and v9.16b, v5.16b, v8.16b                   v257:i32x4 = and v256 v229
-	WORD $0x4eaa3529 // cmgt v9.4s, v9.4s, v10.4s                    v258:i32x4 = cmpgts v257 v231
-	WORD $0x6ea91d65 // bit v5.16b, v11.16b, v9.16b                  v259:i32x4 = bitsel v258 v233 v256
-	WORD $0x4e281cc9 // and v9.16b, v6.16b, v8.16b                   v262:i32x4 = and v261 v229
-	WORD $0x4eaa3529 // cmgt v9.4s, v9.4s, v10.4s                    v263:i32x4 = cmpgts v262 v231
-	WORD $0x6ea91d66 // bit v6.16b, v11.16b, v9.16b                  v264:i32x4 = bitsel v263 v233 v261
-	WORD $0x4e281ce9 // and v9.16b, v7.16b, v8.16b                   v267:i32x4 = and v266 v229
-	WORD $0x4eaa3529 // cmgt v9.4s, v9.4s, v10.4s                    v268:i32x4 = cmpgts v267 v231
-	WORD $0x6ea91d67 // bit v7.16b, v11.16b, v9.16b                  v269:i32x4 = bitsel v268 v233 v266
+	WORD $0x4e040e07 // dup v7.4s, w16                               v229:i32x4 = splat 2143289344
+	WORD $0x6ea51ce0 // bit v0.16b, v7.16b, v5.16b                   v230:i32x4 = bitsel v228 v229 v224
+	WORD $0x4e241c25 // and v5.16b, v1.16b, v4.16b                   v233:i32x4 = and v232 v225
+	WORD $0x4ea634a5 // cmgt v5.4s, v5.4s, v6.4s                     v234:i32x4 = cmpgts v233 v227
+	WORD $0x6ea51ce1 // bit v1.16b, v7.16b, v5.16b                   v235:i32x4 = bitsel v234 v229 v232
+	WORD $0x4e241c45 // and v5.16b, v2.16b, v4.16b                   v238:i32x4 = and v237 v225
+	WORD $0x4ea634a5 // cmgt v5.4s, v5.4s, v6.4s                     v239:i32x4 = cmpgts v238 v227
+	WORD $0x6ea51ce2 // bit v2.16b, v7.16b, v5.16b                   v240:i32x4 = bitsel v239 v229 v237
+	WORD $0x4e241c65 // and v5.16b, v3.16b, v4.16b                   v243:i32x4 = and v242 v225
+	WORD $0x4ea634a5 // cmgt v5.4s, v5.4s, v6.4s                     v244:i32x4 = cmpgts v243 v227
+	WORD $0x6ea51ce3 // bit v3.16b, v7.16b, v5.16b                   v245:i32x4 = bitsel v244 v229 v242
 	MOVD 24(R25), R1 // out
-	WORD $0x3d800020 // str q0, [x1]                                 store out+0 v235
-	WORD $0x3d800421 // str q1, [x1, #16]                            store out+16 v240
-	WORD $0x3d800822 // str q2, [x1, #32]                            store out+32 v245
-	WORD $0x3d800c23 // str q3, [x1, #48]                            store out+48 v250
-	WORD $0x3d801024 // str q4, [x1, #64]                            store out+64 v255
-	WORD $0x3d801425 // str q5, [x1, #80]                            store out+80 v260
-	WORD $0x3d801826 // str q6, [x1, #96]                            store out+96 v265
-	WORD $0x3d801c27 // str q7, [x1, #112]                           store out+112 v270
+	WORD $0x3d800020 // str q0, [x1]                                 store out+0 v231
+	WORD $0x3d800421 // str q1, [x1, #16]                            store out+16 v236
+	WORD $0x3d800822 // str q2, [x1, #32]                            store out+32 v241
+	WORD $0x3d800c23 // str q3, [x1, #48]                            store out+48 v246
+	WORD $0x3dc01000 // ldr q0, [x0, #64]                            v247:f32x4 = load acc+64
+	WORD $0x3dc01401 // ldr q1, [x0, #80]                            v248:f32x4 = load acc+80
+	WORD $0x3dc01802 // ldr q2, [x0, #96]                            v249:f32x4 = load acc+96
+	WORD $0x3dc01c03 // ldr q3, [x0, #112]                           v250:f32x4 = load acc+112
+	WORD $0x4e241c05 // and v5.16b, v0.16b, v4.16b                   v252:i32x4 = and v251 v225
+	WORD $0x4ea634a5 // cmgt v5.4s, v5.4s, v6.4s                     v253:i32x4 = cmpgts v252 v227
+	WORD $0x6ea51ce0 // bit v0.16b, v7.16b, v5.16b                   v254:i32x4 = bitsel v253 v229 v251
+	WORD $0x4e241c25 // and v5.16b, v1.16b, v4.16b                   v257:i32x4 = and v256 v225
+	WORD $0x4ea634a5 // cmgt v5.4s, v5.4s, v6.4s                     v258:i32x4 = cmpgts v257 v227
+	WORD $0x6ea51ce1 // bit v1.16b, v7.16b, v5.16b                   v259:i32x4 = bitsel v258 v229 v256
+	WORD $0x4e241c45 // and v5.16b, v2.16b, v4.16b                   v262:i32x4 = and v261 v225
+	WORD $0x4ea634a5 // cmgt v5.4s, v5.4s, v6.4s                     v263:i32x4 = cmpgts v262 v227
+	WORD $0x6ea51ce2 // bit v2.16b, v7.16b, v5.16b                   v264:i32x4 = bitsel v263 v229 v261
+	WORD $0x4e241c65 // and v5.16b, v3.16b, v4.16b                   v267:i32x4 = and v266 v225
+	WORD $0x4ea634a5 // cmgt v5.4s, v5.4s, v6.4s                     v268:i32x4 = cmpgts v267 v227
+	WORD $0x6ea51ce3 // bit v3.16b, v7.16b, v5.16b                   v269:i32x4 = bitsel v268 v229 v266
+	WORD $0x3d801020 // str q0, [x1, #64]                            store out+64 v255
+	WORD $0x3d801421 // str q1, [x1, #80]                            store out+80 v260
+	WORD $0x3d801822 // str q2, [x1, #96]                            store out+96 v265
+	WORD $0x3d801c23 // str q3, [x1, #112]                           store out+112 v270
 	WORD $0x3dc02000 // ldr q0, [x0, #128]                           v271:f32x4 = load acc+128
 	WORD $0x3dc02401 // ldr q1, [x0, #144]                           v272:f32x4 = load acc+144
 	WORD $0x3dc02802 // ldr q2, [x0, #160]                           v273:f32x4 = load acc+160
 	WORD $0x3dc02c03 // ldr q3, [x0, #176]                           v274:f32x4 = load acc+176
-	WORD $0x3dc03004 // ldr q4, [x0, #192]                           v275:f32x4 = load acc+192
-	WORD $0x3dc03405 // ldr q5, [x0, #208]                           v276:f32x4 = load acc+208
-	WORD $0x3dc03806 // ldr q6, [x0, #224]                           v277:f32x4 = load acc+224
-	WORD $0x3dc03c07 // ldr q7, [x0, #240]                           v278:f32x4 = load acc+240
-	WORD $0x4e281c09 // and v9.16b, v0.16b, v8.16b                   v280:i32x4 = and v279 v229
-	WORD $0x4eaa3529 // cmgt v9.4s, v9.4s, v10.4s                    v281:i32x4 = cmpgts v280 v231
-	WORD $0x6ea91d60 // bit v0.16b, v11.16b, v9.16b                  v282:i32x4 = bitsel v281 v233 v279
-	WORD $0x4e281c29 // and v9.16b, v1.16b, v8.16b                   v285:i32x4 = and v284 v229
-	WORD $0x4eaa3529 // cmgt v9.4s, v9.4s, v10.4s                    v286:i32x4 = cmpgts v285 v231
-	WORD $0x6ea91d61 // bit v1.16b, v11.16b, v9.16b                  v287:i32x4 = bitsel v286 v233 v284
-	WORD $0x4e281c49 // and v9.16b, v2.16b, v8.16b                   v290:i32x4 = and v289 v229
-	WORD $0x4eaa3529 // cmgt v9.4s, v9.4s, v10.4s                    v291:i32x4 = cmpgts v290 v231
-	WORD $0x6ea91d62 // bit v2.16b, v11.16b, v9.16b                  v292:i32x4 = bitsel v291 v233 v289
-	WORD $0x4e281c69 // and v9.16b, v3.16b, v8.16b                   v295:i32x4 = and v294 v229
-	WORD $0x4eaa3529 // cmgt v9.4s, v9.4s, v10.4s                    v296:i32x4 = cmpgts v295 v231
-	WORD $0x6ea91d63 // bit v3.16b, v11.16b, v9.16b                  v297:i32x4 = bitsel v296 v233 v294
-	WORD $0x4e281c89 // and v9.16b, v4.16b, v8.16b                   v300:i32x4 = and v299 v229
-	WORD $0x4eaa3529 // cmgt v9.4s, v9.4s, v10.4s                    v301:i32x4 = cmpgts v300 v231
-	WORD $0x6ea91d64 // bit v4.16b, v11.16b, v9.16b                  v302:i32x4 = bitsel v301 v233 v299
-	WORD $0x4e281ca9 // and v9.16b, v5.16b, v8.16b                   v305:i32x4 = and v304 v229
-	WORD $0x4eaa3529 // cmgt v9.4s, v9.4s, v10.4s                    v306:i32x4 = cmpgts v305 v231
-	WORD $0x6ea91d65 // bit v5.16b, v11.16b, v9.16b                  v307:i32x4 = bitsel v306 v233 v304
-	WORD $0x4e281cc9 // and v9.16b, v6.16b, v8.16b                   v310:i32x4 = and v309 v229
-	WORD $0x4eaa3529 // cmgt v9.4s, v9.4s, v10.4s                    v311:i32x4 = cmpgts v310 v231
-	WORD $0x6ea91d66 // bit v6.16b, v11.16b, v9.16b                  v312:i32x4 = bitsel v311 v233 v309
-	WORD $0x4e281ce8 // and v8.16b, v7.16b, v8.16b                   v315:i32x4 = and v314 v229
-	WORD $0x4eaa3508 // cmgt v8.4s, v8.4s, v10.4s                    v316:i32x4 = cmpgts v315 v231
-	WORD $0x6ea81d67 // bit v7.16b, v11.16b, v8.16b                  v317:i32x4 = bitsel v316 v233 v314
+	WORD $0x4e241c05 // and v5.16b, v0.16b, v4.16b                   v276:i32x4 = and v275 v225
+	WORD $0x4ea634a5 // cmgt v5.4s, v5.4s, v6.4s                     v277:i32x4 = cmpgts v276 v227
+	WORD $0x6ea51ce0 // bit v0.16b, v7.16b, v5.16b                   v278:i32x4 = bitsel v277 v229 v275
+	WORD $0x4e241c25 // and v5.16b, v1.16b, v4.16b                   v281:i32x4 = and v280 v225
+	WORD $0x4ea634a5 // cmgt v5.4s, v5.4s, v6.4s                     v282:i32x4 = cmpgts v281 v227
+	WORD $0x6ea51ce1 // bit v1.16b, v7.16b, v5.16b                   v283:i32x4 = bitsel v282 v229 v280
+	WORD $0x4e241c45 // and v5.16b, v2.16b, v4.16b                   v286:i32x4 = and v285 v225
+	WORD $0x4ea634a5 // cmgt v5.4s, v5.4s, v6.4s                     v287:i32x4 = cmpgts v286 v227
+	WORD $0x6ea51ce2 // bit v2.16b, v7.16b, v5.16b                   v288:i32x4 = bitsel v287 v229 v285
+	WORD $0x4e241c65 // and v5.16b, v3.16b, v4.16b                   v291:i32x4 = and v290 v225
+	WORD $0x4ea634a5 // cmgt v5.4s, v5.4s, v6.4s                     v292:i32x4 = cmpgts v291 v227
+	WORD $0x6ea51ce3 // bit v3.16b, v7.16b, v5.16b                   v293:i32x4 = bitsel v292 v229 v290
+	MOVD 40(R25), R3 // step_out
+	MOVD $1, R2
+	MADD R3, R1, R2, R2
+	WORD $0x3d800040 // str q0, [x2]                                 store out+0 step_out*1 v279
+	MOVD 40(R25), R3 // step_out
+	MOVD $1, R2
+	MADD R3, R1, R2, R2
+	WORD $0x3d800441 // str q1, [x2, #16]                            store out+16 step_out*1 v284
+	MOVD 40(R25), R3 // step_out
+	MOVD $1, R2
+	MADD R3, R1, R2, R2
+	WORD $0x3d800842 // str q2, [x2, #32]                            store out+32 step_out*1 v289
+	MOVD 40(R25), R3 // step_out
+	MOVD $1, R2
+	MADD R3, R1, R2, R2
+	WORD $0x3d800c43 // str q3, [x2, #48]                            store out+48 step_out*1 v294
+	WORD $0x3dc03000 // ldr q0, [x0, #192]                           v295:f32x4 = load acc+192
+	WORD $0x3dc03401 // ldr q1, [x0, #208]                           v296:f32x4 = load acc+208
+	WORD $0x3dc03802 // ldr q2, [x0, #224]                           v297:f32x4 = load acc+224
+	WORD $0x3dc03c03 // ldr q3, [x0, #240]                           v298:f32x4 = load acc+240
+	WORD $0x4e241c05 // and v5.16b, v0.16b, v4.16b                   v300:i32x4 = and v299 v225
+	WORD $0x4ea634a5 // cmgt v5.4s, v5.4s, v6.4s                     v301:i32x4 = cmpgts v300 v227
+	WORD $0x6ea51ce0 // bit v0.16b, v7.16b, v5.16b                   v302:i32x4 = bitsel v301 v229 v299
+	WORD $0x4e241c25 // and v5.16b, v1.16b, v4.16b                   v305:i32x4 = and v304 v225
+	WORD $0x4ea634a5 // cmgt v5.4s, v5.4s, v6.4s                     v306:i32x4 = cmpgts v305 v227
+	WORD $0x6ea51ce1 // bit v1.16b, v7.16b, v5.16b                   v307:i32x4 = bitsel v306 v229 v304
+	WORD $0x4e241c45 // and v5.16b, v2.16b, v4.16b                   v310:i32x4 = and v309 v225
+	WORD $0x4ea634a5 // cmgt v5.4s, v5.4s, v6.4s                     v311:i32x4 = cmpgts v310 v227
+	WORD $0x6ea51ce2 // bit v2.16b, v7.16b, v5.16b                   v312:i32x4 = bitsel v311 v229 v309
+	WORD $0x4e241c64 // and v4.16b, v3.16b, v4.16b                   v315:i32x4 = and v314 v225
+	WORD $0x4ea63484 // cmgt v4.4s, v4.4s, v6.4s                     v316:i32x4 = cmpgts v315 v227
+	WORD $0x6ea41ce3 // bit v3.16b, v7.16b, v4.16b                   v317:i32x4 = bitsel v316 v229 v314
 	MOVD 40(R25), R2 // step_out
 	MOVD $1, R0
 	MADD R2, R1, R0, R0
-	WORD $0x3d800000 // str q0, [x0]                                 store out+0 step_out*1 v283
+	WORD $0x3d801000 // str q0, [x0, #64]                            store out+64 step_out*1 v303
 	MOVD 40(R25), R2 // step_out
 	MOVD $1, R0
 	MADD R2, R1, R0, R0
-	WORD $0x3d800401 // str q1, [x0, #16]                            store out+16 step_out*1 v288
+	WORD $0x3d801401 // str q1, [x0, #80]                            store out+80 step_out*1 v308
 	MOVD 40(R25), R2 // step_out
 	MOVD $1, R0
 	MADD R2, R1, R0, R0
-	WORD $0x3d800802 // str q2, [x0, #32]                            store out+32 step_out*1 v293
+	WORD $0x3d801802 // str q2, [x0, #96]                            store out+96 step_out*1 v313
 	MOVD 40(R25), R2 // step_out
 	MOVD $1, R0
 	MADD R2, R1, R0, R0
-	WORD $0x3d800c03 // str q3, [x0, #48]                            store out+48 step_out*1 v298
-	MOVD 40(R25), R2 // step_out
-	MOVD $1, R0
-	MADD R2, R1, R0, R0
-	WORD $0x3d801004 // str q4, [x0, #64]                            store out+64 step_out*1 v303
-	MOVD 40(R25), R2 // step_out
-	MOVD $1, R0
-	MADD R2, R1, R0, R0
-	WORD $0x3d801405 // str q5, [x0, #80]                            store out+80 step_out*1 v308
-	MOVD 40(R25), R2 // step_out
-	MOVD $1, R0
-	MADD R2, R1, R0, R0
-	WORD $0x3d801806 // str q6, [x0, #96]                            store out+96 step_out*1 v313
-	MOVD 40(R25), R2 // step_out
-	MOVD $1, R0
-	MADD R2, R1, R0, R0
-	WORD $0x3d801c07 // str q7, [x0, #112]                           store out+112 step_out*1 v318
+	WORD $0x3d801c03 // str q3, [x0, #112]                           store out+112 step_out*1 v318
 	RET
 
 // func matmul_i8_4_neon(args *byte)
@@ -7565,12 +7383,9 @@ TEXT ·matmul_i8_8_neon(SB), NOSPLIT, $0-8
 	MOVD $7, R9
 	MADD R10, R2, R9, R9
 	MOVD 16(R25), R2 // acc
-	MOVD $2, R10
+	MOVD $4, R10
 	PCALIGN $32
 l0:
-	MOVD $2, R11
-	PCALIGN $32
-l1:
 	WORD $0x4f00e400 // movi v0.16b, #0                              v0:f32x4 = splat 0
 	WORD $0x4f00e401 // movi v1.16b, #0                              v1:f32x4 = splat 0
 	WORD $0x4f00e402 // movi v2.16b, #0                              v2:f32x4 = splat 0
@@ -7587,25 +7402,25 @@ l1:
 	WORD $0x4f00e40d // movi v13.16b, #0                             v13:f32x4 = splat 0
 	WORD $0x4f00e40e // movi v14.16b, #0                             v14:f32x4 = splat 0
 	WORD $0x4f00e40f // movi v15.16b, #0                             v15:f32x4 = splat 0
-	MOVD 48(R25), R12 // count_acc_ko
-	CMP $0, R12
-	BLE done2
-	MOVD R0, R13
-	MOVD R1, R14
-	MOVD R3, R15
-	MOVD R4, R19
-	MOVD R5, R20
-	MOVD R6, R21
-	MOVD R7, R22
-	MOVD R8, R23
-	MOVD R9, R24
+	MOVD 48(R25), R11 // count_acc_ko
+	CMP $0, R11
+	BLE done1
+	MOVD R0, R12
+	MOVD R1, R13
+	MOVD R3, R14
+	MOVD R4, R15
+	MOVD R5, R19
+	MOVD R6, R20
+	MOVD R7, R21
+	MOVD R8, R22
+	MOVD R9, R23
 	PCALIGN $32
-l2:
-	WORD $0x3dc001b0 // ldr q16, [x13]                               v16:i32x4 = load a+0 l2*16
+l1:
+	WORD $0x3dc00190 // ldr q16, [x12]                               v16:i32x4 = load a+0 l1*16
 	WORD $0x4e040611 // dup v17.4s, v16.s[0]                         v18:f32x4 = spread v17 0
-	WORD $0xfd4001d2 // ldr d18, [x14]                               v19:i8x8 = load b+0 l0*16 l1*8 l2*128
-	WORD $0xf98401c0 // prfm pldl1keep, [x14, #2048]                 prefetch b+2048 l0*16 l1*8 l2*128
-	WORD $0xf99001c2 // prfm pldl2keep, [x14, #8192]                 prefetch2 b+8192 l0*16 l1*8 l2*128
+	WORD $0xfd4001b2 // ldr d18, [x13]                               v19:i8x8 = load b+0 l0*8 l1*128
+	WORD $0xf98401a0 // prfm pldl1keep, [x13, #2048]                 prefetch b+2048 l0*8 l1*128
+	WORD $0xf99001a2 // prfm pldl2keep, [x13, #8192]                 prefetch2 b+8192 l0*8 l1*128
 	WORD $0x0f08a652 // sshll v18.8h, v18.8b, #0                     v20:i16x8 = widen v19
 	// v21:i16x4 = half v20 0
 	WORD $0x0f10a653 // sshll v19.4s, v18.4h, #0                     v22:i32x4 = widen v21
@@ -7618,7 +7433,7 @@ l2:
 	WORD $0x4e34d400 // fadd v0.4s, v0.4s, v20.4s                    v0:f32x4 = add v0 v27
 	WORD $0x4e31d421 // fadd v1.4s, v1.4s, v17.4s                    v1:f32x4 = add v1 v28
 	WORD $0x4e0c0611 // dup v17.4s, v16.s[1]                         v29:f32x4 = spread v17 1
-	WORD $0xfd4011d4 // ldr d20, [x14, #32]                          v30:i8x8 = load b+32 l0*16 l1*8 l2*128
+	WORD $0xfd4011b4 // ldr d20, [x13, #32]                          v30:i8x8 = load b+32 l0*8 l1*128
 	WORD $0x0f08a694 // sshll v20.8h, v20.8b, #0                     v31:i16x8 = widen v30
 	// v32:i16x4 = half v31 0
 	WORD $0x0f10a695 // sshll v21.4s, v20.4h, #0                     v33:i32x4 = widen v32
@@ -7631,9 +7446,9 @@ l2:
 	WORD $0x4e36d400 // fadd v0.4s, v0.4s, v22.4s                    v0:f32x4 = add v0 v38
 	WORD $0x4e31d421 // fadd v1.4s, v1.4s, v17.4s                    v1:f32x4 = add v1 v39
 	WORD $0x4e140611 // dup v17.4s, v16.s[2]                         v40:f32x4 = spread v17 2
-	WORD $0xfd4021d6 // ldr d22, [x14, #64]                          v41:i8x8 = load b+64 l0*16 l1*8 l2*128
-	WORD $0xf98421c0 // prfm pldl1keep, [x14, #2112]                 prefetch b+2112 l0*16 l1*8 l2*128
-	WORD $0xf99021c2 // prfm pldl2keep, [x14, #8256]                 prefetch2 b+8256 l0*16 l1*8 l2*128
+	WORD $0xfd4021b6 // ldr d22, [x13, #64]                          v41:i8x8 = load b+64 l0*8 l1*128
+	WORD $0xf98421a0 // prfm pldl1keep, [x13, #2112]                 prefetch b+2112 l0*8 l1*128
+	WORD $0xf99021a2 // prfm pldl2keep, [x13, #8256]                 prefetch2 b+8256 l0*8 l1*128
 	WORD $0x0f08a6d6 // sshll v22.8h, v22.8b, #0                     v42:i16x8 = widen v41
 	// v43:i16x4 = half v42 0
 	WORD $0x0f10a6d7 // sshll v23.4s, v22.4h, #0                     v44:i32x4 = widen v43
@@ -7646,7 +7461,7 @@ l2:
 	WORD $0x4e38d400 // fadd v0.4s, v0.4s, v24.4s                    v0:f32x4 = add v0 v49
 	WORD $0x4e31d421 // fadd v1.4s, v1.4s, v17.4s                    v1:f32x4 = add v1 v50
 	WORD $0x4e1c0610 // dup v16.4s, v16.s[3]                         v51:f32x4 = spread v17 3
-	WORD $0xfd4031d1 // ldr d17, [x14, #96]                          v52:i8x8 = load b+96 l0*16 l1*8 l2*128
+	WORD $0xfd4031b1 // ldr d17, [x13, #96]                          v52:i8x8 = load b+96 l0*8 l1*128
 	WORD $0x0f08a631 // sshll v17.8h, v17.8b, #0                     v53:i16x8 = widen v52
 	// v54:i16x4 = half v53 0
 	WORD $0x0f10a638 // sshll v24.4s, v17.4h, #0                     v55:i32x4 = widen v54
@@ -7658,7 +7473,7 @@ l2:
 	WORD $0x6e31de10 // fmul v16.4s, v16.4s, v17.4s                  v61:f32x4 = mul v51 v59
 	WORD $0x4e39d400 // fadd v0.4s, v0.4s, v25.4s                    v0:f32x4 = add v0 v60
 	WORD $0x4e30d421 // fadd v1.4s, v1.4s, v16.4s                    v1:f32x4 = add v1 v61
-	WORD $0x3dc001f0 // ldr q16, [x15]                               v62:i32x4 = load a+0 l2*16 step_a*1
+	WORD $0x3dc001d0 // ldr q16, [x14]                               v62:i32x4 = load a+0 l1*16 step_a*1
 	WORD $0x4e040619 // dup v25.4s, v16.s[0]                         v64:f32x4 = spread v63 0
 	WORD $0x6e33df3a // fmul v26.4s, v25.4s, v19.4s                  v65:f32x4 = mul v64 v25
 	WORD $0x6e32df39 // fmul v25.4s, v25.4s, v18.4s                  v66:f32x4 = mul v64 v26
@@ -7679,7 +7494,7 @@ l2:
 	WORD $0x6e31de10 // fmul v16.4s, v16.4s, v17.4s                  v75:f32x4 = mul v73 v59
 	WORD $0x4e39d442 // fadd v2.4s, v2.4s, v25.4s                    v2:f32x4 = add v2 v74
 	WORD $0x4e30d463 // fadd v3.4s, v3.4s, v16.4s                    v3:f32x4 = add v3 v75
-	WORD $0x3dc00270 // ldr q16, [x19]                               v76:i32x4 = load a+0 l2*16 step_a*2
+	WORD $0x3dc001f0 // ldr q16, [x15]                               v76:i32x4 = load a+0 l1*16 step_a*2
 	WORD $0x4e040619 // dup v25.4s, v16.s[0]                         v78:f32x4 = spread v77 0
 	WORD $0x6e33df3a // fmul v26.4s, v25.4s, v19.4s                  v79:f32x4 = mul v78 v25
 	WORD $0x6e32df39 // fmul v25.4s, v25.4s, v18.4s                  v80:f32x4 = mul v78 v26
@@ -7700,7 +7515,7 @@ l2:
 	WORD $0x6e31de10 // fmul v16.4s, v16.4s, v17.4s                  v89:f32x4 = mul v87 v59
 	WORD $0x4e39d484 // fadd v4.4s, v4.4s, v25.4s                    v4:f32x4 = add v4 v88
 	WORD $0x4e30d4a5 // fadd v5.4s, v5.4s, v16.4s                    v5:f32x4 = add v5 v89
-	WORD $0x3dc00290 // ldr q16, [x20]                               v90:i32x4 = load a+0 l2*16 step_a*3
+	WORD $0x3dc00270 // ldr q16, [x19]                               v90:i32x4 = load a+0 l1*16 step_a*3
 	WORD $0x4e040619 // dup v25.4s, v16.s[0]                         v92:f32x4 = spread v91 0
 	WORD $0x6e33df3a // fmul v26.4s, v25.4s, v19.4s                  v93:f32x4 = mul v92 v25
 	WORD $0x6e32df39 // fmul v25.4s, v25.4s, v18.4s                  v94:f32x4 = mul v92 v26
@@ -7721,7 +7536,7 @@ l2:
 	WORD $0x6e31de10 // fmul v16.4s, v16.4s, v17.4s                  v103:f32x4 = mul v101 v59
 	WORD $0x4e39d4c6 // fadd v6.4s, v6.4s, v25.4s                    v6:f32x4 = add v6 v102
 	WORD $0x4e30d4e7 // fadd v7.4s, v7.4s, v16.4s                    v7:f32x4 = add v7 v103
-	WORD $0x3dc002b0 // ldr q16, [x21]                               v104:i32x4 = load a+0 l2*16 step_a*4
+	WORD $0x3dc00290 // ldr q16, [x20]                               v104:i32x4 = load a+0 l1*16 step_a*4
 	WORD $0x4e040619 // dup v25.4s, v16.s[0]                         v106:f32x4 = spread v105 0
 	WORD $0x6e33df3a // fmul v26.4s, v25.4s, v19.4s                  v107:f32x4 = mul v106 v25
 	WORD $0x6e32df39 // fmul v25.4s, v25.4s, v18.4s                  v108:f32x4 = mul v106 v26
@@ -7742,7 +7557,7 @@ l2:
 	WORD $0x6e31de10 // fmul v16.4s, v16.4s, v17.4s                  v117:f32x4 = mul v115 v59
 	WORD $0x4e39d508 // fadd v8.4s, v8.4s, v25.4s                    v8:f32x4 = add v8 v116
 	WORD $0x4e30d529 // fadd v9.4s, v9.4s, v16.4s                    v9:f32x4 = add v9 v117
-	WORD $0x3dc002d0 // ldr q16, [x22]                               v118:i32x4 = load a+0 l2*16 step_a*5
+	WORD $0x3dc002b0 // ldr q16, [x21]                               v118:i32x4 = load a+0 l1*16 step_a*5
 	WORD $0x4e040619 // dup v25.4s, v16.s[0]                         v120:f32x4 = spread v119 0
 	WORD $0x6e33df3a // fmul v26.4s, v25.4s, v19.4s                  v121:f32x4 = mul v120 v25
 	WORD $0x6e32df39 // fmul v25.4s, v25.4s, v18.4s                  v122:f32x4 = mul v120 v26
@@ -7763,7 +7578,7 @@ l2:
 	WORD $0x6e31de10 // fmul v16.4s, v16.4s, v17.4s                  v131:f32x4 = mul v129 v59
 	WORD $0x4e39d54a // fadd v10.4s, v10.4s, v25.4s                  v10:f32x4 = add v10 v130
 	WORD $0x4e30d56b // fadd v11.4s, v11.4s, v16.4s                  v11:f32x4 = add v11 v131
-	WORD $0x3dc002f0 // ldr q16, [x23]                               v132:i32x4 = load a+0 l2*16 step_a*6
+	WORD $0x3dc002d0 // ldr q16, [x22]                               v132:i32x4 = load a+0 l1*16 step_a*6
 	WORD $0x4e040619 // dup v25.4s, v16.s[0]                         v134:f32x4 = spread v133 0
 	WORD $0x6e33df3a // fmul v26.4s, v25.4s, v19.4s                  v135:f32x4 = mul v134 v25
 	WORD $0x6e32df39 // fmul v25.4s, v25.4s, v18.4s                  v136:f32x4 = mul v134 v26
@@ -7784,7 +7599,7 @@ l2:
 	WORD $0x6e31de10 // fmul v16.4s, v16.4s, v17.4s                  v145:f32x4 = mul v143 v59
 	WORD $0x4e39d58c // fadd v12.4s, v12.4s, v25.4s                  v12:f32x4 = add v12 v144
 	WORD $0x4e30d5ad // fadd v13.4s, v13.4s, v16.4s                  v13:f32x4 = add v13 v145
-	WORD $0x3dc00310 // ldr q16, [x24]                               v146:i32x4 = load a+0 l2*16 step_a*7
+	WORD $0x3dc002f0 // ldr q16, [x23]                               v146:i32x4 = load a+0 l1*16 step_a*7
 	WORD $0x4e040619 // dup v25.4s, v16.s[0]                         v148:f32x4 = spread v147 0
 	WORD $0x6e33df33 // fmul v19.4s, v25.4s, v19.4s                  v149:f32x4 = mul v148 v25
 	WORD $0x6e32df32 // fmul v18.4s, v25.4s, v18.4s                  v150:f32x4 = mul v148 v26
@@ -7805,39 +7620,36 @@ l2:
 	WORD $0x6e31de10 // fmul v16.4s, v16.4s, v17.4s                  v159:f32x4 = mul v157 v59
 	WORD $0x4e32d5ce // fadd v14.4s, v14.4s, v18.4s                  v14:f32x4 = add v14 v158
 	WORD $0x4e30d5ef // fadd v15.4s, v15.4s, v16.4s                  v15:f32x4 = add v15 v159
-	ADD $16, R13
-	ADD $128, R14
+	ADD $16, R12
+	ADD $128, R13
+	ADD $16, R14
 	ADD $16, R15
 	ADD $16, R19
 	ADD $16, R20
 	ADD $16, R21
 	ADD $16, R22
 	ADD $16, R23
-	ADD $16, R24
-	SUBS $1, R12
-	BNE l2
-done2:
-	WORD $0x3d800040 // str q0, [x2]                                 store acc+0 l0*64 l1*32 v0
-	WORD $0x3d800441 // str q1, [x2, #16]                            store acc+16 l0*64 l1*32 v1
-	WORD $0x3d802042 // str q2, [x2, #128]                           store acc+128 l0*64 l1*32 v2
-	WORD $0x3d802443 // str q3, [x2, #144]                           store acc+144 l0*64 l1*32 v3
-	WORD $0x3d804044 // str q4, [x2, #256]                           store acc+256 l0*64 l1*32 v4
-	WORD $0x3d804445 // str q5, [x2, #272]                           store acc+272 l0*64 l1*32 v5
-	WORD $0x3d806046 // str q6, [x2, #384]                           store acc+384 l0*64 l1*32 v6
-	WORD $0x3d806447 // str q7, [x2, #400]                           store acc+400 l0*64 l1*32 v7
-	WORD $0x3d808048 // str q8, [x2, #512]                           store acc+512 l0*64 l1*32 v8
-	WORD $0x3d808449 // str q9, [x2, #528]                           store acc+528 l0*64 l1*32 v9
-	WORD $0x3d80a04a // str q10, [x2, #640]                          store acc+640 l0*64 l1*32 v10
-	WORD $0x3d80a44b // str q11, [x2, #656]                          store acc+656 l0*64 l1*32 v11
-	WORD $0x3d80c04c // str q12, [x2, #768]                          store acc+768 l0*64 l1*32 v12
-	WORD $0x3d80c44d // str q13, [x2, #784]                          store acc+784 l0*64 l1*32 v13
-	WORD $0x3d80e04e // str q14, [x2, #896]                          store acc+896 l0*64 l1*32 v14
-	WORD $0x3d80e44f // str q15, [x2, #912]                          store acc+912 l0*64 l1*32 v15
-	ADD $8, R1
-	ADD $32, R2
 	SUBS $1, R11
 	BNE l1
 done1:
+	WORD $0x3d800040 // str q0, [x2]                                 store acc+0 l0*32 v0
+	WORD $0x3d800441 // str q1, [x2, #16]                            store acc+16 l0*32 v1
+	WORD $0x3d802042 // str q2, [x2, #128]                           store acc+128 l0*32 v2
+	WORD $0x3d802443 // str q3, [x2, #144]                           store acc+144 l0*32 v3
+	WORD $0x3d804044 // str q4, [x2, #256]                           store acc+256 l0*32 v4
+	WORD $0x3d804445 // str q5, [x2, #272]                           store acc+272 l0*32 v5
+	WORD $0x3d806046 // str q6, [x2, #384]                           store acc+384 l0*32 v6
+	WORD $0x3d806447 // str q7, [x2, #400]                           store acc+400 l0*32 v7
+	WORD $0x3d808048 // str q8, [x2, #512]                           store acc+512 l0*32 v8
+	WORD $0x3d808449 // str q9, [x2, #528]                           store acc+528 l0*32 v9
+	WORD $0x3d80a04a // str q10, [x2, #640]                          store acc+640 l0*32 v10
+	WORD $0x3d80a44b // str q11, [x2, #656]                          store acc+656 l0*32 v11
+	WORD $0x3d80c04c // str q12, [x2, #768]                          store acc+768 l0*32 v12
+	WORD $0x3d80c44d // str q13, [x2, #784]                          store acc+784 l0*32 v13
+	WORD $0x3d80e04e // str q14, [x2, #896]                          store acc+896 l0*32 v14
+	WORD $0x3d80e44f // str q15, [x2, #912]                          store acc+912 l0*32 v15
+	ADD $8, R1
+	ADD $32, R2
 	SUBS $1, R10
 	BNE l0
 done0:
@@ -7852,50 +7664,50 @@ done0:
 	MUL R4, R3
 	MOVD $8, R1
 	PCALIGN $32
-l3:
-	WORD $0x3cd80043 // ldur q3, [x2, #-128]                         v163:f32x4 = load acc+0 l3*128
+l2:
+	WORD $0x3cd80043 // ldur q3, [x2, #-128]                         v163:f32x4 = load acc+0 l2*128
 	WORD $0x4e201c64 // and v4.16b, v3.16b, v0.16b                   v165:i32x4 = and v164 v160
 	WORD $0x4ea13484 // cmgt v4.4s, v4.4s, v1.4s                     v166:i32x4 = cmpgts v165 v161
 	WORD $0x6ea41c43 // bit v3.16b, v2.16b, v4.16b                   v167:i32x4 = bitsel v166 v162 v164
-	WORD $0x3d800003 // str q3, [x0]                                 store out+0 l3*0+1*step_out v168
-	WORD $0x3cd90043 // ldur q3, [x2, #-112]                         v169:f32x4 = load acc+16 l3*128
+	WORD $0x3d800003 // str q3, [x0]                                 store out+0 l2*0+1*step_out v168
+	WORD $0x3cd90043 // ldur q3, [x2, #-112]                         v169:f32x4 = load acc+16 l2*128
 	WORD $0x4e201c64 // and v4.16b, v3.16b, v0.16b                   v171:i32x4 = and v170 v160
 	WORD $0x4ea13484 // cmgt v4.4s, v4.4s, v1.4s                     v172:i32x4 = cmpgts v171 v161
 	WORD $0x6ea41c43 // bit v3.16b, v2.16b, v4.16b                   v173:i32x4 = bitsel v172 v162 v170
-	WORD $0x3d800403 // str q3, [x0, #16]                            store out+16 l3*0+1*step_out v174
-	WORD $0x3cda0043 // ldur q3, [x2, #-96]                          v175:f32x4 = load acc+32 l3*128
+	WORD $0x3d800403 // str q3, [x0, #16]                            store out+16 l2*0+1*step_out v174
+	WORD $0x3cda0043 // ldur q3, [x2, #-96]                          v175:f32x4 = load acc+32 l2*128
 	WORD $0x4e201c64 // and v4.16b, v3.16b, v0.16b                   v177:i32x4 = and v176 v160
 	WORD $0x4ea13484 // cmgt v4.4s, v4.4s, v1.4s                     v178:i32x4 = cmpgts v177 v161
 	WORD $0x6ea41c43 // bit v3.16b, v2.16b, v4.16b                   v179:i32x4 = bitsel v178 v162 v176
-	WORD $0x3d800803 // str q3, [x0, #32]                            store out+32 l3*0+1*step_out v180
-	WORD $0x3cdb0043 // ldur q3, [x2, #-80]                          v181:f32x4 = load acc+48 l3*128
+	WORD $0x3d800803 // str q3, [x0, #32]                            store out+32 l2*0+1*step_out v180
+	WORD $0x3cdb0043 // ldur q3, [x2, #-80]                          v181:f32x4 = load acc+48 l2*128
 	WORD $0x4e201c64 // and v4.16b, v3.16b, v0.16b                   v183:i32x4 = and v182 v160
 	WORD $0x4ea13484 // cmgt v4.4s, v4.4s, v1.4s                     v184:i32x4 = cmpgts v183 v161
 	WORD $0x6ea41c43 // bit v3.16b, v2.16b, v4.16b                   v185:i32x4 = bitsel v184 v162 v182
-	WORD $0x3d800c03 // str q3, [x0, #48]                            store out+48 l3*0+1*step_out v186
-	WORD $0x3cdc0043 // ldur q3, [x2, #-64]                          v187:f32x4 = load acc+64 l3*128
+	WORD $0x3d800c03 // str q3, [x0, #48]                            store out+48 l2*0+1*step_out v186
+	WORD $0x3cdc0043 // ldur q3, [x2, #-64]                          v187:f32x4 = load acc+64 l2*128
 	WORD $0x4e201c64 // and v4.16b, v3.16b, v0.16b                   v189:i32x4 = and v188 v160
 	WORD $0x4ea13484 // cmgt v4.4s, v4.4s, v1.4s                     v190:i32x4 = cmpgts v189 v161
 	WORD $0x6ea41c43 // bit v3.16b, v2.16b, v4.16b                   v191:i32x4 = bitsel v190 v162 v188
-	WORD $0x3d801003 // str q3, [x0, #64]                            store out+64 l3*0+1*step_out v192
-	WORD $0x3cdd0043 // ldur q3, [x2, #-48]                          v193:f32x4 = load acc+80 l3*128
+	WORD $0x3d801003 // str q3, [x0, #64]                            store out+64 l2*0+1*step_out v192
+	WORD $0x3cdd0043 // ldur q3, [x2, #-48]                          v193:f32x4 = load acc+80 l2*128
 	WORD $0x4e201c64 // and v4.16b, v3.16b, v0.16b                   v195:i32x4 = and v194 v160
 	WORD $0x4ea13484 // cmgt v4.4s, v4.4s, v1.4s                     v196:i32x4 = cmpgts v195 v161
 	WORD $0x6ea41c43 // bit v3.16b, v2.16b, v4.16b                   v197:i32x4 = bitsel v196 v162 v194
-	WORD $0x3d801403 // str q3, [x0, #80]                            store out+80 l3*0+1*step_out v198
-	WORD $0x3cde0043 // ldur q3, [x2, #-32]                          v199:f32x4 = load acc+96 l3*128
+	WORD $0x3d801403 // str q3, [x0, #80]                            store out+80 l2*0+1*step_out v198
+	WORD $0x3cde0043 // ldur q3, [x2, #-32]                          v199:f32x4 = load acc+96 l2*128
 	WORD $0x4e201c64 // and v4.16b, v3.16b, v0.16b                   v201:i32x4 = and v200 v160
 	WORD $0x4ea13484 // cmgt v4.4s, v4.4s, v1.4s                     v202:i32x4 = cmpgts v201 v161
 	WORD $0x6ea41c43 // bit v3.16b, v2.16b, v4.16b                   v203:i32x4 = bitsel v202 v162 v200
-	WORD $0x3d801803 // str q3, [x0, #96]                            store out+96 l3*0+1*step_out v204
-	WORD $0x3cdf0043 // ldur q3, [x2, #-16]                          v205:f32x4 = load acc+112 l3*128
+	WORD $0x3d801803 // str q3, [x0, #96]                            store out+96 l2*0+1*step_out v204
+	WORD $0x3cdf0043 // ldur q3, [x2, #-16]                          v205:f32x4 = load acc+112 l2*128
 	WORD $0x4e201c64 // and v4.16b, v3.16b, v0.16b                   v207:i32x4 = and v206 v160
 	WORD $0x4ea13484 // cmgt v4.4s, v4.4s, v1.4s                     v208:i32x4 = cmpgts v207 v161
 	WORD $0x6ea41c43 // bit v3.16b, v2.16b, v4.16b                   v209:i32x4 = bitsel v208 v162 v206
-	WORD $0x3d801c03 // str q3, [x0, #112]                           store out+112 l3*0+1*step_out v210
+	WORD $0x3d801c03 // str q3, [x0, #112]                           store out+112 l2*0+1*step_out v210
 	ADD $128, R2
 	ADD R3, R0
 	SUBS $1, R1
-	BNE l3
-done3:
+	BNE l2
+done2:
 	RET

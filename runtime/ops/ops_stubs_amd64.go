@@ -33,9 +33,8 @@ type rmsnorm_avx2_args struct {
 	share            unsafe.Pointer
 	eps              unsafe.Pointer
 	square32         unsafe.Pointer
-	square8          unsafe.Pointer
 	square4          unsafe.Pointer
-	square2          unsafe.Pointer
+	square1          unsafe.Pointer
 	inv              unsafe.Pointer
 	out              unsafe.Pointer
 	count_square32_b int64
@@ -282,7 +281,7 @@ type softmax_avx512_args struct {
 	end             unsafe.Pointer
 	masked          unsafe.Pointer
 	top16           unsafe.Pointer
-	top4            unsafe.Pointer
+	top8            unsafe.Pointer
 	top2            unsafe.Pointer
 	top1            unsafe.Pointer
 	e               unsafe.Pointer
@@ -293,7 +292,7 @@ type softmax_avx512_args struct {
 	total1          unsafe.Pointer
 	count_masked_r  int64
 	count_top16_r   int64
-	count_top4_r    int64
+	count_top8_r    int64
 	count_top2_r    int64
 	count_top1_r    int64
 	count_e_r       int64

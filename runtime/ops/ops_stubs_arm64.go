@@ -146,8 +146,7 @@ type softmax_neon_args struct {
 	first           unsafe.Pointer
 	end             unsafe.Pointer
 	masked          unsafe.Pointer
-	top32           unsafe.Pointer
-	top4            unsafe.Pointer
+	top8            unsafe.Pointer
 	top2            unsafe.Pointer
 	top1            unsafe.Pointer
 	e               unsafe.Pointer
@@ -155,8 +154,7 @@ type softmax_neon_args struct {
 	total4          unsafe.Pointer
 	total1          unsafe.Pointer
 	count_masked_r  int64
-	count_top32_r   int64
-	count_top4_r    int64
+	count_top8_r    int64
 	count_top2_r    int64
 	count_top1_r    int64
 	count_e_r       int64
@@ -290,6 +288,7 @@ func matmul_f32_2_neon(args *matmul_f32_2_neon_args)
 type matmul_f32_4_neon_args struct {
 	a            unsafe.Pointer
 	b            unsafe.Pointer
+	acc          unsafe.Pointer
 	out          unsafe.Pointer
 	step_a       int64
 	step_out     int64
@@ -304,6 +303,7 @@ func matmul_f32_4_neon(args *matmul_f32_4_neon_args)
 type matmul_f32_8_neon_args struct {
 	a            unsafe.Pointer
 	b            unsafe.Pointer
+	acc          unsafe.Pointer
 	out          unsafe.Pointer
 	step_a       int64
 	step_out     int64

@@ -12,7 +12,9 @@ import (
 	"github.com/tmacc/tmacc/ir"
 	"github.com/tmacc/tmacc/ir/vir"
 	"github.com/tmacc/tmacc/lower"
+	"github.com/tmacc/tmacc/lower/core"
 	"github.com/tmacc/tmacc/lower/targets"
+	"github.com/tmacc/tmacc/runtime/cpu"
 	"github.com/tmacc/tmacc/schedule"
 	"github.com/tmacc/tmacc/search/cost"
 	"github.com/tmacc/tmacc/search/space"
@@ -80,6 +82,38 @@ func TestLatencyWithoutPorts(t *testing.T) {
 	}
 	if short, long := cycles(1), cycles(100); !(long > 10*short) {
 		t.Errorf("%v cycles with a latency of 1, %v with 100", short, long)
+	}
+}
+
+// Loops whose sums wait for themselves overlap as far as the window and the registers for results reach. Numbers of no consequence are left out.
+func TestResults(t *testing.T) {
+	cycles := func(change func(*core.Pipeline)) float64 {
+		c := targets.ByName("amd64/avx512vbmi").Machine().Core
+		c.Name, c.CPUs = "other", []cpu.Set{{Vendor: "Other"}}
+		change(&c.Pipeline)
+		all, err := targets.Tuned(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		k, _ := w4(t, `{"prefetch":{"bytes":4096}}`)
+		s, err := cost.Select(t.Context(), all[len(all)-1], k.Nest, cost.Any)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return cost.Run(t.Context(), k, s).Cycles
+	}
+	free := cycles(func(p *core.Pipeline) { p.Results, p.WideResults = 0, 0 })
+	for name, change := range map[string]func(*core.Pipeline){
+		"window":       func(p *core.Pipeline) { p.Window = 24 },
+		"results":      func(p *core.Pipeline) { p.Results, p.WideResults = 12, 0 },
+		"wide_results": func(p *core.Pipeline) { p.Results, p.WideResults = 0, 12 },
+	} {
+		if few := cycles(change); !(few > 1.2*free) {
+			t.Errorf("%v cycles with few of %s, %v with all", few, name, free)
+		}
+	}
+	if many := cycles(func(p *core.Pipeline) { p.Results, p.WideResults = p.Window, p.Window }); many != free {
+		t.Errorf("%v cycles with a result for each instruction in flight, %v without a number", many, free)
 	}
 }
 

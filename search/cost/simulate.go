@@ -38,7 +38,9 @@ type micro struct {
 	read, does []core.Micro
 	readTime   int // cycles from the address to the operand from memory
 	latency    int
-	slots      int // of the front end
+	slots      int // of the front end, and of the window
+	results    int // 1: its result needs a vector register
+	wide       int // 1: of more than 256 bits
 	kind       lower.MKind
 	end        int     // MLoopBegin: of its MLoopEnd
 	trips      float64 // MLoopBegin
@@ -57,14 +59,42 @@ type simulator struct {
 	slot    int       // of the front end, next: cycle times width
 	retired int       // when all instructions so far have their results
 	last    int       // when the last instruction began
-	ring    []int     // when the instructions in the window have retired
-	at      int       // in ring
+	window  flight    // instructions
+	results flight    // instructions whose results are in vector registers
+	wide    flight    // those among them of more than 256 bits
 	waiting []int     // when instructions that have entered begin, a heap: the next first
 	extra   float64   // cycles that were not simulated
 	steady  []float64 // by loop, cycles of an iteration once it is steady
 	count   int       // instructions so far
 
 	parts []part
+}
+
+// flight has room for some instructions that have not retired: for each, when the instruction that had its room before has.
+type flight struct {
+	retired []int
+	at      int
+}
+
+// room is when there is room for n more instructions.
+func (f *flight) room(n int) int {
+	if n == 0 || len(f.retired) == 0 {
+		return 0
+	}
+	return f.retired[(f.at+min(n, len(f.retired))-1)%len(f.retired)]
+}
+
+// enter puts in n instructions that retire at a time.
+func (f *flight) enter(n, retires int) {
+	if len(f.retired) == 0 {
+		return
+	}
+	for range n {
+		f.retired[f.at] = retires
+		if f.at++; f.at == len(f.retired) {
+			f.at = 0
+		}
+	}
 }
 
 // part is a stretch: all its simulated runs together, except times and instrs.
@@ -143,8 +173,7 @@ func (x *simulator) loop(at int) {
 // step runs an instruction.
 func (x *simulator) step(op *micro) {
 	x.count++
-	oldest := x.ring[x.at]
-	x.slot = max(x.slot, oldest*x.core.Width)
+	x.slot = max(x.slot, x.core.Width*max(x.window.room(op.slots), x.results.room(op.results), x.wide.room(op.wide)))
 	if len(op.does) > 0 && len(x.waiting) == x.core.Waiting {
 		x.slot = max(x.slot, x.next()*x.core.Width)
 	}
@@ -183,10 +212,9 @@ func (x *simulator) step(op *micro) {
 	}
 	p.cycles += max(0, result-x.retired)
 	x.retired = max(x.retired, result)
-	x.ring[x.at] = x.retired
-	if x.at++; x.at == len(x.ring) {
-		x.at = 0
-	}
+	x.window.enter(op.slots, x.retired)
+	x.results.enter(op.results, x.retired)
+	x.wide.enter(op.wide, x.retired)
 	p.steps++
 	p.slots += op.slots
 }
@@ -296,7 +324,9 @@ func (c *calendar) take(port, at, cycles int) {
 // newSimulator reads the code of m.
 func newSimulator(m *lower.Kernel, trips tripsOf) *simulator {
 	x := &simulator{core: m.Machine.Pipeline, ready: make([]int, len(m.Func.Regs)+m.Machine.NumGP+64), code: make([]micro, len(m.Ops))}
-	x.ring = make([]int, max(x.core.Window, 2))
+	x.window.retired = make([]int, max(x.core.Window, 2))
+	x.results.retired = make([]int, x.core.Results)
+	x.wide.retired = make([]int, x.core.WideResults)
 	scalar, _ := core.Micros(x.core.Scalar)
 	r := reader{x: x, m: m, gp: int32(len(m.Func.Regs)), scalar: scalar, trips: trips, times: 1}
 	r.begin(-1)
@@ -415,6 +445,12 @@ func (r *reader) instr(op *lower.MOp, c *micro) {
 		return
 	}
 	c.slots = 1
+	if in.Dst != vir.NoReg {
+		c.results = 1
+		if r.m.Func.Regs[in.Dst].Bits() > 256 {
+			c.wide = 1
+		}
+	}
 	if op.Base >= 0 && in.HasMem() {
 		c.base = r.gp + int32(op.Base)
 	}
