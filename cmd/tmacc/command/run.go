@@ -192,7 +192,13 @@ func meantFlag(cmd *cobra.Command, err error) string {
 			names = append(names, f.Name)
 		}
 	})
-	return strings.Replace(format.Meant(unknown.GetSpecifiedName(), names), "mean ", "mean -", 1)
+	return strings.Replace(format.Meant(unknownFlag(unknown), names), "mean ", "mean -", 1)
+}
+
+// unknownFlag is the name of an unknown flag as it was given, without the dash and the value. A name with capitals came as short flags.
+func unknownFlag(e *pflag.NotExistError) string {
+	name, _, _ := strings.Cut(cmp.Or(e.GetSpecifiedShortnames(), e.GetSpecifiedName()), "=")
+	return name
 }
 
 // flagError is the text of an error about a flag.
@@ -206,7 +212,7 @@ func flagError(err error) string {
 	case errors.As(err, &bad):
 		return "-" + bad.GetFlag().Name + ": " + wants(bad.GetFlag(), bad.GetValue(), bad.Unwrap())
 	case errors.As(err, &unknown):
-		return "unknown flag: -" + cmp.Or(unknown.GetSpecifiedShortnames(), unknown.GetSpecifiedName())
+		return "unknown flag: -" + unknownFlag(unknown)
 	case errors.As(err, &missing):
 		text := "flag needs an argument: -" + missing.GetFlag().Name
 		if name, usage := pflag.UnquoteUsage(missing.GetFlag()); usage != missing.GetFlag().Usage { // which quotes the name
