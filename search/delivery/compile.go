@@ -1,6 +1,7 @@
 package delivery
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -125,9 +126,7 @@ func (x *Package) buildProduct(ctx context.Context, w *product, t lower.Target) 
 		return *v, defaults.Trace, nil
 	}
 	if e := x.locked(w, t); e != nil {
-		if v, err = build.Variant(ctx, w.Problem, t, e.Uses()); err != nil {
-			err = &tune.LockError{Path: tune.LockName, Problem: message.Line(err)}
-		}
+		v, err = buildLocked(ctx, w.Product, t, e)
 		return v, defaults.Lock, err
 	}
 	chosen, err := x.Defaults.Choose(ctx, w.Problem, t)
@@ -137,37 +136,61 @@ func (x *Package) buildProduct(ctx context.Context, w *product, t lower.Target) 
 	return v, chosen.Origin(), err
 }
 
-// Origins says where the schedules of w would come from, by the name of the target. It compiles records, because one that does not compile
-// is not used. The error is that of ctx.
+// buildLocked compiles w for t by an entry of the lock. The error is a *tune.LockError.
+func buildLocked(ctx context.Context, w *order.Product, t lower.Target, e *tune.Entry) (variant.Variant, error) {
+	v, err := build.Variant(ctx, w.Problem, t, e.Uses())
+	if err != nil {
+		err = &tune.LockError{Path: tune.LockName, Problem: message.Line(err)}
+	}
+	return v, err
+}
+
+// Origins says where the schedules of w would come from, by the name of the target. It compiles what it finds in the lock and in records. A record
+// that does not compile is not used. The error is that of Compile for an entry of the lock that does not compile, or that of ctx.
 func (x *Package) Origins(ctx context.Context, w *order.Product) (map[string]string, error) {
 	out := map[string]string{}
 	for _, t := range x.Shaders {
-		out[t.Machine().Name] = string(defaults.Default)
-		if w.Trace(t) != nil {
-			out[t.Machine().Name] = string(defaults.Trace)
-		} else if e := x.lock.Find(w.Problem, t); e != nil && e.For(w.Problem) {
-			out[t.Machine().Name] = string(defaults.Lock)
+		by, err := x.shaderOrigin(ctx, w, t)
+		if err != nil {
+			return nil, cmp.Or(ctx.Err(), w.Blamed(err))
 		}
+		out[t.Machine().Name] = string(by)
 	}
 	for _, t := range x.Targets {
-		by := defaults.Default
-		switch {
-		case w.Trace(t) != nil:
-			by = defaults.Trace
-		case x.locked(&product{Product: w}, t) != nil:
-			by = defaults.Lock
-		default:
-			e, err := x.Defaults.Takes(ctx, w.Problem, t)
-			if err != nil {
-				return nil, err
-			}
-			if e != nil {
-				by = defaults.Record
-			}
+		by, err := x.origin(ctx, w, t)
+		if err != nil {
+			return nil, cmp.Or(ctx.Err(), w.Blamed(err))
 		}
 		out[t.Machine().Name] = string(by)
 	}
 	return out, nil
+}
+
+// origin is Origins for one target.
+func (x *Package) origin(ctx context.Context, w *order.Product, t lower.Target) (defaults.Origin, error) {
+	if w.Trace(t) != nil {
+		return defaults.Trace, nil
+	}
+	if e := x.locked(&product{Product: w}, t); e != nil {
+		_, err := buildLocked(ctx, w, t, e)
+		return defaults.Lock, err
+	}
+	if e, err := x.Defaults.Takes(ctx, w.Problem, t); e != nil || err != nil {
+		return defaults.Record, err
+	}
+	return defaults.Default, nil
+}
+
+// shaderOrigin is Origins for one target of shaders.
+func (x *Package) shaderOrigin(ctx context.Context, w *order.Product, t spirv.Target) (defaults.Origin, error) {
+	if w.Trace(t) != nil {
+		return defaults.Trace, nil
+	}
+	if e := x.lock.Find(w.Problem, t); e == nil || !e.For(w.Problem) {
+		return defaults.Default, nil
+	}
+	_, by, err := x.buildShaders(ctx, &product{Product: w}, t)
+	return by, err
 }
 
 // onAllCores calls f for 0 to n-1, several at once. When ctx ends, it begins no other call, waits for the calls that

@@ -84,8 +84,8 @@ Any part of a split model, such as NAME-00001-of-00003.gguf, stands for all its 
 a file that cannot be compiled are listed, and the exit code is 3. A trace that
 does not compile is an error, and nothing is written.
 
--dry-run lists what would be compiled, and by which schedules. It compiles only the traces you give and records, so a listed product
-may still turn out not to compile: sums could overflow for a large -max-k.`,
+-dry-run lists what would be compiled, and by which schedules. It compiles the traces you give, those of the
+lock, and records. With default schedules a listed product may still turn out not to compile: sums could overflow for a large -max-k.`,
 		Example: `  tmacc compile -model bitnet-b1.58-2b-4t -target host -o kernels
   tmacc compile model.gguf -target all -o internal/kernels
   tmacc compile model.gguf -dry-run           # which tensors, in which formats
@@ -118,7 +118,7 @@ may still turn out not to compile: sums could overflow for a large -max-k.`,
 	noRecordsVar(s, &f.noRecords)
 	s.DurationVar(&f.tune, "tune", 0, "before, search so long for faster schedules of each format and target of this machine, as tmacc tune does")
 	s.BoolVar(&f.current, "check", false, "write nothing; fail if the files there are not those that would be written")
-	s.BoolVar(&f.dryRun, "dry-run", false, "write nothing, and compile nothing but given traces and records; print what would be")
+	s.BoolVar(&f.dryRun, "dry-run", false, "write nothing, and compile nothing but traces, locked schedules and records; print what would be")
 	cmd.MarkFlagsMutuallyExclusive("check", "dry-run", "tune")
 	completeCompile(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {

@@ -17,7 +17,7 @@ import (
 func (x *compilation) plan(ctx context.Context) (err error) {
 	p := x.Plan(x.made.Name, x.dir)
 	for i, w := range x.Products {
-		x.bar.step("compiling recorded schedules, product %d of %d", i+1, len(x.Products))
+		x.bar.step("compiling locked and recorded schedules, product %d of %d", i+1, len(x.Products))
 		if p.Products[i].Schedules, err = x.made.Origins(ctx, w); err != nil {
 			return err
 		}

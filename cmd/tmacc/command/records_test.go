@@ -77,6 +77,19 @@ func TestPlannedOrigins(t *testing.T) {
 		t.Fatal(err)
 	}
 	check(origins(flags...), "lock")
+	for target, on := range map[string][]string{e.Target: flags, "spirv/plain": {"-format", e.Product, "-target", "spirv/plain", "-no-check", "-o", "."}} {
+		broken := e
+		broken.Target, broken.Kernels = target, slices.Clone(e.Kernels)
+		broken.Kernels[0].Trace = e.Kernels[0].Trace[:1]
+		if err := tune.ChangeLock(tune.LockName, func(l *tune.Lock) error { l.Put(broken); return nil }); err != nil {
+			t.Fatal(err)
+		}
+		code, _, stderr := tmacc(append([]string{"compile", "-q"}, on...)...)
+		planCode, out, planned := tmacc(append([]string{"compile", "-q", "-dry-run"}, on...)...)
+		if code != exitUsage || planCode != code || planned != stderr || out != "" || !strings.Contains(planned, tune.LockName+": ") {
+			t.Errorf("a broken entry of the lock: exit code %d, %s; a plan: exit code %d, %s%s", code, stderr, planCode, planned, out)
+		}
+	}
 }
 
 // A package is made by the record, or by the default schedules without records, and has the same bytes once these are kept.
