@@ -81,6 +81,14 @@ func Quoted(text string) string {
 	return short
 }
 
+// ShellWord is a word as shells read it, for a command that a person copies.
+func ShellWord(word string) string {
+	if word != "" && strings.Trim(word, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./,:=@%+") == "" {
+		return word
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+}
+
 // Printable is text with escapes in place of what a terminal acts on instead of printing it.
 func Printable(text string) string {
 	if format.OneLine(text) {

@@ -45,6 +45,14 @@ func TestNotNumber(t *testing.T) {
 	}
 }
 
+func TestShellWord(t *testing.T) {
+	for word, want := range map[string]string{"a/b-1.json": "a/b-1.json", "": "''", "a b": "'a b'", "it's": `'it'\''s'`, "$x": "'$x'"} {
+		if got := message.ShellWord(word); got != want {
+			t.Errorf("%s; want %s", got, want)
+		}
+	}
+}
+
 func TestInner(t *testing.T) {
 	_, missing := os.Open("none")
 	if got := message.Inner(missing, "none"); strings.Contains(got.Error(), "none") || !errors.Is(got, fs.ErrNotExist) {

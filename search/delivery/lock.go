@@ -187,7 +187,7 @@ func misfit(e *tune.Entry, p ir.Problem, t variant.Variant) string {
 
 // tuneCommand is the command that tunes the product of an entry for the package.
 func (x *Package) tuneCommand(e *tune.Entry, p ir.Problem) string {
-	return TuneCommand(e, p) + " -o " + x.Dir
+	return TuneCommand(e, p) + " -o " + message.ShellWord(x.Dir)
 }
 
 // TuneCommand is the command that tunes p, the product of an entry, without the place where the result goes.

@@ -69,5 +69,9 @@ func TestTuneCommand(t *testing.T) {
 		if have := TuneCommand(&tune.Entry{Product: c.name, ActGroup: c.group, Target: "amd64/avx2"}, p); have != c.want {
 			t.Errorf("%s, want %s", have, c.want)
 		}
+		x := &Package{Options: Options{Dir: "my kernels"}}
+		if have, want := x.tuneCommand(&tune.Entry{Product: c.name, ActGroup: c.group, Target: "amd64/avx2"}, p), c.want+" -o 'my kernels'"; have != want {
+			t.Errorf("%s, want %s", have, want)
+		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/tmacc/tmacc/gen/message"
 	"github.com/tmacc/tmacc/schedule"
 )
 
@@ -168,15 +169,7 @@ func (e *Explorer) Command() string {
 	}
 	args := append([]string{"tmacc", by}, e.Flags...)
 	for i, a := range args {
-		args[i] = quoted(a)
+		args[i] = message.ShellWord(a)
 	}
-	return fmt.Sprintf("printf %%s %s | %s -trace -", quoted(string(data)), strings.Join(args, " "))
-}
-
-// quoted is a word as shells read it.
-func quoted(word string) string {
-	if word != "" && strings.Trim(word, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./,:=@%+") == "" {
-		return word
-	}
-	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+	return fmt.Sprintf("printf %%s %s | %s -trace -", message.ShellWord(string(data)), strings.Join(args, " "))
 }

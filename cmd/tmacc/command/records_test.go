@@ -3,12 +3,14 @@ package command
 import (
 	"encoding/json"
 	"maps"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/tmacc/tmacc/gen/order"
+	"github.com/tmacc/tmacc/lower/targets"
 	"github.com/tmacc/tmacc/search/records"
 	"github.com/tmacc/tmacc/search/tune"
 )
@@ -157,28 +159,36 @@ func TestShowOrigin(t *testing.T) {
 func TestShowOtherKernels(t *testing.T) {
 	e := someRecord(t)
 	args := []string{"show", "-format", e.Product, "-target", e.Target, "-stage", "origin"}
-	const remedy = "the traces were changed, or the compiler: measure again: tmacc tune -format "
+	const changed = "the traces were changed, or the compiler: measure again"
+	tuned := ": tmacc tune -format " + e.Product + " -target " + e.Target
+	recorded := changed + ", in a checkout of tmacc, on a CPU of " + targets.ByName(e.Target).Machine().Core.Name + tuned +
+		" -record search/records; elsewhere: give -no-records, or tmacc tune -format " + e.Product + " -target " + e.Target + " -o DIR"
 	if out := ok(t, append(args, "-no-records")...); strings.Contains(out, "measured") {
 		t.Error(out)
 	}
 	measured := e.Kernels[0].Hash // of the program's own record
 	e.Kernels[0].Hash = "0"
 	defer func() { e.Kernels[0].Hash = measured }()
-	lock := filepath.Join(t.TempDir(), tune.LockName)
-	if err := tune.ChangeLock(lock, func(l *tune.Lock) error { l.Put(e); return nil }); err != nil {
+	dir := filepath.Join(t.TempDir(), "of a person")
+	if err := os.Mkdir(dir, 0o777); err != nil {
 		t.Fatal(err)
 	}
-	for place, more := range map[string][]string{"-record search/records": nil, "-o " + filepath.Dir(lock): {"-lock", lock}} {
+	lock, other := filepath.Join(dir, tune.LockName), filepath.Join(dir, "other.lock")
+	for _, path := range []string{lock, other} {
+		if err := tune.ChangeLock(path, func(l *tune.Lock) error { l.Put(e); return nil }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	beside := changed + tuned + " -o '" + dir + "'"
+	for remedy, more := range map[string][]string{recorded: nil, beside: {"-lock", lock}, beside + ", which writes '" + lock + "'": {"-lock", other}} {
 		out := ok(t, append(args, more...)...)
-		for _, want := range []string{"; it has other kernels (for 1 column", remedy + e.Product, " -target " + e.Target + " " + place + "\n"} {
-			if !strings.Contains(out, want) || strings.Count(out, "\n") != 1 {
-				t.Errorf("no %q in %s", want, out)
-			}
+		if !strings.Contains(out, "; it has other kernels (for 1 column") || !strings.HasSuffix(out, remedy+"\n") || strings.Count(out, "\n") != 1 {
+			t.Errorf("no %q in %s", remedy, out)
 		}
 	}
 	var r struct{ Origin string }
 	text := ok(t, "show", "-format", e.Product, "-target", e.Target, "-why", "-most", "1", "-n", "1", "-mode", "l2", "-json")
-	if err := json.Unmarshal([]byte(text), &r); err != nil || !strings.Contains(r.Origin, remedy) {
+	if err := json.Unmarshal([]byte(text), &r); err != nil || !strings.Contains(r.Origin, recorded) {
 		t.Errorf("%v: %s", err, r.Origin)
 	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/tmacc/tmacc/gen/message"
 	"github.com/tmacc/tmacc/gen/order"
 	"github.com/tmacc/tmacc/ir"
 	"github.com/tmacc/tmacc/ir/operator"
@@ -22,7 +23,6 @@ import (
 	"github.com/tmacc/tmacc/search/defaults"
 	"github.com/tmacc/tmacc/search/delivery"
 	"github.com/tmacc/tmacc/search/shaders"
-	"github.com/tmacc/tmacc/search/tune"
 )
 
 type showFlags struct {
@@ -289,7 +289,9 @@ func (c *cli) shown(ctx context.Context, x showFlags, p ir.Problem, t targets.Ta
 		if e := lock.Find(p, t); e != nil && e.For(p) {
 			origin := fmt.Sprintf("%s: %s, %s", defaults.Lock, x.lock, e.Measured())
 			if v, err := build.Variant(ctx, p, t, e.Uses()); err == nil { // else a stage says why
-				origin += remeasure(e, p, t, v.Kernels, "-o "+filepath.Dir(x.lock))
+				if others := e.Others(t, v.Kernels); others != "" {
+					origin += fmt.Sprintf("; it has %s: measure again: %s %s", others, delivery.TuneCommand(e, p), besideLock(x.lock))
+				}
 			}
 			return e.Uses(), origin, nil
 		}
@@ -303,7 +305,12 @@ func (c *cli) shown(ctx context.Context, x showFlags, p ir.Problem, t targets.Ta
 		for _, u := range chosen.Uses {
 			kernels = append(kernels, *u.Kernel)
 		}
-		return chosen.Uses, origin + remeasure(e, p, t, kernels, "-record search/records"), nil
+		if others := e.Others(t, kernels); others != "" {
+			command := delivery.TuneCommand(e, p)
+			origin += fmt.Sprintf("; it has %s: measure again, in a checkout of tmacc, on a CPU of %s: %s -record search/records; elsewhere: give -no-records, or %s -o DIR",
+				others, t.Machine().Core.Name, command, command)
+		}
+		return chosen.Uses, origin, nil
 	}
 	how := "chosen now"
 	if chosen.Kept {
@@ -312,14 +319,15 @@ func (c *cli) shown(ctx context.Context, x showFlags, p ir.Problem, t targets.Ta
 	return chosen.Uses, fmt.Sprintf("%s: %s", defaults.Default, how), err
 }
 
-// remeasure says that the kernels of an entry are not the measured ones, and how to measure again; "" if they are. The command
-// writes what it finds to a place.
-func remeasure(e *tune.Entry, p ir.Problem, t targets.Target, kernels []variant.Kernel, place string) string {
-	others := e.Others(t, kernels)
-	if others == "" {
-		return ""
+// besideLock is the flag by which tmacc tune writes a lock beside the one at path. If that is another file, it says so.
+func besideLock(path string) string {
+	dir := filepath.Dir(path)
+	flag := "-o " + message.ShellWord(dir)
+	abs, err := filepath.Abs(path)
+	if written, fail := delivery.LockPath(dir); err == nil && fail == nil && written != abs {
+		return flag + ", which writes " + message.ShellWord(written)
 	}
-	return fmt.Sprintf("; it has %s: measure again: %s %s", others, delivery.TuneCommand(e, p), place)
+	return flag
 }
 
 // showOperator prints the stages of a float operator, or of all that attention is.
