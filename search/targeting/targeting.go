@@ -94,12 +94,12 @@ type Finder struct {
 // List returns the targets of words, and those instruction sets tuned for cores: each once, in the order in which
 // programs try them. All stands for the instruction sets, each for its ordinary core.
 func (f Finder) List(words, cores []string) ([]lower.Target, error) {
-	ts, err := named(words, targets.Ordinary(), func(word string) (lower.Target, error) { return f.One(word, "") })
+	ts, err := named(words, targets.Ordinary(), func(word string) (lower.Target, error) { return one(word, All) })
 	if err != nil {
 		return nil, err
 	}
 	for _, word := range cores {
-		more, err := f.forCore(ts, word)
+		more, err := f.forCore(ts, word, All)
 		if err != nil {
 			return nil, err
 		}
@@ -110,12 +110,12 @@ func (f Finder) List(words, cores []string) ([]lower.Target, error) {
 
 // On is List for machine h: All stands for the targets that it runs, and a target that it does not run is an error.
 func (f Finder) On(h timing.Host, words, cores []string) ([]lower.Target, error) {
-	ts, err := named(words, measure.TargetsOn(h), func(word string) (lower.Target, error) { return f.OneOn(h, word, "") })
+	ts, err := named(words, measure.TargetsOn(h), func(word string) (lower.Target, error) { return oneOn(h, word, All) })
 	if err != nil {
 		return nil, err
 	}
 	for _, word := range cores {
-		more, err := f.forCore(ts, word)
+		more, err := f.forCore(ts, word, All)
 		if err != nil {
 			return nil, err
 		}
@@ -146,7 +146,8 @@ func (f Finder) One(word, core string) (lower.Target, error) {
 	return ts[0], nil
 }
 
-func one(word string) (lower.Target, error) {
+// one is the target of a word, where the words others are taken besides.
+func one(word string, others ...string) (lower.Target, error) {
 	if word == Host {
 		if t := measure.BestOn(timing.ThisHost(), ""); t != nil {
 			return t, nil
@@ -164,19 +165,19 @@ func one(word string) (lower.Target, error) {
 			word, core, strings.Join(CoreNames(), ", "), isa, format.Meant(core, CoreNames()))
 	}
 	if names := likeShaders(word); len(names) > 0 {
-		return nil, fmt.Errorf("unknown target %q: of devices there are %s", word, strings.Join(names, ", "))
+		return nil, fmt.Errorf("unknown target %q: of devices there are %s%s", word, strings.Join(names, ", "), format.Meant(word, names))
 	}
-	return nil, fmt.Errorf("unknown target %q: have %s, %s%s", word, Host, Names(targets.All()), meant(word))
+	return nil, fmt.Errorf("unknown target %q: have %s, %s%s", word, Host, Names(targets.All()), meant(word, others))
 }
 
-// meant asks whether an unknown target was to be one that there is.
-func meant(word string) string {
-	names := []string{Host, All}
+// meant asks whether an unknown target was to be one that there is, or one of other words.
+func meant(word string, others []string) string {
+	names := append([]string{Host}, others...)
 	for _, t := range targets.All() {
 		names = append(names, t.Machine().Name, t.Machine().ShortName())
 	}
 	for _, t := range spirv.Targets() {
-		names = append(names, t.Machine().Name)
+		names = append(names, t.Machine().Name, t.Machine().Arch())
 	}
 	return format.Meant(word, names)
 }
@@ -214,7 +215,8 @@ func (f Finder) OneOn(h timing.Host, word, core string) (lower.Target, error) {
 	return t, nil
 }
 
-func oneOn(h timing.Host, word string) (lower.Target, error) {
+// oneOn is one for machine h.
+func oneOn(h timing.Host, word string, others ...string) (lower.Target, error) {
 	best := measure.BestOn(h, "")
 	if best == nil {
 		return nil, fmt.Errorf("target %s: %s runs none of %s", word, h.CPU, Names(targets.All()))
@@ -222,7 +224,7 @@ func oneOn(h timing.Host, word string) (lower.Target, error) {
 	if word == Host {
 		return best, nil
 	}
-	t, err := one(word)
+	t, err := one(word, others...)
 	if err != nil {
 		return nil, err
 	}
@@ -233,7 +235,10 @@ func oneOn(h timing.Host, word string) (lower.Target, error) {
 }
 
 // Cores returns the targets for the cores of a word: the name of a core, All, or the path of a file with a core.
-func (f Finder) Cores(word string) ([]lower.Target, error) {
+func (f Finder) Cores(word string) ([]lower.Target, error) { return f.cores(word, All) }
+
+// cores is Cores. The error for an unknown core names the words others besides.
+func (f Finder) cores(word string, others ...string) ([]lower.Target, error) {
 	if IsFile(word) && f.ReadCore != nil {
 		c, err := f.ReadCore(word)
 		if err != nil {
@@ -250,15 +255,16 @@ func (f Finder) Cores(word string) ([]lower.Target, error) {
 		ts = slices.DeleteFunc(ts, func(t lower.Target) bool { return t.Machine().Core.Name != word })
 	}
 	if len(ts) == 0 {
-		return nil, fmt.Errorf("-core %s: there is no such core: have %s, %s, or a JSON file with one of your own%s", word, All, strings.Join(CoreNames(), ", "),
-			format.Meant(word, append(CoreNames(), All)))
+		names := append(others, CoreNames()...)
+		return nil, fmt.Errorf("-core %s: there is no such core: have %s, or a JSON file with one of your own%s", word, strings.Join(names, ", "), format.Meant(word, names))
 	}
 	return ts, nil
 }
 
 // forCore returns the targets that a word for cores adds to ts: the cores' targets whose instruction set one of ts has.
-func (f Finder) forCore(ts []lower.Target, word string) (out []lower.Target, err error) {
-	all, err := f.Cores(word)
+// The error for an unknown core names the words others besides.
+func (f Finder) forCore(ts []lower.Target, word string, others ...string) (out []lower.Target, err error) {
+	all, err := f.cores(word, others...)
 	if err != nil {
 		return nil, err
 	}

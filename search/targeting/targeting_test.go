@@ -22,3 +22,32 @@ func TestUnknownCore(t *testing.T) {
 		}
 	}
 }
+
+// An error asks for a name only where that name is taken: all stands for several targets or cores.
+func TestMeant(t *testing.T) {
+	var f targeting.Finder
+	one := func(target, core string) error { _, err := f.One(target, core); return err }
+	list := func(target string, cores ...string) error { _, err := f.List([]string{target}, cores); return err }
+	for _, x := range []struct {
+		err  error
+		want string // "": no name
+	}{
+		{one("alll", ""), ""},
+		{list("alll"), "all"},
+		{one("avx2", "alll"), ""},
+		{list("avx2", "alll"), "all"},
+		{one("spriv", ""), "spirv"},
+		{list("hots"), "host"},
+		{one("spirv/plan", ""), "spirv/plain"},
+		{one("spirv/cop", ""), "spirv/coop"},
+		{one("spirv/vulkn", ""), ""},
+	} {
+		if x.want == "" {
+			if x.err == nil || strings.Contains(x.err.Error(), "did you mean") {
+				t.Error(x.err)
+			}
+		} else if x.err == nil || !strings.HasSuffix(x.err.Error(), "; did you mean "+x.want+"?") {
+			t.Errorf("%v, want %s", x.err, x.want)
+		}
+	}
+}
