@@ -110,7 +110,7 @@ func (m Model) Product(c core.Core, k *schedule.Kernel, s *lower.Selected, p Pip
 	return Blocks(cycles, near, k.Cols, x.N) / float64(k.Rows*x.N*TypicalK)
 }
 
-// Report says where the cycles of a call of a kernel go, for K elements while a call follows the other.
+// Report says where the cycles of a call of a kernel go, for K elements while a call follows the other. Its numbers are rounded to millionths.
 type Report struct {
 	Product string `json:"product"`
 	Origin  string `json:"origin,omitempty"` // of the schedule, as the caller knows it
@@ -119,14 +119,14 @@ type Report struct {
 	Rows    int    `json:"rows"`    // of a call
 	Columns int    `json:"columns"` // of a call
 	K       int    `json:"k"`
-	Refused string `json:"refused,omitempty"` // why there is no call; then nothing follows
+	Refused string `json:"refused,omitempty"` // why there is no call; then all that follows is 0
 	// Cycles is the time of the execution units. Each product of a weight and an activation has its share of it.
-	Cycles          float64 `json:"cycles,omitempty"`
-	CyclesEach      float64 `json:"cycles_per_product,omitempty"`
+	Cycles          float64 `json:"cycles"`
+	CyclesEach      float64 `json:"cycles_per_product"`
 	Parts           []Part  `json:"parts,omitempty"`
 	Waits           []Wait  `json:"waits,omitempty"`
-	VectorRegisters int     `json:"vector_registers,omitempty"`
-	ScalarRegisters int     `json:"address_registers,omitempty"`
+	VectorRegisters int     `json:"vector_registers"`
+	ScalarRegisters int     `json:"address_registers"`
 }
 
 // Part is code that runs as a whole: between two begins or ends of loops.
@@ -138,9 +138,10 @@ type Part struct {
 	Bound        string  `json:"bound_by"`
 }
 
-// Wait is what a call waits for weights from a place, and the cycles in all for each product of a weight and an activation.
+// Wait is the time of a call with the weights in one place. Waiting is the part of its cycles that comes on top of the execution units' time.
 type Wait struct {
 	Mode       string  `json:"mode"`
+	Waiting    float64 `json:"waiting"`
 	Cycles     float64 `json:"cycles"`
 	CyclesEach float64 `json:"cycles_per_product"`
 }
@@ -157,21 +158,24 @@ func ReportOf(ctx context.Context, k *schedule.Kernel, s *lower.Selected) Report
 		if x.Instrs == 0 {
 			continue
 		}
-		part := Part{Times: x.Times, Cycles: x.Cycles, Instructions: x.Instrs, Bound: x.Bound}
+		part := Part{Times: rounded(x.Times), Cycles: rounded(x.Cycles), Instructions: x.Instrs, Bound: x.Bound}
 		if x.Loop != nil {
 			part.Loop = &x.Loop.ID
 		}
 		r.Parts = append(r.Parts, part)
 	}
 	products := float64(k.Rows * k.Cols * TypicalK)
-	r.Cycles, r.CyclesEach = p.Cycles, p.Cycles/products
+	r.Cycles, r.CyclesEach = rounded(p.Cycles), rounded(p.Cycles/products)
 	for at := range Place(len(places)) {
 		e := Waiting(s.Machine.Core, k, s, p, at)
-		r.Waits = append(r.Waits, Wait{at.String(), e.Waits, e.Cycles / products})
+		r.Waits = append(r.Waits, Wait{at.String(), rounded(e.Waits), rounded(e.Cycles), rounded(e.Cycles / products)})
 	}
 	r.VectorRegisters, r.ScalarRegisters = p.Vectors, p.Scalars
 	return r
 }
+
+// rounded is x in whole millionths.
+func rounded(x float64) float64 { return math.Round(x*1e6) / 1e6 }
 
 // String is a table, with a line for each part.
 func (r Report) String() string {
@@ -191,7 +195,7 @@ func (r Report) String() string {
 	}
 	fmt.Fprintf(&b, "%10.0f %17s  execution units: %.4f for each product\n", r.Cycles, "", r.CyclesEach)
 	for _, x := range r.Waits {
-		fmt.Fprintf(&b, "%10.0f %17s  waiting for weights in %s: %.4f for each product in all\n", x.Cycles, "", x.Mode, x.CyclesEach)
+		fmt.Fprintf(&b, "%10.0f %17s  waiting for weights in %s: %.4f for each product in all\n", x.Waiting, "", x.Mode, x.CyclesEach)
 	}
 	fmt.Fprintf(&b, "registers: %d for vectors, %d for addresses\n", r.VectorRegisters, r.ScalarRegisters)
 	return b.String()

@@ -3,6 +3,7 @@ package command
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 
@@ -76,6 +77,17 @@ func TestShowCostJSON(t *testing.T) {
 	text := show(&r, "-target", "avx2")
 	if r.Product != "w2" || r.Target != "amd64/avx2" || !strings.HasPrefix(r.Origin, "default: ") || r.Columns != 1 || len(r.Parts) == 0 || len(r.Waits) != 4 || r.Cycles <= 0 {
 		t.Errorf("%+v", r)
+	}
+	products := float64(r.Rows * r.Columns * r.K)
+	for _, w := range r.Waits { // one name is one thing: the whole, the waiting of it, the whole for each product
+		if math.Abs(w.Cycles-r.Cycles-w.Waiting) > 2e-6 || math.Abs(w.CyclesEach-w.Cycles/products) > 1e-6 || w.Waiting < 0 {
+			t.Errorf("%+v of %v cycles", w, r.Cycles)
+		}
+		for _, x := range []float64{w.Waiting, w.Cycles, w.CyclesEach} {
+			if x != math.Round(x*1e6)/1e6 {
+				t.Errorf("%v is not in whole millionths", x)
+			}
+		}
 	}
 	if r.String() != text {
 		t.Errorf("the object says\n%vthe text\n%s", r, text)
