@@ -169,13 +169,25 @@ func Lookup(name string) (Weight, error) {
 func unknown(name, base string) error {
 	did := meant(name)
 	if did == "" {
-		did = Meant(base, Names())
+		did = DidYouMean(nearWhole(name, base))
 	}
 	have := fmt.Sprintf("there are %s; groups are written -g32%s", strings.Join(Names(), " "), did)
 	if name == base {
 		return errorf(fmt.Sprintf("unknown format %.64q", name), "%s", have)
 	}
 	return errorf(fmt.Sprintf("weight %.64q", name), "unknown format %.64q; %s", base, have)
+}
+
+// nearWhole are the built-in formats that base is near to, with what name has behind base if that makes a format.
+func nearWhole(name, base string) (near []string) {
+	for _, n := range Near(base, Names()) {
+		whole := n + strings.ToLower(name[len(base):])
+		if _, err := Lookup(whole); err != nil {
+			whole = n
+		}
+		near = append(near, whole)
+	}
+	return near
 }
 
 // meant asks whether an unknown name was to be one that it becomes in small letters and with a dash

@@ -1,29 +1,49 @@
 package format
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
-// Meant asks whether an unknown name was to be one of the known names: "; did you mean w4?", for the end of an error. It is "" unless exactly
-// one of them is the nearest and near: a name of 3 to 5 letters has one mistake, a longer one two at most. A mistake is a letter that is
-// wrong, missing or too many, or two letters that are swapped. Capitals are small letters.
-func Meant(name string, known []string) string {
-	const longest = 64
-	if len(name) > longest {
+// Meant asks whether an unknown name was to be one of the known names: "; did you mean w4?", for the end of an error. It is "" unless some of
+// them are near: see Near.
+func Meant(name string, known []string) string { return DidYouMean(Near(name, known)) }
+
+// DidYouMean asks for one of names: "; did you mean tune or run?", "" without names.
+func DidYouMean(names []string) string {
+	switch last := len(names) - 1; last {
+	case -1:
 		return ""
+	case 0:
+		return "; did you mean " + names[0] + "?"
+	default:
+		return "; did you mean " + strings.Join(names[:last], ", ") + " or " + names[last] + "?"
+	}
+}
+
+// Near are the known names that an unknown name is nearest to. More than three that are equally near are none. A near name of 3 to 5
+// letters has one mistake, a longer one two at most. A mistake is a letter that is wrong, missing or too many, or two letters that are
+// swapped. Capitals are small letters.
+func Near(name string, known []string) (nearest []string) {
+	const longest, most = 64, 3
+	if len(name) > longest {
+		return nil
 	}
 	name = strings.ToLower(name)
-	nearest, best, equal := "", min(len(name)/3, 2)+1, false
+	best := min(len(name)/3, 2)
 	for _, k := range known {
-		switch n := mistakes(name, strings.ToLower(k)); {
-		case n < best:
-			nearest, best, equal = k, n, false
-		case n == best && k != nearest:
-			equal = true
+		n := mistakes(name, strings.ToLower(k))
+		if n < best {
+			nearest, best = nil, n
+		}
+		if n == best && !slices.Contains(nearest, k) {
+			nearest = append(nearest, k)
 		}
 	}
-	if nearest == "" || equal {
-		return ""
+	if len(nearest) > most {
+		return nil
 	}
-	return "; did you mean " + nearest + "?"
+	return nearest
 }
 
 // mistakes is how many letters are wrong, missing, too many or swapped in a for b.

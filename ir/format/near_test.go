@@ -5,9 +5,9 @@ import (
 	"testing"
 )
 
-// A name is suggested if it is near and no other one is as near.
+// The names that are nearest are suggested, if they are near and at most three.
 func TestMeant(t *testing.T) {
-	known := []string{"w1", "w4", "avx2", "avx512", "neon", "compile", "compare", "zen4", "zen5", "host"}
+	known := []string{"w1", "w4", "avx2", "avx512", "neon", "compile", "compare", "zen4", "zen5", "host", "tune", "run", "q4_0", "q4_1", "q4_k", "lane1", "lane2", "lane3", "lane4"}
 	for name, want := range map[string]string{
 		"nein":                   "neon",
 		"NEON":                   "neon",
@@ -19,7 +19,10 @@ func TestMeant(t *testing.T) {
 		"avx":                    "avx2",
 		"avx51":                  "avx512",
 		"w9":                     "", // too short
-		"zen6":                   "", // as near to zen5
+		"zen6":                   "zen4 or zen5",
+		"rune":                   "tune or run",
+		"q4_2":                   "q4_0, q4_1 or q4_k",
+		"lane5":                  "", // as near to four
 		"sse":                    "",
 		"":                       "",
 		"nnnn":                   "",

@@ -192,7 +192,11 @@ func meantFlag(cmd *cobra.Command, err error) string {
 			names = append(names, f.Name)
 		}
 	})
-	return strings.Replace(format.Meant(unknownFlag(unknown), names), "mean ", "mean -", 1)
+	near := format.Near(unknownFlag(unknown), names)
+	for i, name := range near {
+		near[i] = "-" + name
+	}
+	return format.DidYouMean(near)
 }
 
 // unknownFlag is the name of an unknown flag as it was given, without the dash and the value. A name with capitals came as short flags.

@@ -107,6 +107,8 @@ func TestRefusals(t *testing.T) {
 		{2, `; did you mean h200?`, "show -format w2 -cost -target spirv -core h20"},
 		{2, `unknown command "complie": have bench, `, "complie"},
 		{2, `; did you mean compile?`, "help complie"},
+		{2, `; did you mean run or tune?`, "rune"},
+		{2, `; did you mean q4_0, q4_1 or q4_k?`, "show -format q4_9"},
 		{2, `tmacc: compile: unknown flag: -formt; see tmacc compile -h; did you mean -format?`, "compile -formt w2"},
 		{2, `tmacc: compile: unknown flag: -no-recods; see tmacc compile -h; did you mean -no-records?`, "compile -no-recods"},
 		{2, `tmacc: show: unknown flag: -NO-records; see tmacc show -h; did you mean -no-records?`, "show -NO-records"},
