@@ -73,7 +73,7 @@ fastest that the log has of other searches on such a core.
 -time is for measuring candidates. It does not count what comes before, compiling the default schedules and measuring what the
 machine can do, nor what comes after: the 8 best are measured again, and the decision takes 8 measurements of each purpose, of
 several schedules. A candidate that is being measured is finished. So with a short -time a command takes about half a minute.
--mode l2 -n 1 -only takes a few seconds.
+-mode l2 -n 1 -only takes a few seconds. In a second nothing may be measured: then the command fails, and the lock is as it was.
 
 -record writes to a file of records instead, one for each core: tmacc built with it has these schedules in place of
 the default ones. The best is compared with the default schedules without records, and with the record that is there.

@@ -377,7 +377,7 @@ func TestTuneNotLocked(t *testing.T) {
 	}
 }
 
-// Reasons are not cut.
+// Reasons are not cut. Without any there is no table of them.
 func TestTunePrints(t *testing.T) {
 	p, target := w2OnAVX2(t)
 	var out bytes.Buffer
@@ -386,6 +386,11 @@ func TestTunePrints(t *testing.T) {
 	x.printFound(&session.Found{Outcome: tune.Outcome[*tune.Candidate]{Trials: 7, Ended: "time", Dropped: map[string]int{reason: 1}}, Took: time.Second})
 	if !strings.Contains(out.String(), reason+"\n") {
 		t.Error(&out)
+	}
+	out.Reset()
+	x.printFound(&session.Found{Outcome: tune.Outcome[*tune.Candidate]{Ended: "time"}, Took: time.Second})
+	if text := out.String(); !strings.HasSuffix(text, ": 0 candidates measured in 1s (0 a minute), ended by time\n") || strings.Count(text, "\n") != 1 {
+		t.Error(text)
 	}
 }
 

@@ -157,6 +157,9 @@ func (x *tuning) printFound(f *session.Found) {
 	}
 	fmt.Fprintf(x.out, ": %d candidates measured in %s (%.0f a minute), ended by %s\n",
 		f.Trials, f.Took.Round(time.Second), float64(f.Trials)/f.Took.Minutes(), f.Ended)
+	if len(f.Dropped) == 0 {
+		return
+	}
 	t := table{head: []string{"dropped", "because"}, wide: -1}
 	for _, reason := range slices.SortedFunc(maps.Keys(f.Dropped), func(a, b string) int {
 		return cmp.Or(f.Dropped[b]-f.Dropped[a], cmp.Compare(a, b))
