@@ -239,17 +239,22 @@ func (s *Session) locked() (*lockedBefore, error) {
 	return l, nil
 }
 
-// unused says once that the entry of the product is not used, where it is, why, and what to do.
+// unused says once that the entry of the product is not used, where it is, why, and what to do. Records have the order of their file. Entries of
+// a lock are sorted by the targets' names of today, so that their numbers may be others than in the file.
 func (s *Session) unused(l *tune.Lock, e *tune.Entry, why string) {
 	if s.doubted {
 		return
 	}
 	s.doubted = true
 	to := s.store()
-	n := to.first + slices.IndexFunc(l.Entries, func(x tune.Entry) bool {
-		return x.Product == e.Product && x.ActGroup == e.ActGroup && x.Target == e.Target
-	})
-	s.say(Note{NotUsed, &tune.LockError{Path: to.path, Problem: fmt.Sprintf("%s %d (%s on %s) %s", to.unit, n, e.Product, e.Target, why),
+	place := fmt.Sprintf("the %s of %s on %s", to.unit, e.Product, e.Target)
+	if s.Records != "" {
+		n := 1 + slices.IndexFunc(l.Entries, func(x tune.Entry) bool {
+			return x.Product == e.Product && x.ActGroup == e.ActGroup && x.Target == e.Target
+		})
+		place = fmt.Sprintf("%s %d (%s on %s)", to.unit, n, e.Product, e.Target)
+	}
+	s.say(Note{NotUsed, &tune.LockError{Path: to.path, Problem: place + " " + why,
 		Remedy: "the search replaces it if it finds a faster schedule; else remove the " + to.unit}})
 }
 

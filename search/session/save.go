@@ -71,7 +71,6 @@ type store struct {
 	path   string
 	verb   string  // what becomes of them there
 	unit   string  // what a person calls a product's part of the file
-	first  int     // the number of the first one
 	date   string  // that entries have
 	margin float64 // the part of the default's time that schedules save at least
 	read   func() (*tune.Lock, error)
@@ -81,7 +80,7 @@ type store struct {
 func (s *Session) store() store {
 	if s.Records != "" {
 		path := records.Path(s.Records, s.Target)
-		return store{path, "recorded", "line", 1, bench.Today(), records.Margin,
+		return store{path, "recorded", "line", bench.Today(), records.Margin,
 			func() (*tune.Lock, error) { return records.Read(path) },
 			func(f func(*tune.Lock)) error { return records.Change(path, f) }}
 	}
