@@ -40,12 +40,16 @@ func (m *Machines) With(threads int) (Machine, error) {
 	if m.gauges == nil {
 		return m.device, nil
 	}
+	best := measure.BestOn(timing.ThisHost(), "")
+	if best == nil {
+		return Machine{}, measure.ErrNoTarget
+	}
 	some := m.gauges[:threads]
 	read, err := bench.ReadTogether(some, measure.ModeDRAM)
 	if err != nil {
 		return Machine{}, err
 	}
-	dot, err := bench.DotTogether(some, measure.BestOn(timing.ThisHost(), ""))
+	dot, err := bench.DotTogether(some, best)
 	if err != nil {
 		return Machine{}, err
 	}
