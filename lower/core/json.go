@@ -16,8 +16,8 @@ import (
 
 // Version is the version of the files that JSON writes. Parse reads files from version oldest on: fields that came later may be missing.
 const (
-	Version = 4
-	oldest  = 3 // without hierarchy.shared
+	Version = 5
+	oldest  = 3 // without hierarchy.shared; 4 is without pipeline.results and wide_results
 )
 
 // file is a core in JSON.

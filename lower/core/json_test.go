@@ -43,11 +43,11 @@ func TestRoundTrip(t *testing.T) {
 func TestParseRefused(t *testing.T) {
 	good := text(t, targets.Cores()[0])
 	for _, c := range []struct{ old, new, want string }{
-		{`"version": 4`, `"version": 5`, "version is 5: this tmacc reads up to version 4: use a newer tmacc"},
-		{`"version": 4`, `"version": 2`, "version is 2: want 4"},
-		{`"version": 4`, `"version": 99, "later": 1`, "version is 99: this tmacc reads up to version 4"},
-		{`"version": 4,`, ``, "version is missing: want 4, with the fields that tmacc cores -json NAME prints"},
-		{`"version": 4`, `"version": "4"`, "version is JSON string; want an integer"},
+		{`"version": 5`, `"version": 6`, "version is 6: this tmacc reads up to version 5: use a newer tmacc"},
+		{`"version": 5`, `"version": 2`, "version is 2: want 5"},
+		{`"version": 5`, `"version": 99, "later": 1`, "version is 99: this tmacc reads up to version 5"},
+		{`"version": 5,`, ``, "version is missing: want 5, with the fields that tmacc cores -json NAME prints"},
+		{`"version": 5`, `"version": "5"`, "version is JSON string; want an integer"},
 		{`"fills": 16`, `"fills": 0`, "hierarchy.fills is 0: want 1 to 1024"},
 		{`"shared": 33`, `"shared": 33, "follows": 5000`, "hierarchy.follows is 5000: want a power of two"},
 		{`"shared": 33`, `"shared": 33, "follows": 512`, "hierarchy.follows is 512: want 1024 to 65536"},
@@ -101,7 +101,7 @@ func TestParseRefused(t *testing.T) {
 		{`"pipeline"`, `"pipelines"`, `unknown field "pipelines"; there are version, `},
 		{`"results": 280`, `"results": -1`, "pipeline.results is -1: want 0 to 4096"},
 		{`"results": 280`, `"results": 4097`, "pipeline.results is 4097: want 0 to 4096"},
-		{`"wide_results": 180`, `"wide_results": 281`, "pipeline.wide_results is 281: want 0 to 280"},
+		{`"wide_results": 180`, `"wide_results": 281`, "pipeline.wide_results is 281: want at most the 280 of pipeline.results"},
 		{`"closed": "1"`, `"closed": "1+5"`, `pipeline.closed: "1+5": want the letters of ports only, such as 15`},
 		{`"closed": "1"`, `"closed": "1*2"`, `pipeline.closed: "1*2": want the letters of ports only`},
 		{`"shared": 33`, `"shared": 3`, "hierarchy.shared is 3: want at least the 11.5 of hierarchy.several"},
@@ -111,8 +111,8 @@ func TestParseRefused(t *testing.T) {
 		{`"holds": false`, `"fills": 1`, `field "fills" is there twice`},
 		{good, `[]`, `the value is JSON array; want an object`},
 		{good, `{`, `unexpected end of JSON input`},
-		{good, `{"version": 4}`, `name is missing: want a text`},
-		{good, `{"version": 4, "name": "x"}`, `isas is missing: want a list`},
+		{good, `{"version": 5}`, `name is missing: want a text`},
+		{good, `{"version": 5, "name": "x"}`, `isas is missing: want a list`},
 		{good[strings.Index(good, `"isas": [`) : strings.Index(good, `]`)+1], `"isas": []`, `isas is empty: want instruction sets, see tmacc targets`},
 	} {
 		if !strings.Contains(good, c.old) {
@@ -130,7 +130,7 @@ func TestOlderFiles(t *testing.T) {
 	like := targets.Cores()[0]
 	like.Hierarchy.Shared = 0
 	now := text(t, like)
-	for _, file := range []string{now, strings.Replace(now, `"version": 4`, `"version": 3`, 1)} {
+	for _, file := range []string{now, strings.Replace(now, `"version": 5`, `"version": 4`, 1), strings.Replace(now, `"version": 5`, `"version": 3`, 1)} {
 		c, err := core.Parse([]byte(file))
 		if err != nil || c.Hierarchy.Share() != 4*like.Hierarchy.Several {
 			t.Errorf("a share of %v cycles, want %v; %v", c.Hierarchy.Share(), 4*like.Hierarchy.Several, err)
@@ -185,7 +185,7 @@ func FuzzParse(f *testing.F) {
 	for _, c := range targets.Cores() {
 		f.Add([]byte(text(f, c)))
 	}
-	f.Add([]byte(`{"version": 4, "name": "x", "isas": [""], "costs": {"": {}}}`))
+	f.Add([]byte(`{"version": 5, "name": "x", "isas": [""], "costs": {"": {}}}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		c, err := core.Parse(data)
 		if err != nil {

@@ -104,11 +104,19 @@ func checkClosed(text string) error {
 	return checkPorts("pipeline.closed", text)
 }
 
+// checkWide refuses more wide results than results.
+func (p Pipeline) checkWide() error {
+	if p.Results > 0 && p.WideResults > p.Results {
+		return fmt.Errorf("pipeline.wide_results is %d: want at most the %d of pipeline.results", p.WideResults, p.Results)
+	}
+	return within("pipeline.wide_results", p.WideResults, 0, maxWindow)
+}
+
 // check refuses values that no core has.
 func (p Pipeline) check() error {
 	return cmp.Or(
 		within("pipeline.width", p.Width, 1, maxWidth), within("pipeline.window", p.Window, 1, maxWindow),
 		within("pipeline.waiting", p.Waiting, 1, maxWindow),
-		within("pipeline.results", p.Results, 0, maxWindow), within("pipeline.wide_results", p.WideResults, 0, cmp.Or(p.Results, maxWindow)),
+		within("pipeline.results", p.Results, 0, maxWindow), p.checkWide(),
 		checkScalar(p.Scalar), checkClosed(p.Closed))
 }

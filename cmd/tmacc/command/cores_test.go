@@ -61,7 +61,7 @@ func TestCoresOfFile(t *testing.T) {
 // A file that is no core is refused by its file and the field.
 func TestOwnCoreRefused(t *testing.T) {
 	big := filepath.Join(t.TempDir(), "big.json")
-	if err := os.WriteFile(big, []byte(`{"version": 4}`+strings.Repeat(" ", order.MaxCore)), 0o600); err != nil {
+	if err := os.WriteFile(big, []byte(`{"version": 5}`+strings.Repeat(" ", order.MaxCore)), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []struct{ path, want string }{
@@ -71,7 +71,7 @@ func TestOwnCoreRefused(t *testing.T) {
 		{ownCoreFile(t, "zen5", `avx512vbmi`, `avx1024`), `core.json: isas[0] is "amd64/avx1024": want an instruction set, see tmacc targets`},
 		{ownCoreFile(t, "zen5", `amd64/avx512vbmi`, `dotprod`), `core.json: costs.logic is missing: arm64 needs a cost for each of logic, `},
 		{ownCoreFile(t, "zen5", `"shuffle"`, `"shuffles"`), `core.json: costs.shuffle is missing`},
-		{ownCoreFile(t, "zen5", `"version": 4,`, `"version": 4`), `core.json:3: invalid character`},
+		{ownCoreFile(t, "zen5", `"version": 5,`, `"version": 5`), `core.json:3: invalid character`},
 		{ownCoreFile(t, "zen5", `"pipeline"`, `"pipelines"`), `core.json: unknown field "pipelines"; there are version, name, `},
 		{file(t, "empty.json", " "), `empty.json: is empty: want a core, as tmacc cores -json NAME prints one`},
 		{file(t, "binary.json", "\x00\xff"), `binary.json: is no text in UTF-8`},
