@@ -200,8 +200,8 @@ func (c *chooser) choose() ([]set, error) {
 			sets[0], sets[other] = sets[other], sets[0]
 		}
 	}
-	for i, k := range sets[0] {
-		sets[0][i] = c.otherwise(k)
+	for i := range sets[0] {
+		sets[0] = c.otherwise(sets[0], i)
 	}
 	sets[0] = c.worth(sets[0])
 	return sets, nil
@@ -289,8 +289,10 @@ func (c *chooser) late(k *kernel) *kernel {
 	return k
 }
 
-// otherwise is k, or a better kernel of its layout that gets its levels in another way, or adds up other sums: neither gains anything without the other.
-func (c *chooser) otherwise(k *kernel) *kernel {
+// otherwise is ks with a kernel in the place of kernel i that gets its levels in another way, or adds up other sums, if ks is better with it. Neither
+// decision may gain anything without the other.
+func (c *chooser) otherwise(ks set, i int) set {
+	k := ks[i]
 	ps := of(k.Cols)
 	if len(ps) == 0 {
 		ps = of(many)
@@ -298,18 +300,19 @@ func (c *chooser) otherwise(k *kernel) *kernel {
 	sp := c.space.Columns(k.Cols).Sharing(k.Kernel)
 	found, err := c.search(sumsSearch, ps).Improve(c.ctx, sp.Moving("scaled", "apart"), append(sp.OtherKinds(k.point, otherKinds), k.point)...)
 	if err != nil {
-		return k
+		return ks
 	}
 	for _, f := range found {
-		better := c.find(f.Point, Purposes, math.Inf(1))
-		if better.err != nil || c.score(set{better}, ps) >= c.score(set{k}, ps) {
-			break
+		better := slices.Clone(ks)
+		better[i] = c.find(f.Point, Purposes, math.Inf(1))
+		if better[i].err != nil || c.score(better, Purposes) >= c.score(ks, Purposes) {
+			continue
 		}
-		if better.code, err = lower.BuildOnce(c.ctx, c.target, better.Nest); err == nil {
+		if better[i].code, err = lower.BuildOnce(c.ctx, c.target, better[i].Nest); err == nil {
 			return better
 		}
 	}
-	return k
+	return ks
 }
 
 // starts are the best points by each means that is not much worse than the best one: by tables, by dot products whose lanes are rows, and by
