@@ -317,7 +317,7 @@ func TestOtherwise(t *testing.T) {
 			worse++
 			now := c.otherwise(was, 0)
 			if c.score(now, Purposes) > c.score(ks, Purposes)+0.01 || !now[0].SharesBuffers(ks[0].Kernel) || now[0].code == nil {
-				t.Errorf("%s: %.4f worse than what is chosen by %v", name, c.score(now, Purposes)-c.score(ks, Purposes), now[0].Trace)
+				t.Errorf("%s: %.4f worse than the choice, by %v", name, c.score(now, Purposes)-c.score(ks, Purposes), now[0].Trace)
 			}
 		}
 		if worse == 0 {

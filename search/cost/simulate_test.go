@@ -25,7 +25,7 @@ func TestFlight(t *testing.T) {
 	}
 }
 
-// Behind an instruction of 100 cycles, as many instructions enter as are in flight beside it.
+// Behind an instruction of 100 cycles enter those instructions that may be in flight beside it.
 func TestInFlight(t *testing.T) {
 	for _, x := range []struct {
 		name   string
