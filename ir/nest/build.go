@@ -189,6 +189,9 @@ func (b *builder) check() error {
 		if l.Kind == Lane && p.Accumulators[0].InMemory {
 			return refuse(l.Name, "lanes have sums in registers only")
 		}
+		if l.Kind == Group && p.Accumulators[0].InMemory {
+			return refuse(l.Name, "workgroups have sums in registers only: they run at once, and a call has one memory for sums")
+		}
 		if !p.Reduce[l.Root] && l.Kind == Serial && i > held {
 			return refuse(l.Name, "accumulators cannot be indexed by a serial loop; unroll it or move it outside %s", p.Loops[held].Name)
 		}

@@ -464,6 +464,7 @@ func TestBuildRefusals(t *testing.T) {
 		{"serial output of memory", dot("ko", ko(4, 2), ki(4, Serial), m(2, Serial)).below("ki").inMemory(), "m: accumulators cannot be indexed by a serial loop; unroll it or move it outside ki"},
 		{"in memory alone", dot("k", k(5, Serial)).inMemory(), "acc: only the last accumulator can be in memory, if it adds up others and has no sum beside it"},
 		{"in memory beside", dot("ko", ko(4, 2), ki(4, Serial)).below("ki").beside().inMemory(), "acc: only the last accumulator can be in memory, if it adds up others and has no sum beside it"},
+		{"in memory of workgroups", dot("ko", m(2, Group), ko(4, 2), ki(4, Serial)).below("ki").inMemory(), "m: workgroups have sums in registers only: they run at once, and a call has one memory for sums"},
 		{"in memory of lanes", dot("ko", ko(4, 2), ki(4, Lane)).below("ki").inMemory(), "ki: lanes have sums in registers only"},
 		{"lanes", dot("ko", m(2, Unrolled), ko(4, 2), ki(4, Vector)), "ki: lanes of a reduction need an accumulator each: rfactor it"},
 		{"staged", stagedOutside, "x: staged outside the serial loop ko it depends on"},

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"math/rand"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/tmacc/tmacc/ir"
@@ -14,6 +16,7 @@ import (
 	"github.com/tmacc/tmacc/lower/spirv"
 	"github.com/tmacc/tmacc/lower/targets"
 	"github.com/tmacc/tmacc/schedule"
+	"github.com/tmacc/tmacc/search"
 	"github.com/tmacc/tmacc/tests/check"
 	"github.com/tmacc/tmacc/tests/chosen"
 	"github.com/tmacc/tmacc/tests/drawn"
@@ -38,6 +41,7 @@ func TestFormats(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			uses = slices.DeleteFunc(uses, func(u search.Use) bool { return inMemory(t, p, u.Trace) })
 			for _, u := range drawn.Some(draw, 2, uses) {
 				for _, lanes := range []bool{false, true} {
 					t.Run(fmt.Sprint(u.Cols, map[bool]string{false: " vectors", true: " lanes"}[lanes]), func(t *testing.T) {
@@ -54,6 +58,21 @@ func TestFormats(t *testing.T) {
 	if float64(compared) < leastGrouped*float64(tried) {
 		t.Errorf("only %d of %d schedules have a shader", compared, tried)
 	}
+}
+
+// inMemory says that a schedule sums in memory. A call has one for that, which workgroups would all write to at once: they refuse it.
+func inMemory(t *testing.T, p ir.Problem, trace schedule.Trace) bool {
+	k, err := schedule.Compile(p, trace)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if k.Scratch == 0 {
+		return false
+	}
+	if _, err := schedule.Compile(p, Grouped(trace, k.Nest.Loops, false)); err == nil || !strings.Contains(err.Error(), "workgroups have sums in registers only") {
+		t.Errorf("workgroups that sum in one memory: %v", err)
+	}
+	return true
 }
 
 // formatOnDevice reports whether workgroups can take the schedule. If so, it compares the product.

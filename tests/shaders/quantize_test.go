@@ -69,7 +69,7 @@ func TestChosenQuantize(t *testing.T) {
 
 // quantized compares k, whose product without the last step has parameters called params.
 func quantized(t *testing.T, p ir.Problem, k *schedule.Kernel, params []string) {
-	n := p.WholeK(k.StepK + 5)
+	n := min(p.WholeK(k.StepK+5), k.Room/p.Unit()*p.Unit())
 	target, d := spirv.Targets()[1], Device(t)
 	f, _, sh, err := shaderOf(k, target, Controls(d))
 	if err != nil {
