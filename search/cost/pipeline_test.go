@@ -60,25 +60,32 @@ func instructions(s *lower.Selected) (n int) {
 	return n
 }
 
+// cyclesOn is what a kernel of w4 takes on a core of other CPUs.
+func cyclesOn(t *testing.T, c core.Core) float64 {
+	t.Helper()
+	c.Name, c.CPUs = "other", []cpu.Set{{Vendor: "Other"}}
+	all, err := targets.Tuned(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	k, _ := w4(t, `{"prefetch":{"bytes":4096}}`)
+	s, err := cost.Select(t.Context(), all[len(all)-1], k.Nest, cost.Any)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cost.Run(t.Context(), k, s).Cycles
+}
+
 // A latency counts of instructions that need no port, too.
 func TestLatencyWithoutPorts(t *testing.T) {
 	cycles := func(latency int) float64 {
 		c := targets.Cores()[0]
-		c.Name, c.Costs = "no-ports", maps.Clone(c.Costs)
+		c.Costs = maps.Clone(c.Costs)
 		for class, x := range c.Costs {
 			x.Ports, x.WidePorts, x.Latency = "", "", latency
 			c.Costs[class] = x
 		}
-		all, err := targets.Tuned(c)
-		if err != nil {
-			t.Fatal(err)
-		}
-		k, _ := w4(t, `{"prefetch":{"bytes":4096}}`)
-		s, err := cost.Select(t.Context(), all[len(all)-1], k.Nest, cost.Any)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return cost.Run(t.Context(), k, s).Cycles
+		return cyclesOn(t, c)
 	}
 	if short, long := cycles(1), cycles(100); !(long > 10*short) {
 		t.Errorf("%v cycles with a latency of 1, %v with 100", short, long)
@@ -89,18 +96,8 @@ func TestLatencyWithoutPorts(t *testing.T) {
 func TestResults(t *testing.T) {
 	cycles := func(change func(*core.Pipeline)) float64 {
 		c := targets.ByName("amd64/avx512vbmi").Machine().Core
-		c.Name, c.CPUs = "other", []cpu.Set{{Vendor: "Other"}}
 		change(&c.Pipeline)
-		all, err := targets.Tuned(c)
-		if err != nil {
-			t.Fatal(err)
-		}
-		k, _ := w4(t, `{"prefetch":{"bytes":4096}}`)
-		s, err := cost.Select(t.Context(), all[len(all)-1], k.Nest, cost.Any)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return cost.Run(t.Context(), k, s).Cycles
+		return cyclesOn(t, c)
 	}
 	free := cycles(func(p *core.Pipeline) { p.Results, p.WideResults = 0, 0 })
 	for name, change := range map[string]func(*core.Pipeline){
